@@ -1,0 +1,40 @@
+# Python 3.11+, git and make are enough: what else is needed is installed into .venv by the first target run.
+PYTHON ?= python3
+BIN := .venv/bin
+
+# Some virtual machines advertise AMX and trap on it.
+ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
+MPLBACKEND := Agg
+export ONEDNN_MAX_CPU_ISA MPLBACKEND
+
+.PHONY: help demo test check lint bench clean install
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+demo: install  ## the main job on what is shipped; its picture goes to out/
+	$(BIN)/airpool demo
+
+test: install  ## everything that needs Python, git and make alone
+	$(BIN)/pytest -n auto -m "not check and not gpu"
+
+# pytest exits with 5 when nothing is marked `check`.
+check: lint  ## lint, the tests that need more, and every command in the README
+	$(BIN)/pytest -m "check and not gpu" || [ $$? -eq 5 ]
+	$(BIN)/python scripts/readme.py
+
+lint: install  ## ruff and pyright
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+
+bench: install  ## time what has to be fast
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove .venv, caches and out/
+	rm -rf .venv out build dist .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# Returns at once when .venv is whole and up to date.
+install:
+	@PYTHON="$(PYTHON)" sh scripts/bootstrap.sh

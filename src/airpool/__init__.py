@@ -1,0 +1,1 @@
+from airpool.version import __version__ as __version__

@@ -1,0 +1,228 @@
+"""A network: devices, channel and scheme as plain frozen data, checked once, when it is made.
+
+    >>> net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9, dimension=64)
+    >>> net.devices.weight[0]
+    0.08333333333333333
+
+The file format is network_file.py.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, get_args
+
+Neighbours = Literal["zero-out", "replace", "remove"]
+Access = Literal["superposed", "orthogonal"]
+PowerRule = Literal["truncate", "backoff", "paper", "exact"]
+SchemeName = Literal["1", "2.1", "2.2"]
+Score = Literal["shannon", "min"]
+ScoreRule = Literal["clip", "scale"]
+
+FADING = ("none", "rician", "rayleigh")
+
+
+class NetworkError(ValueError):
+    """A value that a network cannot have; the message names the field, the value and what is allowed."""
+
+
+PerDevice = tuple[float, ...]
+
+
+def _number(where: str, value: Any, allowed: str, ok: Callable[[float], bool]) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise NetworkError(f"{where}={value!r} must be a number")
+    if math.isnan(value) or not ok(float(value)):
+        raise NetworkError(f"{where}={value} {allowed}")
+    return float(value)
+
+
+def _per_device(name: str, value: Any, count: int, allowed: str, ok: Callable[[float], bool]) -> PerDevice:
+    """One value for each device from a number, which stands for all, or from a sequence."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return (_number(name, value, allowed, ok),) * count
+    values: list[Any] = [v.item() if hasattr(v, "item") else v for v in value]
+    if len(values) != count:
+        raise NetworkError(f"{name} has {len(values)} values for {count} devices; give one number or {count}")
+    return tuple(_number(f"{name} of device {k}", v, allowed, ok) for k, v in enumerate(values))
+
+
+def _whole(where: str, value: Any, allowed: str, ok: Callable[[int], bool]) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not ok(value):
+        raise NetworkError(f"{where}={value!r} {allowed}")
+    return value
+
+
+def _choice(where: str, value: Any, options: Sequence[str]) -> None:
+    if value not in options:
+        raise NetworkError(f"{where}={value!r} must be one of {', '.join(options)}")
+
+
+def _set(obj: Any, **values: Any) -> None:
+    """Frozen dataclasses normalise their fields once, in __post_init__."""
+    for name, value in values.items():
+        object.__setattr__(obj, name, value)
+
+
+_POSITIVE = ("must be > 0 and finite", lambda x: 0 < x < math.inf)
+_NOT_NEGATIVE = ("must be >= 0 and finite", lambda x: 0 <= x < math.inf)
+_PROBABILITY = ("must be between 0 and 1", lambda x: 0 <= x <= 1)
+_FINITE = ("must be finite", math.isfinite)
+
+
+@dataclass(frozen=True)
+class Devices:
+    """One value per device; a single number stands for all of them.
+
+    `noise_std` is a standard deviation per coordinate (the paper's σ² = 0.1 is a variance); `epsilon` is an optional
+    target for calibration and planning.
+    """
+
+    count: int
+    weight: PerDevice | float | None = None
+    clip_norm: PerDevice | float = 1.0
+    noise_std: PerDevice | float = 0.05
+    participation: PerDevice | float = 1.0
+    power_dbm: PerDevice | float = 30.0
+    epsilon: PerDevice | float | None = None
+
+    def __post_init__(self) -> None:
+        count = _whole("devices.count", self.count, "must be a whole number >= 1", lambda n: n >= 1)
+
+        def column(name: str, rule: tuple[str, Callable[[float], bool]]) -> PerDevice:
+            return _per_device(f"devices.{name}", getattr(self, name), count, *rule)
+
+        _set(
+            self,
+            weight=(1 / count,) * count if self.weight is None else column("weight", _NOT_NEGATIVE),
+            clip_norm=column("clip_norm", _POSITIVE),
+            noise_std=column("noise_std", _NOT_NEGATIVE),
+            participation=column("participation", _PROBABILITY),
+            power_dbm=column("power_dbm", _FINITE),
+            epsilon=None if self.epsilon is None else column("epsilon", _POSITIVE),
+        )
+
+
+@dataclass(frozen=True)
+class Channel:
+    """How the signals reach the server. `noise_std` is the receiver's, per real coordinate, in the unit of √mW."""
+
+    fading: str = "none"
+    k_factor_db: float = 4.8
+    noise_std: float = 0.0
+    access: Access = "superposed"
+    power_rule: PowerRule = "truncate"
+    gamma: float | Literal["auto"] = "auto"
+    outage: float = 0.01
+    csi_error_std: float = 0.0
+    phase_error_std: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (self.fading in FADING or str(self.fading).startswith("sionna:")):
+            raise NetworkError(f"channel.fading={self.fading!r} must be one of {', '.join(FADING)} or sionna:MODEL")
+        _choice("channel.access", self.access, get_args(Access))
+        _choice("channel.power_rule", self.power_rule, get_args(PowerRule))
+        _set(
+            self,
+            k_factor_db=_number("channel.k_factor_db", self.k_factor_db, *_FINITE),
+            noise_std=_number("channel.noise_std", self.noise_std, *_NOT_NEGATIVE),
+            gamma="auto" if self.gamma == "auto" else _number("channel.gamma", self.gamma, *_POSITIVE),
+            outage=_number("channel.outage", self.outage, "must be > 0 and < 1", lambda x: 0 < x < 1),
+            csi_error_std=_number("channel.csi_error_std", self.csi_error_std, *_NOT_NEGATIVE),
+            phase_error_std=_number("channel.phase_error_std", self.phase_error_std, *_NOT_NEGATIVE),
+        )
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Who transmits: everybody by a coin (1), by an own noisy score (2.1), or by rank (2.2)."""
+
+    name: SchemeName = "1"
+    score: Score = "shannon"
+    score_rule: ScoreRule = "clip"
+    score_bound: float = 1.0
+    score_noise_std: float = 0.3162
+    threshold: float = 0.5
+    num_selected: int = 11
+
+    def __post_init__(self) -> None:
+        _choice("scheme.name", self.name, get_args(SchemeName))
+        _choice("scheme.score", self.score, get_args(Score))
+        _choice("scheme.score_rule", self.score_rule, get_args(ScoreRule))
+        _set(
+            self,
+            score_bound=_number("scheme.score_bound", self.score_bound, *_POSITIVE),
+            score_noise_std=_number("scheme.score_noise_std", self.score_noise_std, *_NOT_NEGATIVE),
+            threshold=_number("scheme.threshold", self.threshold, *_FINITE),
+            num_selected=_whole(
+                "scheme.num_selected", self.num_selected, "must be a whole number >= 1", lambda n: n >= 1
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class Network:
+    """Everything that decides what is leaked and what is heard; `colluders` and `dropouts` are numbers of devices."""
+
+    devices: Devices
+    channel: Channel = field(default_factory=Channel)
+    scheme: Scheme = field(default_factory=Scheme)
+    dimension: int = 64
+    delta: float = 1e-5
+    neighbours: Neighbours = "zero-out"
+    cover_noise: bool = False
+    colluders: int = 0
+    dropouts: int = 0
+    inferences: int = 1
+
+    def __post_init__(self) -> None:
+        _whole("dimension", self.dimension, "must be a whole number >= 1", lambda n: n >= 1)
+        _choice("neighbours", self.neighbours, get_args(Neighbours))
+        if not isinstance(self.cover_noise, bool):
+            raise NetworkError(f"cover_noise={self.cover_noise!r} must be true or false")
+        for name in ("colluders", "dropouts"):
+            limit = self.devices.count - 1
+            _whole(
+                name, getattr(self, name), f"must be a whole number from 0 to {limit}", lambda n: 0 <= n <= limit
+            )
+        _whole("inferences", self.inferences, "must be a whole number >= 1", lambda n: n >= 1)
+        _set(self, delta=_number("delta", self.delta, "must be > 0 and < 1", lambda x: 0 < x < 1))
+        if self.scheme.name == "2.2" and self.scheme.num_selected > self.devices.count:
+            raise NetworkError(
+                f"scheme.num_selected={self.scheme.num_selected} must not exceed the {self.devices.count} devices"
+            )
+
+    @classmethod
+    def uniform(
+        cls,
+        *,
+        num_devices: int,
+        clip_norm: float = 1.0,
+        noise_std: float = 0.05,
+        participation: float = 1.0,
+        weight: float | None = None,
+        power_dbm: float = 30.0,
+        **rest: Any,
+    ) -> Self:
+        """A network of like devices; `rest` are the other fields of Network."""
+        devices = Devices(
+            count=num_devices,
+            weight=weight,
+            clip_norm=clip_norm,
+            noise_std=noise_std,
+            participation=participation,
+            power_dbm=power_dbm,
+        )
+        return cls(devices=devices, **rest)
+
+    @classmethod
+    def paper(cls) -> Self:
+        """The paper's own defaults: K = 12, C = 100, σ² = 0.1, p = 0.9, w = 1/12, γ = 1 (spec §2), q = 16."""
+        return cls.uniform(
+            num_devices=12,
+            clip_norm=100.0,
+            noise_std=math.sqrt(0.1),
+            participation=0.9,
+            dimension=16 * 49,
+            channel=Channel(noise_std=math.sqrt(0.1), gamma=1.0),
+        )

@@ -1,0 +1,145 @@
+"""Many inferences: privacy-loss distributions strung together with dp-accounting (spec §3.8).
+
+Every inference draws participation and noise afresh. One game becomes two privacy-loss distributions, one for each
+direction; each is composed by itself, and the larger ε of the two is the answer. The curves are discretised by
+connect-the-dots, which is exact at the grid points and above the truth between them.
+
+Where the game is one Gaussian against another (everybody always takes part), μ² adds up and no grid is needed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import gaussian
+from .arrays import Floats, failure_probability
+from .game import Direction, Game, solve
+
+# Loss beyond the ends of the grid counts as a failure of this probability in each inference.
+_TAIL = 1e-16
+# The convolutions are Fourier transforms in double precision: their error, about 1e-13, must stay far below δ.
+SMALLEST_DELTA = 1e-10
+# Half the number of grid points of one inference; finer than this changes ε by less than 1e-6 of itself.
+_POINTS = 2**13
+_REACH = 700.0
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What a run of inferences has cost one device so far. `append` gives a new stream; nothing changes in place."""
+
+    losses: tuple[Any, ...]
+    inferences: int
+    grid: float
+
+    def append(self, inference: "Stream", times: int = 1) -> "Stream":
+        """This stream followed by another one, `times` over."""
+        if times < 1:
+            raise ValueError(f"times={times} must be >= 1")
+        if self.grid != inference.grid:
+            raise ValueError(f"grid={inference.grid} of the inference differs from the stream's {self.grid}")
+        both = zip(self.losses, inference.losses, strict=True)
+        added = tuple(mine.compose(_repeated(theirs, times), _TAIL) for mine, theirs in both)
+        return Stream(added, self.inferences + inference.inferences * times, self.grid)
+
+    def repeated(self, times: int) -> "Stream":
+        return Stream(tuple(_repeated(loss, times) for loss in self.losses), self.inferences * times, self.grid)
+
+    def epsilon(self, delta: float) -> float:
+        check_delta(delta)
+        return max(0.0, *(float(loss.get_epsilon_for_delta(delta)) for loss in self.losses))
+
+    def delta(self, epsilon: float) -> float:
+        return max(float(loss.get_delta_for_epsilon(epsilon)) for loss in self.losses)
+
+
+def _repeated(loss: Any, times: int) -> Any:
+    return loss if times == 1 else loss.self_compose(times, _TAIL)
+
+
+def check_delta(delta: float) -> None:
+    failure_probability(delta)
+    if delta < SMALLEST_DELTA:
+        raise ValueError(f"delta={delta:g} must be >= {SMALLEST_DELTA:g} where inferences are composed")
+
+
+def stream(game: Game, kind: int = 0, *, grid: float | None = None) -> Stream:
+    """One inference as a stream of length one. Streams that shall be strung together need the same `grid`."""
+    from dp_accounting.pld import pld_pmf
+
+    reach = {d: _reach(game, kind, d) for d in ("forward", "backward")}
+    step = grid_for(max(reach.values())) if grid is None else grid
+    losses: list[Any] = []
+    for way, back in (("forward", "backward"), ("backward", "forward")):
+        # Losses of one direction are those of the other with the sign turned: its reach bounds them from below.
+        low, high = -int(np.ceil(reach[back] / step)), int(np.ceil(reach[way] / step))
+        deltas = game.delta(kind, np.arange(low, high + 1) * step, way)
+        # Rounding must not make a falling curve rise.
+        deltas = np.maximum.accumulate(deltas[::-1])[::-1]
+        losses.append(
+            pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, low, high, np.clip(deltas, 0.0, 1.0)).to_dense_pmf()
+        )
+    return Stream(tuple(losses), 1, step)
+
+
+def grid_for(reach: float) -> float:
+    """A power of two that gives one inference thousands of grid points."""
+    return float(2.0 ** np.floor(np.log2(np.clip(reach, 1e-3, _REACH) / _POINTS)))
+
+
+def _reach(game: Game, kind: int, direction: Direction) -> float:
+    """The loss beyond which next to nothing happens that could still be told apart."""
+    eps = np.append(np.geomspace(1e-3, _REACH, 400), _REACH)
+    deltas = game.delta(kind, eps, direction)
+    return float(eps[np.argmax(deltas <= deltas[-1] + _TAIL)])
+
+
+def epsilon(game: Game, delta: float, inferences: int) -> Floats:
+    """ε of each device after so many inferences of one game.
+
+    Edge cases: an outcome that reveals all, of probability q a time, counts for the whole run: 1 − (1−q)^T.
+    """
+    if inferences < 1:
+        raise ValueError(f"inferences={inferences} must be >= 1")
+    if inferences == 1:
+        return solve(game, delta).upper
+    if game.gaussian is not None:
+        return game.worst(gaussian.epsilon(game.gaussian * np.sqrt(inferences), delta))[game.of_device]
+    check_delta(delta)
+    each = [stream(game, kind).repeated(inferences).epsilon(delta) for kind in range(game.num_kinds)]
+    return np.array(each)[game.of_device]
+
+
+def most_inferences(game: Game, delta: float, budget: float) -> int:
+    """The largest number of inferences that keeps every device at or below ε = budget; 0 if one is too many.
+
+    Edge cases: a game that reveals nothing can go on for ever; the answer then stops at 2^30.
+    """
+    once = [stream(game, kind) for kind in range(game.num_kinds)] if game.gaussian is None else None
+
+    def fits(inferences: int) -> bool:
+        if once is None or inferences == 1:
+            return bool(np.max(epsilon(game, delta, inferences)) <= budget)
+        return all(one.repeated(inferences).epsilon(delta) <= budget for one in once)
+
+    if not fits(1):
+        return 0
+    good, bad = 1, 2
+    while bad <= 2**30 and fits(bad):
+        good, bad = bad, bad * 2
+    if bad > 2**30:
+        return 2**30
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if fits(middle) else (good, middle)
+    return good
+
+
+def composed(streams: Sequence[Stream]) -> Stream:
+    """Different inferences one after the other."""
+    total, *rest = streams
+    for each in rest:
+        total = total.append(each)
+    return total

@@ -1,0 +1,61 @@
+"""Cover noise: silent devices still send their noise, so that nobody sees who takes part (spec §3.4).
+
+The total variance V is then fixed, and taking part is a coin that only the device sees: the subsampled Gaussian, exactly
+and in one dimension whatever r is, with μ = w C g/√V.
+"""
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from . import gaussian
+from .arrays import Floats
+
+
+def delta_zero_out(epsilon: Floats, mu: Floats, participation: Floats, *, backward: bool) -> Floats:
+    """δ between the mixture (1−p)N(0) + pN(μ) and N(0).
+
+        forward   p·δ_G(ln(1 + (e^ε − 1)/p); μ)
+        backward  c·δ_G(ε + ln(p/c); μ),  c = 1 − e^ε(1−p), and 0 where c ≤ 0
+
+    Holds for: every ε; where the forward logarithm has no argument (ε ≤ ln(1−p)) the likelihood ratio is above e^ε
+    everywhere and δ = 1 − e^ε.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if backward:
+            c = 1 - np.exp(epsilon) * (1 - participation)
+            inside = np.exp(gaussian.log_delta(epsilon + np.log(participation / c), mu)) * c
+            return np.where((c > 0) & (participation > 0), inside, np.maximum(-np.expm1(epsilon), 0.0))
+        inner = shifted_forward(epsilon, participation)
+        amplified = participation * np.exp(gaussian.log_delta(inner, mu))
+        return np.where(np.isfinite(inner), amplified, np.maximum(-np.expm1(epsilon), 0.0))
+
+
+def shifted_forward(epsilon: Floats, participation: Floats) -> Floats:
+    """ln(1 + (e^ε − 1)/p), −inf where it has no value; for large ε without overflow."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        large = epsilon - np.log(participation)
+        inner = np.where(epsilon > 30, large, np.log1p(np.expm1(np.minimum(epsilon, 30)) / participation))
+    return np.where(np.isnan(inner) | (participation == 0), -np.inf, inner)
+
+
+def delta_replace(epsilon: Floats, mu: Floats, participation: Floats) -> Floats:
+    """δ between (1−p)N(0) + pN(+μ) and (1−p)N(0) + pN(−μ): opposite features, the worst pair.
+
+    The likelihood ratio rises with y, so the best test is y > t with the ratio at t equal to e^ε. With x = e^(μt),
+    b = 1−p and c = p e^(−μ²/2) that is  c x² − b(e^ε − 1) x − c e^ε = 0, one positive root, taken in logarithms.
+    Symmetric, so one curve serves both directions.
+    """
+    magnitude = np.abs(epsilon)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        log_b, log_c = np.log1p(-participation), np.log(participation) - mu**2 / 2
+        log_step = log_b + magnitude + np.log(-np.expm1(-magnitude))  # ln(b(e^ε − 1))
+        root = 0.5 * np.logaddexp(2 * log_step, np.log(4) + 2 * log_c + magnitude)
+        t = (np.logaddexp(log_step, root) - np.log(2) - log_c) / mu
+        gain = np.log(participation) + log_ndtr(mu - t)
+        loss = np.logaddexp(np.log(participation) + magnitude + log_ndtr(-mu - t), log_step + log_ndtr(-t))
+        positive = np.where(
+            (participation == 0) | (mu == 0), 0.0, np.exp(gain) * -np.expm1(np.minimum(loss - gain, 0.0))
+        )
+    positive = np.where(np.isinf(mu), participation, positive)
+    # Swapping the two changes nothing: δ(−ε) = 1 − e^−ε + e^−ε δ(ε).
+    return np.where(epsilon >= 0, positive, -np.expm1(-magnitude) + np.exp(-magnitude) * positive)

@@ -1,0 +1,282 @@
+"""ε of each device: what the sum of all signals tells about one of them.
+
+Three kinds of neighbours (spec §3.1): `zero-out`, the feature becomes 0; `replace`, it becomes any other one;
+`remove`, the device vanishes and its noise with it. Two kinds of participation: visible to the adversary (the default),
+or hidden by cover noise, where silent devices still send their noise.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from . import cover, gaussian, removal
+from .arrays import Floats, Integers, at_least_zero, checked, probability
+from .floor import Floor, floor
+from .game import Bounds, Curve, Direction, Game, in_chunks, solve
+from .law import Law, alike, coarsened
+
+Neighbours = Literal["zero-out", "replace", "remove"]
+
+# The likelihood ratio of removal needs noncentral χ² tails, 100 times dearer than Gaussian ones.
+_REMOVAL_BINS = 1024
+# e^ε overflows beyond this; a removal that costs more is reported as inf.
+_REMOVAL_CEILING = 700.0
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """What the adversary hears, in arrays of one value per device.
+
+    shift: how far the sum moves when the feature is zeroed, g·w·C.
+    variance: of the device's noise in the sum, per coordinate, g²σ².
+    participation: probability that it transmits.
+    extra: variance of credited noise that is always there (the receiver's).
+    dimension: r; it matters for removal alone.
+    absent: how many of the others do not count, whichever they are (colluders who know their own noise, dropouts).
+    colluding: devices that are known to collude; their noise protects nobody but themselves.
+    alone: every device is heard by itself (orthogonal access), so nobody's noise protects another.
+    """
+
+    shift: Floats
+    variance: Floats
+    participation: Floats
+    extra: float = 0.0
+    dimension: int = 1
+    cover_noise: bool = False
+    absent: int = 0
+    colluding: tuple[int, ...] = ()
+    alone: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("shift", "variance"):
+            object.__setattr__(self, name, at_least_zero(name, getattr(self, name)))
+        object.__setattr__(self, "participation", probability("participation", self.participation))
+        at_least_zero("extra", self.extra)
+        shapes = {self.shift.shape, self.variance.shape, self.participation.shape}
+        if len(shapes) > 1 or self.shift.ndim != 1:
+            raise ValueError(f"shift, variance and participation need one value per device, not shapes {shapes}")
+        if self.num_devices == 0:
+            raise ValueError("there must be at least one device")
+        if self.absent < 0:
+            raise ValueError(f"absent={self.absent} must be >= 0")
+        if any(not 0 <= k < self.num_devices for k in self.colluding):
+            raise ValueError(f"colluding={self.colluding} must name devices 0 to {self.num_devices - 1}")
+
+    @property
+    def num_devices(self) -> int:
+        return len(self.shift)
+
+    @property
+    def lent(self) -> Floats:
+        """The noise variance that each device lends to the others."""
+        lent = np.zeros_like(self.variance) if self.alone else self.variance.copy()
+        lent[list(self.colluding)] = 0.0
+        return lent
+
+    def distance(self, neighbours: Neighbours) -> Floats:
+        """How far the two sums lie apart: the sensitivity."""
+        return self.shift * (2 if neighbours == "replace" else 1)
+
+    def fixed_variance(self) -> Floats:
+        """Noise around each device's feature when everybody's noise is always there, less that of the absent ones."""
+        lent = self.lent
+        others = np.sum(lent) - lent
+        if absent := min(self.absent, self.num_devices - 1):
+            # The worst to lose are those of the largest variance; a device that is one of them has the next one.
+            largest = np.sort(lent)[::-1][: absent + 1]
+            lost = np.where(lent >= largest[-1], float(largest.sum()) - lent, float(largest[:-1].sum()))
+            others = np.maximum(others - lost, 0.0)
+        return others + self.variance + self.extra
+
+
+def epsilon(aggregate: Aggregate, delta: float, *, neighbours: Neighbours = "zero-out") -> Bounds:
+    """ε of each device when all transmit together (spec §3.3 to §3.5; the paper's claim is paper.theorem1).
+
+        δ_k(ε) = p_k E[δ_G(ε; Δ_k/√(V_k + a_k))]            participation visible; zero-out, replace
+
+    Holds for: ‖z‖ ≤ C, one inference, and every device that is neither absent nor colluding adds its noise.
+    Differs from the paper: exact law of the aggregate noise instead of its mean less a tail bound, so no δ′; exact
+    Gaussian curve; removal costs what it costs.
+    Edge cases: no noise at all → inf; weight or participation 0 → 0 (but not for removal, where noise shows).
+
+    >>> twelve = Aggregate(np.full(12, 1 / 12), np.full(12, 0.05**2), np.full(12, 0.9))
+    >>> float(epsilon(twelve, 1e-5).upper[0].round(6))
+    2.063924
+    """
+    return solve(game(aggregate, neighbours), delta)
+
+
+def delta(aggregate: Aggregate, epsilon: ArrayLike, *, neighbours: Neighbours = "zero-out") -> Floats:
+    """δ of each device at ε (one value, or one per device), rounded up: the larger of both directions."""
+    eps = checked("epsilon", epsilon, allowed="must be a number", ok=lambda x: ~np.isnan(x))
+    eps = np.broadcast_to(eps, (aggregate.num_devices,))
+    played = game(aggregate, neighbours, merge=False)
+    pairs = np.arange(len(played.kind))
+    found = [played.low(eps[played.kind], pairs, direction) for direction in played.directions]
+    return played.worst(np.maximum.reduce(found))
+
+
+def local_epsilon(
+    aggregate: Aggregate, delta: float, *, neighbours: Neighbours = "zero-out", inferences: int = 1
+) -> Floats:
+    """ε of a device when nobody else is trusted: its own noise alone, given that it takes part, every time.
+
+    Edge cases: removal next to the device's antenna is always seen → inf.
+    """
+    if neighbours == "remove":
+        return np.full(aggregate.num_devices, np.inf)
+    mu = ratio(aggregate.distance(neighbours), np.sqrt(aggregate.variance))
+    return gaussian.epsilon(mu * np.sqrt(inferences), delta)
+
+
+def ratio(shift: ArrayLike, std: ArrayLike) -> Floats:
+    """shift/std, where nothing over nothing is 0 and something over nothing is inf."""
+    shift, std = np.broadcast_arrays(np.asarray(shift, dtype=np.float64), np.asarray(std, dtype=np.float64))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(shift == 0, 0.0, shift / std)
+
+
+def game(aggregate: Aggregate, neighbours: Neighbours, *, merge: bool = True) -> Game:
+    """The game that the adversary plays against each kind of device (against each device, without `merge`)."""
+    if neighbours not in get_args(Neighbours):
+        raise ValueError(f"neighbours={neighbours!r} must be one of {', '.join(get_args(Neighbours))}")
+    columns = (aggregate.shift, aggregate.variance, aggregate.participation, aggregate.lent)
+    of_device = alike(*columns)[1] if merge else np.arange(aggregate.num_devices)
+    if aggregate.cover_noise:
+        return _cover_game(aggregate, neighbours, of_device)
+    around = floor(aggregate.lent, aggregate.participation, extra=aggregate.extra, absent=aggregate.absent)
+    found = representatives(around, of_device)
+    return _removal_game(aggregate, found, of_device) if neighbours == "remove" else _shift_game(
+        aggregate, neighbours, found, of_device
+    )
+
+
+def representatives(around: Floor, of_device: Integers) -> Floor:
+    """The floor's pairs for the first device of each kind only."""
+    _, first = np.unique(of_device, return_index=True)
+    kept = np.zeros(len(of_device), dtype=bool)
+    kept[first] = True
+    at = kept[around.device]
+    return replace(around, device=around.device[at], row=around.row[at])
+
+
+def _shift_game(aggregate: Aggregate, neighbours: Neighbours, found: Floor, of_device: Integers) -> Game:
+    """Two Gaussians of the same, visible variance. A Gaussian's curve is the same in both directions."""
+    shift, own, p = (
+        x[found.device] for x in (aggregate.distance(neighbours), aggregate.variance, aggregate.participation)
+    )
+
+    def curve(law: Law, sign: int) -> Curve:
+        def delta_of(eps: Floats, pair: Integers, _: Direction) -> Floats:
+            taking_part = expected_delta(law, eps, found.row[pair], shift[pair], own[pair]) + sign * found.slack
+            silent = (1 - p[pair]) * -np.expm1(np.minimum(eps, 0.0))
+            return np.clip(p[pair] * taking_part + silent, 0.0, 1.0)
+
+        return in_chunks(delta_of, width=law.variance.shape[1])
+
+    low = curve(found.low, +1)
+    certain = found.exact and found.low.variance.shape[1] == 1 and bool(np.all(p == 1))
+    return Game(
+        kind=of_device[found.device],
+        of_device=of_device,
+        low=low,
+        high=low if found.exact else curve(found.high, -1),
+        ceiling=lambda target: ceiling(found, shift, own, p, target),
+        directions=("forward",),
+        gaussian=ratio(shift, np.sqrt(found.low.variance[found.row, 0] + own)) if certain else None,
+    )
+
+
+def expected_delta(law: Law, eps: Floats, row: Integers, shift: Floats, own: Floats) -> Floats:
+    """E[δ_G(ε; Δ/√(V + a))] over rows of the law of V."""
+    mu = ratio(shift[:, None], np.sqrt(law.variance[row] + own[:, None]))
+    return (law.mass[row] * gaussian.delta(eps[:, None], mu)).sum(axis=1)
+
+
+def ceiling(found: Floor, shift: Floats, own: Floats, p: Floats, target: float) -> Floats:
+    """Gives up the outcomes of least noise while their probability is under δ, and spends the rest of δ on the next."""
+    mass, variance = found.low.mass[found.row], found.low.variance[found.row]
+    lost = p[:, None] * (np.cumsum(mass, axis=1) + found.slack)
+    cell = np.argmax(lost >= target, axis=1)
+    at = np.arange(len(cell))
+    spent = np.where(cell > 0, lost[at, cell - 1], p * found.slack)
+    mu = ratio(shift, np.sqrt(variance[at, cell] + own))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        high = mu**2 / 2 + mu * np.sqrt(-2 * np.log(np.maximum(target - spent, 0.0)))
+    # A whisker more: the search must see its upper end meet the target in spite of rounding.
+    return np.where(lost[:, -1] < target, 0.0, np.where(mu == 0, 0.0, high * (1 + 1e-9) + 1e-9))
+
+
+def _removal_game(aggregate: Aggregate, found: Floor, of_device: Integers) -> Game:
+    """With and without the device: Gaussians of unlike variance, the device's participation hidden (spec §3.5)."""
+    low = coarsened(found.low, _REMOVAL_BINS, down=True)
+    high = low if found.exact and low is found.low else coarsened(found.high, _REMOVAL_BINS, down=False)
+    shift, own, p = (x[found.device] for x in (aggregate.shift, aggregate.variance, aggregate.participation))
+
+    def curve(law: Law, sign: int) -> Curve:
+        def delta_of(eps: Floats, pair: Integers, direction: Direction) -> Floats:
+            row = found.row[pair]
+            each = removal.delta(
+                eps[:, None],
+                shift=shift[pair, None],
+                rest=law.variance[row],
+                own=own[pair, None],
+                dimension=aggregate.dimension,
+                participation=p[pair, None],
+                backward=direction == "backward",
+            )
+            return np.clip((law.mass[row] * each).sum(axis=1) + sign * found.slack, 0.0, 1.0)
+
+        return in_chunks(delta_of, width=law.variance.shape[1])
+
+    lowest = curve(low, +1)
+    return Game(
+        kind=of_device[found.device],
+        of_device=of_device,
+        low=lowest,
+        high=lowest if low is high else curve(high, -1),
+        ceiling=lambda _: np.full(len(found.device), _REMOVAL_CEILING),
+    )
+
+
+def _cover_game(aggregate: Aggregate, neighbours: Neighbours, of_device: Integers) -> Game:
+    """Participation hidden under a total variance that never changes (spec §3.4)."""
+    _, first = np.unique(of_device, return_index=True)
+    total = aggregate.fixed_variance()[first]
+    shift, own, p = (x[first] for x in (aggregate.shift, aggregate.variance, aggregate.participation))
+    mu = ratio(shift, np.sqrt(total))
+
+    def delta_of(eps: Floats, kind: Integers, direction: Direction) -> Floats:
+        if neighbours == "replace":
+            return cover.delta_replace(eps, mu[kind], p[kind])
+        if neighbours == "zero-out":
+            return cover.delta_zero_out(eps, mu[kind], p[kind], backward=direction == "backward")
+        return removal.delta_covered(
+            eps,
+            shift=shift[kind],
+            rest=(total - own)[kind],
+            own=own[kind],
+            dimension=aggregate.dimension,
+            participation=p[kind],
+            backward=direction == "backward",
+        )
+
+    def upper_end(target: float) -> Floats:
+        if neighbours == "remove":
+            return np.full(len(first), _REMOVAL_CEILING)
+        distance = ratio(aggregate.distance(neighbours)[first], np.sqrt(total))
+        with np.errstate(invalid="ignore"):
+            high = distance**2 / 2 + distance * np.sqrt(-2 * np.log(target))
+        return np.where(p < target, 0.0, high * (1 + 1e-9) + 1e-9)
+
+    always = bool(np.all(p == 1)) and neighbours != "remove"
+    return Game(
+        kind=np.arange(len(first)),
+        of_device=of_device,
+        low=delta_of,
+        high=delta_of,
+        ceiling=upper_end,
+        gaussian=ratio(aggregate.distance(neighbours)[first], np.sqrt(total)) if always else None,
+    )

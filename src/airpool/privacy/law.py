@@ -1,0 +1,89 @@
+"""Laws of a random variance: discrete, ascending, several rows at once; and devices sorted by kind."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln, xlog1py, xlogy
+
+from .arrays import Floats, Integers
+
+
+@dataclass(frozen=True)
+class Law:
+    """Discrete laws of a variance, one row each: `variance[r]` ascends, `mass[r]` sums to 1."""
+
+    variance: Floats
+    mass: Floats
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Devices sorted into kinds that are alike in noise variance and participation."""
+
+    variance: Floats
+    participation: Floats
+    count: Integers
+    of_device: Integers
+
+
+def kinds(variance: Floats, participation: Floats) -> Kinds:
+    distinct, of_device, count = alike(variance, participation)
+    return Kinds(distinct[:, 0], distinct[:, 1], count, of_device)
+
+
+def alike(*columns: Floats) -> tuple[Floats, Integers, Integers]:
+    """Distinct rows of the table with these columns, the row of each device, and how often each row stands there."""
+    # Column by column on integer codes: np.unique over rows is many times slower for a million devices.
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        values, inverse = np.unique(column, return_inverse=True)
+        code = np.unique(code * len(values) + inverse, return_inverse=True)[1]
+    _, first, count = np.unique(code, return_index=True, return_counts=True)
+    return np.stack([column[first] for column in columns], axis=1), code, count
+
+
+def binomial(n: int, p: float, *, tail: float = 0.0) -> tuple[Integers, Floats]:
+    """Numbers of successes in n trials and their probabilities; `tail` may be cut off on each side.
+
+    The cut is Bernstein's: Pr(|m − np| ≥ t/3 + √(t²/9 + 2np(1−p)t)) ≤ 2e^−t.
+    """
+    if p in (0.0, 1.0):
+        return np.array([n if p else 0]), np.ones(1)
+    first, last = 0, n
+    if tail > 0:
+        t = -np.log(tail)
+        reach = t / 3 + np.sqrt(t**2 / 9 + 2 * n * p * (1 - p) * t)
+        first, last = max(0, int(n * p - reach)), min(n, int(np.ceil(n * p + reach)))
+    m = np.arange(first, last + 1)
+    x = m.astype(np.float64)
+    mass = np.exp(gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1) + xlogy(x, p) + xlog1py(n - x, -p))
+    return m, mass / mass.sum()
+
+
+def stacked(rows: list[tuple[Floats, Floats]]) -> Law:
+    """Rows of unlike length as one law; what fills them up has no mass."""
+    width = max(len(variance) for variance, _ in rows)
+    return Law(
+        variance=np.stack([np.pad(variance, (0, width - len(variance)), mode="edge") for variance, _ in rows]),
+        mass=np.stack([np.pad(mass, (0, width - len(mass))) for _, mass in rows]),
+    )
+
+
+def coarsened(law: Law, bins: int, *, down: bool) -> Law:
+    """At most `bins` cells a row; every variance is rounded down (more leakage, so safe) or up, never out of its bin."""
+    if law.variance.shape[1] <= bins:
+        return law
+    return stacked([binned(v, m, bins, down=down) for v, m in zip(law.variance, law.mass, strict=True)])
+
+
+def binned(variance: Floats, mass: Floats, bins: int, *, down: bool) -> tuple[Floats, Floats]:
+    """One row in bins of equal width: both its middle, where the mass is, and its tail, which decides ε, keep cells."""
+    present = mass > 0
+    variance, mass = variance[present], mass[present]
+    if len(variance) <= bins:
+        return variance, mass
+    edges = np.linspace(variance[0], variance[-1], bins + 1)
+    bin_of = np.clip(np.searchsorted(edges, variance, side="right") - 1, 0, bins - 1)
+    first = np.flatnonzero(np.diff(bin_of, prepend=-1))
+    last = np.append(first[1:], len(variance)) - 1
+    return variance[first if down else last], np.add.reduceat(mass, first)

@@ -1,0 +1,90 @@
+"""ε of the object itself: all views change at once. Feature privacy does not protect it, and this number says so."""
+
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from . import gaussian
+from .arrays import Floats, Integers
+from .device import Aggregate, Neighbours, ratio
+from .game import Direction, Game, in_chunks
+from .grid import SLACK, without_the_largest
+from .law import alike, binomial, kinds
+
+# Outcomes of who takes part that are enumerated; beyond this a bound takes over.
+_OUTCOMES = 2**16
+
+
+def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Game:
+    """Every device's feature is zeroed (or replaced) together; a game with one player, the object.
+
+        δ(ε) = E_τ[ δ_G(ε; Σ τ_i Δ_i / √(Σ τ_i a_i + extra)) ],    under cover noise Σ a_i instead
+
+    Holds for: the same assumptions as the device's ε; absent and colluding devices' noise does not count, but their
+    views change too. Exact for up to 65,536 outcomes of who takes part (many like devices, or sixteen unlike ones);
+    beyond that an upper bound, with everybody's feature in the shift. Under cover noise an upper bound (the adversary
+    is given who took part). Removal of everybody leaves nothing to hide in: ε = inf.
+    """
+    if neighbours == "remove":
+        mu, mass, slack = np.array([np.inf]), np.ones(1), 0.0
+    elif aggregate.alone:
+        # Every signal by itself: squared distances, in standard deviations, add up.
+        each = ratio(aggregate.distance(neighbours), np.sqrt(aggregate.variance + aggregate.extra))
+        mu, mass, slack = np.array([np.sqrt(np.sum(each**2))]), np.ones(1), 0.0
+    else:
+        mu, mass, slack = _outcomes(aggregate, neighbours)
+    order = np.argsort(-mu)
+    mu, mass = mu[order], mass[order]
+
+    def delta_of(eps: Floats, _: Integers, __: Direction) -> Floats:
+        return np.clip((mass * gaussian.delta(eps[:, None], mu)).sum(axis=1) + slack, 0.0, 1.0)
+
+    curve = in_chunks(delta_of, width=len(mu))
+    one = np.zeros(1, dtype=np.int64)
+    certain = mu if len(mu) == 1 and slack == 0 else None
+    return Game(one, one, curve, curve, lambda target: _ceiling(mu, mass, slack, target), ("forward",), certain)
+
+
+def _ceiling(mu: Floats, mass: Floats, slack: float, target: float) -> Floats:
+    """Gives up the most revealing outcomes while their probability is under δ; see device.ceiling."""
+    lost = np.cumsum(mass) + slack
+    if lost[-1] < target:
+        return np.zeros(1)
+    cell = int(np.argmax(lost >= target))
+    spare = target - (float(lost[cell - 1]) if cell else slack)
+    if spare <= 0 or np.isinf(mu[cell]):
+        return np.array([np.inf])
+    high = mu[cell] ** 2 / 2 + mu[cell] * np.sqrt(-2 * np.log(spare))
+    return np.array([high * (1 + 1e-9) + 1e-9])
+
+
+def _outcomes(aggregate: Aggregate, neighbours: Neighbours) -> tuple[Floats, Floats, float]:
+    """μ of every outcome of who takes part, its probability, and the slack of a bound."""
+    lent, shift = aggregate.lent, aggregate.distance(neighbours)
+    distinct, _, count = alike(shift, lent, aggregate.participation)
+    laws = [binomial(int(n), float(p)) for n, p in zip(count, distinct[:, 2], strict=True)]
+    absent = min(aggregate.absent, aggregate.num_devices)
+    always_there = float(np.sort(lent)[: len(lent) - absent].sum()) + aggregate.extra
+    if prod(len(m) for m, _ in laws) > _OUTCOMES:
+        total = float(np.sum(shift))
+        if aggregate.cover_noise:
+            return ratio(np.array([total]), np.sqrt(always_there)), np.ones(1), 0.0
+        law = without_the_largest(kinds(lent, aggregate.participation), absent)
+        return ratio(total, np.sqrt(law.variance[0] + aggregate.extra)), law.mass[0], SLACK
+    speaking = np.array(list(product(*(m for m, _ in laws))), dtype=np.float64)
+    mass = np.array([prod(q) for q in product(*(q for _, q in laws))])
+    if aggregate.cover_noise:
+        variance = np.full(len(mass), always_there)
+    else:
+        variance = _variance_of(speaking, distinct[:, 1], absent) + aggregate.extra
+    return ratio(speaking @ distinct[:, 0], np.sqrt(variance)), mass, 0.0
+
+
+def _variance_of(speaking: Floats, variance: Floats, absent: int) -> Floats:
+    """Noise in each outcome, less the `absent` largest contributions to it."""
+    order = np.argsort(-variance)
+    counted = speaking[:, order]
+    before = np.cumsum(counted, axis=1) - counted
+    skipped = np.clip(absent - before, 0.0, counted)
+    return (counted - skipped) @ variance[order]

@@ -1,0 +1,41 @@
+"""Roots of decreasing functions, always from the safe side."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import elementwise
+
+from .arrays import Floats
+
+
+def smallest(excess: Callable[..., Floats], low: ArrayLike, high: ArrayLike, *args: ArrayLike) -> Floats:
+    """The smallest x in [low, high] with excess(x, *args) ≤ 0, elementwise, for an excess that falls as x grows.
+
+    Rounded up: the x returned has excess ≤ 0 as computed, never "≈ 0". `low` where it meets the condition already,
+    inf where not even `high` does.
+
+    >>> smallest(lambda x, a: a - x**2, 0.0, [2.0, 2.0, 1.0], [2.0, -1.0, 4.0])
+    array([1.41421356, 0.        ,        inf])
+    """
+    shape = np.broadcast_shapes(*(np.shape(a) for a in (low, high, *args)))
+    low, high, *args = (np.broadcast_to(np.asarray(a), shape).ravel() for a in (low, high, *args))
+    low, high = low.astype(np.float64), high.astype(np.float64)
+    out = np.full(low.shape, np.inf)
+    at_low = excess(low, *args) <= 0
+    out[at_low] = low[at_low]
+    with np.errstate(invalid="ignore"):
+        inside = ~at_low & np.isfinite(high)
+        inside[inside] = excess(high[inside], *(a[inside] for a in args)) <= 0
+    if inside.any():
+        found = elementwise.find_root(
+            lambda x, *rest: np.nan_to_num(excess(x, *rest), nan=np.nan, posinf=1e300, neginf=-1e300),
+            (low[inside], high[inside]),
+            args=tuple(a[inside] for a in args),
+            tolerances={"xrtol": 1e-14},
+            maxiter=200,
+        )
+        # The bracket's right end is where the condition was last seen to hold.
+        out[inside] = np.where(found.f_bracket[1] <= 0, found.bracket[1], found.bracket[0])
+        out[inside] = np.where(found.f_x <= 0, np.minimum(found.x, out[inside]), out[inside])
+    return out.reshape(shape)
