@@ -1,1 +1,53 @@
-from airpool.version import __version__ as __version__
+"""airpool: private collaborative inference over the air.
+
+Names are loaded when they are first used, so that `import airpool` and `airpool epsilon` start in a blink.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .version import __version__
+
+if TYPE_CHECKING:
+    from .calibration import calibrate
+    from .guarantee import PrivacyReport, guarantee
+    from .network import Channel, Devices, Network, NetworkError, Scheme
+    from .network_file import read as read_network
+    from .network_file import write as write_network
+
+__all__ = [
+    "Channel",
+    "Devices",
+    "Network",
+    "NetworkError",
+    "PrivacyReport",
+    "Scheme",
+    "__version__",
+    "calibrate",
+    "guarantee",
+    "read_network",
+    "write_network",
+]
+
+_HOME = {
+    "Channel": ("network", "Channel"),
+    "Devices": ("network", "Devices"),
+    "Network": ("network", "Network"),
+    "NetworkError": ("network", "NetworkError"),
+    "PrivacyReport": ("guarantee", "PrivacyReport"),
+    "Scheme": ("network", "Scheme"),
+    "calibrate": ("calibration", "calibrate"),
+    "guarantee": ("guarantee", "guarantee"),
+    "read_network": ("network_file", "read"),
+    "write_network": ("network_file", "write"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'airpool' has no attribute {name!r}")
+    module, attribute = _HOME[name]
+    value = getattr(import_module(f".{module}", __name__), attribute)
+    # The module `guarantee` and the function share a name: once loaded, the function is what users mean.
+    globals()[name] = value
+    return value

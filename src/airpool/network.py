@@ -102,6 +102,10 @@ class Devices:
             epsilon=None if self.epsilon is None else column("epsilon", _POSITIVE),
         )
 
+    def column(self, name: str) -> PerDevice:
+        """A field as one value per device, which it always is once the devices are made."""
+        return getattr(self, name)
+
 
 @dataclass(frozen=True)
 class Channel:
@@ -180,11 +184,9 @@ class Network:
         _choice("neighbours", self.neighbours, get_args(Neighbours))
         if not isinstance(self.cover_noise, bool):
             raise NetworkError(f"cover_noise={self.cover_noise!r} must be true or false")
+        limit = self.devices.count - 1
         for name in ("colluders", "dropouts"):
-            limit = self.devices.count - 1
-            _whole(
-                name, getattr(self, name), f"must be a whole number from 0 to {limit}", lambda n: 0 <= n <= limit
-            )
+            _whole(name, getattr(self, name), f"must be a whole number from 0 to {limit}", lambda n: 0 <= n <= limit)
         _whole("inferences", self.inferences, "must be a whole number >= 1", lambda n: n >= 1)
         _set(self, delta=_number("delta", self.delta, "must be > 0 and < 1", lambda x: 0 < x < 1))
         if self.scheme.name == "2.2" and self.scheme.num_selected > self.devices.count:

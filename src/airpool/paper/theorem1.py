@@ -64,7 +64,7 @@ def claim(
     """ε_k = ln(1 + p_k/(1−δ′)·(e^{c_k/√(μ̄−t)} − 1)),  δ̃_k = δ′ + p_k δ/(1−δ′),  c_k = γ w_k C_k √(2 ln(1.25/δ)).
 
     Differs from the truth: it takes the mean noise less a tail bound; its Gaussian formula is proved for ε ≤ 1 only; it
-    counts device k's silence as amplification although removal shows in the noise; γ stands in c_k but not in the noise.
+    counts device k's silence as amplification although removal shows in the noise; γ is in c_k but not in the noise.
     Edge cases: μ̄ ≤ t → ε = inf, with the reason. δ′ defaults to δ, as in the paper's experiments.
 
     >>> from math import sqrt
@@ -75,7 +75,9 @@ def claim(
     'undefined: the mean noise 1.080 is below the slack t = 1.349'
     """
     delta_prime = delta if delta_prime is None else delta_prime
-    w, C, std, p = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (weight, clip_norm, noise_std, participation)))
+    w, C, std, p = np.broadcast_arrays(
+        *(np.asarray(x, dtype=np.float64) for x in (weight, clip_norm, noise_std, participation))
+    )
     mean = float(np.sum(p * std**2))
     t = slack(std**2, p, delta_prime, tail)
     claimed_delta = delta_prime + p * delta / (1 - delta_prime)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -26,6 +27,16 @@ def checked(name: str, value: ArrayLike, *, allowed: str, ok: Callable[[Floats],
         where = "" if array.ndim == 0 else f"[{', '.join(str(i) for i in np.argwhere(bad)[0])}]"
         raise ValueError(f"{name}{where}={array[bad].flat[0]:g} {allowed}")
     return array
+
+
+# SciPy's functions with the types that they have here.
+log_ndtr: Callable[[Floats], Floats] = special.log_ndtr
+erfcx: Callable[[Floats], Floats] = special.erfcx
+
+
+def floats(value: ArrayLike) -> Floats:
+    """What SciPy's stubs leave untyped, as the float64 array that it is."""
+    return np.asarray(value, dtype=np.float64)
 
 
 def at_least_zero(name: str, value: ArrayLike) -> Floats:

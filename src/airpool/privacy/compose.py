@@ -7,7 +7,6 @@ connect-the-dots, which is exact at the grid points and above the truth between 
 Where the game is one Gaussian against another (everybody always takes part), μ² adds up and no grid is needed.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,42 +20,53 @@ from .game import Direction, Game, solve
 _TAIL = 1e-16
 # The convolutions are Fourier transforms in double precision: their error, about 1e-13, must stay far below δ.
 SMALLEST_DELTA = 1e-10
-# Half the number of grid points of one inference; finer than this changes ε by less than 1e-6 of itself.
-_POINTS = 2**13
+# Grid: thousands of points for one inference, but no finer than need be, and at least a few hundred.
+_POINTS, _FEWEST_POINTS, _FINE = 2**12, 2**8, 2.0**-13
 _REACH = 700.0
 
 
 @dataclass(frozen=True)
 class Stream:
-    """What a run of inferences has cost one device so far. `append` gives a new stream; nothing changes in place."""
+    """What a run of inferences has cost one device so far. `append` gives a new stream; nothing changes in place.
 
-    losses: tuple[Any, ...]
+    `forward` and `backward` are dp-accounting's loss distributions of the two directions, one object where the game is
+    the same seen from both sides.
+    """
+
+    forward: Any
+    backward: Any
     inferences: int
     grid: float
 
-    def append(self, inference: "Stream", times: int = 1) -> "Stream":
+    def append(self, later: "Stream", times: int = 1) -> "Stream":
         """This stream followed by another one, `times` over."""
-        if times < 1:
-            raise ValueError(f"times={times} must be >= 1")
-        if self.grid != inference.grid:
-            raise ValueError(f"grid={inference.grid} of the inference differs from the stream's {self.grid}")
-        both = zip(self.losses, inference.losses, strict=True)
-        added = tuple(mine.compose(_repeated(theirs, times), _TAIL) for mine, theirs in both)
-        return Stream(added, self.inferences + inference.inferences * times, self.grid)
+        if self.grid != later.grid:
+            raise ValueError(f"grid={later.grid} of the later inferences differs from this stream's {self.grid}")
+        more = later.repeated(times)
+        forward = self.forward.compose(more.forward, _TAIL)
+        symmetric = self.forward is self.backward and more.forward is more.backward
+        backward = forward if symmetric else self.backward.compose(more.backward, _TAIL)
+        return Stream(forward, backward, self.inferences + more.inferences, self.grid)
 
     def repeated(self, times: int) -> "Stream":
-        return Stream(tuple(_repeated(loss, times) for loss in self.losses), self.inferences * times, self.grid)
+        """This stream over and over."""
+        if times < 1:
+            raise ValueError(f"times={times} must be >= 1")
+        if times == 1:
+            return self
+        forward = self.forward.self_compose(times, _TAIL)
+        backward = forward if self.forward is self.backward else self.backward.self_compose(times, _TAIL)
+        return Stream(forward, backward, self.inferences * times, self.grid)
 
     def epsilon(self, delta: float) -> float:
         check_delta(delta)
-        return max(0.0, *(float(loss.get_epsilon_for_delta(delta)) for loss in self.losses))
+        return max(0.0, *(float(loss.get_epsilon_for_delta(delta)) for loss in self._losses()))
 
     def delta(self, epsilon: float) -> float:
-        return max(float(loss.get_delta_for_epsilon(epsilon)) for loss in self.losses)
+        return max(float(loss.get_delta_for_epsilon(epsilon)) for loss in self._losses())
 
-
-def _repeated(loss: Any, times: int) -> Any:
-    return loss if times == 1 else loss.self_compose(times, _TAIL)
+    def _losses(self) -> tuple[Any, ...]:
+        return (self.forward,) if self.forward is self.backward else (self.forward, self.backward)
 
 
 def check_delta(delta: float) -> None:
@@ -67,26 +77,28 @@ def check_delta(delta: float) -> None:
 
 def stream(game: Game, kind: int = 0, *, grid: float | None = None) -> Stream:
     """One inference as a stream of length one. Streams that shall be strung together need the same `grid`."""
-    from dp_accounting.pld import pld_pmf
-
-    reach = {d: _reach(game, kind, d) for d in ("forward", "backward")}
+    reach = {direction: _reach(game, kind, direction) for direction in game.directions}
     step = grid_for(max(reach.values())) if grid is None else grid
-    losses: list[Any] = []
-    for way, back in (("forward", "backward"), ("backward", "forward")):
-        # Losses of one direction are those of the other with the sign turned: its reach bounds them from below.
-        low, high = -int(np.ceil(reach[back] / step)), int(np.ceil(reach[way] / step))
-        deltas = game.delta(kind, np.arange(low, high + 1) * step, way)
+
+    def loss(direction: Direction) -> Any:
+        from dp_accounting.pld import pld_pmf  # pyright: ignore[reportMissingTypeStubs]
+
+        # Losses seen from one side are those seen from the other with the sign turned: its reach bounds them below.
+        other = next((d for d in game.directions if d != direction), direction)
+        low, high = -int(np.ceil(reach[other] / step)), int(np.ceil(reach[direction] / step))
+        deltas = game.delta(kind, step * np.arange(low, high + 1, dtype=np.float64), direction)
         # Rounding must not make a falling curve rise.
-        deltas = np.maximum.accumulate(deltas[::-1])[::-1]
-        losses.append(
-            pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, low, high, np.clip(deltas, 0.0, 1.0)).to_dense_pmf()
-        )
-    return Stream(tuple(losses), 1, step)
+        falling = np.clip(np.maximum.accumulate(deltas[::-1])[::-1], 0.0, 1.0)
+        return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, low, high, falling).to_dense_pmf()
+
+    losses = [loss(direction) for direction in game.directions]
+    return Stream(losses[0], losses[-1], inferences=1, grid=step)
 
 
 def grid_for(reach: float) -> float:
-    """A power of two that gives one inference thousands of grid points."""
-    return float(2.0 ** np.floor(np.log2(np.clip(reach, 1e-3, _REACH) / _POINTS)))
+    """The step of the grid, a power of two so that streams of unlike networks often share it."""
+    step = min(max(reach / _POINTS, _FINE), reach / _FEWEST_POINTS)
+    return float(2.0 ** np.floor(np.log2(step)))
 
 
 def _reach(game: Game, kind: int, direction: Direction) -> float:
@@ -135,11 +147,3 @@ def most_inferences(game: Game, delta: float, budget: float) -> int:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if fits(middle) else (good, middle)
     return good
-
-
-def composed(streams: Sequence[Stream]) -> Stream:
-    """Different inferences one after the other."""
-    total, *rest = streams
-    for each in rest:
-        total = total.append(each)
-    return total

@@ -1,14 +1,13 @@
 """Cover noise: silent devices still send their noise, so that nobody sees who takes part (spec §3.4).
 
-The total variance V is then fixed, and taking part is a coin that only the device sees: the subsampled Gaussian, exactly
-and in one dimension whatever r is, with μ = w C g/√V.
+The total variance V is then fixed, and taking part is a coin that only the device sees: the subsampled Gaussian,
+exactly and in one dimension whatever r is, with μ = w C g/√V.
 """
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from . import gaussian
-from .arrays import Floats
+from .arrays import Floats, log_ndtr
 
 
 def delta_zero_out(epsilon: Floats, mu: Floats, participation: Floats, *, backward: bool) -> Floats:

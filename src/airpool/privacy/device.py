@@ -138,8 +138,11 @@ def ratio(shift: ArrayLike, std: ArrayLike) -> Floats:
         return np.where(shift == 0, 0.0, shift / std)
 
 
-def game(aggregate: Aggregate, neighbours: Neighbours, *, merge: bool = True) -> Game:
-    """The game that the adversary plays against each kind of device (against each device, without `merge`)."""
+def game(aggregate: Aggregate, neighbours: Neighbours, *, merge: bool = True, cells: int | None = None) -> Game:
+    """The game that the adversary plays against each kind of device (against each device, without `merge`).
+
+    `cells` bounds the size of the noise laws, rounded to the safe side, where a whole curve is wanted (composition).
+    """
     if neighbours not in get_args(Neighbours):
         raise ValueError(f"neighbours={neighbours!r} must be one of {', '.join(get_args(Neighbours))}")
     columns = (aggregate.shift, aggregate.variance, aggregate.participation, aggregate.lent)
@@ -147,19 +150,25 @@ def game(aggregate: Aggregate, neighbours: Neighbours, *, merge: bool = True) ->
     if aggregate.cover_noise:
         return _cover_game(aggregate, neighbours, of_device)
     around = floor(aggregate.lent, aggregate.participation, extra=aggregate.extra, absent=aggregate.absent)
-    found = representatives(around, of_device)
-    return _removal_game(aggregate, found, of_device) if neighbours == "remove" else _shift_game(
-        aggregate, neighbours, found, of_device
+    found = representatives(around, of_device, cells)
+    return (
+        _removal_game(aggregate, found, of_device)
+        if neighbours == "remove"
+        else _shift_game(aggregate, neighbours, found, of_device)
     )
 
 
-def representatives(around: Floor, of_device: Integers) -> Floor:
-    """The floor's pairs for the first device of each kind only."""
+def representatives(around: Floor, of_device: Integers, cells: int | None) -> Floor:
+    """The floor's pairs for the first device of each kind only, with at most so many cells a law."""
     _, first = np.unique(of_device, return_index=True)
     kept = np.zeros(len(of_device), dtype=bool)
     kept[first] = True
     at = kept[around.device]
-    return replace(around, device=around.device[at], row=around.row[at])
+    found = replace(around, device=around.device[at], row=around.row[at])
+    if cells is None or found.low.variance.shape[1] <= cells:
+        return found
+    low, high = coarsened(found.low, cells, down=True), coarsened(found.high, cells, down=False)
+    return replace(found, low=low, high=high)
 
 
 def _shift_game(aggregate: Aggregate, neighbours: Neighbours, found: Floor, of_device: Integers) -> Game:

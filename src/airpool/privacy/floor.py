@@ -71,9 +71,12 @@ def _exact(by_kind: Kinds, *, absent: int) -> Floor | None:
         if cells > EXACT_CELLS:
             return None
     law = stacked([_convolved(by_kind, count) for count in counts])
-    rows_of_kind = [np.flatnonzero(np.array(own_kind) == kind) for kind in range(len(by_kind.count))]
-    row = np.concatenate([rows_of_kind[kind] for kind in by_kind.of_device])
-    device = np.repeat(np.arange(len(by_kind.of_device)), [len(rows_of_kind[kind]) for kind in by_kind.of_device])
+    own_kinds = np.array(own_kind)
+    rows_of_kind = [np.flatnonzero(own_kinds == kind) for kind in range(len(by_kind.count))]
+    rows_of_device = [rows_of_kind[int(kind)] for kind in by_kind.of_device]
+    row = np.concatenate(rows_of_device)
+    repeats = [len(rows) for rows in rows_of_device]
+    device = np.repeat(np.arange(len(by_kind.of_device)), repeats)
     return Floor(low=law, high=law, slack=0.0, device=device, row=row)
 
 

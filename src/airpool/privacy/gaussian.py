@@ -6,16 +6,14 @@ Balle & Wang (2018), Theorem 8; spec §3.2.
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import erfcx, log_ndtr
 
-from .arrays import Floats, at_least_zero, checked, failure_probability
+from .arrays import Floats, at_least_zero, checked, erfcx, failure_probability, log_ndtr
 from .search import smallest
 
 # Below this μ the two terms of δ_G agree in so many digits that their difference is integrated instead. The integrand
 # is analytic, so 4 nodes reach machine precision on so short an interval.
 _NEAR = 0.02
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
-_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+_NODES, _WEIGHTS = (x / 2 for x in np.polynomial.legendre.leggauss(4))  # on [−½, ½]
 
 
 def log_delta(epsilon: ArrayLike, mu: ArrayLike) -> Floats:
@@ -66,7 +64,7 @@ def _log_delta_near(epsilon: Floats, mu: Floats) -> Floats:
     With R = Φ/φ, and since φ(a) = e^ε φ(b):  δ = φ(a)·(R(a) − R(b)) = φ(a)·∫_b^a (1 + t R(t)) dt.
     """
     a = mu / 2 - epsilon / mu
-    t = a[..., None] - mu[..., None] * _NODES
+    t = a[..., None] - mu[..., None] * (_NODES + 0.5)
     integrand = np.maximum(_one_plus_t_mills(t), 0.0)
     with np.errstate(divide="ignore"):
         return -(a**2) / 2 - 0.5 * np.log(2 * np.pi) + np.log(mu * (integrand @ _WEIGHTS))
@@ -100,7 +98,7 @@ def epsilon(mu: ArrayLike, delta: ArrayLike) -> Floats:
     log_target = np.log(delta)
     # Φ(μ/2 − ε/μ) ≤ δ suffices, and Φ(−x) ≤ e^(−x²/2): this end of the bracket always meets the target.
     high = mu**2 / 2 + mu * np.sqrt(-2 * log_target)
-    return smallest(lambda x, m, lt: log_delta(x, m) - lt, np.zeros_like(mu), high, mu, log_target)
+    return smallest(_excess_of_epsilon, np.zeros_like(mu), high, mu, log_target)
 
 
 def noise_multiplier(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
@@ -118,7 +116,15 @@ def noise_multiplier(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
     # Two ends for μ: below, δ_G(0; μ) ≈ μ/√(2π) is under δ whatever ε is; above, the mean of the loss is past ε.
     low = delta * np.sqrt(2 * np.pi) * 0.5
     high = np.where(np.isinf(epsilon), np.inf, 2 * (np.sqrt(2 * np.minimum(epsilon, 1e300)) + 10))
-    return smallest(lambda s, e, lt: log_delta(e, reciprocal(s)) - lt, reciprocal(high), 1 / low, epsilon, log_target)
+    return smallest(_excess_of_multiplier, reciprocal(high), 1 / low, epsilon, log_target)
+
+
+def _excess_of_epsilon(epsilon: Floats, mu: Floats, log_target: Floats) -> Floats:
+    return log_delta(epsilon, mu) - log_target
+
+
+def _excess_of_multiplier(multiplier: Floats, epsilon: Floats, log_target: Floats) -> Floats:
+    return log_delta(epsilon, reciprocal(multiplier)) - log_target
 
 
 def reciprocal(x: ArrayLike) -> Floats:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Floats, Integers
+from .arrays import Floats, Integers, floats
 from .law import Kinds, Law, binned, binomial, stacked
 
 # Probability given away each time that a tail is cut or a rounding error bounded.
@@ -16,7 +16,7 @@ SLACK = 1e-13
 
 @dataclass(frozen=True)
 class _Part:
-    """Some like devices on the grid: with probability mass[i] they add cell[i] cells, and error[i] that the grid drops."""
+    """Some like devices on the grid: with probability mass[i] they add cell[i] cells; the grid drops error[i]."""
 
     cell: Integers
     mass: Floats
@@ -57,7 +57,7 @@ def leave_one_out(by_kind: Kinds) -> tuple[Law, Law]:
     for part in parts:
         total = _summed(total, part)
     kept = np.flatnonzero(total > 1e-30)
-    value = base + step * np.arange(kept[0], kept[-1] + 1)
+    value = floats(base + step * np.arange(int(kept[0]), int(kept[-1]) + 1))
     total = total[kept[0] : kept[-1] + 1]
 
     least, most, mean, spread = _rounding(parts)
@@ -138,7 +138,7 @@ def without_the_largest(by_kind: Kinds, number: int) -> Law:
         laws = added
     length = max(len(law) for law in laws.values())
     total = sum((np.pad(law, (0, length - len(law))) for law in laws.values()), start=np.zeros(length))
-    return stacked([binned(step * np.arange(length), total, _bins(by_kind), down=True)])
+    return stacked([binned(step * floats(np.arange(length)), total, _bins(by_kind), down=True)])
 
 
 def _accumulate(laws: dict[int, Floats], key: int, cell: int, law: Floats) -> None:

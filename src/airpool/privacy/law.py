@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
-from .arrays import Floats, Integers
+from .arrays import Floats, Integers, floats
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def stacked(rows: list[tuple[Floats, Floats]]) -> Law:
 
 
 def coarsened(law: Law, bins: int, *, down: bool) -> Law:
-    """At most `bins` cells a row; every variance is rounded down (more leakage, so safe) or up, never out of its bin."""
+    """At most `bins` cells a row; every variance is rounded down (more leakage, so safe) or up, within its bin."""
     if law.variance.shape[1] <= bins:
         return law
     return stacked([binned(v, m, bins, down=down) for v, m in zip(law.variance, law.mass, strict=True)])
@@ -82,7 +82,7 @@ def binned(variance: Floats, mass: Floats, bins: int, *, down: bool) -> tuple[Fl
     variance, mass = variance[present], mass[present]
     if len(variance) <= bins:
         return variance, mass
-    edges = np.linspace(variance[0], variance[-1], bins + 1)
+    edges = floats(np.linspace(float(variance[0]), float(variance[-1]), bins + 1))
     bin_of = np.clip(np.searchsorted(edges, variance, side="right") - 1, 0, bins - 1)
     first = np.flatnonzero(np.diff(bin_of, prepend=-1))
     last = np.append(first[1:], len(variance)) - 1

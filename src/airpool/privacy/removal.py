@@ -12,7 +12,7 @@ and H_ε(P‖Q) = P(‖y + s‖² > T₀ + ε/A) − e^ε Q(same), H_ε(Q‖P) =
 import numpy as np
 
 from . import gaussian
-from .arrays import Floats
+from .arrays import Floats, floats
 from .cover import shifted_forward
 
 # From this noncentrality on SciPy's series gets slow and then fails; the quadrature below is exact there.
@@ -109,11 +109,11 @@ def _by_tails(eps: Floats, shift: Floats, b: Floats, own: Floats, r: int, backwa
     P, Q = ((shift + s) ** 2 / a, T / a), (s**2 / b, T / b)
 
     def tail(noncentrality: Floats, x: Floats) -> Floats:
-        central = noncentrality < 1e-12
-        law, far = (chi2, ncx2)
-        pick = (lambda d: d.cdf) if backward else (lambda d: d.sf)
-        x = np.maximum(x, 0.0)
-        return np.where(central, pick(law)(x, r), pick(far)(x, r, np.where(central, 1.0, noncentrality)))
+        central, x = noncentrality < 1e-12, np.maximum(x, 0.0)
+        noncentrality = np.where(central, 1.0, noncentrality)
+        plain = floats(chi2.cdf(x, r) if backward else chi2.sf(x, r))
+        moved = floats(ncx2.cdf(x, r, noncentrality) if backward else ncx2.sf(x, r, noncentrality))
+        return np.where(central, plain, moved)
 
     first, second = (tail(*Q), tail(*P)) if backward else (tail(*P), tail(*Q))
     with np.errstate(over="ignore", invalid="ignore"):

@@ -19,19 +19,18 @@ def smallest(excess: Callable[..., Floats], low: ArrayLike, high: ArrayLike, *ar
     array([1.41421356, 0.        ,        inf])
     """
     shape = np.broadcast_shapes(*(np.shape(a) for a in (low, high, *args)))
-    low, high, *args = (np.broadcast_to(np.asarray(a), shape).ravel() for a in (low, high, *args))
-    low, high = low.astype(np.float64), high.astype(np.float64)
+    low, high, *rest = (np.broadcast_to(np.asarray(a, dtype=np.float64), shape).ravel() for a in (low, high, *args))
     out = np.full(low.shape, np.inf)
-    at_low = excess(low, *args) <= 0
+    at_low = excess(low, *rest) <= 0
     out[at_low] = low[at_low]
     with np.errstate(invalid="ignore"):
         inside = ~at_low & np.isfinite(high)
-        inside[inside] = excess(high[inside], *(a[inside] for a in args)) <= 0
+        inside[inside] = excess(high[inside], *(a[inside] for a in rest)) <= 0
     if inside.any():
         found = elementwise.find_root(
             lambda x, *rest: np.nan_to_num(excess(x, *rest), nan=np.nan, posinf=1e300, neginf=-1e300),
             (low[inside], high[inside]),
-            args=tuple(a[inside] for a in args),
+            args=tuple(a[inside] for a in rest),
             tolerances={"xrtol": 1e-14},
             maxiter=200,
         )

@@ -1,0 +1,116 @@
+"""A network that meets a target ε: the least noise, or the largest weight or clip norm of each device."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from .guarantee import aggregate, signal
+from .guarantee import epsilon as device_epsilon
+from .network import Network
+from .privacy import calibrate as search
+from .privacy.arrays import Floats, checked
+
+Knob = Literal["noise", "weight", "clip"]
+
+
+def calibrate(
+    network: Network,
+    *,
+    epsilon: float | Sequence[float] | None = None,
+    delta: float | None = None,
+    knob: Knob = "noise",
+    per_device: bool = False,
+    colluding: Sequence[int] = (),
+    credit_channel_noise: bool = False,
+) -> Network:
+    """A new network whose ε meets a target, never above it: the least noise, or the largest weight or clip norm.
+
+    epsilon: one target for all devices or one for each; left out, the network's own `devices.epsilon`.
+    knob: "noise" multiplies everybody's noise by one factor; "weight" and "clip" change each device for itself.
+    per_device: share the noise out in proportion to what each device would need by itself for its own target.
+    Edge cases: unreachable → an error that names the smallest ε that can be reached.
+
+    >>> from airpool import guarantee
+    >>> net = calibrate(Network.uniform(num_devices=12, clip_norm=1.0), epsilon=2.0, delta=1e-5)
+    >>> round(net.devices.noise_std[0], 5), bool(guarantee(net).worst <= 2.0)
+    (0.04796, True)
+    """
+    if delta is not None:
+        network = replace(network, delta=delta)
+    target = _targets(network, epsilon)
+    network = replace(network, devices=replace(network.devices, epsilon=tuple(target.tolist())))
+
+    def epsilon_of(candidate: Network) -> Floats:
+        return device_epsilon(
+            candidate, aggregate(candidate, colluding=colluding, credit_channel_noise=credit_channel_noise)
+        )
+
+    if knob == "noise":
+        return _with_least_noise(network, target, epsilon_of, per_device=per_device)
+    if knob not in ("weight", "clip"):
+        raise ValueError(f"knob={knob!r} must be noise, weight or clip")
+    column = "weight" if knob == "weight" else "clip_norm"
+    start = np.array(getattr(network.devices, column))
+
+    def meets(factor: Floats) -> Any:
+        return epsilon_of(_with(network, column, start * factor)) <= target
+
+    factor = search.largest(meets, np.full(len(start), 1e6))
+    if np.any(factor <= 0):
+        bare = epsilon_of(_with(network, column, start * 1e-12))
+        k = int(np.argmax(bare / target))
+        raise search.UnreachableError(float(target[k]), float(bare[k]))
+    return _with(network, column, start * factor)
+
+
+def _targets(network: Network, epsilon: float | Sequence[float] | None) -> Floats:
+    wanted = network.devices.epsilon if epsilon is None else epsilon
+    if wanted is None:
+        raise ValueError("no target: give epsilon, or devices.epsilon in the network file")
+    target = checked("epsilon", wanted, allowed="must be > 0 and finite", ok=lambda x: (x > 0) & np.isfinite(x))
+    if target.ndim > 1 or (target.ndim == 1 and len(target) != network.devices.count):
+        raise ValueError(f"epsilon has {target.size} values for {network.devices.count} devices; give one or one each")
+    return np.broadcast_to(target, (network.devices.count,)).copy()
+
+
+def _with(network: Network, column: str, values: Floats) -> Network:
+    return replace(network, devices=replace(network.devices, **{column: tuple(values.tolist())}))
+
+
+def _with_least_noise(
+    network: Network, target: Floats, epsilon_of: Callable[[Network], Floats], *, per_device: bool
+) -> Network:
+    profile = np.array(network.devices.noise_std)
+    if per_device:
+        profile = search.noise_profile(aggregate(network), target, network.delta, network.neighbours)
+    if not np.any(profile > 0):
+        profile = np.ones_like(profile)
+
+    def scaled(factor: float) -> Network:
+        return _with(network, "noise_std", profile * factor)
+
+    limit = _most_noise(network, profile)
+    try:
+        return scaled(search.smallest_factor(lambda factor: epsilon_of(scaled(factor)), target, most=limit))
+    except search.UnreachableError as error:
+        if np.isinf(limit):
+            raise
+        raise ValueError(
+            f"ε={error.target:g} cannot be met with power_dbm={min(network.devices.column('power_dbm')):g} at gamma="
+            f'{network.channel.gamma:g}: the smallest ε that can is {error.smallest:.4g}; with gamma = "auto" the '
+            "power does not limit the noise"
+        ) from None
+
+
+def _most_noise(network: Network, profile: Floats) -> float:
+    """The largest multiple of a noise profile that leaves every device within its power at a fixed γ."""
+    gamma = network.channel.gamma
+    if gamma == "auto":
+        return float("inf")
+    feature, _, power = signal(network)
+    spare = np.maximum(power / gamma**2 - feature**2, 0.0)
+    with np.errstate(divide="ignore"):
+        # A hair less, so that the network at this limit is itself within its power.
+        return float(np.min(np.sqrt(spare / (network.dimension * profile**2)))) * (1 - 1e-12)

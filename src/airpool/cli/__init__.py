@@ -1,0 +1,42 @@
+"""The command line: one small module per command. Each parses, calls the library and prints."""
+
+import sys
+
+import typer
+
+from . import audit, calibrate, demo, epsilon
+
+app = typer.Typer(
+    name="airpool",
+    help="Private collaborative inference over the air, and an exact account of what it leaks.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+app.command("epsilon")(epsilon.epsilon)
+app.command("calibrate")(calibrate.calibrate)
+app.command("audit")(audit.audit)
+
+
+@app.callback()
+def _version(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True),
+) -> None:
+    if version:
+        from airpool.version import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Bad input ends with one line and exit status 2, never with a traceback."""
+    try:
+        app()
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,85 @@
+"""`airpool audit`: does the code keep the promise? A distinguishing game on the real transmission path."""
+
+import math
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from . import options as o
+
+
+def audit(
+    network: o.NetworkFile = None,
+    devices: o.NumDevices = None,
+    weight: o.Weight = None,
+    clip_norm: o.ClipNorm = None,
+    noise_std: o.NoiseStd = None,
+    participation: o.Participation = None,
+    power_dbm: o.PowerDbm = None,
+    dimension: o.Dimension = None,
+    delta: o.Delta = None,
+    neighbours: o.Neighbours = None,
+    cover_noise: o.CoverNoise = None,
+    device: Annotated[int | None, typer.Option(help="Device to attack; the one with the largest ε by default.")] = None,
+    runs: Annotated[int, typer.Option(help="Runs with the feature, and as many without it.")] = 100_000,
+    confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
+    json: o.Json = False,
+    plot: o.Plot = None,
+) -> None:
+    """An empirical lower bound on ε from the transmissions themselves; above the claim, something is broken."""
+    flags = locals() | {"colluders": None, "dropouts": None, "inferences": None}
+    import numpy as np
+
+    from airpool.guarantee import guarantee
+    from airpool.privacy.audit import audit as play
+    from airpool.privacy.release import log_likelihood_ratio, release, simulated, worst_pair
+    from airpool.version import __version__
+
+    net, _ = o.network_from(flags)
+    if net.neighbours == "remove":
+        raise ValueError("neighbours='remove' is always seen where participation is visible; audit zero-out or replace")
+    if net.scheme.name != "1" or net.channel.access != "superposed":
+        raise ValueError("this version audits Scheme 1 with superposed access")
+    promise = guarantee(net)
+    k = int(np.argmax(promise.epsilon)) if device is None else device
+    if not 0 <= k < net.devices.count:
+        raise ValueError(f"--device {k} must be from 0 to {net.devices.count - 1}")
+    d = net.devices
+    sender = release(
+        d.count,
+        weight=d.weight,
+        clip_norm=d.clip_norm,
+        noise_std=d.noise_std,
+        participation=d.participation,
+        cover_noise=net.cover_noise,
+    )
+    with_feature, without_it = worst_pair(sender, k, dimension=net.dimension, neighbours=net.neighbours)
+    with o.progress("auditing", total=2 * runs) as advance:
+        game = play(
+            partial(simulated, sender),
+            with_feature,
+            without_it,
+            runs=runs,
+            rng=np.random.default_rng(seed),
+            delta=net.delta,
+            confidence=confidence,
+            score=log_likelihood_ratio(sender, with_feature, without_it),
+            claimed_epsilon=float(promise.epsilon[k]),
+            on_batch=advance,
+        )
+    if plot is not None:
+        from airpool.privacy.tradeoff import plot as draw
+
+        draw(game, plot)
+    if json:
+        extra: dict[str, Any] = {"device": k, "neighbours": net.neighbours, "seed": seed, "version": __version__}
+        o.print_json(game.to_json() | extra)
+    else:
+        typer.echo(f"Device {k}, {net.neighbours} neighbours, {runs} runs a side, seed {seed}")
+        typer.echo(str(game))
+        if plot is not None:
+            typer.echo(f"Picture: {plot}")
+    if game.violated and not math.isinf(promise.epsilon[k]):
+        raise typer.Exit(1)

@@ -1,0 +1,63 @@
+"""`airpool calibrate`: the network that meets a target ε."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import options as o
+from .epsilon import show
+
+
+def calibrate(
+    epsilon: Annotated[
+        Any, typer.Option("--epsilon", help="Target ε; one number, or one per device.", parser=o.per_device)
+    ] = None,
+    network: o.NetworkFile = None,
+    devices: o.NumDevices = None,
+    weight: o.Weight = None,
+    clip_norm: o.ClipNorm = None,
+    noise_std: o.NoiseStd = None,
+    participation: o.Participation = None,
+    power_dbm: o.PowerDbm = None,
+    dimension: o.Dimension = None,
+    delta: o.Delta = None,
+    neighbours: o.Neighbours = None,
+    cover_noise: o.CoverNoise = None,
+    colluders: o.Colluders = None,
+    dropouts: o.Dropouts = None,
+    inferences: o.Inferences = None,
+    credit_channel_noise: o.ChannelNoise = False,
+    knob: Annotated[str, typer.Option(help="What to turn: noise, weight or clip.")] = "noise",
+    per_device: Annotated[
+        bool, typer.Option("--per-device", help="Share the noise by what each device's own target needs.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the calibrated network file.")] = None,
+    json: o.Json = False,
+    plot: o.Plot = None,
+) -> None:
+    """The smallest noise (or the largest weight or clip norm) that meets ε; never above the target."""
+    flags = locals()
+    from airpool import network_file
+    from airpool.calibration import calibrate as calibrated
+    from airpool.guarantee import guarantee
+
+    net, colluding = o.network_from(flags)
+    turn: Any = knob
+    with o.progress("calibrating"):
+        met = calibrated(
+            net,
+            epsilon=epsilon,
+            knob=turn,
+            per_device=per_device,
+            colluding=colluding,
+            credit_channel_noise=credit_channel_noise,
+        )
+        report = guarantee(met, colluding=colluding, credit_channel_noise=credit_channel_noise)
+    if out is not None:
+        network_file.write(met, out)
+    d = met.devices
+    columns = {"noise_std": d.noise_std, "weight": d.weight, "clip_norm": d.clip_norm, "target": d.epsilon}
+    show(report, json=json, plot=plot, extra=columns)
+    if out is not None and not json:
+        typer.echo(f"Network file: {out}")

@@ -1,0 +1,53 @@
+"""`airpool epsilon`: what each device leaks."""
+
+from typing import Any
+
+from . import options as o
+
+
+def epsilon(
+    network: o.NetworkFile = None,
+    devices: o.NumDevices = None,
+    weight: o.Weight = None,
+    clip_norm: o.ClipNorm = None,
+    noise_std: o.NoiseStd = None,
+    participation: o.Participation = None,
+    power_dbm: o.PowerDbm = None,
+    dimension: o.Dimension = None,
+    delta: o.Delta = None,
+    neighbours: o.Neighbours = None,
+    cover_noise: o.CoverNoise = None,
+    colluders: o.Colluders = None,
+    dropouts: o.Dropouts = None,
+    inferences: o.Inferences = None,
+    credit_channel_noise: o.ChannelNoise = False,
+    tail: o.Tail = "quadratic",
+    json: o.Json = False,
+    plot: o.Plot = None,
+) -> None:
+    """The exact ε of every device of a network, next to the paper's claim."""
+    flags = locals()
+    from airpool.guarantee import guarantee
+
+    net, colluding = o.network_from(flags)
+    claim: Any = tail
+    with o.progress("computing ε"):
+        report = guarantee(net, colluding=colluding, credit_channel_noise=credit_channel_noise, tail=claim)
+    show(report, json=json, plot=plot)
+
+
+def show(report: Any, *, json: bool, plot: Any, extra: dict[str, Any] | None = None) -> None:
+    """A report on the terminal, and its picture where one was asked for."""
+    if plot is not None:
+        report.plot(plot)
+    if json:
+        o.print_json({**report.to_json(), **(extra or {})})
+        return
+    from rich.console import Console
+
+    from airpool.report import table
+
+    console = Console()
+    console.print(table(report))
+    if plot is not None:
+        console.print(f"Picture: {plot}")

@@ -1,0 +1,76 @@
+"""From a target ε to the least noise, the largest weight or clip norm, always ending on the safe side of it."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from . import gaussian
+from .arrays import Floats
+from .device import Aggregate, Neighbours
+
+# Factors that are searched: a dozen orders of magnitude of noise on either side.
+_LEAST, _MOST = 1e-12, 1e12
+
+
+class UnreachableError(ValueError):
+    """No amount of noise meets the target; `smallest` is the ε that the most noise gives."""
+
+    def __init__(self, target: float, smallest: float) -> None:
+        self.target, self.smallest = target, smallest
+        super().__init__(f"ε={target:g} cannot be met by adding noise: the smallest ε that can is {smallest:.4g}")
+
+
+def smallest_factor(epsilon_of: Callable[[float], Floats], target: Floats, *, most: float = np.inf) -> float:
+    """The smallest factor up to `most` at which ε ≤ target for every device, for ε that falls as the factor grows.
+
+    Never above the target: the factor returned was seen to meet it.
+    Edge cases: unreachable → `UnreachableError`, which names the smallest ε in reach; met without any noise → 0.
+    """
+
+    def excess(log_factor: float) -> float:
+        worst = float(np.max(epsilon_of(float(np.exp(log_factor))) / target))
+        return float(np.log(np.clip(worst, 1e-12, 1e12)))
+
+    most = min(most, _MOST)
+    low, high = np.log(_LEAST), np.log(most)
+    if excess(high) > 0:
+        best = epsilon_of(most)
+        worst = int(np.argmax(best / target))
+        raise UnreachableError(float(target[worst]), float(best[worst]))
+    if excess(low) <= 0:
+        return 0.0
+    # Narrow the bracket around 1 first, where factors mostly lie and ε is neither 0 nor inf.
+    for step in np.log([2.0, 16.0, 256.0, 65536.0]):
+        if step < high and excess(-step) > 0 >= excess(step):
+            low, high = -step, step
+            break
+    root = float(brentq(excess, low, high, xtol=1e-13))
+    while excess(root) > 0:
+        root += 1e-13 + abs(root) * 1e-15
+    return float(np.exp(root))
+
+
+def largest(meets: Callable[[Floats], NDArray[np.bool_]], high: Floats) -> Floats:
+    """The largest x in [0, high] at which the target is met, elementwise; 0 where no x > 0 meets it.
+
+    `meets` is true below some x and false above, and takes all elements at once. Rounded down.
+    """
+    good, bad = np.zeros_like(high), high.copy()
+    at_high = meets(high)
+    for _ in range(60):
+        # Halving in logarithms once the scale is known, in values before.
+        middle = np.where(good > 0, np.sqrt(np.maximum(good, 1e-300) * bad), bad / 16)
+        passed = meets(middle)
+        good, bad = np.where(passed, middle, good), np.where(passed, bad, middle)
+    return np.where(at_high, high, good)
+
+
+def noise_profile(aggregate: Aggregate, target: Floats, delta: float, neighbours: Neighbours) -> Floats:
+    """Standard deviations in proportion to what each device would need by itself to meet its own target.
+
+    At factor 1 they meet every target, since a device's own noise suffices then; together a smaller factor does. For
+    per-device targets this is the fair way to share: who asks for more privacy carries more of the noise.
+    """
+    return aggregate.distance(neighbours) * gaussian.noise_multiplier(target, delta)

@@ -1,0 +1,169 @@
+"""What choosing devices by their scores adds: Schemes 2.1 (threshold) and 2.2 (ranking), spec §4.
+
+A device's decision to speak depends on its feature, so the decision itself leaks. Both functions give the game for
+score and feature together; the paper's lemma, which adds two ε up, is paper.lemma.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from . import gaussian
+from .arrays import Floats, Integers, at_least_zero, checked
+from .device import Aggregate, Neighbours, ceiling, expected_delta, ratio, representatives
+from .floor import floor
+from .game import Curve, Direction, Game, in_chunks
+from .law import Law, alike
+
+# e^ε beyond this is out of floating point's reach; a larger ε is reported as inf.
+_CEILING = 700.0
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Scheme 2.1: a device speaks iff its score plus its own noise is at most `threshold`.
+
+    Scores lie between `score_low` and `score_high`, one value per device or one for all; a zeroed or replaced feature
+    may have any score in that range.
+    """
+
+    score_low: Floats
+    score_high: Floats
+    noise_std: Floats
+    threshold: float
+
+    def __post_init__(self) -> None:
+        for name in ("score_low", "score_high"):
+            finite = checked(name, getattr(self, name), allowed="must be finite", ok=np.isfinite)
+            object.__setattr__(self, name, finite)
+        object.__setattr__(self, "noise_std", at_least_zero("noise_std", self.noise_std))
+        checked("threshold", self.threshold, allowed="must be finite", ok=np.isfinite)
+        if np.any(self.score_low > self.score_high):
+            raise ValueError("score_low must not exceed score_high")
+
+    def log_participation(self, score: Floats) -> tuple[Floats, Floats]:
+        """ln Pr(speaks) and ln Pr(stays silent), each accurate in its own tail."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gap = (self.threshold - score) / self.noise_std
+        # Without noise the comparison itself decides.
+        gap = np.where(self.noise_std > 0, gap, np.where(self.threshold >= score, np.inf, -np.inf))
+        return np.asarray(log_ndtr(gap)), np.asarray(log_ndtr(-gap))
+
+
+def threshold_game(
+    aggregate: Aggregate, scheme: Threshold, neighbours: Neighbours = "zero-out", *, cells: int | None = None
+) -> Game:
+    """Scheme 2.1, exactly, for the worst pair of scores.
+
+        δ(ε) = max_{π,π′} [(1−π) − e^ε(1−π′)]₊ + π·E[δ_G(ε − ln(π/π′); Δ/√v)]
+        π, π′ ∈ {Φ((η−u_max)/σ₀), Φ((η−u_min)/σ₀)}
+
+    Holds for: who speaks is visible; the others take part as rarely as their scores can make them. The curve is jointly
+    convex in (π, π′), so it is largest at a vertex; the maximum over the vertices is one curve, which composes.
+    Under cover noise the adversary is given who speaks all the same: an upper bound.
+    Edge cases: a threshold far from every score gives 0 leakage by the decision, or inf without noise, never NaN.
+    """
+    _reject_removal(neighbours)
+    shape = (aggregate.num_devices,)
+    speaks = [np.broadcast_to(scheme.log_participation(u)[0], shape) for u in (scheme.score_high, scheme.score_low)]
+    silent = [np.broadcast_to(scheme.log_participation(u)[1], shape) for u in (scheme.score_high, scheme.score_low)]
+    rarest = np.exp(speaks[0])
+    lent = np.zeros_like(aggregate.lent) if aggregate.cover_noise else aggregate.lent
+    # Under cover noise everybody's noise is always there: it is all own noise, so to speak.
+    own = aggregate.fixed_variance() - aggregate.extra if aggregate.cover_noise else aggregate.variance
+    around = floor(lent, rarest, extra=aggregate.extra, absent=0 if aggregate.cover_noise else aggregate.absent)
+    of_device = alike(aggregate.shift, own, lent, *speaks)[1]
+    found = representatives(around, of_device, cells)
+    shift, own = aggregate.distance(neighbours)[found.device], own[found.device]
+    log_speaks, log_silent = (np.stack(x)[:, found.device] for x in (speaks, silent))
+
+    def curve(law: Law, sign: int) -> Curve:
+        def delta_of(eps: Floats, pair: Integers, _: Direction) -> Floats:
+            worst = np.zeros(eps.shape)
+            for a in (0, 1):
+                for b in (0, 1):
+                    moved = eps - _difference(log_speaks[a, pair], log_speaks[b, pair])
+                    heard = expected_delta(law, moved, found.row[pair], shift[pair], own[pair]) + sign * found.slack
+                    with np.errstate(over="ignore"):
+                        unheard = np.exp(log_silent[a, pair]) - np.exp(eps + log_silent[b, pair])
+                    worst = np.maximum(worst, np.maximum(unheard, 0.0) + np.exp(log_speaks[a, pair]) * heard)
+            return np.clip(worst, 0.0, 1.0)
+
+        return in_chunks(delta_of, width=4 * law.variance.shape[1])
+
+    def upper_end(target: float) -> Floats:
+        # Both log-ratios of the decision, and the feature at its dearest. The feature's share alone may be infinite.
+        often = np.exp(log_speaks[1])
+        feature = np.minimum(ceiling(found, shift, own, often, target / 2), _CEILING)
+        decision = np.abs(_difference(log_speaks[1], log_speaks[0]))
+        return np.minimum(feature + decision + _silence(log_silent) + 1e-6, _CEILING)
+
+    low = curve(found.low, +1)
+    high = low if found.exact else curve(found.high, -1)
+    return Game(of_device[found.device], of_device, low, high, upper_end, ("forward",))
+
+
+def _difference(log_a: Floats, log_b: Floats) -> Floats:
+    """ln(a/b), with 0/0 = 1: where neither ever happens there is nothing to compare."""
+    with np.errstate(invalid="ignore"):
+        return np.where(log_a == log_b, 0.0, log_a - log_b)
+
+
+def _silence(log_silent: Floats) -> Floats:
+    return np.abs(_difference(log_silent[0], log_silent[1]))
+
+
+def ranking_game(
+    aggregate: Aggregate,
+    *,
+    score_range: Floats,
+    score_noise_std: Floats,
+    num_selected: int,
+    neighbours: Neighbours = "zero-out",
+) -> Game:
+    """Scheme 2.2: devices send noisy scores to a ranking server, and the `num_selected` lowest speak.
+
+        ε_G at μ = √((Δu/σ₀)² + (Δ_k/√v_sel)²)
+
+    v_sel: the device's own variance and the (k̃ − 1 − absent)₊ smallest of the honest others'. A valid bound, nearly
+    exact unless k̃ is small: the adversary sees every noisy score, and is then granted the least noise that a selection
+    can leave. Two Gaussian releases, so it composes exactly.
+    Edge cases: no noise on the scores → inf, unless the scores cannot differ.
+    """
+    _reject_removal(neighbours)
+    if not 1 <= num_selected <= aggregate.num_devices:
+        raise ValueError(f"num_selected={num_selected} must be from 1 to {aggregate.num_devices}")
+    shape = (aggregate.num_devices,)
+    spread = np.broadcast_to(at_least_zero("score_range", score_range), shape)
+    std = np.broadcast_to(at_least_zero("score_noise_std", score_noise_std), shape)
+    counted = aggregate.fixed_variance() if aggregate.cover_noise else _selected_variance(aggregate, num_selected)
+    mu = np.hypot(ratio(spread, std), ratio(aggregate.distance(neighbours), np.sqrt(counted)))
+    distinct, of_device, _ = alike(mu)
+    mu = distinct[:, 0]
+
+    def delta_of(eps: Floats, kind: Integers, _: Direction) -> Floats:
+        return gaussian.delta(eps, mu[kind])
+
+    def upper_end(target: float) -> Floats:
+        return (mu**2 / 2 + mu * np.sqrt(-2 * np.log(target))) * (1 + 1e-9) + 1e-9
+
+    return Game(np.arange(len(mu)), of_device, delta_of, delta_of, upper_end, ("forward",), gaussian=mu)
+
+
+def _selected_variance(aggregate: Aggregate, num_selected: int) -> Floats:
+    """Own noise plus the least that the other selected and honest devices can add."""
+    lent = aggregate.lent
+    helpers = max(num_selected - 1 - aggregate.absent, 0)
+    ascending = np.sort(lent)
+    # The smallest `helpers` among the others: a device that is among them itself is replaced by the next one.
+    least = float(ascending[:helpers].sum())
+    own_among = lent < ascending[helpers] if helpers < len(lent) else np.ones_like(lent, dtype=bool)
+    following = float(ascending[helpers]) if helpers < len(lent) else 0.0
+    others = np.where(own_among, least - lent + following, least) if helpers else np.zeros_like(lent)
+    return others + aggregate.variance + aggregate.extra
+
+
+def _reject_removal(neighbours: Neighbours) -> None:
+    if neighbours == "remove":
+        raise ValueError("neighbours='remove' is not accounted for with Schemes 2.1 and 2.2; use zero-out or replace")
