@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from .guarantee import aggregate, signal
+from .guarantee import aggregate, game, signal
 from .guarantee import epsilon as device_epsilon
 from .network import Network
 from .privacy import calibrate as search
+from .privacy import compose
 from .privacy.arrays import Floats, checked
+from .privacy.device import Aggregate
 
-Knob = Literal["noise", "weight", "clip"]
+Knob = Literal["noise", "weight", "clip", "inferences"]
 
 
 def calibrate(
@@ -25,10 +27,12 @@ def calibrate(
     colluding: Sequence[int] = (),
     credit_channel_noise: bool = False,
 ) -> Network:
-    """A new network whose ε meets a target, never above it: the least noise, or the largest weight or clip norm.
+    """A new network whose ε meets a target, never above it: the least noise, the largest weight or clip norm, or the
+    largest number of inferences.
 
     epsilon: one target for all devices or one for each; left out, the network's own `devices.epsilon`.
-    knob: "noise" multiplies everybody's noise by one factor; "weight" and "clip" change each device for itself.
+    knob: "noise" multiplies everybody's noise by one factor; "weight" and "clip" change each device for itself;
+        "inferences" leaves the devices as they are and says how often they may be used.
     per_device: share the noise out in proportion to what each device would need by itself for its own target.
     Edge cases: unreachable → an error that names the smallest ε that can be reached.
 
@@ -42,15 +46,18 @@ def calibrate(
     target = _targets(network, epsilon)
     network = replace(network, devices=replace(network.devices, epsilon=tuple(target.tolist())))
 
+    def heard(candidate: Network) -> Aggregate:
+        return aggregate(candidate, colluding=colluding, credit_channel_noise=credit_channel_noise)
+
     def epsilon_of(candidate: Network) -> Floats:
-        return device_epsilon(
-            candidate, aggregate(candidate, colluding=colluding, credit_channel_noise=credit_channel_noise)
-        )
+        return device_epsilon(candidate, heard(candidate))
 
     if knob == "noise":
         return _with_least_noise(network, target, epsilon_of, per_device=per_device)
+    if knob == "inferences":
+        return _with_most_inferences(network, heard(network), target)
     if knob not in ("weight", "clip"):
-        raise ValueError(f"knob={knob!r} must be noise, weight or clip")
+        raise ValueError(f"knob={knob!r} must be one of {', '.join(get_args(Knob))}")
     column = "weight" if knob == "weight" else "clip_norm"
     start = np.array(getattr(network.devices, column))
 
@@ -102,6 +109,17 @@ def _with_least_noise(
             f'{network.channel.gamma:g}: the smallest ε that can is {error.smallest:.4g}; with gamma = "auto" the '
             "power does not limit the noise"
         ) from None
+
+
+def _with_most_inferences(network: Network, heard: Aggregate, target: Floats) -> Network:
+    """As many inferences as the tightest target allows; an error where one is too many."""
+    stream = replace(network, inferences=2)
+    most = compose.most_inferences(game(stream, heard), network.delta, target)
+    if most == 0:
+        once = device_epsilon(replace(network, inferences=1), heard)
+        k = int(np.argmax(once / target))
+        raise ValueError(f"ε={target[k]:g} does not allow one inference: device {k} spends {once[k]:.4g} on it")
+    return replace(network, inferences=most)
 
 
 def _most_noise(network: Network, profile: Floats) -> float:

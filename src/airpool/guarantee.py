@@ -149,7 +149,8 @@ def signal(network: Network) -> tuple[Floats, Floats, Floats]:
     return np.array(d.column("weight")) * np.array(d.column("clip_norm")), np.array(d.column("noise_std")), power
 
 
-def _game(network: Network, heard: Aggregate) -> Game:
+def game(network: Network, heard: Aggregate) -> Game:
+    """What the adversary has to tell apart in one inference of this network."""
     cells = None if network.inferences == 1 else _COMPOSED_CELLS
     scheme = network.scheme
     if scheme.name == "1":
@@ -169,7 +170,7 @@ def _game(network: Network, heard: Aggregate) -> Game:
 
 
 def _bounds(network: Network, heard: Aggregate) -> tuple[Floats | None, Floats]:
-    played = _game(network, heard)
+    played = game(network, heard)
     if network.inferences == 1:
         found = solve(played, network.delta)
         return found.lower, found.upper

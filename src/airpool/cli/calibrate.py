@@ -28,7 +28,7 @@ def calibrate(
     dropouts: o.Dropouts = None,
     inferences: o.Inferences = None,
     credit_channel_noise: o.ChannelNoise = False,
-    knob: Annotated[str, typer.Option(help="What to turn: noise, weight or clip.")] = "noise",
+    knob: Annotated[str, typer.Option(help="What to turn: noise, weight, clip or inferences.")] = "noise",
     per_device: Annotated[
         bool, typer.Option("--per-device", help="Share the noise by what each device's own target needs.")
     ] = False,
@@ -36,7 +36,7 @@ def calibrate(
     json: o.Json = False,
     plot: o.Plot = None,
 ) -> None:
-    """The smallest noise (or the largest weight or clip norm) that meets ε; never above the target."""
+    """The smallest noise (or the largest weight, clip norm or number of inferences) that meets ε; never above it."""
     flags = locals()
     from airpool import network_file
     from airpool.calibration import calibrate as calibrated

@@ -67,6 +67,22 @@ def largest(meets: Callable[[Floats], NDArray[np.bool_]], high: Floats) -> Float
     return np.where(at_high, high, good)
 
 
+def most_inferences(fits: Callable[[int], bool]) -> int:
+    """The largest number for which `fits` holds, up to 2^20; 0 if one is too many already."""
+    if not fits(1):
+        return 0
+    good = 1
+    while good < 2**20 and fits(good * 2):
+        good *= 2
+    if good >= 2**20:
+        return good
+    bad = good * 2
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if fits(middle) else (good, middle)
+    return good
+
+
 def noise_profile(aggregate: Aggregate, target: Floats, delta: float, neighbours: Neighbours) -> Floats:
     """Standard deviations in proportion to what each device would need by itself to meet its own target.
 

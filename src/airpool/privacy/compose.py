@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from . import gaussian
+from . import calibrate, gaussian
 from .arrays import Floats, failure_probability
 from .game import Direction, Game, solve
 
@@ -124,26 +125,18 @@ def epsilon(game: Game, delta: float, inferences: int) -> Floats:
     return np.array(each)[game.of_device]
 
 
-def most_inferences(game: Game, delta: float, budget: float) -> int:
-    """The largest number of inferences that keeps every device at or below ε = budget; 0 if one is too many.
+def most_inferences(game: Game, delta: float, budget: ArrayLike) -> int:
+    """The largest number of inferences that keeps every device within its budget of ε; 0 if one is too many.
 
-    Edge cases: a game that reveals nothing can go on for ever; the answer then stops at 2^30.
+    Edge cases: a game that reveals nothing can go on for ever; the answer then stops at 2^20.
     """
     once = [stream(game, kind) for kind in range(game.num_kinds)] if game.gaussian is None else None
 
     def fits(inferences: int) -> bool:
         if once is None or inferences == 1:
-            return bool(np.max(epsilon(game, delta, inferences)) <= budget)
-        return all(one.repeated(inferences).epsilon(delta) <= budget for one in once)
+            spent = epsilon(game, delta, inferences)
+        else:
+            spent = np.array([one.repeated(inferences).epsilon(delta) for one in once])[game.of_device]
+        return bool(np.all(spent <= np.asarray(budget)))
 
-    if not fits(1):
-        return 0
-    good, bad = 1, 2
-    while bad <= 2**30 and fits(bad):
-        good, bad = bad, bad * 2
-    if bad > 2**30:
-        return 2**30
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if fits(middle) else (good, middle)
-    return good
+    return calibrate.most_inferences(fits)

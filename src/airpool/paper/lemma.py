@@ -1,0 +1,40 @@
+"""The paper's privacy lemma for Schemes 2.1 and 2.2, as printed, and the formula behind its Table 1 (spec §4).
+
+The exact counterpart is privacy.leakage.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+
+from .theorem1 import Claim
+
+Floats = NDArray[np.float64]
+
+
+def participation_21(score: ArrayLike, *, threshold: float, score_noise_std: ArrayLike) -> Floats:
+    """p_k = Φ((η − u_k)/σ_k⁽⁰⁾): how often a device with score u_k speaks under Scheme 2.1.
+
+    >>> participation_21(0.758, threshold=0.5, score_noise_std=0.1**0.5).round(4)
+    np.float64(0.2073)
+    """
+    gap = threshold - np.asarray(score, dtype=np.float64)
+    return np.asarray(ndtr(gap / np.asarray(score_noise_std, dtype=np.float64)), dtype=np.float64)[()]
+
+
+def score_epsilon(participation: ArrayLike, *, full: float = 0.9) -> Floats:
+    """ε⁽⁰⁾ of Table 1: ln(1 + p_k(e^0.9 − 1)), the score's ε "amplified" by taking part; `full` is Scheme 2.2's.
+
+    Gives Table 1's .264 (η = .5) at u = .758 and .113 (η = .3) at u = .740, with σ⁽⁰⁾ = √0.1. Not valid: the decision is made
+    from the score itself, so it cannot amplify the score's privacy.
+
+    >>> score_epsilon(participation_21([0.758], threshold=0.5, score_noise_std=0.1**0.5)).round(3)
+    array([0.264])
+    """
+    return np.log1p(np.asarray(participation, dtype=np.float64) * np.expm1(full))
+
+
+def total(feature: Claim, *, epsilon: ArrayLike, delta: ArrayLike) -> tuple[Floats, Floats]:
+    """(ε⁽⁰⁾ + ε_k, δ⁽⁰⁾ + δ̃_k): plain composition of score and feature, both as the paper claims them."""
+    scores = np.asarray(epsilon, dtype=np.float64), np.asarray(delta, dtype=np.float64)
+    return feature.epsilon + scores[0], feature.delta + scores[1]
