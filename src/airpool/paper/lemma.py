@@ -25,8 +25,8 @@ def participation_21(score: ArrayLike, *, threshold: float, score_noise_std: Arr
 def score_epsilon(participation: ArrayLike, *, full: float = 0.9) -> Floats:
     """ε⁽⁰⁾ of Table 1: ln(1 + p_k(e^0.9 − 1)), the score's ε "amplified" by taking part; `full` is Scheme 2.2's.
 
-    Gives Table 1's .264 (η = .5) at u = .758 and .113 (η = .3) at u = .740, with σ⁽⁰⁾ = √0.1. Not valid: the decision is made
-    from the score itself, so it cannot amplify the score's privacy.
+    Gives Table 1's .264 (η = .5) at u = .758 and .113 (η = .3) at u = .740, with σ⁽⁰⁾ = √0.1. Not valid: the
+    decision is made from the score itself, so it cannot amplify the score's privacy.
 
     >>> score_epsilon(participation_21([0.758], threshold=0.5, score_noise_std=0.1**0.5)).round(3)
     array([0.264])

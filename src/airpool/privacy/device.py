@@ -5,7 +5,7 @@ Three kinds of neighbours (spec §3.1): `zero-out`, the feature becomes 0; `repl
 or hidden by cover noise, where silent devices still send their noise.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -31,7 +31,8 @@ class Aggregate:
 
     shift: how far the sum moves when the feature is zeroed, g·w·C.
     variance: of the device's noise in the sum, per coordinate, g²σ².
-    participation: probability that it transmits.
+    participation: probability that it takes part, given that it is on the air.
+    presence: probability that it is on the air at all (no outage); it depends on the channel, never on the data.
     extra: variance of credited noise that is always there (the receiver's).
     dimension: r; it matters for removal alone.
     absent: how many of the others do not count, whichever they are (colluders who know their own noise, dropouts).
@@ -48,15 +49,18 @@ class Aggregate:
     absent: int = 0
     colluding: tuple[int, ...] = ()
     alone: bool = False
+    presence: Floats = field(default_factory=lambda: np.ones(0))
 
     def __post_init__(self) -> None:
         for name in ("shift", "variance"):
             object.__setattr__(self, name, at_least_zero(name, getattr(self, name)))
         object.__setattr__(self, "participation", probability("participation", self.participation))
+        presence = probability("presence", self.presence if np.size(self.presence) else np.ones_like(self.shift))
+        object.__setattr__(self, "presence", presence)
         at_least_zero("extra", self.extra)
-        shapes = {self.shift.shape, self.variance.shape, self.participation.shape}
+        shapes = {self.shift.shape, self.variance.shape, self.participation.shape, self.presence.shape}
         if len(shapes) > 1 or self.shift.ndim != 1:
-            raise ValueError(f"shift, variance and participation need one value per device, not shapes {shapes}")
+            raise ValueError(f"shift, variance, participation and presence need one value per device, not {shapes}")
         if self.num_devices == 0:
             raise ValueError("there must be at least one device")
         if self.absent < 0:
@@ -74,6 +78,11 @@ class Aggregate:
         lent = np.zeros_like(self.variance) if self.alone else self.variance.copy()
         lent[list(self.colluding)] = 0.0
         return lent
+
+    @property
+    def heard(self) -> Floats:
+        """The probability that each device is heard: on the air, and taking part."""
+        return self.participation * self.presence
 
     def distance(self, neighbours: Neighbours) -> Floats:
         """How far the two sums lie apart: the sensitivity."""
@@ -145,11 +154,11 @@ def game(aggregate: Aggregate, neighbours: Neighbours, *, merge: bool = True, ce
     """
     if neighbours not in get_args(Neighbours):
         raise ValueError(f"neighbours={neighbours!r} must be one of {', '.join(get_args(Neighbours))}")
-    columns = (aggregate.shift, aggregate.variance, aggregate.participation, aggregate.lent)
+    columns = (aggregate.shift, aggregate.variance, aggregate.participation, aggregate.presence, aggregate.lent)
     of_device = alike(*columns)[1] if merge else np.arange(aggregate.num_devices)
     if aggregate.cover_noise:
-        return _cover_game(aggregate, neighbours, of_device)
-    around = floor(aggregate.lent, aggregate.participation, extra=aggregate.extra, absent=aggregate.absent)
+        return _cover_game(aggregate, neighbours, of_device, cells)
+    around = floor(aggregate.lent, aggregate.heard, extra=aggregate.extra, absent=aggregate.absent)
     found = representatives(around, of_device, cells)
     return (
         _removal_game(aggregate, found, of_device)
@@ -173,9 +182,7 @@ def representatives(around: Floor, of_device: Integers, cells: int | None) -> Fl
 
 def _shift_game(aggregate: Aggregate, neighbours: Neighbours, found: Floor, of_device: Integers) -> Game:
     """Two Gaussians of the same, visible variance. A Gaussian's curve is the same in both directions."""
-    shift, own, p = (
-        x[found.device] for x in (aggregate.distance(neighbours), aggregate.variance, aggregate.participation)
-    )
+    shift, own, p = (x[found.device] for x in (aggregate.distance(neighbours), aggregate.variance, aggregate.heard))
 
     def curve(law: Law, sign: int) -> Curve:
         def delta_of(eps: Floats, pair: Integers, _: Direction) -> Floats:
@@ -222,7 +229,7 @@ def _removal_game(aggregate: Aggregate, found: Floor, of_device: Integers) -> Ga
     """With and without the device: Gaussians of unlike variance, the device's participation hidden (spec §3.5)."""
     low = coarsened(found.low, _REMOVAL_BINS, down=True)
     high = low if found.exact and low is found.low else coarsened(found.high, _REMOVAL_BINS, down=False)
-    shift, own, p = (x[found.device] for x in (aggregate.shift, aggregate.variance, aggregate.participation))
+    shift, own, p = (x[found.device] for x in (aggregate.shift, aggregate.variance, aggregate.heard))
 
     def curve(law: Law, sign: int) -> Curve:
         def delta_of(eps: Floats, pair: Integers, direction: Direction) -> Floats:
@@ -250,42 +257,65 @@ def _removal_game(aggregate: Aggregate, found: Floor, of_device: Integers) -> Ga
     )
 
 
-def _cover_game(aggregate: Aggregate, neighbours: Neighbours, of_device: Integers) -> Game:
-    """Participation hidden under a total variance that never changes (spec §3.4)."""
-    _, first = np.unique(of_device, return_index=True)
-    total = aggregate.fixed_variance()[first]
-    shift, own, p = (x[first] for x in (aggregate.shift, aggregate.variance, aggregate.participation))
-    mu = ratio(shift, np.sqrt(total))
+def _cover_game(aggregate: Aggregate, neighbours: Neighbours, of_device: Integers, cells: int | None) -> Game:
+    """Participation hidden under the noise of everybody who is on the air (spec §3.4).
 
-    def delta_of(eps: Floats, kind: Integers, direction: Direction) -> Floats:
-        if neighbours == "replace":
-            return cover.delta_replace(eps, mu[kind], p[kind])
-        if neighbours == "zero-out":
-            return cover.delta_zero_out(eps, mu[kind], p[kind], backward=direction == "backward")
-        return removal.delta_covered(
-            eps,
-            shift=shift[kind],
-            rest=(total - own)[kind],
-            own=own[kind],
-            dimension=aggregate.dimension,
-            participation=p[kind],
-            backward=direction == "backward",
-        )
-
-    def upper_end(target: float) -> Floats:
-        if neighbours == "remove":
-            return np.full(len(first), _REMOVAL_CEILING)
-        distance = ratio(aggregate.distance(neighbours)[first], np.sqrt(total))
-        with np.errstate(invalid="ignore"):
-            high = distance**2 / 2 + distance * np.sqrt(-2 * np.log(target))
-        return np.where(p < target, 0.0, high * (1 + 1e-9) + 1e-9)
-
-    always = bool(np.all(p == 1)) and neighbours != "remove"
-    return Game(
-        kind=np.arange(len(first)),
-        of_device=of_device,
-        low=delta_of,
-        high=delta_of,
-        ceiling=upper_end,
-        gaussian=ratio(aggregate.distance(neighbours)[first], np.sqrt(total)) if always else None,
+    Who is on the air does not depend on the data and is known: an expectation over it, and one total where all are.
+    """
+    found = representatives(_on_air(aggregate), of_device, cells)
+    shift, own, p, present = (
+        x[found.device] for x in (aggregate.shift, aggregate.variance, aggregate.participation, aggregate.presence)
     )
+
+    def curve(law: Law, sign: int) -> Curve:
+        def delta_of(eps: Floats, pair: Integers, direction: Direction) -> Floats:
+            row, e, q, backward = found.row[pair], eps[:, None], p[pair, None], direction == "backward"
+            rest, mine = law.variance[row], own[pair, None]
+            mu = ratio(shift[pair, None], np.sqrt(rest + mine))
+            if neighbours == "replace":
+                each = cover.delta_replace(e, mu, q)
+            elif neighbours == "zero-out":
+                each = cover.delta_zero_out(e, mu, q, backward=backward)
+            else:
+                each = removal.delta_covered(
+                    e,
+                    shift=shift[pair, None],
+                    rest=rest,
+                    own=mine,
+                    dimension=aggregate.dimension,
+                    participation=q,
+                    backward=backward,
+                )
+            heard = (law.mass[row] * each).sum(axis=1) + sign * found.slack
+            absent = (1 - present[pair]) * -np.expm1(np.minimum(eps, 0.0))
+            return np.clip(present[pair] * heard + absent, 0.0, 1.0)
+
+        return in_chunks(delta_of, width=law.variance.shape[1])
+
+    distance = aggregate.distance(neighbours)[found.device]
+    certain = found.exact and found.low.variance.shape[1] == 1 and bool(np.all(p * present == 1))
+    low = curve(found.low, +1)
+    return Game(
+        kind=of_device[found.device],
+        of_device=of_device,
+        low=low,
+        high=low if found.exact else curve(found.high, -1),
+        ceiling=lambda target: (
+            np.full(len(found.device), _REMOVAL_CEILING)
+            if neighbours == "remove"
+            else ceiling(found, distance, own, p * present, target)
+        ),
+        gaussian=ratio(distance, np.sqrt(found.low.variance[found.row, 0] + own))
+        if certain and neighbours != "remove"
+        else None,
+    )
+
+
+def _on_air(aggregate: Aggregate) -> Floor:
+    """Law of the others' noise under cover: of all who are on the air, whether they take part or not."""
+    if np.any(aggregate.presence < 1):
+        return floor(aggregate.lent, aggregate.presence, extra=aggregate.extra, absent=aggregate.absent)
+    rest = aggregate.fixed_variance() - aggregate.variance
+    everyone = np.arange(aggregate.num_devices)
+    law = Law(rest[:, None], np.ones((len(rest), 1)))
+    return Floor(law, law, slack=0.0, device=everyone, row=everyone)

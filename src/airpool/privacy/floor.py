@@ -11,7 +11,7 @@ grid, with one law that is stochastically smaller than the truth and one that is
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from math import prod
+from math import comb, prod
 
 import numpy as np
 
@@ -60,6 +60,8 @@ def floor(variance: Floats, participation: Floats, *, extra: float = 0.0, absent
 
 def _exact(by_kind: Kinds, *, absent: int) -> Floor | None:
     """One row for each kind of device and each way to choose the absent ones; None if that is too much."""
+    if comb(len(by_kind.count) + absent - 1, absent) * len(by_kind.count) > EXACT_CELLS:
+        return None
     own_kind: list[int] = []
     counts: list[Integers] = []
     cells = 0

@@ -65,11 +65,11 @@ def leave_one_out(by_kind: Kinds) -> tuple[Law, Law]:
     low: list[tuple[Floats, Floats]] = []
     high: list[tuple[Floats, Floats]] = []
     for single in singles:
-        others = _without(total, single)
+        first, others = _without(total, single)
         own_least, own_most, own_mean, _ = _rounding([single])
         down = max(least - own_least, mean - own_mean - spread)
         up = min(most - own_most, mean - own_mean + spread)
-        x = value[: len(others)]
+        x = value + first * step
         low.append(binned(np.maximum(x + down, 0.0), others, bins, down=True))
         high.append(binned(np.maximum(x + up, 0.0), others, bins, down=False))
     return stacked(low), stacked(high)
@@ -97,26 +97,25 @@ def _summed(law: Floats, part: _Part) -> Floats:
     return out
 
 
-def _without(total: Floats, single: _Part) -> Floats:
-    """The law of the others: `total` divided by one device, as generating functions.
+def _without(total: Floats, single: _Part) -> tuple[int, Floats]:
+    """The law of the others, `total` divided by one device as generating functions, and where its first cell lies.
 
     total[j] = (1−p)·others[j] + p·others[j−c], solved upwards for p ≤ ½ and downwards above, so that each step damps
-    the error of the one before.
+    the error of the one before. Downwards what comes out is others[j−c]: it begins c cells below `total`, as it must
+    where the device always speaks.
     """
     from scipy.signal import lfilter
 
     cell, (silent, speaks) = int(single.cell[1]), single.mass
     if cell == 0 or speaks == 0:
-        return total
-    feedback = np.zeros(cell + 1)
-    if speaks <= silent:
-        feedback[0], feedback[cell] = silent, speaks
-        others = np.asarray(lfilter([1.0], feedback, total))[: len(total) - cell]
-    else:
-        feedback[0], feedback[cell] = speaks, silent
-        others = np.asarray(lfilter([1.0], feedback, total[::-1]))[: len(total) - cell][::-1]
-    others = np.maximum(others, 0.0)
-    return others / others.sum()
+        return 0, total
+    upwards = bool(speaks <= silent)
+    x = total if upwards else total[::-1]
+    # The recursion goes in strides of c: one column for each remainder, and one step a row.
+    rows = np.pad(x, (0, -len(x) % cell)).reshape(-1, cell)
+    others = np.asarray(lfilter([1.0], sorted((silent, speaks), reverse=True), rows, axis=0)).ravel()[: len(x)]
+    others = np.maximum(others if upwards else others[::-1], 0.0)
+    return (0 if upwards else -cell), others / others.sum()
 
 
 def without_the_largest(by_kind: Kinds, number: int) -> Law:

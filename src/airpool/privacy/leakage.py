@@ -68,11 +68,11 @@ def threshold_game(
     shape = (aggregate.num_devices,)
     speaks = [np.broadcast_to(scheme.log_participation(u)[0], shape) for u in (scheme.score_high, scheme.score_low)]
     silent = [np.broadcast_to(scheme.log_participation(u)[1], shape) for u in (scheme.score_high, scheme.score_low)]
-    rarest = np.exp(speaks[0])
-    lent = np.zeros_like(aggregate.lent) if aggregate.cover_noise else aggregate.lent
-    # Under cover noise everybody's noise is always there: it is all own noise, so to speak.
-    own = aggregate.fixed_variance() - aggregate.extra if aggregate.cover_noise else aggregate.variance
-    around = floor(lent, rarest, extra=aggregate.extra, absent=0 if aggregate.cover_noise else aggregate.absent)
+    rarest = np.exp(speaks[0]) * aggregate.presence
+    lent, own = aggregate.lent, aggregate.variance
+    # Under cover noise the others' noise is there whenever they are on the air, whether they speak or not.
+    sounding = aggregate.presence if aggregate.cover_noise else rarest
+    around = floor(lent, sounding, extra=aggregate.extra, absent=aggregate.absent)
     of_device = alike(aggregate.shift, own, lent, *speaks)[1]
     found = representatives(around, of_device, cells)
     shift, own = aggregate.distance(neighbours)[found.device], own[found.device]
@@ -128,7 +128,7 @@ def ranking_game(
 
     v_sel: the device's own variance and the (k̃ − 1 − absent)₊ smallest of the honest others'. A valid bound, nearly
     exact unless k̃ is small: the adversary sees every noisy score, and is then granted the least noise that a selection
-    can leave. Two Gaussian releases, so it composes exactly.
+    can leave. Two Gaussian releases, so it composes exactly. Where devices may be in outage nobody else's noise counts.
     Edge cases: no noise on the scores → inf, unless the scores cannot differ.
     """
     _reject_removal(neighbours)
@@ -137,7 +137,8 @@ def ranking_game(
     shape = (aggregate.num_devices,)
     spread = np.broadcast_to(at_least_zero("score_range", score_range), shape)
     std = np.broadcast_to(at_least_zero("score_noise_std", score_noise_std), shape)
-    counted = aggregate.fixed_variance() if aggregate.cover_noise else _selected_variance(aggregate, num_selected)
+    covered = aggregate.cover_noise and bool(np.all(aggregate.presence == 1))
+    counted = aggregate.fixed_variance() if covered else _selected_variance(aggregate, num_selected)
     mu = np.hypot(ratio(spread, std), ratio(aggregate.distance(neighbours), np.sqrt(counted)))
     distinct, of_device, _ = alike(mu)
     mu = distinct[:, 0]
@@ -154,7 +155,7 @@ def ranking_game(
 def _selected_variance(aggregate: Aggregate, num_selected: int) -> Floats:
     """Own noise plus the least that the other selected and honest devices can add."""
     lent = aggregate.lent
-    helpers = max(num_selected - 1 - aggregate.absent, 0)
+    helpers = max(num_selected - 1 - aggregate.absent, 0) if np.all(aggregate.presence == 1) else 0
     ascending = np.sort(lent)
     # The smallest `helpers` among the others: a device that is among them itself is replaced by the next one.
     least = float(ascending[:helpers].sum())

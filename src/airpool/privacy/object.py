@@ -62,19 +62,21 @@ def _ceiling(mu: Floats, mass: Floats, slack: float, target: float) -> Floats:
 def _outcomes(aggregate: Aggregate, neighbours: Neighbours) -> tuple[Floats, Floats, float]:
     """μ of every outcome of who takes part, its probability, and the slack of a bound."""
     lent, shift = aggregate.lent, aggregate.distance(neighbours)
-    distinct, _, count = alike(shift, lent, aggregate.participation)
+    distinct, _, count = alike(shift, lent, aggregate.heard)
     laws = [binomial(int(n), float(p)) for n, p in zip(count, distinct[:, 2], strict=True)]
     absent = min(aggregate.absent, aggregate.num_devices)
+    # With outages the noise of silent devices is not always there: only that of those who speak is counted then.
+    covered = aggregate.cover_noise and bool(np.all(aggregate.presence == 1))
     always_there = float(np.sort(lent)[: len(lent) - absent].sum()) + aggregate.extra
     if prod(len(m) for m, _ in laws) > _OUTCOMES:
         total = float(np.sum(shift))
-        if aggregate.cover_noise:
+        if covered:
             return ratio(np.array([total]), np.sqrt(always_there)), np.ones(1), 0.0
-        law = without_the_largest(kinds(lent, aggregate.participation), absent)
+        law = without_the_largest(kinds(lent, aggregate.heard), absent)
         return ratio(total, np.sqrt(law.variance[0] + aggregate.extra)), law.mass[0], SLACK
     speaking = np.array(list(product(*(m for m, _ in laws))), dtype=np.float64)
     mass = np.array([prod(q) for q in product(*(q for _, q in laws))])
-    if aggregate.cover_noise:
+    if covered:
         variance = np.full(len(mass), always_there)
     else:
         variance = _variance_of(speaking, distinct[:, 1], absent) + aggregate.extra

@@ -1,0 +1,208 @@
+"""How long an exact ε takes, beside dp-accounting on the same question, and how the cost grows."""
+
+import resource
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import product
+from math import log
+from multiprocessing import get_context
+from typing import TypeVar
+
+import numpy as np
+from scipy.optimize import brentq
+
+from airpool import Network, calibrate
+from airpool.privacy import compose, device
+from airpool.privacy.arrays import Floats
+from airpool.privacy.audit import audit
+from airpool.privacy.device import Aggregate
+from airpool.privacy.release import log_likelihood_ratio, release, simulated, worst_pair
+
+from . import Row
+from .noise import seconds
+
+T = TypeVar("T")
+
+_DELTA = 1e-5
+# dp-accounting's grid: the coarsest round one on which its ε is within 1e-3 of the truth.
+_PEER_GRID = 0.03
+
+
+def like(num_devices: int, *, dimension: int = 64) -> Aggregate:
+    """Devices of one kind; noise that gives ε of about 2 whatever their number."""
+    std = 0.05 * (12 / num_devices) ** 1.5
+    each = np.ones(num_devices)
+    return Aggregate(each / num_devices, std**2 * each, 0.9 * each, dimension=dimension)
+
+
+def unlike(num_devices: int, *, kinds: int | None = None) -> Aggregate:
+    """Devices that all differ in weight, noise and participation, or of so many kinds; ε from about 1 to 3."""
+    t = np.linspace(0, 1, kinds or num_devices)[np.arange(num_devices) % (kinds or num_devices)]
+    scale = 12 / num_devices
+    return Aggregate((0.06 + 0.05 * t) * scale, ((0.04 + 0.03 * t) * scale**1.5) ** 2, 0.6 + 0.35 * t)
+
+
+def rows() -> list[Row]:
+    return [*_exact(), *_growth(), *_streams()]
+
+
+def _exact() -> list[Row]:
+    twelve, wide = unlike(12), like(12, dimension=784)
+    network = Network.uniform(num_devices=12, participation=0.9)
+    ours, removal, calibrated = seconds(
+        lambda: device.epsilon(twelve, _DELTA),
+        lambda: device.epsilon(wide, _DELTA, neighbours="remove"),
+        lambda: calibrate(network, epsilon=2.0, delta=_DELTA),
+        repeat=5,
+    )
+    truth = float(device.epsilon(twelve, _DELTA).upper[0])
+    mixed, mixed_epsilon = timed(lambda: peer_mixture(twelve, 0))
+    closed, closed_epsilon = timed(lambda: peer_closed_form(twelve, 0))
+
+    def row(what: str, value: float, unit: str, note: str = "") -> Row:
+        return Row("exact ε", what, value, unit, note)
+
+    return [
+        row("12 unlike devices, all of them", ours * 1e3, "ms", f"device 0: ε = {truth:.6f}"),
+        row(
+            "dp-accounting, one of them: 2,048 Gaussian PLDs, mixed",
+            mixed,
+            "s",
+            f"device 0: ε = {mixed_epsilon:.6f}, {mixed_epsilon / truth - 1:+.0e}; grid {_PEER_GRID:g}",
+        ),
+        row(
+            "dp-accounting, one of them: 2,048 closed δ, mixed, root",
+            closed,
+            "s",
+            f"device 0: ε = {closed_epsilon:.6f}, {closed_epsilon / truth - 1:+.0e}",
+        ),
+        row("removal, 12 like devices, r = 784", removal * 1e3, "ms"),
+        row("calibrate 12 devices to ε = 2", calibrated * 1e3, "ms"),
+    ]
+
+
+def peer_mixture(aggregate: Aggregate, of: int) -> float:
+    """dp-accounting's ε of one device: it sees who takes part, so its loss is a mixture of Gaussian ones.
+
+    A Gaussian PLD by connect-the-dots for each of the others' patterns, weighted by its probability, and no loss at all
+    where the device is silent. (Its mixture-Gaussian mechanism does not apply: there the pattern is hidden and the
+    noise is fixed.)
+    """
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    speaks = float(aggregate.participation[of])
+    parts = []
+    for mass, std in zip(*_patterns(aggregate, of), strict=True):
+        each = pld.from_gaussian_mechanism(
+            std, sensitivity=float(aggregate.shift[of]), value_discretization_interval=_PEER_GRID
+        )
+        pmf = each._pmf_remove.to_dense_pmf()  # a Gaussian's two directions are one
+        parts.append((speaks * mass, pmf._lower_loss, pmf._probs, pmf._infinity_mass))
+    lowest = min(low for _, low, *_ in parts)
+    probs = np.zeros(max(low + len(each) for _, low, each, _ in parts) - lowest)
+    for mass, low, each, _ in parts:
+        probs[low - lowest : low - lowest + len(each)] += mass * each
+    probs[-lowest] += 1 - speaks
+    infinite = sum(mass * each for mass, *_, each in parts)
+    return float(pld_pmf.DensePLDPmf(_PEER_GRID, lowest, probs, infinite, True).get_epsilon_for_delta(_DELTA))
+
+
+def peer_closed_form(aggregate: Aggregate, of: int) -> float:
+    """The same from dp-accounting's closed form of a Gaussian's δ, averaged over the patterns and solved for ε."""
+    from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
+
+    mass, std = _patterns(aggregate, of)
+    losses = [GaussianPrivacyLoss(s, sensitivity=float(aggregate.shift[of])) for s in std]
+
+    def excess(epsilon: float) -> float:
+        deltas = [float(np.asarray(loss.get_delta_for_epsilon(epsilon))) for loss in losses]
+        return log(aggregate.participation[of] * float(mass @ np.array(deltas))) - log(_DELTA)
+
+    return float(brentq(excess, 0.0, 8.0, xtol=1e-9))
+
+
+def _patterns(aggregate: Aggregate, of: int) -> tuple[Floats, Floats]:
+    """Probability and total noise of every pattern of who else takes part."""
+    others = np.arange(aggregate.num_devices) != of
+    speaking = np.array(list(product((False, True), repeat=aggregate.num_devices - 1)))
+    p = aggregate.participation[others]
+    mass = np.where(speaking, p, 1 - p).prod(axis=1)
+    return mass, np.sqrt(speaking @ aggregate.variance[others] + aggregate.variance[of])
+
+
+def _growth() -> list[Row]:
+    def exact(what: str, aggregate: Aggregate, limit: float | None = None) -> Row:
+        device.epsilon(aggregate, _DELTA)  # imports and caches are not what is measured
+        (took,) = seconds(lambda: device.epsilon(aggregate, _DELTA), repeat=3)
+        found = device.epsilon(aggregate, _DELTA)
+        return Row("growth with K", what, took, "s", f"upper/lower gap {_gap(found) * 100:.2g} %", limit)
+
+    out = [exact(f"{n:,} like devices", like(n)) for n in (12, 1_000, 100_000)]
+    out += [exact(f"{n} unlike devices, exact law", unlike(n)) for n in (4, 8, 12, 16)]
+    for n in (100, 1_000, 10_000):
+        took, gap, memory = _in_fresh_process(n)
+        largest = n == 10_000
+        out.append(Row("growth with K", f"{n:,} unlike devices, grid", took, "s", "once", 20.0 if largest else None))
+        out.append(Row("growth with K", "    upper/lower gap", gap * 100, "%", "", 1.0 if largest else None))
+        out.append(Row("growth with K", "    peak memory", memory, "GB", "whole process", 2.0 if largest else None))
+    out.append(exact("1,000,000 devices in ten kinds", unlike(1_000_000, kinds=10), limit=1.0))
+    return out
+
+
+def _gap(found: device.Bounds) -> float:
+    return float(np.max(found.upper / found.lower)) - 1
+
+
+def _in_fresh_process(num_devices: int) -> tuple[float, float, float]:
+    # Peak memory is a process's for life: every size needs its own.
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_on_grid, num_devices).result()
+
+
+def _on_grid(num_devices: int) -> tuple[float, float, float]:
+    took, found = timed(lambda: device.epsilon(unlike(num_devices), _DELTA))
+    return took, _gap(found), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def _streams() -> list[Row]:
+    played = device.game(like(12), "zero-out")
+    one = compose.stream(played)
+    thousand = one.repeated(1_000)
+    first, composed, appended = seconds(
+        lambda: compose.stream(played),
+        lambda: one.repeated(1_000).epsilon(_DELTA),
+        lambda: thousand.append(one).epsilon(_DELTA),
+        repeat=5,
+    )
+    total = f"ε = {thousand.epsilon(_DELTA):.3f}"
+    mixed = device.game(unlike(12), "zero-out", cells=256)
+    (every,) = seconds(lambda: compose.epsilon(mixed, _DELTA, 1_000), repeat=1)
+    return [
+        Row("streams", "first inference, as a curve", first * 1e3, "ms", "12 like devices"),
+        Row("streams", "1,000 inferences after it", composed * 1e3, "ms", total, limit=500.0),
+        Row("streams", "one more after those, and ε", appended * 1e3, "ms"),
+        Row("streams", "1,000 inferences, 12 unlike devices, every ε", every, "s", "once; 12 curves included"),
+    ]
+
+
+def audit_rows() -> list[Row]:
+    """The game on the release path, likelihood scores included."""
+    runs, dimension = 20_000, 64
+    sender = release(12, clip_norm=1.0, noise_std=0.05, participation=0.9)
+    features, neighbour = worst_pair(sender, 0, dimension=dimension)
+    score = log_likelihood_ratio(sender, features, neighbour)
+    play = partial(audit, partial(simulated, sender), features, neighbour, runs=runs, delta=_DELTA, score=score)
+    (took,) = seconds(lambda: play(rng=np.random.default_rng(0)), repeat=3)
+    found = play(rng=np.random.default_rng(0))
+    note = f"{runs:,} a side: ε ≥ {found.epsilon_lower:.2f}, ceiling {found.ceiling:.2f}"
+    return [Row("audit", f"runs, 12 devices, r = {dimension}", 2 * runs / took, "runs/s", note)]
+
+
+def timed(call: Callable[[], T]) -> tuple[float, T]:
+    """One run: for calls of seconds, where a median would only cost time."""
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result

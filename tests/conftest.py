@@ -1,0 +1,12 @@
+"""What all tests share: the same examples in every run, and an environment without surprises."""
+
+import os
+
+from hypothesis import settings
+
+# Some virtual machines advertise AMX and trap on it.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+settings.register_profile("airpool", deadline=None, derandomize=True, max_examples=40)
+settings.load_profile("airpool")
