@@ -9,4 +9,6 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 settings.register_profile("airpool", deadline=None, derandomize=True, max_examples=40)
+# A longer search for counterexamples, new ones every time: pytest --hypothesis-profile=search
+settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("airpool")

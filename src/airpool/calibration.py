@@ -6,13 +6,15 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from .guarantee import aggregate, game, signal
+from .guarantee import aggregate, game
 from .guarantee import epsilon as device_epsilon
 from .network import Network
 from .privacy import calibrate as search
 from .privacy import compose
 from .privacy.arrays import Floats, checked
 from .privacy.device import Aggregate
+from .radio import radio
+from .wireless.fading import quantile
 
 Knob = Literal["noise", "weight", "clip", "inferences"]
 
@@ -122,13 +124,20 @@ def _with_most_inferences(network: Network, heard: Aggregate, target: Floats) ->
     return replace(network, inferences=most)
 
 
+# At a fixed γ no more noise is tried than leaves every device heard in half of the inferences.
+_MOST_OUTAGE = 0.5
+
+
 def _most_noise(network: Network, profile: Floats) -> float:
     """The largest multiple of a noise profile that leaves every device within its power at a fixed γ."""
     gamma = network.channel.gamma
     if gamma == "auto":
         return float("inf")
-    feature, _, power = signal(network)
-    spare = np.maximum(power / gamma**2 - feature**2, 0.0)
+    sent = radio(_with(network, "noise_std", np.zeros_like(profile)))
+    needed = quantile(sent.fading, _MOST_OUTAGE, csi_error_std=network.channel.csi_error_std)
+    transmitters = sent.transmitters
+    limit = transmitters.power_max * (needed / (gamma * (1 + transmitters.margin))) ** 2
+    spare = np.maximum(limit - transmitters.feature_norm**2, 0.0)
     with np.errstate(divide="ignore"):
         # A hair less, so that the network at this limit is itself within its power.
         return float(np.min(np.sqrt(spare / (network.dimension * profile**2)))) * (1 - 1e-12)

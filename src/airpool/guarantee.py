@@ -5,18 +5,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .network import Network, NetworkError
 from .paper import theorem1
-from .privacy import compose, device, leakage
+from .privacy import compose, device, gaussian, leakage
 from .privacy.arrays import Floats
 from .privacy.device import Aggregate
 from .privacy.game import Game, solve
 from .privacy.object import object_game
-from .units import dbm_to_mw
+from .radio import radio
 
 # Cells of a noise law where a whole curve is composed; rounded to the safe side, it costs about 0.1 % of ε.
 _COMPOSED_CELLS = 256
+# Share of δ below which the paper's power-limited outcomes are left out of account.
+_NEGLIGIBLE = 1e-3
 # Up to this many devices a report also says what colluders and dropouts would cost.
 _ABSENT_UP_TO = 64
 
@@ -96,57 +99,48 @@ def guarantee(
 
 
 def aggregate(network: Network, *, colluding: Sequence[int] = (), credit_channel_noise: bool = False) -> Aggregate:
-    """What the adversary hears of this network, for the privacy core."""
-    gamma = _alignment_constant(network)
-    d = network.devices
-    weight, clip_norm, std = (np.array(d.column(name)) for name in ("weight", "clip_norm", "noise_std"))
-    bad = [k for k in colluding if not 0 <= k < d.count]
-    if bad:
-        raise NetworkError(f"colluding device {bad[0]} must be from 0 to {d.count - 1}")
+    """What the adversary hears of this network, for the privacy core (spec §2, power rules).
+
+    truncate: g ∈ {0, 1}; a device in outage is silent, for itself and as noise for the others.
+    backoff: g ≤ 1. A weak device leaks less than an aligned one, so it counts as aligned; its noise does not count.
+    exact, or gains and phases that are not known exactly: only the device's own noise is sure to protect it.
+    paper: as truncate where power never limits; `epsilon` is inf otherwise.
+    """
+    d, channel = network.devices, network.channel
+    for k in colluding:
+        if not 0 <= k < d.count:
+            raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
+    heard = radio(network)
+    unsure = bool(channel.csi_error_std or channel.phase_error_std) or channel.power_rule == "exact"
     return Aggregate(
-        shift=weight * clip_norm,
-        variance=std**2,
-        participation=np.array(d.participation),
-        extra=(network.channel.noise_std / gamma) ** 2 if credit_channel_noise else 0.0,
+        shift=heard.transmitters.feature_norm,
+        variance=heard.transmitters.noise_std**2,
+        participation=np.array(d.column("participation")),
+        presence=np.ones(d.count) if channel.power_rule == "paper" else 1 - heard.outage,
+        weakened=channel.power_rule in ("backoff", "exact"),
+        extra=(channel.noise_std / heard.gamma) ** 2 if credit_channel_noise and not unsure else 0.0,
         dimension=network.dimension,
         cover_noise=network.cover_noise,
         absent=min(network.colluders + network.dropouts, d.count - 1),
         colluding=tuple(colluding),
-        alone=network.channel.access == "orthogonal",
+        alone=channel.access == "orthogonal" or unsure,
     )
 
 
-def _alignment_constant(network: Network) -> float:
-    """γ, where every device can reach it within its power: then everybody arrives aligned, g = 1.
+def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
+    """ε of each device given how the signals really arrived: alignments (..., K), 0 for who was silent.
 
-    Without fading the largest common γ is √P/√(w²C² + rσ²) of the weakest device.
+    The worst over the inferences given. Larger than the report's ε, which is over the draw of participation and outage.
     """
-    channel, d = network.channel, network.devices
-    if channel.fading != "none" or channel.csi_error_std or channel.phase_error_std:
-        raise NetworkError(
-            f"channel.fading={channel.fading!r}, csi_error_std={channel.csi_error_std} and phase_error_std="
-            f"{channel.phase_error_std}: outage and misalignment are not accounted for in this version; use an ideal "
-            'channel (fading = "none", no errors)'
-        )
-    feature, std, power = signal(network)
-    with np.errstate(divide="ignore"):
-        reach = np.sqrt(power / (feature**2 + network.dimension * std**2))
-    if channel.gamma == "auto":
-        return float(np.min(reach))
-    weak = int(np.argmin(reach))
-    if channel.gamma > reach[weak]:
-        raise NetworkError(
-            f"channel.gamma={channel.gamma:g} is beyond the power of device {weak}: with power_dbm="
-            f'{d.column("power_dbm")[weak]:g} it reaches {reach[weak]:.4g}; lower gamma or write gamma = "auto"'
-        )
-    return channel.gamma
-
-
-def signal(network: Network) -> tuple[Floats, Floats, Floats]:
-    """Per device: the largest weighted feature, the noise per coordinate, and the power in mW."""
+    g = np.atleast_2d(np.asarray(alignment, dtype=np.float64))
     d = network.devices
-    power = np.array([dbm_to_mw(p) for p in d.column("power_dbm")])
-    return np.array(d.column("weight")) * np.array(d.column("clip_norm")), np.array(d.column("noise_std")), power
+    if g.shape[-1] != d.count:
+        raise ValueError(f"alignment has shape {g.shape}, must end with the {d.count} devices")
+    std, weight, clip_norm = (np.array(d.column(name)) for name in ("noise_std", "weight", "clip_norm"))
+    noise = np.sqrt(np.sum((g * std) ** 2, axis=-1, keepdims=True))
+    factor = 2 if network.neighbours == "replace" else 1
+    mu = device.ratio(np.abs(g) * weight * clip_norm * factor, noise)
+    return gaussian.epsilon(np.max(mu.reshape(-1, d.count), axis=0), network.delta)
 
 
 def game(network: Network, heard: Aggregate) -> Game:
@@ -170,11 +164,22 @@ def game(network: Network, heard: Aggregate) -> Game:
 
 
 def _bounds(network: Network, heard: Aggregate) -> tuple[Floats | None, Floats]:
+    if _tells_by_power(network):
+        everything = np.full(heard.num_devices, np.inf)
+        return everything, everything
     played = game(network, heard)
     if network.inferences == 1:
         found = solve(played, network.delta)
         return found.lower, found.upper
     return None, compose.epsilon(played, network.delta, network.inferences)
+
+
+def _tells_by_power(network: Network) -> bool:
+    """Under the paper's rule a power-limited device exceeds its limit with a full feature and never with a zero one."""
+    if network.channel.power_rule != "paper":
+        return False
+    seen = np.array(network.devices.column("participation")) * radio(network).outage
+    return bool(np.max(seen) > _NEGLIGIBLE * network.delta)
 
 
 def epsilon(network: Network, heard: Aggregate) -> Floats:
@@ -183,7 +188,7 @@ def epsilon(network: Network, heard: Aggregate) -> Floats:
 
 
 def _object_epsilon(network: Network, heard: Aggregate) -> float:
-    if network.scheme.name != "1":
+    if network.scheme.name != "1" or _tells_by_power(network):
         # Everybody's score may change as well: nothing better than all local releases at once is claimed.
         return float("inf")
     return float(compose.epsilon(object_game(heard, network.neighbours), network.delta, network.inferences)[0])
@@ -220,8 +225,10 @@ def _assumptions(network: Network, heard: Aggregate) -> tuple[str, ...]:
         neighbours[network.neighbours],
         "Every latent is clipped to its clip_norm, and the noise is Gaussian, fresh and independent each time.",
     ]
-    if heard.alone:
+    if network.channel.access == "orthogonal":
         lines.append("Every device is heard by itself, so only its own noise protects it.")
+    elif heard.alone:
+        lines.append("Signals need not arrive aligned (CSI or phase errors, exact power), so only own noise counts.")
     elif heard.absent or heard.colluding:
         named = f", with devices {', '.join(map(str, heard.colluding))} known to collude" if heard.colluding else ""
         lines.append(
@@ -232,6 +239,14 @@ def _assumptions(network: Network, heard: Aggregate) -> tuple[str, ...]:
         lines.append("All other devices are honest and add their noise; nobody colludes or drops out.")
     if not heard.alone:
         lines.append("The receiver has one antenna, and the signals arrive aligned at it; others get the local ε.")
+    if np.any(heard.presence < 1):
+        worst = float(np.max(1 - heard.presence))
+        weak = "counts as aligned, its noise does not count" if heard.weakened else "is silent, which anybody may see"
+        lines.append(f"A device whose channel is too weak (up to {worst:.2g} of the time) {weak}.")
+    if _tells_by_power(network):
+        lines.append(
+            "ε is infinite: the paper's power rule tells a full feature from none where power limits a device."
+        )
     if network.cover_noise:
         lines.append("Silent devices send their noise all the same, and who took part never becomes known.")
     elif network.scheme.name == "1" and network.neighbours != "remove":

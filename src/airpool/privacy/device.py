@@ -37,6 +37,8 @@ class Aggregate:
     dimension: r; it matters for removal alone.
     absent: how many of the others do not count, whichever they are (colluders who know their own noise, dropouts).
     colluding: devices that are known to collude; their noise protects nobody but themselves.
+    weakened: a device that is not present is heard all the same, only weaker: it leaks as if it were there, but its
+        noise does not count for the others.
     alone: every device is heard by itself (orthogonal access), so nobody's noise protects another.
     """
 
@@ -49,6 +51,7 @@ class Aggregate:
     absent: int = 0
     colluding: tuple[int, ...] = ()
     alone: bool = False
+    weakened: bool = False
     presence: Floats = field(default_factory=lambda: np.ones(0))
 
     def __post_init__(self) -> None:
@@ -81,8 +84,13 @@ class Aggregate:
 
     @property
     def heard(self) -> Floats:
-        """The probability that each device is heard: on the air, and taking part."""
+        """The probability that each device's noise is heard: on the air, and taking part."""
         return self.participation * self.presence
+
+    @property
+    def exposed(self) -> Floats:
+        """The probability that each device's feature is there to be found."""
+        return self.participation if self.weakened else self.heard
 
     def distance(self, neighbours: Neighbours) -> Floats:
         """How far the two sums lie apart: the sensitivity."""
@@ -182,7 +190,7 @@ def representatives(around: Floor, of_device: Integers, cells: int | None) -> Fl
 
 def _shift_game(aggregate: Aggregate, neighbours: Neighbours, found: Floor, of_device: Integers) -> Game:
     """Two Gaussians of the same, visible variance. A Gaussian's curve is the same in both directions."""
-    shift, own, p = (x[found.device] for x in (aggregate.distance(neighbours), aggregate.variance, aggregate.heard))
+    shift, own, p = (x[found.device] for x in (aggregate.distance(neighbours), aggregate.variance, aggregate.exposed))
 
     def curve(law: Law, sign: int) -> Curve:
         def delta_of(eps: Floats, pair: Integers, _: Direction) -> Floats:
@@ -229,7 +237,7 @@ def _removal_game(aggregate: Aggregate, found: Floor, of_device: Integers) -> Ga
     """With and without the device: Gaussians of unlike variance, the device's participation hidden (spec §3.5)."""
     low = coarsened(found.low, _REMOVAL_BINS, down=True)
     high = low if found.exact and low is found.low else coarsened(found.high, _REMOVAL_BINS, down=False)
-    shift, own, p = (x[found.device] for x in (aggregate.shift, aggregate.variance, aggregate.heard))
+    shift, own, p = (x[found.device] for x in (aggregate.shift, aggregate.variance, aggregate.exposed))
 
     def curve(law: Law, sign: int) -> Curve:
         def delta_of(eps: Floats, pair: Integers, direction: Direction) -> Floats:
@@ -263,8 +271,9 @@ def _cover_game(aggregate: Aggregate, neighbours: Neighbours, of_device: Integer
     Who is on the air does not depend on the data and is known: an expectation over it, and one total where all are.
     """
     found = representatives(_on_air(aggregate), of_device, cells)
+    on_air = np.ones_like(aggregate.presence) if aggregate.weakened else aggregate.presence
     shift, own, p, present = (
-        x[found.device] for x in (aggregate.shift, aggregate.variance, aggregate.participation, aggregate.presence)
+        x[found.device] for x in (aggregate.shift, aggregate.variance, aggregate.participation, on_air)
     )
 
     def curve(law: Law, sign: int) -> Curve:

@@ -68,7 +68,8 @@ def _outcomes(aggregate: Aggregate, neighbours: Neighbours) -> tuple[Floats, Flo
     # With outages the noise of silent devices is not always there: only that of those who speak is counted then.
     covered = aggregate.cover_noise and bool(np.all(aggregate.presence == 1))
     always_there = float(np.sort(lent)[: len(lent) - absent].sum()) + aggregate.extra
-    if prod(len(m) for m, _ in laws) > _OUTCOMES:
+    weak_but_heard = aggregate.weakened and bool(np.any(aggregate.presence < 1))
+    if weak_but_heard or prod(len(m) for m, _ in laws) > _OUTCOMES:
         total = float(np.sum(shift))
         if covered:
             return ratio(np.array([total]), np.sqrt(always_there)), np.ones(1), 0.0

@@ -33,6 +33,30 @@ def ones(rng: Generator, shape: tuple[int, ...], *, dtype: Any = None) -> Array:
     return _torch(rng).ones(shape, device=rng.device, dtype=dtype)
 
 
+def zeros(rng: Generator, shape: tuple[int, ...], *, dtype: Any = None) -> Array:
+    """Zeros, in the library and on the device of the generator."""
+    return ones(rng, shape, dtype=dtype) * 0
+
+
+def uniform(rng: Generator, shape: tuple[int, ...], *, dtype: Any = None) -> Array:
+    """Independent draws from [0, 1), where the generator lives."""
+    if isinstance(rng, np.random.Generator):
+        return rng.random(shape, dtype=np.float64 if dtype is None else dtype)
+    return _torch(rng).rand(shape, generator=rng, device=rng.device, dtype=dtype)
+
+
+def spawn(rng: Generator, number: int) -> list[Generator]:
+    """Independent generators of the same library and device: one for each sender, so that none shares its noise.
+
+    >>> [int(each.integers(100)) for each in spawn(np.random.default_rng(0), 2)] != [0, 0]
+    True
+    """
+    if isinstance(rng, np.random.Generator):
+        return list(rng.spawn(number))
+    torch = _torch(rng)
+    return [torch.Generator(device=rng.device).manual_seed(seed(rng)) for _ in range(number)]
+
+
 def seed(rng: Generator) -> int:
     """A 63-bit seed for a library that brings its own generator."""
     if isinstance(rng, np.random.Generator):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import ArrayLike
-from scipy.special import chndtr, chndtrix
+from scipy.special import chndtr, chndtrix, ndtr, ndtri
 
 from ..units import db_to_linear
 from . import sionna_models
@@ -24,6 +24,10 @@ from .arrays import Array, Floats, finite, floats, like, not_negative, positive
 from .draws import Generator, ones, standard_normal
 
 MODELS = ("none", "rician", "rayleigh")
+
+# Noncentrality (twice the K-factor) from which on Rice's law is taken as Gaussian: the error is below its inverse, and
+# SciPy's noncentral χ² gives up some powers of ten further on.
+_NEARLY_STEADY = 1e9
 
 
 @dataclass(frozen=True)
@@ -138,10 +142,12 @@ def cdf(fading: Fading, gain: ArrayLike, *, csi_error_std: float = 0.0) -> Float
         not_negative("csi_error_std", csi_error_std) / fading.path_gain,
     )
     mean, variance = components(fading)
-    if mean.size > 1 and not csi_error_std:
+    if mean.size == 1:
+        return _rice(t, mean[0], variance[0] + s**2)
+    if not csi_error_std:
         return np.searchsorted(mean, t, side="left") / mean.size
     below = [_rice(x, mean, variance + e**2).mean() for x, e in zip(t.flat, s.flat, strict=True)]
-    return np.array(below).reshape(t.shape) if mean.size > 1 else _rice(t, mean, variance + s**2).reshape(t.shape)
+    return np.array(below).reshape(t.shape)
 
 
 def quantile(fading: Fading, probability: float, *, csi_error_std: float = 0.0) -> Floats:
@@ -156,7 +162,7 @@ def quantile(fading: Fading, probability: float, *, csi_error_std: float = 0.0) 
     s = not_negative("csi_error_std", csi_error_std) / fading.path_gain
     mean, variance = components(fading)
     if mean.size == 1:
-        return fading.path_gain * _rice_quantile(p, float(mean[0]), variance[0] + s**2)
+        return fading.path_gain * _rice_quantile(p, mean, variance + s**2).reshape(s.shape)
     if not csi_error_std:
         return fading.path_gain * mean[int(p * mean.size)]
     # A mixture has no closed inverse; halving the interval keeps its lower end on the allowed side.
@@ -170,12 +176,19 @@ def quantile(fading: Fading, probability: float, *, csi_error_std: float = 0.0) 
 
 def _rice(t: Floats, mean: Floats, total: Floats) -> Floats:
     """Pr(|μ + CN(0, V)| < t), elementwise."""
-    still = total == 0
-    v = np.where(still, 1.0, total)
-    return np.where(still, mean < t, chndtr(2 * t**2 / v, 2, 2 * mean**2 / v))
+    v, nc, centre, std = _rice_parts(mean, total)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far = np.where(total > 0, ndtr((t - centre) / std), mean < t)
+    return np.where(nc > _NEARLY_STEADY, far, chndtr(2 * t**2 / v, 2, np.minimum(nc, _NEARLY_STEADY)))
 
 
-def _rice_quantile(p: float, mean: float, total: Floats) -> Floats:
-    still = total == 0
-    v = np.where(still, 1.0, total)
-    return np.where(still, mean, np.sqrt(v / 2 * chndtrix(p, 2, 2 * mean**2 / v)))
+def _rice_quantile(p: float, mean: Floats, total: Floats) -> Floats:
+    v, nc, centre, std = _rice_parts(mean, total)
+    near = np.sqrt(v / 2 * chndtrix(p, 2, np.minimum(nc, _NEARLY_STEADY)))
+    return np.where(nc > _NEARLY_STEADY, centre + std * ndtri(p), near)
+
+
+def _rice_parts(mean: Floats, total: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """V with 1 for 0; 2μ²/V with inf for V = 0; and the centre and spread of the law of R where that is large."""
+    v = np.where(total > 0, total, 1.0)
+    return v, np.where(total > 0, 2 * mean**2 / v, np.inf), np.sqrt(mean**2 + total / 2), np.sqrt(total / 2)

@@ -98,7 +98,7 @@ def _model(model: str, torch_device: str) -> Callable[[int], Any]:
 
 
 def _flat(paths: Any) -> Any:
-    """|Σ paths| from Sionna's [batch, rx, rx antenna, tx, tx antenna, path, time], all but batch and path of length 1."""
+    """|Σ paths| from Sionna's [batch, rx, rx antenna, tx, tx antenna, path, time]; only batch and path are long."""
     return paths.sum(dim=-2).abs().reshape(-1)
 
 

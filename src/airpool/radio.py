@@ -1,0 +1,82 @@
+"""A network's radio: its fading, its transmitters, the γ that they share, and how often each falls silent."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import chdtri
+
+from .network import Network, NetworkError
+from .privacy.arrays import Floats
+from .wireless.fading import Fading, cdf
+from .wireless.outage import auto_gamma, outage_probability
+from .wireless.power import Transmitters, threshold
+
+
+@dataclass(frozen=True, eq=False)
+class Radio:
+    """What the channel makes of a network; everything here is public and independent of the data.
+
+    outage: of each device, how often its power does not suffice to arrive aligned (under `paper`, over its noise too).
+    """
+
+    fading: Fading
+    transmitters: Transmitters
+    gamma: float
+    outage: Floats
+
+    def only(self, device: int) -> "Radio":
+        """The radio of one device."""
+        pick, all_of = slice(device, device + 1), self.transmitters
+        own = replace(
+            all_of,
+            feature_norm=all_of.feature_norm[pick],
+            noise_std=all_of.noise_std[pick],
+            power_max=all_of.power_max[pick],
+        )
+        return replace(self, transmitters=own, outage=self.outage[pick])
+
+
+def radio(network: Network) -> Radio:
+    """The radio of a network; γ is found here where the network says "auto".
+
+    Edge cases: a device that can never be aligned, at a fixed γ → an error that names it.
+    """
+    channel, d = network.channel, network.devices
+    fading = Fading(channel.fading, k_factor_db=channel.k_factor_db)
+    transmitters = Transmitters.of(
+        weight=d.column("weight"),
+        clip_norm=d.column("clip_norm"),
+        noise_std=d.column("noise_std"),
+        power_dbm=d.column("power_dbm"),
+        dimension=network.dimension,
+    )
+    csi = channel.csi_error_std
+    if not np.any(transmitters.amplitude > 0):
+        return Radio(fading, transmitters, 1.0, np.zeros(d.count))
+    if channel.gamma == "auto":
+        gamma = auto_gamma(fading, transmitters, outage=channel.outage, csi_error_std=csi)
+    else:
+        gamma = channel.gamma
+    if channel.power_rule == "paper":
+        return Radio(fading, transmitters, gamma, _limited_by_paper(fading, transmitters, gamma))
+    outage = outage_probability(fading, transmitters, gamma=gamma, csi_error_std=csi)
+    if np.any(outage >= 1):
+        weak = int(np.argmax(outage))
+        raise NetworkError(
+            f"channel.gamma={gamma:g} is beyond the power of device {weak}: with power_dbm="
+            f"{d.column('power_dbm')[weak]:g} it reaches {transmitters.reach[weak]:.4g}; lower gamma or write "
+            'gamma = "auto"'
+        )
+    return Radio(fading, transmitters, gamma, outage)
+
+
+# Quantiles of the noise's norm, by which the paper's rule decides.
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+
+
+def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float) -> Floats:
+    """Pr(h < γ√(w²C² + ‖n‖²)/√P) of each device, over fading and noise."""
+    quantiles = (_NODES + 1) / 2
+    norm = np.sqrt(chdtri(transmitters.dimension, 1 - quantiles))[:, None] * transmitters.noise_std
+    below = cdf(fading, threshold(transmitters, gamma=gamma, rule="paper", norm=norm))
+    return (_WEIGHTS / 2) @ below

@@ -1,0 +1,103 @@
+"""The channel: what the server receives of signals sent at once, or one after the other.
+
+Signals are real vectors of r coordinates, sent in r real channel uses; `noise_std` is the receiver's noise per real
+coordinate. On a complex channel two coordinates share one symbol (`pack`): ⌈r/2⌉ uses, and complex noise of variance
+2·noise_std², noise_std² in each component. Packing is linear: packed noise is the noise of packed signals.
+
+The same functions serve for the estimate ẑ = y/γ: with alignments for gains, z̃ for signals and noise_std/γ.
+"""
+
+import math
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from .arrays import Array, not_negative, require_shape
+from .draws import Generator, standard_normal
+
+
+def receiver_noise(shape: tuple[int, ...], rng: Generator, *, noise_std: float, dtype: Any = None) -> Array:
+    """m ~ N(0, noise_std²) in each real coordinate, where the generator lives.
+
+    >>> import numpy as np
+    >>> receiver_noise((2,), np.random.default_rng(0), noise_std=0.1).round(4)
+    array([ 0.0126, -0.0132])
+    """
+    return standard_normal(rng, shape, dtype=dtype) * float(not_negative("noise_std", noise_std))
+
+
+def superpose(signals: Array, gain: Array, noise: Array | None = None) -> Array:
+    """y = Σ_k h_k x_k + m: all devices at once, and the receiver's noise once, for the sum.
+
+    signals (..., K, r), gain (..., K), noise (..., r) → (..., r). Gains may be complex if packed signals are.
+
+    >>> import numpy as np
+    >>> superpose(np.array([[1.0, 2.0], [10.0, 20.0]]), np.array([1.0, 0.5]))
+    array([ 6., 12.])
+    """
+    xp = array_namespace(signals, gain)
+    *batch, num_devices, dimension = _signal_shape(signals)
+    require_shape("gain", gain, (*batch, num_devices))
+    total = xp.matmul(gain[..., None, :], signals)[..., 0, :]
+    return total if noise is None else total + require_shape("noise", noise, (*batch, dimension))
+
+
+def separate(signals: Array, gain: Array, noise: Array | None = None) -> Array:
+    """y_k = h_k x_k + m_k: each device alone (orthogonal access): noise for every one, in K times the channel uses.
+
+    signals (..., K, r), gain (..., K), noise (..., K, r) → (..., K, r).
+
+    >>> import numpy as np
+    >>> separate(np.array([[1.0, 2.0], [10.0, 20.0]]), np.array([1.0, 0.5])).tolist()
+    [[1.0, 2.0], [5.0, 10.0]]
+    """
+    *batch, num_devices, _ = _signal_shape(signals)
+    require_shape("gain", gain, (*batch, num_devices))
+    each = gain[..., None] * signals
+    return each if noise is None else each + require_shape("noise", noise, tuple(signals.shape))
+
+
+def pack(reals: Array) -> Array:
+    """Two real coordinates in each complex symbol: (..., r) → (..., ⌈r/2⌉). An odd last one travels with 0.
+
+    >>> import numpy as np
+    >>> pack(np.array([1.0, 2.0, 3.0]))
+    array([1.+2.j, 3.+0.j])
+    """
+    xp = array_namespace(reals)
+    if reals.shape[-1] % 2:
+        reals = xp.concat([reals, xp.zeros_like(reals[..., :1])], axis=-1)
+    return reals[..., 0::2] + 1j * reals[..., 1::2]
+
+
+def unpack(symbols: Array, dimension: int) -> Array:
+    """The inverse of `pack`: (..., ⌈r/2⌉) → (..., r).
+
+    >>> import numpy as np
+    >>> unpack(np.array([1 + 2j, 3 + 0j]), 3)
+    array([1., 2., 3.])
+    """
+    xp = array_namespace(symbols)
+    if symbols.shape[-1] != channel_uses(dimension):
+        raise ValueError(f"dimension={dimension} must be the number of reals in {symbols.shape[-1]} symbols")
+    both = xp.stack([xp.real(symbols), xp.imag(symbols)], axis=-1)
+    return xp.reshape(both, (*symbols.shape[:-1], -1))[..., :dimension]
+
+
+def channel_uses(dimension: int, *, symbols: str = "complex", num_devices: int = 1) -> int:
+    """How often the channel is used in one inference; `num_devices` times as often if each is alone.
+
+    >>> channel_uses(7), channel_uses(7, symbols="real"), channel_uses(7, num_devices=12)
+    (4, 7, 48)
+    """
+    if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
+        raise ValueError(f"dimension={dimension!r} must be a whole number >= 1")
+    if symbols not in ("complex", "real"):
+        raise ValueError(f"symbols={symbols!r} must be complex or real")
+    return num_devices * (math.ceil(dimension / 2) if symbols == "complex" else dimension)
+
+
+def _signal_shape(signals: Array) -> tuple[int, ...]:
+    if signals.ndim < 2:
+        raise ValueError(f"signals has shape {tuple(signals.shape)}, must be (..., devices, coordinates)")
+    return tuple(signals.shape)
