@@ -36,9 +36,12 @@ def enumerated_delta(aggregate, k, eps, neighbours="zero-out", gone=()):
     total = 0.0
     for heard in product((0, 1), repeat=len(others)):
         p = np.prod(
-            [aggregate.participation[i] if t else 1 - aggregate.participation[i] for i, t in zip(others, heard)]
+            [
+                aggregate.participation[i] if t else 1 - aggregate.participation[i]
+                for i, t in zip(others, heard, strict=True)
+            ]
         )
-        v = aggregate.variance[k] + sum(aggregate.variance[i] for i, t in zip(others, heard) if t)
+        v = aggregate.variance[k] + sum(aggregate.variance[i] for i, t in zip(others, heard, strict=True) if t)
         total += p * gaussian.delta(eps, distance / np.sqrt(v))
     return float(aggregate.participation[k] * total)
 
@@ -156,8 +159,8 @@ def test_dp_accounting_mixes_the_outcomes_to_the_same_epsilon(k):
     p = UNLIKE.participation
     parts = [(1 - p[k], 0.0)]
     for heard in product((0, 1), repeat=4):
-        chance = p[k] * np.prod([p[i] if t else 1 - p[i] for i, t in zip(others, heard)])
-        v = UNLIKE.variance[k] + sum(UNLIKE.variance[i] for i, t in zip(others, heard) if t)
+        chance = p[k] * np.prod([p[i] if t else 1 - p[i] for i, t in zip(others, heard, strict=True)])
+        v = UNLIKE.variance[k] + sum(UNLIKE.variance[i] for i, t in zip(others, heard, strict=True) if t)
         parts.append((chance, UNLIKE.shift[k] / np.sqrt(v)))
     losses: dict[int, float] = {}
     infinity = 0.0
@@ -259,33 +262,36 @@ def test_the_exact_law_and_the_grid_agree_within_a_thousandth(monkeypatch):
 
 
 def many(count, seed):
+    """Unlike devices whose ε is of the order of 1."""
     rng = np.random.default_rng(seed)
-    weight, clip_norm = rng.uniform(0.5, 1.5, count) / count, rng.uniform(0.5, 2, count)
-    return Aggregate(weight * clip_norm, rng.uniform(0.2, 2, count) ** 2 / count**2, rng.uniform(0, 1, count))
+    std = rng.uniform(0.5, 2, count) / np.sqrt(count)
+    return Aggregate(rng.uniform(0.1, 0.5, count), std**2, rng.uniform(0.1, 1, count))
 
 
-def test_300_unlike_devices_are_enclosed_within_one_percent():
-    found = epsilon(many(300, seed=5), DELTA)
+@pytest.fixture(scope="module")
+def three_hundred():
+    net = many(300, seed=5)
+    return net, epsilon(net, DELTA)
+
+
+def test_300_unlike_devices_are_enclosed_within_one_percent(three_hundred):
+    _, found = three_hundred
     assert (found.lower <= found.upper).all()
     assert (found.upper <= found.lower * 1.01).all()
 
 
-@pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
-def test_the_grid_encloses_a_monte_carlo_estimate_for_300_unlike_devices(neighbours):
-    """The law of τ itself is drawn; δ_G is exact given τ. Four standard errors of the sample, either way."""
-    net = many(300, seed=5)
-    rng = np.random.default_rng(6)
-    eps = epsilon(net, DELTA, neighbours=neighbours)
-    k = int(np.argmax(eps.upper))
+@pytest.mark.parametrize("k", [0, 100, 299])
+def test_what_encloses_300_unlike_devices_holds_for_drawn_participation(three_hundred, k):
+    """Who takes part is drawn, δ_G given that is exact: four standard errors of the sample, either way."""
+    net, found = three_hundred
     others = np.delete(np.arange(300), k)
-    heard = rng.random((20_000, 299)) < net.participation[others]
+    heard = np.random.default_rng(6).random((20_000, 299)) < net.participation[others]
     v = heard @ net.variance[others] + net.variance[k]
-    distance = net.shift[k] * (2 if neighbours == "replace" else 1)
-    for bound, side in ((eps.upper[k], 1), (eps.lower[k], -1)):
-        each = net.participation[k] * gaussian.delta(bound, distance / np.sqrt(v))
+    for bound, side in ((found.upper[k], 1), (found.lower[k], -1)):
+        each = net.participation[k] * gaussian.delta(bound, net.shift[k] / np.sqrt(v))
         error = 4 * each.std() / np.sqrt(len(each))
         assert side * (each.mean() - DELTA) <= error
-        assert each.mean() == pytest.approx(DELTA, abs=error + 0.02 * DELTA)
+        assert error < 0.05 * DELTA  # or the sample would say nothing
 
 
 @pytest.mark.check
@@ -295,13 +301,11 @@ def test_ten_thousand_unlike_devices_are_enclosed_within_one_percent():
     assert (found.upper <= found.lower * 1.01).all()
 
 
-@pytest.mark.check
 def test_a_million_devices_of_ten_kinds_are_enclosed_within_one_percent():
     rng = np.random.default_rng(8)
     ten = many(10, seed=8)
     of_device = rng.integers(0, 10, 1_000_000)
-    scale = 1e-5
-    net = Aggregate(ten.shift[of_device] * scale, ten.variance[of_device] * scale**2, ten.participation[of_device])
+    net = Aggregate(ten.shift[of_device], ten.variance[of_device] / 1e5, ten.participation[of_device])
     found = epsilon(net, DELTA)
     assert found.upper.shape == (1_000_000,)
     assert (found.upper <= found.lower * 1.01).all()
@@ -335,7 +339,7 @@ def test_an_aggregate_without_devices_is_refused():
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, np.nan])
 def test_a_delta_outside_zero_to_one_is_refused(delta):
-    with pytest.raises(ValueError, match="delta=.* must be > 0 and < 1"):
+    with pytest.raises(ValueError, match=r"delta=.* must be > 0 and < 1"):
         epsilon(UNLIKE, delta)
 
 

@@ -3,12 +3,10 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import chdtri
 
 from .network import Network, NetworkError
-from .privacy.arrays import Floats
+from .wireless.arrays import Floats
 from .wireless.fading import Fading, cdf
-from .wireless.outage import auto_gamma, outage_probability
 from .wireless.power import Transmitters, threshold
 
 
@@ -41,6 +39,9 @@ def radio(network: Network) -> Radio:
 
     Edge cases: a device that can never be aligned, at a fixed γ → an error that names it.
     """
+    # Laws need SciPy; a radio that was found beforehand does not (training on a machine without it).
+    from .wireless.outage import auto_gamma, outage_probability
+
     channel, d = network.channel, network.devices
     fading = Fading(channel.fading, k_factor_db=channel.k_factor_db)
     transmitters = Transmitters.of(
@@ -76,6 +77,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float) -> Floats:
     """Pr(h < γ√(w²C² + ‖n‖²)/√P) of each device, over fading and noise."""
+    from scipy.special import chdtri
+
     quantiles = (_NODES + 1) / 2
     norm = np.sqrt(chdtri(transmitters.dimension, 1 - quantiles))[:, None] * transmitters.noise_std
     below = cdf(fading, threshold(transmitters, gamma=gamma, rule="paper", norm=norm))

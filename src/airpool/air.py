@@ -1,0 +1,261 @@
+"""Latents over the air: clipped, weighted, noised, sent, added up by the channel, and scaled back by the server.
+
+    ẑ = Σ_k τ_k g_k (w_k z_k + n_k) + m/γ
+
+Written once for NumPy and torch, CPU and CUDA, for any number of objects, devices, coordinates and trials. Needs no
+SciPy: it also runs in training, wherever torch does. A simulation: the noise comes from the generator passed in.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from .network import Network
+from .radio import Radio, radio
+from .wireless import draws
+from .wireless.arrays import Array, like
+from .wireless.csi import Misalignment, misalign
+from .wireless.fading import sample_gains
+from .wireless.power import Transmission, transmit
+
+Path = Literal["fast", "full"]
+
+# How far inside C a clipped vector ends, relative to the resolution of its numbers.
+_HAIR = 8.0
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """What the air delivers, for n objects and t trials, and what a simulator alone may look at.
+
+    estimate: ẑ, (n, t, r). The rest has shape (n, t, K): gain h, alignment g (0 where silent), power ‖x‖² in mW (its
+    mean over the noise on the fast path), and who took part. heard: (n, t), whether anybody transmitted.
+    Under cover noise nobody but the simulator knows who took part, and `heard` is true for whoever is on the air.
+    """
+
+    estimate: Array
+    taking_part: Array
+    gain: Array
+    alignment: Array
+    power: Array
+    heard: Array
+
+    @property
+    def energy(self) -> Array:
+        """Σ_k ‖x_k‖² of each inference, in mW · channel uses."""
+        return array_namespace(self.power).sum(self.power, axis=-1)
+
+
+def clipped(latents: Array, clip_norm: Any) -> Array:
+    """Every latent (..., K, r) scaled to a hair inside its clip norm where it is longer, and 0 where it is not finite.
+
+    Nothing here may fail because of what a feature contains: that would tell.
+
+    >>> clipped(np.array([[[3.0, 4.0], [np.nan, 1.0]]]), [1.0, 1.0]).round(6)
+    array([[[0.6, 0.8],
+            [0. , 0. ]]])
+    """
+    xp = array_namespace(latents)
+    limit = like(clip_norm, latents)[..., None] * (1 - _HAIR * float(xp.finfo(latents.dtype).eps))
+    finite = xp.all(xp.isfinite(latents), axis=-1, keepdims=True)
+    z = xp.where(finite, latents, xp.zeros_like(latents))
+    # Divide by the largest entry first: squares of very large numbers would overflow.
+    largest = xp.max(xp.abs(z), axis=-1, keepdims=True)
+    scale = xp.where(largest > 1, largest, xp.ones_like(largest))
+    unit = z / scale
+    norm = xp.sqrt(xp.sum(unit * unit, axis=-1, keepdims=True))
+    room = limit / scale
+    return xp.where(norm > room, unit * (limit / xp.where(norm > 0, norm, xp.ones_like(norm))), z)
+
+
+def receive(
+    latents: Array,
+    network: Network,
+    *,
+    rng: draws.Generator,
+    trials: int = 1,
+    path: Path = "fast",
+    only_best: bool = False,
+    link: Radio | None = None,
+) -> Received:
+    """Latents (n, K, r) over the air: what the server makes of them, `trials` independent times each.
+
+    only_best: only the device with the strongest channel speaks. link: the network's radio, if it is known already.
+    """
+    check_latents(latents, network)
+    if trials < 1:
+        raise ValueError(f"trials={trials} must be >= 1")
+    if path not in ("fast", "full"):
+        raise ValueError(f"path={path!r} must be fast or full")
+    link = radio(network) if link is None else link
+    rule = network.channel.power_rule
+    if path == "fast" and rule in ("paper", "exact"):
+        raise ValueError(f"path='fast' is not exact where power_rule={rule!r} looks at the noise; use path='full'")
+    z = clipped(latents, network.devices.column("clip_norm"))
+    shape = (*(int(n) for n in latents.shape[:1]), trials, int(latents.shape[1]))
+    air, own = _generators(rng, shape[-1], path)
+    gain = sample_gains(link.fading, shape, air, dtype=latents.dtype)
+    off = _misalignment(gain, network, air)
+    taking_part = _taking_part(network, shape, own, latents)
+    if only_best:
+        xp = array_namespace(gain)
+        strongest = xp.argmax(gain, axis=-1)[..., None]
+        taking_part = taking_part & (strongest == like(np.arange(shape[-1]), gain))
+    carry = _full if path == "full" else _fast
+    return carry(z, network, link, gain=gain, off=off, taking_part=taking_part, air=air, own=own)
+
+
+def _generators(rng: draws.Generator, num_devices: int, path: Path) -> tuple[draws.Generator, list[draws.Generator]]:
+    """One generator for the air, and one for each device on the full path; the fast path needs no more than one."""
+    if path == "fast":
+        return rng, [rng]
+    air, *own = draws.spawn(rng, num_devices + 1)
+    return air, own
+
+
+def _taking_part(network: Network, shape: tuple[int, ...], own: list[draws.Generator], example: Array) -> Array:
+    """Each device's coin, (n, t, K)."""
+    xp = array_namespace(example)
+    p = np.array(network.devices.column("participation"))
+    if np.all(p == 1):
+        return xp.ones_like(draws.ones(own[0], shape, dtype=example.dtype), dtype=xp.bool)
+    if len(own) == 1:
+        return draws.uniform(own[0], shape, dtype=example.dtype) < like(p, example)
+    coins = [draws.uniform(each, shape[:-1], dtype=example.dtype) < float(p[k]) for k, each in enumerate(own)]
+    return xp.stack(coins, axis=-1)
+
+
+def _misalignment(gain: Array, network: Network, air: draws.Generator) -> Misalignment | None:
+    csi, phase = network.channel.csi_error_std, network.channel.phase_error_std
+    if not (csi or phase):
+        return None
+    normals = draws.standard_normal(air, (3, *gain.shape), dtype=gain.dtype)
+    return misalign(gain, normals, csi_error_std=csi, phase_error_std=phase)
+
+
+def _fast(
+    z: Array,
+    network: Network,
+    link: Radio,
+    *,
+    gain: Array,
+    off: Misalignment | None,
+    taking_part: Array,
+    air: draws.Generator,
+    own: list[draws.Generator],
+) -> Received:
+    """All devices' noise and the receiver's as one Gaussian: exact, since no alignment depends on the noise."""
+    xp = array_namespace(z)
+    sent = _sent(network, link, gain, off, taking_part)
+    g, tau = sent.alignment, xp.astype(taking_part, z.dtype)
+    speaking = g * tau if network.cover_noise else g
+    weight, std = (like(network.devices.column(name), z) for name in ("weight", "noise_std"))
+    estimate = xp.matmul(speaking * weight, z)
+    variance = xp.matmul(g * g, (std * std)[:, None])
+    estimate += xp.sqrt(variance + _receiver_variance(network, link, g)) * draws.standard_normal(
+        own[0], tuple(estimate.shape), dtype=z.dtype
+    )
+    squared = xp.sum(z * z, axis=-1)[:, None, :] * weight * weight
+    if network.cover_noise:
+        squared = squared * tau
+    power = sent.scale * sent.scale * (squared + float(network.dimension) * std * std)
+    return Received(estimate, taking_part, gain, g, power, xp.any(g != 0, axis=-1))
+
+
+def _sent(
+    network: Network, link: Radio, gain: Array, off: Misalignment | None, taking_part: Array, **norms: Array
+) -> Transmission:
+    """Power and alignment; under cover noise nobody is silent by choice."""
+    return transmit(
+        link.transmitters,
+        gain,
+        gamma=link.gamma,
+        rule=network.channel.power_rule,
+        taking_part=None if network.cover_noise else taking_part,
+        misalignment=off,
+        **norms,
+    )
+
+
+def _receiver_variance(network: Network, link: Radio, alignment: Array) -> Any:
+    """Of the receiver's noise in ẑ: once for the sum, or once for everybody who is heard alone."""
+    variance = (network.channel.noise_std / link.gamma) ** 2
+    if network.channel.access == "superposed":
+        return variance
+    xp = array_namespace(alignment)
+    return variance * xp.sum(xp.astype(alignment != 0, alignment.dtype), axis=-1, keepdims=True)
+
+
+def _full(
+    z: Array,
+    network: Network,
+    link: Radio,
+    *,
+    gain: Array,
+    off: Misalignment | None,
+    taking_part: Array,
+    air: draws.Generator,
+    own: list[draws.Generator],
+) -> Received:
+    """Device by device, as it happens: own noise, own power, h x on the air, and the receiver's noise at the end."""
+    xp = array_namespace(z)
+    n, t, num_devices = gain.shape
+    d, gamma = network.devices, link.gamma
+    y = draws.zeros(air, (n, t, int(z.shape[-1])), dtype=z.dtype)
+    alignment, power = xp.zeros_like(gain), xp.zeros_like(gain)
+    for k in range(num_devices):
+        noise = draws.standard_normal(own[k], tuple(y.shape), dtype=z.dtype) * d.column("noise_std")[k]
+        weighted = (z[:, k, :] * d.column("weight")[k])[:, None, :]
+        if network.cover_noise:
+            weighted = weighted * xp.astype(taking_part[..., k], z.dtype)[..., None]
+        signal = weighted + noise
+        alone = {"noise_norm": _norm(noise)[..., None], "signal_norm": _norm(signal)[..., None]}
+        sent = _sent(
+            network,
+            link.only(k),
+            gain[..., k, None],
+            None
+            if off is None
+            else Misalignment(*(x[..., k, None] for x in (off.estimate, off.in_phase, off.magnitude))),
+            taking_part[..., k, None],
+            **alone,
+        )
+        # γ g is what the channel makes of the transmitted scale: h·α/p, turned by whatever phase is left.
+        y += (gamma * sent.alignment) * signal
+        alignment[..., k] = sent.alignment[..., 0]
+        power[..., k] = sent.power(alone["signal_norm"])[..., 0]
+    heard = xp.any(alignment != 0, axis=-1)
+    times = xp.sqrt(_receiver_variance(network, link, alignment) + xp.zeros_like(y[..., :1])) * gamma
+    y += times * draws.standard_normal(air, tuple(y.shape), dtype=z.dtype)
+    return Received(y / gamma, taking_part, gain, alignment, power, heard)
+
+
+def _norm(x: Array) -> Array:
+    xp = array_namespace(x)
+    return xp.sqrt(xp.sum(x * x, axis=-1))
+
+
+def in_batches(latents: Array, *, trials: int, batch: int = 2**18) -> Iterator[tuple[slice, int]]:
+    """Slices of objects and numbers of trials that keep memory flat: at most `batch` inferences at a time."""
+    objects = int(latents.shape[0])
+    per_step = max(1, min(objects, batch))
+    for start in range(0, objects, per_step):
+        rows = slice(start, min(start + per_step, objects))
+        each = max(1, batch // (rows.stop - rows.start))
+        for done in range(0, trials, each):
+            yield rows, min(each, trials - done)
+
+
+def check_latents(latents: Array, network: Network) -> None:
+    shape = tuple(latents.shape)
+    wanted = (network.devices.count, network.dimension)
+    if len(shape) != 3 or shape[1:] != wanted:
+        raise ValueError(f"latents has shape {shape}, must be (objects, {wanted[0]} devices, {wanted[1]} coordinates)")
+    if shape[0] == 0:
+        raise ValueError("latents has no objects, must have at least one")
+    xp = array_namespace(latents)
+    if not xp.isdtype(latents.dtype, "real floating"):
+        raise ValueError(f"latents has type {latents.dtype}, must be real floating numbers")
