@@ -49,17 +49,27 @@ def main() -> None:
 
 
 def print_table(rows: list[Row]) -> None:
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=130)  # a log has no edge to keep to
     table = Table(title=f"airpool {__version__}, {os.cpu_count()} CPUs; medians, δ = 1e-5", title_justify="left")
-    for name in ("topic", "what", "measured", "asked for", "note"):
+    for name in ("what", "measured", "asked for", "note"):
         table.add_column(name, justify="right" if name in ("measured", "asked for") else "left")
     for topic, group in groupby(rows, key=lambda row: row.topic):
-        for i, row in enumerate(group):
-            limit = "" if row.limit is None else f"< {row.limit:g} {row.unit}"
-            measured = f"{row.value:,.3g}" if row.value < 1000 else f"{row.value:,.0f}"
+        table.add_row(topic, style="bold")
+        for row in group:
+            limit = "" if row.limit is None else f"≤ {shown(row.limit, row.unit)}"
             style = "bold red" if row.missed else None
-            table.add_row("" if i else topic, row.what, f"{measured} {row.unit}", limit, row.note, style=style)
+            table.add_row(f"  {row.what}", shown(row.value, row.unit), limit, row.note, style=style)
         table.add_section()
-    Console().print(table)
+    console.print(table)
+
+
+def shown(value: float, unit: str) -> str:
+    """Three digits, and milliseconds for short times."""
+    if unit == "s" and value < 1:
+        value, unit = value * 1e3, "ms"
+    return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
 
 
 if __name__ == "__main__":

@@ -325,7 +325,7 @@ def stream() -> None:
 def audit_picture() -> None:
     """The game on the release path: the same network as it is, and with half the noise that it promises.
 
-    One dimension: the score looks at nothing but ⟨y, z⟩, so more of them change nothing but the time.
+    One dimension: the score looks at ⟨y, z⟩ and who took part, so more dimensions would change nothing but the time.
     """
     promise = epsilon(twelve())
     for name, std in (("audit", 0.05), ("audit-half-noise", 0.025)):

@@ -308,6 +308,7 @@ def test_a_million_devices_of_ten_kinds_are_enclosed_within_one_percent():
     net = Aggregate(ten.shift[of_device], ten.variance[of_device] / 1e5, ten.participation[of_device])
     found = epsilon(net, DELTA)
     assert found.upper.shape == (1_000_000,)
+    assert found.lower.min() > 0.1
     assert (found.upper <= found.lower * 1.01).all()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from .network import Network
 from .radio import Radio, radio
@@ -23,16 +23,17 @@ from .wireless.power import Transmission, transmit
 
 Path = Literal["fast", "full"]
 
-# How far inside C a clipped vector ends, relative to the resolution of its numbers.
-_HAIR = 8.0
+# How far inside C a clipped vector ends, in the resolution of its numbers: a few roundings, and those of a sum of r
+# squares in any order.
+_HAIR, _HAIR_PER_COORDINATE = 8.0, 0.25
 
 
 @dataclass(frozen=True, eq=False)
 class Received:
     """What the air delivers, for n objects and t trials, and what a simulator alone may look at.
 
-    estimate: ẑ, (n, t, r). The rest has shape (n, t, K): gain h, alignment g (0 where silent), power ‖x‖² in mW (its
-    mean over the noise on the fast path), and who took part. heard: (n, t), whether anybody transmitted.
+    estimate: ẑ, (n, t, r). The rest has shape (n, t, K): who took part, gain h, alignment g (0 where silent), scale α/p
+    and ‖z̃‖² (its mean over the noise on the fast path). heard: (n, t), whether anybody transmitted.
     Under cover noise nobody but the simulator knows who took part, and `heard` is true for whoever is on the air.
     """
 
@@ -40,8 +41,14 @@ class Received:
     taking_part: Array
     gain: Array
     alignment: Array
-    power: Array
+    scale: Array
+    signal_square: Array
     heard: Array
+
+    @property
+    def power(self) -> Array:
+        """‖x‖² of each device in mW, 0 where silent."""
+        return self.scale * self.scale * self.signal_square
 
     @property
     def energy(self) -> Array:
@@ -59,16 +66,19 @@ def clipped(latents: Array, clip_norm: Any) -> Array:
             [0. , 0. ]]])
     """
     xp = array_namespace(latents)
-    limit = like(clip_norm, latents)[..., None] * (1 - _HAIR * float(xp.finfo(latents.dtype).eps))
+    hair = (_HAIR + _HAIR_PER_COORDINATE * latents.shape[-1]) * float(xp.finfo(latents.dtype).eps)
+    limit = like(clip_norm, latents)[..., None] * (1 - hair)
     finite = xp.all(xp.isfinite(latents), axis=-1, keepdims=True)
     z = xp.where(finite, latents, xp.zeros_like(latents))
-    # Divide by the largest entry first: squares of very large numbers would overflow.
-    largest = xp.max(xp.abs(z), axis=-1, keepdims=True)
-    scale = xp.where(largest > 1, largest, xp.ones_like(largest))
-    unit = z / scale
-    norm = xp.sqrt(xp.sum(unit * unit, axis=-1, keepdims=True))
-    room = limit / scale
-    return xp.where(norm > room, unit * (limit / xp.where(norm > 0, norm, xp.ones_like(norm))), z)
+    # In units of the limit, or of the largest entry beyond it: no square overflows, and none that matters vanishes.
+    unit = xp.maximum(xp.max(xp.abs(z), axis=-1, keepdims=True), limit)
+    unit = xp.where(unit > 0, unit, xp.ones_like(unit))
+    scaled = z / unit
+    square = xp.sum(scaled * scaled, axis=-1, keepdims=True)
+    # A root has no slope at 0, where training may well come by.
+    norm = xp.sqrt(xp.where(square > 0, square, xp.ones_like(square)))
+    longer = (square > 0) & (norm > limit / unit)
+    return xp.where(longer, scaled * (limit / norm), z)
 
 
 def receive(
@@ -86,6 +96,9 @@ def receive(
     only_best: only the device with the strongest channel speaks. link: the network's radio, if it is known already.
     """
     check_latents(latents, network)
+    _check_generator(rng, latents)
+    if network.scheme.name != "1":
+        raise ValueError(f"scheme.name={network.scheme.name!r} must be 1: who transmits by score is not simulated here")
     if trials < 1:
         raise ValueError(f"trials={trials} must be >= 1")
     if path not in ("fast", "full"):
@@ -106,6 +119,13 @@ def receive(
         taking_part = taking_part & (strongest == like(np.arange(shape[-1]), gain))
     carry = _full if path == "full" else _fast
     return carry(z, network, link, gain=gain, off=off, taking_part=taking_part, air=air, own=own)
+
+
+def _check_generator(rng: draws.Generator, latents: Array) -> None:
+    home = draws.ones(rng, (0,))
+    if array_namespace(home) is not array_namespace(latents) or device(home) != device(latents):
+        where = "numpy.random.Generator" if isinstance(latents, np.ndarray) else f"torch.Generator({device(latents)})"
+        raise ValueError(f"rng of type {type(rng).__name__} must be a {where}, where latents live")
 
 
 def _generators(rng: draws.Generator, num_devices: int, path: Path) -> tuple[draws.Generator, list[draws.Generator]]:
@@ -153,16 +173,14 @@ def _fast(
     g, tau = sent.alignment, xp.astype(taking_part, z.dtype)
     speaking = g * tau if network.cover_noise else g
     weight, std = (like(network.devices.column(name), z) for name in ("weight", "noise_std"))
-    estimate = xp.matmul(speaking * weight, z)
+    estimate = xp.matmul(speaking, weight[:, None] * z)
     variance = xp.matmul(g * g, (std * std)[:, None])
     estimate += xp.sqrt(variance + _receiver_variance(network, link, g)) * draws.standard_normal(
         own[0], tuple(estimate.shape), dtype=z.dtype
     )
-    squared = xp.sum(z * z, axis=-1)[:, None, :] * weight * weight
-    if network.cover_noise:
-        squared = squared * tau
-    power = sent.scale * sent.scale * (squared + float(network.dimension) * std * std)
-    return Received(estimate, taking_part, gain, g, power, xp.any(g != 0, axis=-1))
+    square = xp.sum(z * z, axis=-1)[:, None, :] * weight * weight
+    square = (square * tau if network.cover_noise else square) + float(network.dimension) * std * std
+    return Received(estimate, taking_part, gain, g, sent.scale, square, xp.any(g != 0, axis=-1))
 
 
 def _sent(
@@ -205,7 +223,7 @@ def _full(
     n, t, num_devices = gain.shape
     d, gamma = network.devices, link.gamma
     y = draws.zeros(air, (n, t, int(z.shape[-1])), dtype=z.dtype)
-    alignment, power = xp.zeros_like(gain), xp.zeros_like(gain)
+    alignment, scale, square = (xp.zeros_like(gain) for _ in range(3))
     for k in range(num_devices):
         noise = draws.standard_normal(own[k], tuple(y.shape), dtype=z.dtype) * d.column("noise_std")[k]
         weighted = (z[:, k, :] * d.column("weight")[k])[:, None, :]
@@ -226,11 +244,12 @@ def _full(
         # γ g is what the channel makes of the transmitted scale: h·α/p, turned by whatever phase is left.
         y += (gamma * sent.alignment) * signal
         alignment[..., k] = sent.alignment[..., 0]
-        power[..., k] = sent.power(alone["signal_norm"])[..., 0]
+        scale[..., k] = sent.scale[..., 0]
+        square[..., k] = alone["signal_norm"][..., 0] ** 2
     heard = xp.any(alignment != 0, axis=-1)
     times = xp.sqrt(_receiver_variance(network, link, alignment) + xp.zeros_like(y[..., :1])) * gamma
     y += times * draws.standard_normal(air, tuple(y.shape), dtype=z.dtype)
-    return Received(y / gamma, taking_part, gain, alignment, power, heard)
+    return Received(y / gamma, taking_part, gain, alignment, scale, square, heard)
 
 
 def _norm(x: Array) -> Array:

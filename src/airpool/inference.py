@@ -73,7 +73,8 @@ def infer(
         received = receive(latents, network, rng=rng, trials=trials, path=path)
     else:
         raise ValueError(f"baseline={baseline!r} must be best-device, centralised or None")
-    logits = apply(classifier, received.estimate if decoder is None else apply(decoder, received.estimate))
+    decoded = received.estimate if decoder is None else apply(decoder, received.estimate, name="decoder")
+    logits = apply(classifier, decoded, name="classifier")
     if report is None:
         report = guarantee(best_device_network(network) if baseline == "best-device" else network)
     return Inference(labels(logits, received.heard), logits, received, report)
@@ -86,13 +87,15 @@ def labels(logits: Array, heard: Array) -> Array:
     return xp.where(heard, best, xp.full_like(best, NO_ANSWER))
 
 
-def apply(function: Map, x: Array) -> Array:
+def apply(function: Map, x: Array, *, name: str = "function") -> Array:
     """f(x) along the last axis; a matrix (out, in) multiplies from the left."""
     if callable(function):
         return function(x)
     if function.ndim != 2 or function.shape[1] != x.shape[-1]:
-        raise ValueError(f"a matrix of shape {tuple(function.shape)} cannot map vectors of length {x.shape[-1]}")
-    return array_namespace(x).matmul(x, function.T)
+        raise ValueError(f"{name} has shape {tuple(function.shape)}, must be a matrix (*, {x.shape[-1]})")
+    # Features that are too large or not finite are the guard's business: a warning would tell.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array_namespace(x).matmul(x, function.T)
 
 
 def encode(features: Array, encoder: Map | Sequence[Map] | None) -> Array:
@@ -105,8 +108,10 @@ def encode(features: Array, encoder: Map | Sequence[Map] | None) -> Array:
         if len(encoder) != features.shape[1]:
             raise ValueError(f"encoder has {len(encoder)} entries for {features.shape[1]} devices")
         xp = array_namespace(features)
-        return xp.stack([apply(each, features[:, k, :]) for k, each in enumerate(encoder)], axis=1)
-    return apply(encoder, features)  # pyright: ignore[reportArgumentType]
+        return xp.stack(
+            [apply(each, features[:, k, :], name=f"encoder[{k}]") for k, each in enumerate(encoder)], axis=1
+        )
+    return apply(encoder, features, name="encoder")  # pyright: ignore[reportArgumentType]
 
 
 def centralised(latents: Array, network: Network, trials: int = 1) -> Received:
@@ -118,7 +123,7 @@ def centralised(latents: Array, network: Network, trials: int = 1) -> Received:
     total = xp.broadcast_to(once, (latents.shape[0], trials, latents.shape[2]))
     ones = xp.ones_like(xp.broadcast_to(z[:, None, :, 0], (latents.shape[0], trials, latents.shape[1])))
     everybody = xp.astype(ones, xp.bool)
-    return Received(total, everybody, ones, ones, 0 * ones, xp.any(everybody, axis=-1))
+    return Received(total, everybody, ones, ones, 0 * ones, 0 * ones, xp.any(everybody, axis=-1))
 
 
 def best_device_network(network: Network) -> Network:

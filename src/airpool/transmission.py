@@ -53,7 +53,9 @@ def signal(latent: ArrayLike, network: Network, *, device: int, gain: float, lin
     takes_part = _coin(d.column("participation")[device])
     # An untouched feature must not be told from a silent one by the time it takes: both ways run through all steps.
     step = grid_of(std).step
-    feature = to_grid(weight * z, step, weight * d.column("clip_norm")[device]) if weight > 0 else np.zeros_like(z)
+    with np.errstate(over="ignore"):
+        weighted = weight * z if weight > 0 else np.zeros_like(z)
+    feature = to_grid(weighted, step, weight * d.column("clip_norm")[device])
     noisy = takes_part * feature + live_noise(std, network.dimension).values
     sent = transmit(
         link.only(device).transmitters,
@@ -63,7 +65,8 @@ def signal(latent: ArrayLike, network: Network, *, device: int, gain: float, lin
         taking_part=np.array([takes_part or network.cover_noise]),
         signal_norm=np.array([np.linalg.norm(noisy)]),
     )
-    samples = float(sent.scale[0]) * noisy
+    # Adding zero turns the −0 of a silent device into 0: its sign would be a bit of z̃.
+    samples = float(sent.scale[0]) * noisy + 0.0
     return Signal(samples, bool(sent.scale[0] > 0), float(samples @ samples))
 
 

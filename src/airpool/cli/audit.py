@@ -1,7 +1,6 @@
 """`airpool audit`: does the code keep the promise? A distinguishing game on the real transmission path."""
 
 import math
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -32,40 +31,31 @@ def audit(
     flags = locals() | {"colluders": None, "dropouts": None, "inferences": None}
     import numpy as np
 
+    from airpool.adversary import mechanism, released
     from airpool.guarantee import guarantee
     from airpool.privacy.audit import audit as play
-    from airpool.privacy.release import log_likelihood_ratio, release, simulated, worst_pair
+    from airpool.privacy.release import log_likelihood_ratio, worst_pair
     from airpool.version import __version__
 
     net, _ = o.network_from(flags)
     if net.neighbours == "remove":
         raise ValueError("neighbours='remove' is always seen where participation is visible; audit zero-out or replace")
-    if net.scheme.name != "1" or net.channel.access != "superposed":
-        raise ValueError("this version audits Scheme 1 with superposed access")
+    transmission, law = mechanism(net), released(net)
     promise = guarantee(net)
     k = int(np.argmax(promise.epsilon)) if device is None else device
     if not 0 <= k < net.devices.count:
         raise ValueError(f"--device {k} must be from 0 to {net.devices.count - 1}")
-    d = net.devices
-    sender = release(
-        d.count,
-        weight=d.weight,
-        clip_norm=d.clip_norm,
-        noise_std=d.noise_std,
-        participation=d.participation,
-        cover_noise=net.cover_noise,
-    )
-    with_feature, without_it = worst_pair(sender, k, dimension=net.dimension, neighbours=net.neighbours)
+    with_feature, without_it = worst_pair(law, k, dimension=net.dimension, neighbours=net.neighbours)
     with o.progress("auditing", total=2 * runs) as advance:
         game = play(
-            partial(simulated, sender),
+            transmission,
             with_feature,
             without_it,
             runs=runs,
             rng=np.random.default_rng(seed),
             delta=net.delta,
             confidence=confidence,
-            score=log_likelihood_ratio(sender, with_feature, without_it),
+            score=log_likelihood_ratio(law, with_feature, without_it),
             claimed_epsilon=float(promise.epsilon[k]),
             on_batch=advance,
         )

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import ArrayLike
-from scipy.special import chndtr, chndtrix, ndtr, ndtri
 
 from ..units import db_to_linear
 from . import sionna_models
@@ -176,6 +175,8 @@ def quantile(fading: Fading, probability: float, *, csi_error_std: float = 0.0) 
 
 def _rice(t: Floats, mean: Floats, total: Floats) -> Floats:
     """Pr(|μ + CN(0, V)| < t), elementwise."""
+    from scipy.special import chndtr, ndtr
+
     v, nc, centre, std = _rice_parts(mean, total)
     with np.errstate(divide="ignore", invalid="ignore"):
         far = np.where(total > 0, ndtr((t - centre) / std), mean < t)
@@ -183,6 +184,8 @@ def _rice(t: Floats, mean: Floats, total: Floats) -> Floats:
 
 
 def _rice_quantile(p: float, mean: Floats, total: Floats) -> Floats:
+    from scipy.special import chndtrix, ndtri
+
     v, nc, centre, std = _rice_parts(mean, total)
     near = np.sqrt(v / 2 * chndtrix(p, 2, np.minimum(nc, _NEARLY_STEADY)))
     return np.where(nc > _NEARLY_STEADY, centre + std * ndtri(p), near)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtri, chndtrix, i0e, i1e
 
-from .arrays import Floats, not_negative, positive, probability
+from .arrays import Floats, floats, not_negative, positive, probability
 from .fading import Fading, cdf, components, quantile
 from .power import PowerRule, Transmitters, check_rule, threshold
 
@@ -40,6 +40,7 @@ def outage_probability(
     >>> outage_probability(Fading("rayleigh"), devices, gamma=1.0).round(5)
     array([0.63212, 0.00995])
     """
+    _path_gain(fading, transmitters)
     return cdf(fading, threshold(transmitters, gamma=gamma), csi_error_std=csi_error_std)
 
 
@@ -55,6 +56,8 @@ def auto_gamma(
     >>> round(auto_gamma(Fading("rayleigh"), devices), 6)
     0.100251
     """
+    floats("outage", outage, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1))
+    _path_gain(fading, transmitters)
     gamma = float(np.min(transmitters.reach * quantile(fading, outage, csi_error_std=csi_error_std)))
     if gamma == np.inf:
         raise ValueError('gamma="auto" must have a device that sends something: weight or noise_std > 0')
@@ -139,7 +142,7 @@ def _expectations(
     gamma = float(positive("gamma", gamma))
     s = float(not_negative("csi_error_std", csi_error_std))
     count = transmitters.num_devices
-    path_gain = np.broadcast_to(fading.path_gain, (count,))
+    path_gain = _path_gain(fading, transmitters)
     t, share, square = _thresholds(transmitters, gamma, rule)
     out = np.zeros((4, count))
     known: dict[tuple[float, float], Floats] = {}
@@ -151,6 +154,14 @@ def _expectations(
                 known[point] = _integrals(fading, *point, silent=rule == "truncate")
             out[:, k] += weight * known[point] * np.array([1, 1, 1, square[i, k] / path_gain[k] ** 2])
     return out
+
+
+def _path_gain(fading: Fading, transmitters: Transmitters) -> Floats:
+    """√E[h²] of each device."""
+    gain, count = fading.path_gain, transmitters.num_devices
+    if gain.size not in (1, count):
+        raise ValueError(f"path_loss_db has {gain.size} values for {count} devices; give one number or {count}")
+    return np.broadcast_to(gain, (count,))
 
 
 def _thresholds(transmitters: Transmitters, gamma: float, rule: PowerRule) -> tuple[Floats, Floats, Floats]:

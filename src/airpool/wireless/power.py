@@ -19,7 +19,6 @@ from typing import Literal, Self, get_args
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import ArrayLike
-from scipy.special import chdtri, chndtr, gammaincc, ndtr
 
 from ..units import dbm_to_mw
 from .arrays import Array, Floats, finite, like, not_negative, not_negative_array, positive, require_shape
@@ -110,6 +109,8 @@ def peak_margin(dimension: int, exceedance: float = PEAK_EXCEEDANCE) -> float:
     >>> [round(peak_margin(r), 3) for r in (16, 64, 784, 25088)]
     [0.566, 0.279, 0.079, 0.014]
     """
+    from scipy.special import chdtri
+
     return float(np.sqrt(chdtri(dimension, exceedance) / dimension)) - 1
 
 
@@ -214,20 +215,24 @@ def peak_exceedance_probability(
         truncate, backoff: Pr(‖wz+n‖ > b), a noncentral χ²_r tail; b = max(h√P/γ, √(w²C² + rσ²)(1+margin))
         paper: Pr(‖wz+n‖ > h√P/γ and zᵀn > 0), ½ at the limit;  exact: 0
 
-    Holds for: gains that are known to the device.
+    Holds for: gains as the device believes them to be: it sets its power by ĥ.
     Edge cases: silent (truncate, below the threshold) → 0; σ = 0 → 0; w = 0 under paper → 0.
 
     >>> devices = Transmitters.of(weight=0, clip_norm=1.0, noise_std=1.0, power_dbm=30.0, dimension=64, margin=0.1)
     >>> peak_exceedance_probability(devices).round(4)
     array([0.1207])
     """
+    from scipy.special import chndtr
+
     check_rule(rule)
     limit = transmitters.amplitude * (1 + transmitters.margin)
     if gain is None:
         aligned, silent = np.zeros(transmitters.num_devices), False
+    elif gamma is None:
+        raise ValueError("gamma=None must be given with gain")
     else:
         h = _match("gain", not_negative("gain", gain), transmitters)
-        aligned = h * np.sqrt(transmitters.power_max) / float(positive("gamma", np.nan if gamma is None else gamma))
+        aligned = h * np.sqrt(transmitters.power_max) / float(positive("gamma", gamma))
         silent = (h == 0) | ((rule == "truncate") & (aligned < limit))
     f, std = np.broadcast_arrays(transmitters.feature_norm, transmitters.noise_std, aligned)[:2]
     noisy = np.where(std > 0, std, 1.0)
@@ -242,6 +247,8 @@ def peak_exceedance_probability(
 
 def _half_tail(b: Floats, f: Floats, r: int) -> Floats:
     """Pr((f+u)² + χ²_{r−1} > b², u > 0), u ~ N(0, 1): u is the noise along the feature."""
+    from scipy.special import gammaincc, ndtr
+
     if r == 1:
         return ndtr(-np.maximum(b - f, 0.0))
     nodes, weights = np.polynomial.legendre.leggauss(200)

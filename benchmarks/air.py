@@ -1,0 +1,151 @@
+"""Object-inferences a second over the air, next to the ceiling that matrix products and random numbers alone set.
+
+Runs on the CPU as part of `make bench`, and on a CUDA device as `python -m benchmarks.air --device cuda`, which needs
+torch, NumPy and array-api-compat only: the radio is given, not computed.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from airpool.air import in_batches, receive
+from airpool.network import Channel, Network
+from airpool.radio import Radio
+from airpool.wireless.fading import Fading
+from airpool.wireless.power import Transmitters
+
+OBJECTS, DEVICES, DIMENSION, HIDDEN, CLASSES = 2468, 12, 64, 512, 40
+
+
+def network(num_devices: int = DEVICES, dimension: int = DIMENSION) -> Network:
+    """Rician fading, receiver noise, participation 0.9: everything that an evaluation simulates."""
+    channel = Channel(fading="rician", noise_std=0.3162)
+    return Network.uniform(
+        num_devices=num_devices, noise_std=0.05, participation=0.9, dimension=dimension, channel=channel
+    )
+
+
+def link(net: Network) -> Radio:
+    """γ and margin of an outage near 1 %, written down so that no SciPy is needed to find them."""
+    count, r = net.devices.count, net.dimension
+    feature = np.full(count, 1 / count)
+    noise_std = np.array(net.devices.column("noise_std"))
+    transmitters = Transmitters(feature, noise_std, np.full(count, 1000.0), r, margin=0.279)
+    gamma = float(transmitters.reach.min() * 0.268)
+    return Radio(Fading("rician", 4.8), transmitters, gamma, np.full(count, 0.01))
+
+
+def server(device: str) -> Callable[[Any], Any]:
+    """A decoder 64→512→40 with random weights: its speed does not depend on them."""
+    import torch
+
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(
+        torch.nn.Linear(DIMENSION, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, CLASSES)
+    ).to(device)
+    return layers.requires_grad_(False)
+
+
+def run(device: str, trials: int, batch: int) -> dict[str, float]:
+    """Inferences a second of the whole, and of its unavoidable parts, in one run on one device."""
+    import torch
+
+    net = network()
+    radio, decode = link(net), server(device)
+    rng = torch.Generator(device=device).manual_seed(0)
+    latents = torch.randn(OBJECTS, DEVICES, DIMENSION, generator=rng, device=device)
+    label = torch.arange(OBJECTS, device=device) % CLASSES
+
+    def whole() -> None:
+        correct = torch.zeros((), device=device)
+        for rows, times in in_batches(latents, trials=trials, batch=batch):
+            heard = receive(latents[rows], net, rng=rng, trials=times, link=radio)
+            best = decode(heard.estimate).argmax(-1)
+            correct += ((best == label[rows, None]) & heard.heard).sum()
+        correct.item()
+
+    def products() -> None:
+        for rows, times in in_batches(latents, trials=trials, batch=batch):
+            x = latents[rows, :1, :].expand(-1, times, -1).contiguous()
+            decode(x).argmax(-1)
+        _wait(device)
+
+    def numbers() -> None:
+        for rows, times in in_batches(latents, trials=trials, batch=batch):
+            n = rows.stop - rows.start
+            torch.randn((n, times, DIMENSION), generator=rng, device=device)
+            torch.randn((2, n, times, DEVICES), generator=rng, device=device)
+            torch.rand((n, times, DEVICES), generator=rng, device=device)
+        _wait(device)
+
+    count = OBJECTS * trials
+    seconds = {
+        name: _median(job, device) for name, job in (("whole", whole), ("products", products), ("numbers", numbers))
+    }
+    ceiling = count / (seconds["products"] + seconds["numbers"])
+    reached = count / seconds["whole"]
+    peak = torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else 0.0
+    return {"per_second": reached, "ceiling": ceiling, "fraction": reached / ceiling, "peak_mib": peak, **seconds}
+
+
+def _wait(device: str) -> None:
+    if device == "cuda":
+        import torch
+
+        torch.cuda.synchronize()
+
+
+def _median(job: Callable[[], None], device: str, repeats: int = 5) -> float:
+    job()
+    times: list[float] = []
+    for _ in range(repeats):
+        _wait(device)
+        start = time.perf_counter()
+        job()
+        _wait(device)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def growth(device: str) -> list[tuple[int, int, float]]:
+    """(K, r, µs per inference) for growing K and r: linear in both."""
+    import torch
+
+    out: list[tuple[int, int, float]] = []
+    for count, r in ((12, 64), (100, 64), (1000, 64), (10_000, 64), (12, 784), (12, 6272)):
+        net = network(count, r)
+        radio = link(net)
+        rng = torch.Generator(device=device).manual_seed(0)
+        latents = torch.randn(8, count, r, generator=rng, device=device)
+        trials = max(1, 2**22 // (8 * (count + r)))
+
+        def job(z: Any = latents, n: Network = net, l: Radio = radio, t: int = trials, g: Any = rng) -> None:  # noqa: E741
+            receive(z, n, rng=g, trials=t, link=l)
+
+        out.append((count, r, _median(job, device, 3) / (8 * trials) * 1e6))
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--trials", type=int, default=8)
+    parser.add_argument("--batch", type=int, default=2**13)
+    parser.add_argument("--json", default=None)
+    args = parser.parse_args()
+    result: dict[str, Any] = {"device": args.device, "trials": args.trials, "batch": args.batch}
+    result |= run(args.device, args.trials, args.batch)
+    result["growth"] = growth(args.device)
+    print(json.dumps(result, indent=1))
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump(result, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

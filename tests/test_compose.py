@@ -1,0 +1,294 @@
+"""Many inferences: against reference values, dp-accounting, exact sums over outcomes, and Monte Carlo."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+from scipy import stats
+
+from airpool.privacy import gaussian
+from airpool.privacy.compose import epsilon, most_inferences, stream
+from airpool.privacy.device import Aggregate, game
+from airpool.privacy.game import solve
+from airpool.privacy.law import binomial
+from airpool.privacy.leakage import Threshold, ranking_game, threshold_game
+
+DELTA = 1e-5
+
+
+def one_device(sigma, p):
+    return Aggregate(np.ones(1), np.array([sigma**2]), np.array([p]), cover_noise=True)
+
+
+def like(count, *, shift, std, p, **rest):
+    return Aggregate(np.full(count, shift), np.full(count, std**2), np.full(count, p), **rest)
+
+
+# Independent answers
+
+
+@pytest.mark.parametrize(
+    ("sigma", "p", "inferences", "expected"),
+    [(1, 0.9, 10, 16.525494), (5, 0.9, 1000, 39.810835), (10, 0.1, 1000, 1.208957)],
+)
+def test_the_composed_subsampled_gaussian_has_the_reference_epsilon(sigma, p, inferences, expected):
+    found = epsilon(game(one_device(sigma, p), "zero-out"), DELTA, inferences)[0]
+    assert found == pytest.approx(expected, rel=1e-3)
+    assert found >= expected - 1e-6  # the reference is itself an upper bound, with six digits
+
+
+@pytest.mark.parametrize(("sigma", "p", "inferences"), [(2.0, 0.5, 7), (4.0, 0.2, 100)])
+def test_dp_accounting_composes_to_the_same_epsilon(sigma, p, inferences):
+    one = pld.from_gaussian_mechanism(sigma, value_discretization_interval=1e-3, sampling_prob=p)
+    below = pld.from_gaussian_mechanism(
+        sigma, value_discretization_interval=1e-3, sampling_prob=p, pessimistic_estimate=False, use_connect_dots=False
+    )
+    found = epsilon(game(one_device(sigma, p), "zero-out"), DELTA, inferences)[0]
+    assert found == pytest.approx(one.self_compose(inferences).get_epsilon_for_delta(DELTA), rel=1e-3)
+    assert found >= below.self_compose(inferences).get_epsilon_for_delta(DELTA)
+
+
+@pytest.mark.parametrize("inferences", [2, 6])
+def test_visible_participation_composes_to_the_mean_over_all_outcomes(inferences):
+    """Given who took part in every inference, μ² adds up: an exact answer by a loop."""
+    net = like(3, shift=0.3, std=0.5, p=0.7)
+    m, mass = binomial(2, 0.7)
+    outcomes = [(0.3, 0.0), *((0.7 * q, 0.3**2 / (0.25 * (1 + i))) for i, q in zip(m, mass, strict=True))]
+
+    def exact(eps):
+        return sum(
+            np.prod([chance for chance, _ in run]) * float(gaussian.delta(eps, np.sqrt(sum(mu2 for _, mu2 in run))))
+            for run in product(outcomes, repeat=inferences)
+        )
+
+    found = float(epsilon(game(net, "zero-out"), DELTA, inferences)[0])
+    assert exact(found) <= DELTA
+    assert exact(found * 0.999) > DELTA
+    composed = stream(game(net, "zero-out")).repeated(inferences)
+    for eps in (0.5, 1.0, 2.0):
+        assert exact(eps) <= composed.delta(eps) <= exact(eps) * 1.001 + 1e-12
+
+
+@pytest.mark.parametrize("dimension", [1, 5])
+def test_composed_removal_agrees_with_monte_carlo(dimension):
+    """Each direction by itself, then the larger; four standard errors of 100,000 runs of four inferences."""
+    shift, rest, own, p, n, times = 0.5, 1.0, 0.2, 0.8, 100_000, 4
+    net = Aggregate(np.array([shift, 0.0]), np.array([own, rest]), np.array([p, 1.0]), dimension=dimension)
+    played = game(net, "remove")
+    composed = stream(played, int(played.of_device[0])).repeated(times)
+    rng = np.random.default_rng([15, dimension])
+
+    def losses(present):
+        total = np.zeros(n)
+        for _ in range(times):
+            speaks = (rng.random(n) < p) & present
+            y = rng.standard_normal((n, dimension)) * np.sqrt(rest + own * speaks)[:, None]
+            y[:, 0] += shift * speaks
+            mean = np.zeros(dimension)
+            mean[0] = shift
+            ratio = stats.norm.logpdf(y, mean, np.sqrt(rest + own)).sum(1) - stats.norm.logpdf(y, 0, np.sqrt(rest)).sum(
+                1
+            )
+            total += np.log1p(p * np.expm1(ratio))
+        return total if present else -total
+
+    sides = [(losses(True), composed.forward), (losses(False), composed.backward)]
+    for eps in (0.3, 1.0, 2.0):
+        for loss, distribution in sides:
+            each = np.maximum(-np.expm1(eps - loss), 0.0)
+            error = 4 * each.std() / np.sqrt(n)
+            assert distribution.get_delta_for_epsilon(eps) == pytest.approx(each.mean(), abs=error)
+        assert composed.delta(eps) == max(d.get_delta_for_epsilon(eps) for _, d in sides)
+
+
+# Streams
+
+
+def test_one_inference_is_the_game_itself():
+    played = game(like(4, shift=0.3, std=0.5, p=0.7), "replace")
+    assert epsilon(played, DELTA, 1) == pytest.approx(solve(played, DELTA).upper, rel=0)
+    assert stream(played).epsilon(DELTA) == pytest.approx(solve(played, DELTA).upper[0], rel=1e-3)
+    assert stream(played).epsilon(DELTA) >= solve(played, DELTA).upper[0] - 1e-12
+
+
+@pytest.mark.parametrize("cover_noise", [False, True])
+def test_inference_after_inference_equals_all_at_once(cover_noise):
+    once = stream(game(like(3, shift=0.3, std=0.5, p=0.7, cover_noise=cover_noise), "zero-out"))
+    running = once
+    for _ in range(4):
+        running = running.append(once)
+    together = once.repeated(5)
+    assert running.inferences == together.inferences == 5
+    # The same convolutions in another order; only the tails are cut elsewhere.
+    assert running.epsilon(DELTA) == pytest.approx(together.epsilon(DELTA), rel=1e-7)
+    assert once.append(once, times=4).epsilon(DELTA) == pytest.approx(together.epsilon(DELTA), rel=1e-7)
+
+
+def test_appending_changes_nothing_in_place():
+    once = stream(game(like(3, shift=0.3, std=0.5, p=0.7), "zero-out"))
+    before = once.epsilon(DELTA)
+    once.append(once)
+    assert (once.inferences, once.epsilon(DELTA)) == (1, before)
+
+
+def test_gaussians_compose_without_a_grid_to_what_the_grid_gives():
+    played = game(like(5, shift=0.3, std=0.5, p=1.0), "zero-out")
+    assert played.gaussian is not None
+    short = epsilon(played, DELTA, 50)
+    long = epsilon(replace(played, gaussian=None), DELTA, 50)
+    assert short == pytest.approx(gaussian.epsilon(0.3 / 0.5 / np.sqrt(5) * np.sqrt(50), DELTA), rel=1e-12)
+    assert (long >= short).all()
+    assert long == pytest.approx(short, rel=1e-3)
+
+
+def test_different_networks_one_after_the_other_compose_to_the_exact_answer():
+    first, second = like(2, shift=0.3, std=0.5, p=1.0), like(3, shift=0.2, std=0.4, p=1.0)
+    grid = 2.0**-11
+    a, b = (stream(replace(game(net, "zero-out"), gaussian=None), grid=grid) for net in (first, second))
+    mu = np.sqrt(3 * 0.3**2 / (2 * 0.25) + 5 * 0.2**2 / (3 * 0.16))
+    exact = float(gaussian.epsilon(mu, DELTA))
+    for run in (a.repeated(3).append(b, times=5), b.repeated(5).append(a, times=3)):
+        assert run.inferences == 8
+        assert exact <= run.epsilon(DELTA) <= exact * 1.001
+
+
+def test_different_networks_compose_as_dp_accounting_composes_them():
+    grid = 2.0**-10
+    ours = [stream(game(one_device(s, p), "zero-out"), grid=grid) for s, p in ((2.0, 0.5), (3.0, 0.9))]
+    theirs = [
+        pld.from_gaussian_mechanism(s, value_discretization_interval=grid, sampling_prob=p)
+        for s, p in ((2.0, 0.5), (3.0, 0.9))
+    ]
+    assert ours[0].append(ours[1], times=4).epsilon(DELTA) == pytest.approx(
+        theirs[0].compose(theirs[1].self_compose(4)).get_epsilon_for_delta(DELTA), rel=1e-6
+    )
+
+
+def test_streams_of_unlike_grids_are_refused():
+    a, b = (stream(game(one_device(2.0, 0.5), "zero-out"), grid=g) for g in (2.0**-8, 2.0**-9))
+    with pytest.raises(ValueError, match=r"grid=0\.00195312. of the later inferences differs"):
+        a.append(b)
+
+
+def test_an_outcome_that_reveals_all_counts_for_the_whole_run():
+    """Once in 10⁷ inferences the only noisy device is silent: fine for 99 of them at δ = 1e-5, not for 101."""
+    net = Aggregate(np.array([0.1, 0.0]), np.array([0.0, 1.0]), np.array([1.0, 1 - 1e-7]))
+    played = game(net, "zero-out")
+    kind = int(played.of_device[0])
+    once = stream(played, kind)
+    assert once.repeated(99).epsilon(DELTA) < np.inf
+    assert once.repeated(101).epsilon(DELTA) == np.inf
+
+
+def test_a_network_without_noise_composes_to_infinity():
+    assert (epsilon(game(like(2, shift=0.1, std=0.0, p=0.5), "zero-out"), DELTA, 3) == np.inf).all()
+
+
+def test_a_device_that_reveals_nothing_still_reveals_nothing_after_many_inferences():
+    net = Aggregate(np.array([0.0, 0.1]), np.ones(2), np.full(2, 0.5))
+    assert epsilon(game(net, "zero-out"), DELTA, 10)[0] == 0
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace", "remove"])
+@pytest.mark.parametrize("cover_noise", [False, True])
+def test_more_inferences_cost_more_but_never_more_than_their_sum(neighbours, cover_noise):
+    net = Aggregate(
+        np.array([0.1, 0.05]), np.array([1.0, 2.0]), np.array([0.8, 1.0]), cover_noise=cover_noise, dimension=2
+    )
+    played = game(net, neighbours)
+    one, two, four = (epsilon(played, 1e-4, times)[0] for times in (1, 2, 4))
+    assert one < two < four
+    assert four <= 4 * solve(played, 1e-4 / 4).upper[0]
+
+
+# Schemes 2.1 and 2.2
+
+
+def vertex(scores, aggregate):
+    """The game of one known pair of scores, from the densities: μ is certain, so the curve is in closed form."""
+    here, there = (float(stats.norm.cdf((0.3 - u) / 0.4)) for u in scores)
+    mu = float(aggregate.shift[0] / np.sqrt(aggregate.variance[0]))
+
+    def curve(eps, _, __):
+        heard = here * gaussian.delta(eps - np.log(here / there), mu)
+        return np.maximum((1 - here) - np.exp(eps) * (1 - there), 0.0) + heard
+
+    return curve
+
+
+def test_the_envelope_of_a_threshold_composes_to_at_least_each_of_its_vertices():
+    net = Aggregate(np.array([0.5]), np.array([1.0]), np.ones(1))
+    scheme = Threshold(np.asarray(0.0), np.asarray(0.8), np.asarray(0.4), 0.3)
+    played = threshold_game(net, scheme)
+    envelope = epsilon(played, DELTA, 6)[0]
+    vertices = []
+    for pair in product((0.0, 0.8), repeat=2):
+        curve = vertex(pair, net)
+        assert (played.low(np.array([0.5]), np.zeros(1, dtype=int), "forward") >= curve(np.array([0.5]), 0, 0)).all()
+        # The loss of one pair and of the same pair turned around are the two directions of one game.
+        turned = vertex(pair[::-1], net)
+        alone = replace(
+            played,
+            low=lambda e, i, d, a=curve, b=turned: a(e, i, d) if d == "forward" else b(e, i, d),
+            directions=("forward", "backward"),
+        )
+        vertices.append(stream(alone).repeated(6).epsilon(DELTA))
+    assert envelope >= max(vertices)
+    assert max(vertices) > 0
+
+
+def test_a_ranking_composes_as_a_gaussian():
+    net = like(4, shift=0.3, std=0.5, p=1.0)
+    played = ranking_game(net, score_range=np.asarray(0.2), score_noise_std=np.asarray(0.4), num_selected=3)
+    mu = np.hypot(0.5, 0.3 / np.sqrt(0.75))
+    assert epsilon(played, DELTA, 25) == pytest.approx(gaussian.epsilon(np.full(4, mu * 5), DELTA), rel=1e-12)
+
+
+# How many fit
+
+
+@pytest.mark.parametrize("p", [1.0, 0.6])
+def test_most_inferences_fit_and_one_more_does_not(p):
+    played = game(like(3, shift=0.1, std=0.5, p=p), "zero-out")
+    most = most_inferences(played, DELTA, 2.0)
+    assert most > 1
+    assert epsilon(played, DELTA, most).max() <= 2.0
+    assert epsilon(played, DELTA, most + 1).max() > 2.0
+
+
+def test_no_inference_fits_where_one_is_too_many_and_all_fit_where_nothing_is_revealed():
+    played = game(like(3, shift=0.5, std=0.5, p=0.6), "zero-out")
+    assert most_inferences(played, DELTA, 0.1) == 0
+    assert most_inferences(game(like(2, shift=0.0, std=1.0, p=1.0), "zero-out"), DELTA, 1.0) == 2**30
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("delta", [1e-11, 1e-300])
+def test_a_delta_that_fourier_transforms_cannot_resolve_is_refused(delta):
+    with pytest.raises(ValueError, match=f"delta={delta:g} must be >= 1e-10 where inferences are composed"):
+        epsilon(game(one_device(1.0, 0.5), "zero-out"), delta, 2)
+
+
+def test_gaussians_compose_at_any_delta():
+    assert epsilon(game(one_device(1.0, 1.0), "zero-out"), 1e-15, 2)[0] == pytest.approx(
+        float(gaussian.epsilon(np.sqrt(2), 1e-15))
+    )
+
+
+@pytest.mark.parametrize("times", [0, -3])
+def test_fewer_than_one_inference_is_refused(times):
+    played = game(one_device(1.0, 0.5), "zero-out")
+    with pytest.raises(ValueError, match=f"inferences={times} must be >= 1"):
+        epsilon(played, DELTA, times)
+    with pytest.raises(ValueError, match=f"times={times} must be >= 1"):
+        stream(played).repeated(times)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, np.nan])
+def test_a_delta_outside_zero_to_one_is_refused(delta):
+    with pytest.raises(ValueError, match=r"delta=.* must be > 0 and < 1"):
+        epsilon(game(one_device(1.0, 0.5), "zero-out"), delta, 2)
