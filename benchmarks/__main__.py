@@ -24,10 +24,19 @@ def noise_rows() -> list[Row]:
     return [row(*pair) for pair in noise.rows()]
 
 
+def air_rows() -> list[Row]:
+    from . import air
+
+    found = air.run("cpu", trials=8, batch=2**13)
+    what = f"inferences, {air.DEVICES} devices, r = {air.DIMENSION}, on the CPU"
+    return [Row("air", what, found["per_second"], "/s", "more: python -m benchmarks.air")]
+
+
 TOPICS: dict[str, Callable[[], list[Row]]] = {
     "privacy": privacy.rows,
     "noise": noise_rows,
     "audit": privacy.audit_rows,
+    "air": air_rows,
 }
 
 

@@ -136,9 +136,14 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--trials", type=int, default=8)
     parser.add_argument("--batch", type=int, default=2**13)
+    parser.add_argument("--tf32", action="store_true", help="matrix products in TF32, as training on CUDA does")
     parser.add_argument("--json", default=None)
     args = parser.parse_args()
-    result: dict[str, Any] = {"device": args.device, "trials": args.trials, "batch": args.batch}
+    if args.tf32:
+        import torch
+
+        torch.set_float32_matmul_precision("high")
+    result: dict[str, Any] = {"device": args.device, "trials": args.trials, "batch": args.batch, "tf32": args.tf32}
     result |= run(args.device, args.trials, args.batch)
     result["growth"] = growth(args.device)
     print(json.dumps(result, indent=1))

@@ -71,13 +71,13 @@ def _exact() -> list[Row]:
     return [
         row("12 unlike devices, all of them", ours, "s", f"device 0: ε = {truth:.6f}"),
         row(
-            "dp-accounting, one of them: 2,048 Gaussian PLDs, mixed",
+            "dp-accounting, one of them: 2,048 PLDs mixed",
             mixed,
             "s",
             f"device 0: ε = {mixed_epsilon:.6f}, {mixed_epsilon / truth - 1:+.0e}; grid {_PEER_GRID:g}",
         ),
         row(
-            "dp-accounting, one of them: 2,048 closed δ, mixed, root",
+            "dp-accounting, one of them: 2,048 closed δ mixed",
             closed,
             "s",
             f"device 0: ε = {closed_epsilon:.6f}, {closed_epsilon / truth - 1:+.0e}",

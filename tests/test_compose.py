@@ -50,7 +50,7 @@ def test_dp_accounting_composes_to_the_same_epsilon(sigma, p, inferences):
     assert found >= below.self_compose(inferences).get_epsilon_for_delta(DELTA)
 
 
-@pytest.mark.parametrize("inferences", [2, 6])
+@pytest.mark.parametrize("inferences", [2, 4])
 def test_visible_participation_composes_to_the_mean_over_all_outcomes(inferences):
     """Given who took part in every inference, μ² adds up: an exact answer by a loop."""
     net = like(3, shift=0.3, std=0.5, p=0.7)
@@ -88,17 +88,17 @@ def test_composed_removal_agrees_with_monte_carlo(dimension):
             y[:, 0] += shift * speaks
             mean = np.zeros(dimension)
             mean[0] = shift
-            ratio = stats.norm.logpdf(y, mean, np.sqrt(rest + own)).sum(1) - stats.norm.logpdf(y, 0, np.sqrt(rest)).sum(
-                1
-            )
-            total += np.log1p(p * np.expm1(ratio))
+            with_it = stats.norm.logpdf(y, mean, np.sqrt(rest + own)).sum(axis=1)
+            without = stats.norm.logpdf(y, 0, np.sqrt(rest)).sum(axis=1)
+            total += np.log1p(p * np.expm1(with_it - without))
         return total if present else -total
 
     sides = [(losses(True), composed.forward), (losses(False), composed.backward)]
-    for eps in (0.3, 1.0, 2.0):
+    for eps in (0.1, 0.3, 1.0):
         for loss, distribution in sides:
             each = np.maximum(-np.expm1(eps - loss), 0.0)
             error = 4 * each.std() / np.sqrt(n)
+            assert error < 0.1 * each.mean()  # or the runs would say nothing
             assert distribution.get_delta_for_epsilon(eps) == pytest.approx(each.mean(), abs=error)
         assert composed.delta(eps) == max(d.get_delta_for_epsilon(eps) for _, d in sides)
 
@@ -138,7 +138,7 @@ def test_gaussians_compose_without_a_grid_to_what_the_grid_gives():
     assert played.gaussian is not None
     short = epsilon(played, DELTA, 50)
     long = epsilon(replace(played, gaussian=None), DELTA, 50)
-    assert short == pytest.approx(gaussian.epsilon(0.3 / 0.5 / np.sqrt(5) * np.sqrt(50), DELTA), rel=1e-12)
+    assert short == pytest.approx(gaussian.epsilon(np.full(5, 0.6 * np.sqrt(10)), DELTA), rel=1e-12)
     assert (long >= short).all()
     assert long == pytest.approx(short, rel=1e-3)
 
@@ -258,10 +258,19 @@ def test_most_inferences_fit_and_one_more_does_not(p):
     assert epsilon(played, DELTA, most + 1).max() > 2.0
 
 
+def test_each_device_may_have_a_budget_of_its_own():
+    net = Aggregate(np.array([0.1, 0.05]), np.full(2, 0.25), np.full(2, 0.6))
+    played = game(net, "zero-out")
+    most = most_inferences(played, DELTA, [2.0, 0.5])
+    assert (epsilon(played, DELTA, most) <= [2.0, 0.5]).all()
+    assert (epsilon(played, DELTA, most + 1) > [2.0, 0.5]).any()
+    assert most == min(most_inferences(played, DELTA, [2.0, np.inf]), most_inferences(played, DELTA, [np.inf, 0.5]))
+
+
 def test_no_inference_fits_where_one_is_too_many_and_all_fit_where_nothing_is_revealed():
     played = game(like(3, shift=0.5, std=0.5, p=0.6), "zero-out")
     assert most_inferences(played, DELTA, 0.1) == 0
-    assert most_inferences(game(like(2, shift=0.0, std=1.0, p=1.0), "zero-out"), DELTA, 1.0) == 2**30
+    assert most_inferences(game(like(2, shift=0.0, std=1.0, p=1.0), "zero-out"), DELTA, 1.0) == 2**20
 
 
 # Bad input

@@ -183,6 +183,55 @@ def test_dp_accounting_mixes_the_outcomes_to_the_same_epsilon(k):
     assert ours - 1e-9 <= oracle <= ours + grid
 
 
+# Outage: a device that is not on the air
+
+
+def test_a_device_in_outage_is_silent_for_itself_and_for_the_others():
+    presence = np.array([0.9, 0.99, 0.5, 1.0, 0.8])
+    folded = replace(UNLIKE, participation=UNLIKE.participation * presence)
+    for neighbours in ("zero-out", "replace"):
+        assert upper(replace(UNLIKE, presence=presence), neighbours) == pytest.approx(
+            upper(folded, neighbours), rel=1e-12
+        )
+
+
+def test_a_weakened_device_leaks_as_if_it_were_there_but_its_noise_does_not_count():
+    presence = np.array([0.9, 0.99, 0.5, 1.0, 0.8])
+    found = upper(replace(UNLIKE, presence=presence, weakened=True))
+    for k in range(5):
+        p = UNLIKE.participation * presence
+        p[k] = UNLIKE.participation[k]
+        folded = replace(UNLIKE, participation=p)
+        assert enumerated_delta(folded, k, found[k]) == pytest.approx(DELTA, rel=1e-8)
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace", "remove"])
+def test_cover_noise_with_outage_is_the_mean_over_who_is_on_the_air(neighbours):
+    """Who is on the air is known and does not depend on the data; who of them takes part is hidden."""
+    presence = np.array([0.9, 0.6, 0.5, 1.0, 0.8])
+    net = replace(UNLIKE, presence=presence, cover_noise=True, dimension=3)
+    eps = 0.7
+    found = device.delta(net, eps, neighbours=neighbours)
+    for k in range(5):
+        others = [i for i in range(5) if i != k]
+        total = 0.0
+        for there in product((0, 1), repeat=4):
+            pairs = list(zip(others, there, strict=True))
+            on_air = [k, *(i for i, t in pairs if t)]
+            one = Aggregate(
+                UNLIKE.shift[on_air],
+                UNLIKE.variance[on_air],
+                UNLIKE.participation[on_air],
+                cover_noise=True,
+                dimension=3,
+            )
+            chance = np.prod([presence[i] if t else 1 - presence[i] for i, t in pairs])
+            total += chance * device.delta(one, eps, neighbours=neighbours)[0]
+        # The larger direction may differ between outcomes, so the sum of the larger ones is no less.
+        assert presence[k] * total >= found[k] - 1e-12
+        assert presence[k] * total == pytest.approx(found[k], rel=1e-6)
+
+
 # Edge cases
 
 
@@ -323,6 +372,8 @@ def test_a_million_devices_of_ten_kinds_are_enclosed_within_one_percent():
         ({"variance": np.array([np.nan, 1.0])}, r"variance\[0\]=nan must be >= 0 and finite"),
         ({"participation": np.array([0.5, 1.5])}, r"participation\[1\]=1.5 must be between 0 and 1"),
         ({"participation": np.array([0.5])}, "need one value per device"),
+        ({"presence": np.array([0.5])}, "need one value per device"),
+        ({"presence": np.array([0.5, -0.5])}, r"presence\[1\]=-0.5 must be between 0 and 1"),
         ({"extra": -1.0}, "extra=-1 must be >= 0 and finite"),
         ({"absent": -1}, "absent=-1 must be >= 0"),
         ({"colluding": (2,)}, r"colluding=\(2,\) must name devices 0 to 1"),

@@ -167,6 +167,34 @@ def test_colluders_and_dropouts_raise_the_cost_of_a_threshold():
     assert named == pytest.approx(found[3], rel=1e-9)
 
 
+def test_outage_counts_for_everybodys_noise_in_a_threshold_game():
+    """A device in outage is silent whatever its score: the others hear its noise that much more rarely."""
+    scheme = threshold(0, 0.5, 0.3, 0.6)
+    like = Aggregate(np.full(3, 0.3), np.full(3, 0.09), np.ones(3), presence=np.array([0.5, 1.0, 0.8]))
+    found = epsilon(threshold_game(like, scheme), delta=1e-3)
+    for k in range(3):
+        rarest = float(stats.norm.cdf(0.1 / 0.3)) * np.delete(like.presence, k)
+
+        def exact(eps, rarest=rarest):
+            worst = 0.0
+            for here, there in product(stats.norm.cdf(np.array([0.1, 0.6]) / 0.3), repeat=2):
+                total = max((1 - here) - np.exp(eps) * (1 - there), 0.0)
+                for heard in product((0, 1), repeat=2):
+                    chance = np.prod(np.where(heard, rarest, 1 - rarest))
+                    mu = 0.3 / np.sqrt(0.09 * (1 + sum(heard)))
+                    total += here * chance * float(gaussian.delta(eps - np.log(here / there), mu))
+                worst = max(worst, total)
+            return worst
+
+        assert exact(found[k]) == pytest.approx(1e-3, rel=1e-8)
+
+
+def test_outage_takes_the_others_noise_out_of_a_ranking():
+    net = replace(THREE, presence=np.array([1.0, 0.99, 1.0]))
+    game = ranking_game(net, score_range=np.asarray(0.0), score_noise_std=np.asarray(1.0), num_selected=3)
+    assert epsilon(game) == pytest.approx(gaussian.epsilon(THREE.shift / np.sqrt(THREE.variance), DELTA), rel=1e-9)
+
+
 def test_a_coarser_law_stays_above_the_exact_one():
     scheme = threshold(0, 0.5, 0.3, 0.3)
     exact, rough = (solve(threshold_game(TWELVE, scheme, cells=cells), DELTA) for cells in (None, 4))

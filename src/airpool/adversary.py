@@ -26,7 +26,7 @@ def mechanism(network: Network) -> Callable[[Floats, int, np.random.Generator], 
     >>> net = Network.uniform(num_devices=3, noise_std=0.1, dimension=4, participation=0.5)
     >>> seen = mechanism(net)(np.zeros((3, 4)), 5, np.random.default_rng(0))
     >>> seen.total.shape, seen.participation.sum(axis=1)
-    ((5, 4), array([2, 0, 2, 1, 2]))
+    ((5, 4), array([1, 2, 1, 2, 2]))
     """
     link = _aligned_radio(network)
     heard = replace(network, channel=replace(network.channel, noise_std=0.0))

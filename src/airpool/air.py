@@ -75,9 +75,9 @@ def clipped(latents: Array, clip_norm: Any) -> Array:
     unit = xp.where(unit > 0, unit, xp.ones_like(unit))
     scaled = z / unit
     square = xp.sum(scaled * scaled, axis=-1, keepdims=True)
-    # A root has no slope at 0, where training may well come by.
-    norm = xp.sqrt(xp.where(square > 0, square, xp.ones_like(square)))
-    longer = (square > 0) & (norm > limit / unit)
+    longer = square > (limit / unit) ** 2
+    # Where it is not longer no root is taken: it has no slope at 0, where training may well come by.
+    norm = xp.sqrt(xp.where(longer, square, xp.ones_like(square)))
     return xp.where(longer, scaled * (limit / norm), z)
 
 

@@ -40,7 +40,8 @@ def smallest_factor(epsilon_of: Callable[[float], Floats], target: Floats, *, mo
         worst = int(np.argmax(best / target))
         raise UnreachableError(float(target[worst]), float(best[worst]))
     if excess(low) <= 0:
-        return 0.0
+        # The least factor meets it; whether none at all does is another matter.
+        return 0.0 if np.all(epsilon_of(0.0) <= target) else _LEAST
     # Narrow the bracket around 1 first, where factors mostly lie and ε is neither 0 nor inf.
     for step in np.log([2.0, 16.0, 256.0, 65536.0]):
         if step < high and excess(-step) > 0 >= excess(step):

@@ -73,7 +73,7 @@ def threshold_game(
     # Under cover noise the others' noise is there whenever they are on the air, whether they speak or not.
     sounding = aggregate.presence if aggregate.cover_noise else rarest
     around = floor(lent, sounding, extra=aggregate.extra, absent=aggregate.absent)
-    of_device = alike(aggregate.shift, own, lent, *speaks)[1]
+    of_device = alike(aggregate.shift, own, lent, aggregate.presence, *speaks)[1]
     found = representatives(around, of_device, cells)
     shift, own = aggregate.distance(neighbours)[found.device], own[found.device]
     log_speaks, log_silent = (np.stack(x)[:, found.device] for x in (speaks, silent))
