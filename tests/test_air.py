@@ -1,7 +1,6 @@
 """Latents over the air: never longer than they may be, heard as the spec says, on both paths and in both libraries."""
 
 import math
-import statistics
 import time
 import tracemalloc
 from dataclasses import replace
@@ -144,16 +143,16 @@ def test_gradients_flow_through_the_air_and_are_finite_at_zero():
 
 @pytest.mark.parametrize("path", ["fast", "full"])
 def test_who_is_too_weak_or_takes_no_part_is_silent_and_all_others_arrive_aligned(path):
-    network = unlike_devices(FADING | {"gamma": 20.0})
+    network = unlike_devices(FADING | {"gamma": 4.5})
     seen = receive(latents(network, 2), network, rng=np.random.default_rng(4), trials=500, path=path)
     weight, clip_norm, std, power_dbm = columns(network, "weight", "clip_norm", "noise_std", "power_dbm")
     margin = radio(network).transmitters.margin
     amplitude = np.sqrt(weight**2 * clip_norm**2 + 6 * std**2) * (1 + margin)
-    strong = seen.gain >= 20.0 * amplitude / np.sqrt(10 ** (power_dbm / 10))
+    strong = seen.gain >= 4.5 * amplitude / np.sqrt(10 ** (power_dbm / 10))
     assert 0.02 < np.mean(~strong) < 0.98
     np.testing.assert_array_equal(seen.alignment, (strong & seen.taking_part).astype(float))
     np.testing.assert_array_equal(seen.heard, (strong & seen.taking_part).any(axis=-1))
-    np.testing.assert_allclose(seen.scale, seen.alignment * 20.0 / seen.gain, rtol=1e-12)
+    np.testing.assert_allclose(seen.scale, seen.alignment * 4.5 / seen.gain, rtol=1e-12)
 
 
 @pytest.mark.parametrize("path", ["fast", "full"])
@@ -186,7 +185,7 @@ CASES = {
 }
 
 
-@pytest.fixture(params=CASES.values(), ids=CASES.keys())
+@pytest.fixture(params=CASES.values(), ids=list(CASES))
 def network(request):
     channel, fields = request.param
     return unlike_devices(channel, **fields)
@@ -215,10 +214,8 @@ def test_around_the_aligned_sum_the_noise_is_gaussian_of_the_variance_in_the_spe
 
 def test_both_paths_agree_in_distribution(network):
     trials, z = 8_000, latents(network)
-    fast, full = (
-        receive(z, network, rng=np.random.default_rng(seed), trials=trials, path=path)
-        for seed, path in ((8, "fast"), (9, "full"))
-    )
+    fast = receive(z, network, rng=np.random.default_rng(8), trials=trials)
+    full = receive(z, network, rng=np.random.default_rng(9), trials=trials, path="full")
     same_law(fast.estimate[0], full.estimate[0])
     # The fast path knows the power's mean over the noise only.
     for name in ("taking_part", "gain", "alignment", "power", "scale", "heard"):
@@ -291,12 +288,15 @@ def test_every_call_draws_afresh_and_the_same_seed_draws_the_same():
 
 def test_no_global_generator_is_touched():
     network, z = unlike_devices(FADING | NOISY), torch.zeros(1, 3, 6)
-    before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
+
+    def states() -> list[str]:
+        return [str(torch.get_rng_state().tolist()), str(np.random.get_state())]  # noqa: NPY002
+
+    before = states()
     for path in ("fast", "full"):
         receive(z, network, rng=torch.Generator().manual_seed(1), path=path)
         receive(z.numpy(), network, rng=np.random.default_rng(1), path=path)
-    assert torch.equal(before[0], torch.get_rng_state())
-    assert before[1] == np.random.get_state()[1].tolist()  # noqa: NPY002
+    assert states() == before
 
 
 # --- power ---
@@ -310,7 +310,7 @@ def full_features(network: Network) -> Any:
 @pytest.mark.parametrize("rule", ["truncate", "backoff", "paper", "exact"])
 @pytest.mark.parametrize("fading_model", ["none", "rician"])
 def test_power_is_on_average_what_the_laws_of_fading_and_noise_say(rule, fading_model):
-    network = unlike_devices({"fading": fading_model, "gamma": 10.0, "power_rule": rule, "csi_error_std": 0.1})
+    network = unlike_devices({"fading": fading_model, "gamma": 4.5, "power_rule": rule, "csi_error_std": 0.1})
     link, p = radio(network), network.devices.column("participation")
     expected = energy(link.fading, link.transmitters, gamma=link.gamma, rule=rule, participation=p, csi_error_std=0.1)
     for path in ("full",) if rule in ("paper", "exact") else ("fast", "full"):
@@ -333,17 +333,21 @@ def test_cover_noise_costs_the_power_of_the_noise():
         np.testing.assert_array_less(np.abs(power.mean(axis=0) - expected), SIGMAS * error)
 
 
-def test_the_exact_rule_never_exceeds_the_limit_the_papers_rule_does_and_truncate_hardly_ever():
-    limit, share = np.array([100.0, 10**2.3, 10**1.7]), {}
-    for rule in ("truncate", "paper", "exact"):
-        network = unlike_devices({"fading": "rician", "gamma": 20.0, "power_rule": rule})
-        seen = receive(full_features(network), network, rng=np.random.default_rng(17), trials=5_000, path="full")
+@pytest.mark.parametrize("rule", ["truncate", "paper", "exact"])
+def test_only_the_papers_rule_tells_a_feature_from_none_by_exceeding_the_limit(rule):
+    network = unlike_devices({"fading": "rician", "gamma": 8.0, "power_rule": rule})
+    limit = np.array([10.0**2.0, 10.0**2.3, 10.0**1.7])
+    for feature in (full_features(network), np.zeros((1, 3, 6))):
+        seen = receive(feature, network, rng=np.random.default_rng(17), trials=5_000, path="full")
+        exceeds = seen.power > limit * (1 + 1e-9)
         assert np.all(seen.alignment <= 1)
-        share[rule] = np.mean(seen.power > limit * (1 + 1e-9))
-    assert share["exact"] == 0
-    assert share["paper"] > 0.1
-    # The margin keeps a device that is exactly at its limit to 1 in 1,000.
-    assert share["truncate"] < 1e-3
+        if rule == "paper":
+            limited = (seen.alignment > 0) & (seen.alignment < 1)
+            wanted = 0.5 if feature.any() else 0.0
+            assert abs(np.mean(exceeds[limited]) - wanted) <= SIGMAS * 0.5 / math.sqrt(limited.sum()) * (wanted > 0)
+        else:
+            # The margin of truncate lets a device that is exactly at its limit exceed it once in 1,000.
+            assert np.mean(exceeds) <= (1e-3 if rule == "truncate" else 0.0)
 
 
 def test_outage_happens_as_often_as_predicted():
@@ -393,7 +397,7 @@ def everything(network: Network, z: Any, path: Any) -> dict[str, Any]:
     [*product(("fast", "full"), ("truncate", "backoff")), ("full", "paper"), ("full", "exact")],
 )
 def test_numpy_and_torch_compute_the_same(request, path, rule):
-    network = unlike_devices(FADING | NOISY | UNKNOWN | {"power_rule": rule, "gamma": 10.0})
+    network = unlike_devices(FADING | NOISY | UNKNOWN | {"power_rule": rule, "gamma": 4.5})
     z = latents(network, 5)
     ours = everything(network, z, path)
     request.getfixturevalue("torch_with_numpys_numbers")
@@ -500,14 +504,16 @@ def test_ten_times_the_devices_or_coordinates_cost_about_ten_times_as_much(path,
         count, r = (16 * factor, 64) if grown == "devices" else (16, 64 * factor)
         network = Network.uniform(num_devices=count, dimension=r, participation=0.9)
         z, link = latents(network), radio(network)
+        # Enough on the fast path to be out of the processor's caches from the start.
+        trials = 4_000 if path == "fast" else 500
 
         def once() -> float:
             start = time.perf_counter()
-            receive(z, network, rng=np.random.default_rng(26), trials=500, path=path, link=link)
+            receive(z, network, rng=np.random.default_rng(26), trials=trials, path=path, link=link)
             return time.perf_counter() - start
 
         once()
-        return statistics.median(once() for _ in range(5))
+        return min(once() for _ in range(5))
 
     assert seconds(10) < 20 * seconds(1)
 

@@ -88,9 +88,7 @@ def guarantee(
         network=network,
         epsilon=bounds[1],
         epsilon_lower=bounds[0],
-        epsilon_local=device.local_epsilon(
-            heard, network.delta, neighbours=network.neighbours, inferences=network.inferences
-        ),
+        epsilon_local=_local_epsilon(network, heard),
         epsilon_object=_object_epsilon(network, heard),
         epsilon_if_absent=_if_absent(network, heard, float(np.max(bounds[1]))),
         paper=paper_claim(network, tail),
@@ -185,6 +183,14 @@ def _tells_by_power(network: Network) -> bool:
 def epsilon(network: Network, heard: Aggregate) -> Floats:
     """The proven ε of each device, without the rest of the report."""
     return _bounds(network, heard)[1]
+
+
+def _local_epsilon(network: Network, heard: Aggregate) -> Floats:
+    """Own noise alone; with a score, what the score and the decision tell besides."""
+    if network.scheme.name == "1":
+        return device.local_epsilon(heard, network.delta, neighbours=network.neighbours, inferences=network.inferences)
+    played = game(network, replace(heard, alone=True, extra=0.0))
+    return compose.epsilon(played, network.delta, network.inferences)
 
 
 def _object_epsilon(network: Network, heard: Aggregate) -> float:

@@ -71,15 +71,19 @@ def radio(network: Network) -> Radio:
     return Radio(fading, transmitters, gamma, outage)
 
 
-# Quantiles of the noise's norm, by which the paper's rule decides.
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+# A noise longer than all but this share counts as limited, so that rare outcomes are never missed.
+_RARE = 1e-12
 
 
 def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float) -> Floats:
-    """Pr(h < γ√(w²C² + ‖n‖²)/√P) of each device, over fading and noise."""
-    from scipy.special import chdtri
+    """Pr(h < γ√(w²C² + ‖n‖²)/√P) of each device, over fading and noise; an upper bound where there is fading."""
+    from scipy.special import chdtrc, chdtri
 
-    quantiles = (_NODES + 1) / 2
-    norm = np.sqrt(chdtri(transmitters.dimension, 1 - quantiles))[:, None] * transmitters.noise_std
-    below = cdf(fading, threshold(transmitters, gamma=gamma, rule="paper", norm=norm))
-    return (_WEIGHTS / 2) @ below
+    r, std = transmitters.dimension, transmitters.noise_std
+    if fading.model == "none":
+        room = (fading.path_gain**2 * transmitters.power_max / gamma**2 - transmitters.feature_norm**2) / np.maximum(
+            std, 1e-300
+        ) ** 2
+        return np.where(room > 0, chdtrc(r, np.maximum(room, 0.0)), 1.0)
+    longest = np.sqrt(chdtri(r, _RARE)) * std
+    return cdf(fading, threshold(transmitters, gamma=gamma, rule="paper", norm=longest)) + _RARE

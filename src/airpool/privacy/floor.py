@@ -20,7 +20,7 @@ from .arrays import Floats, Integers
 from .law import Kinds, Law, binomial, kinds, stacked
 
 # Cells of an exact law, over all its rows: beyond this the grid takes over.
-EXACT_CELLS = 2**20
+EXACT_CELLS = 2**19
 
 
 @dataclass(frozen=True)

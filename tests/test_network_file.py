@@ -1,0 +1,190 @@
+"""The network file: read and written without loss, every key of the specification, every mistake in one line."""
+
+import math
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airpool.network import Channel, Devices, Network, NetworkError, Scheme
+from airpool.network_file import dump, parse, read, write
+
+EXAMPLE = """
+version = 1
+dimension = 64               # r
+delta = 1e-5
+neighbours = "zero-out"      # zero-out | replace | remove
+cover_noise = false
+colluders = 0
+dropouts = 0
+inferences = 1
+
+[devices]
+count = 12
+weight = 0.0833333           # default 1/count
+clip_norm = 1.0
+noise_std = 0.05
+participation = 1.0
+power_dbm = 30.0
+epsilon = 2.0                # optional target (scalar or list), for calibrate and plan
+
+[channel]
+fading = "none"              # none | rician | rayleigh | sionna:tdl-d | ...
+k_factor_db = 4.8
+noise_std = 0.0
+access = "superposed"        # superposed | orthogonal
+power_rule = "truncate"      # truncate | backoff | paper | exact
+gamma = "auto"               # or a number
+outage = 0.01
+csi_error_std = 0.0
+phase_error_std = 0.0
+
+[scheme]
+name = "1"                   # 1 | 2.1 | 2.2
+score = "shannon"            # shannon | min
+score_rule = "clip"          # clip | scale
+score_bound = 1.0
+score_noise_std = 0.3162
+threshold = 0.5              # 2.1
+num_selected = 11            # 2.2
+"""
+
+FINITE = st.floats(-1e300, 1e300)
+NOT_NEGATIVE = st.floats(0, 1e300)
+POSITIVE = st.floats(1e-300, 1e300)
+SHARES = st.floats(0, 1)
+OPEN_SHARES = st.floats(0, 1, exclude_min=True, exclude_max=True)
+FADING = st.one_of(st.sampled_from(["none", "rician", "rayleigh", "sionna:tdl-d", "sionna:umi"]))
+
+
+@st.composite
+def networks(draw):
+    count = draw(st.integers(1, 5))
+
+    def each(values):
+        return draw(st.one_of(values, st.lists(values, min_size=count, max_size=count)))
+
+    return Network(
+        devices=Devices(
+            count=count,
+            weight=draw(st.one_of(st.none(), NOT_NEGATIVE, st.lists(NOT_NEGATIVE, min_size=count, max_size=count))),
+            clip_norm=each(POSITIVE),
+            noise_std=each(NOT_NEGATIVE),
+            participation=each(SHARES),
+            power_dbm=each(FINITE),
+            epsilon=draw(st.one_of(st.none(), POSITIVE, st.lists(POSITIVE, min_size=count, max_size=count))),
+        ),
+        channel=Channel(
+            fading=draw(FADING),
+            k_factor_db=draw(FINITE),
+            noise_std=draw(NOT_NEGATIVE),
+            access=draw(st.sampled_from(["superposed", "orthogonal"])),
+            power_rule=draw(st.sampled_from(["truncate", "backoff", "paper", "exact"])),
+            gamma=draw(st.one_of(st.just("auto"), POSITIVE)),
+            outage=draw(OPEN_SHARES),
+            csi_error_std=draw(NOT_NEGATIVE),
+            phase_error_std=draw(NOT_NEGATIVE),
+        ),
+        scheme=Scheme(
+            name=draw(st.sampled_from(["1", "2.1", "2.2"])),
+            score=draw(st.sampled_from(["shannon", "min"])),
+            score_rule=draw(st.sampled_from(["clip", "scale"])),
+            score_bound=draw(POSITIVE),
+            score_noise_std=draw(NOT_NEGATIVE),
+            threshold=draw(FINITE),
+            num_selected=draw(st.integers(1, count)),
+        ),
+        dimension=draw(st.integers(1, 10**6)),
+        delta=draw(OPEN_SHARES),
+        neighbours=draw(st.sampled_from(["zero-out", "replace", "remove"])),
+        cover_noise=draw(st.booleans()),
+        colluders=draw(st.integers(0, count - 1)),
+        dropouts=draw(st.integers(0, count - 1)),
+        inferences=draw(st.integers(1, 10**9)),
+    )
+
+
+@given(networks())
+def test_a_network_survives_being_written_and_read_without_loss(network):
+    assert parse(dump(network)) == network
+
+
+def test_a_network_survives_the_disk(tmp_path):
+    network = Network.uniform(num_devices=3, noise_std=0.1 + 0.2, delta=1e-7, cover_noise=True)
+    write(network, tmp_path / "net.toml")
+    assert read(tmp_path / "net.toml") == network
+    assert read(str(tmp_path / "net.toml")) == network
+
+
+def test_every_key_of_the_specification_is_understood():
+    network = parse(EXAMPLE)
+    assert network == Network(devices=Devices(count=12, weight=0.0833333, epsilon=2.0))
+    known = {f.name for table in (Network, Devices, Channel, Scheme) for f in fields(table)}
+    written = {line.split("=")[0].strip() for line in EXAMPLE.splitlines() if "=" in line}
+    assert written - {"version"} == known - {"devices", "channel", "scheme"}
+
+
+def test_what_is_left_out_has_its_default():
+    assert parse("version = 1\n[devices]\ncount = 7") == Network(devices=Devices(count=7))
+
+
+def test_a_list_gives_one_value_each_and_whole_numbers_are_numbers():
+    network = parse("version = 1\n[devices]\ncount = 2\nnoise_std = [1, 0.2]\nclip_norm = 3")
+    assert network.devices.noise_std == (1.0, 0.2)
+    assert network.devices.clip_norm == (3.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("version = 1\n[devices]\ncount = 2\ncolour = 1", r"unknown key devices\.colour; known are count, weight"),
+        ("version = 1\ncolour = 1\n[devices]\ncount = 2", "unknown key colour; known are dimension, delta"),
+        ("version = 1\n[devices]\ncount = 2\n[chanel]\ngamma = 1", "unknown key chanel; known are"),
+        ("version = 1\n[devices]\ncount = 2\n[scheme]\nthreshhold = 1", r"unknown key scheme\.threshhold"),
+        ("version = 2\n[devices]\ncount = 2", "version=2 is not known here; this airpool reads version 1"),
+        ('version = "1"\n[devices]\ncount = 2', "version='1' is not known here"),
+        ("[devices]\ncount = 2", "the key version is missing; write version = 1"),
+        ("version = 1", r"the table \[devices\] is missing"),
+        ("version = 1\n[devices]\nweight = 1", r"devices\.count is missing"),
+        ("version = 1\ndevices = 3", r"devices must be a table, \[devices\]"),
+        ("version = 1\n[devices]\ncount = 0", r"devices\.count=0 must be a whole number >= 1"),
+        ("version = 1\n[devices]\ncount = 2\nnoise_std = nan", r"devices\.noise_std=nan must be >= 0 and finite"),
+        ("version = 1\n[devices]\ncount = 2\nnoise_std = -1", r"devices\.noise_std=-1 must be >= 0 and finite"),
+        ("version = 1\n[devices]\ncount = 2\nnoise_std = [0.1]", "has 1 values for 2 devices"),
+        ("version = 1\n[devices]\ncount = 2\nnoise_std = true", r"devices\.noise_std=True must be a number"),
+        (
+            "version = 1\n[devices]\ncount = 2\nparticipation = 1.01",
+            r"devices\.participation=1\.01 must be between 0 and 1",
+        ),
+        ("version = 1\ndelta = 1.0\n[devices]\ncount = 2", r"delta=1\.0 must be > 0 and < 1"),
+        ("version = 1\ndelta = 0\n[devices]\ncount = 2", "delta=0 must be > 0 and < 1"),
+        ("this is not toml", "not valid TOML: "),
+        ("", "the key version is missing"),
+    ],
+)
+def test_every_mistake_is_one_line_that_names_field_and_value(text, message, tmp_path):
+    with pytest.raises(NetworkError, match=message) as caught:
+        parse(text)
+    assert "\n" not in str(caught.value)
+    path = tmp_path / "net.toml"
+    path.write_text(text)
+    with pytest.raises(NetworkError, match=rf"net\.toml: .*{message}") as caught:
+        read(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(NetworkError, match=r"cannot read the network file .*missing\.toml"):
+        read(tmp_path / "missing.toml")
+    with pytest.raises(NetworkError, match="cannot read the network file"):
+        read(tmp_path)
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00\x81")
+    with pytest.raises(NetworkError, match="cannot read the network file"):
+        read(tmp_path / "binary.toml")
+
+
+def test_infinity_has_no_place_in_a_network():
+    with pytest.raises(NetworkError, match=r"devices\.clip_norm=inf must be > 0 and finite"):
+        parse("version = 1\n[devices]\ncount = 2\nclip_norm = inf")
+    assert not math.isinf(Network.paper().delta)
