@@ -18,10 +18,10 @@ TWELVE = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, particip
 UNLIKE = Network(
     devices=Devices(
         count=5,
-        weight=[0.1, 0.2, 0.3, 0.15, 0.25],
-        clip_norm=[1, 0.5, 1, 2, 1.0],
-        noise_std=[0.3, 0.2, 0.5, 0.4, 0.1],
-        participation=[0.9, 0.5, 1.0, 0.7, 0.3],
+        weight=(0.1, 0.2, 0.3, 0.15, 0.25),
+        clip_norm=(1, 0.5, 1, 2, 1.0),
+        noise_std=(0.3, 0.2, 0.5, 0.4, 0.1),
+        participation=(0.9, 0.5, 1.0, 0.7, 0.3),
     )
 )
 
@@ -213,7 +213,7 @@ def test_at_a_fixed_gamma_power_limits_the_noise_and_the_error_says_so():
 
 
 def test_a_device_without_noise_under_orthogonal_access_cannot_be_helped_by_the_others():
-    net = Network(devices=Devices(count=2, noise_std=[0.0, 1.0]), channel=Channel(access="orthogonal"))
+    net = Network(devices=Devices(count=2, noise_std=(0.0, 1.0)), channel=Channel(access="orthogonal"))
     with pytest.raises(UnreachableError, match="ε=2 cannot be met by adding noise: the smallest ε that can is inf"):
         calibrate(net, epsilon=2.0)
 

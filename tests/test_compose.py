@@ -88,8 +88,8 @@ def test_composed_removal_agrees_with_monte_carlo(dimension):
             y[:, 0] += shift * speaks
             mean = np.zeros(dimension)
             mean[0] = shift
-            with_it = stats.norm.logpdf(y, mean, np.sqrt(rest + own)).sum(axis=1)
-            without = stats.norm.logpdf(y, 0, np.sqrt(rest)).sum(axis=1)
+            with_it = np.sum(stats.norm.logpdf(y, mean, np.sqrt(rest + own)), axis=1)
+            without = np.sum(stats.norm.logpdf(y, 0, np.sqrt(rest)), axis=1)
             total += np.log1p(p * np.expm1(with_it - without))
         return total if present else -total
 

@@ -25,7 +25,7 @@ def like(count, *, shift, std, p, **rest):
     return Aggregate(np.full(count, shift), np.full(count, std**2), np.full(count, p), **rest)
 
 
-def upper(aggregate, neighbours="zero-out", delta=DELTA):
+def upper(aggregate, neighbours: device.Neighbours = "zero-out", delta=DELTA):
     return epsilon(aggregate, delta, neighbours=neighbours).upper
 
 
@@ -157,11 +157,11 @@ def test_dp_accounting_mixes_the_outcomes_to_the_same_epsilon(k):
     grid = 1e-3
     others = [i for i in range(5) if i != k]
     p = UNLIKE.participation
-    parts = [(1 - p[k], 0.0)]
+    parts = [(float(1 - p[k]), 0.0)]
     for heard in product((0, 1), repeat=4):
-        chance = p[k] * np.prod([p[i] if t else 1 - p[i] for i, t in zip(others, heard, strict=True)])
+        chance = float(p[k] * np.prod([p[i] if t else 1 - p[i] for i, t in zip(others, heard, strict=True)]))
         v = UNLIKE.variance[k] + sum(UNLIKE.variance[i] for i, t in zip(others, heard, strict=True) if t)
-        parts.append((chance, UNLIKE.shift[k] / np.sqrt(v)))
+        parts.append((chance, float(UNLIKE.shift[k] / np.sqrt(v))))
     losses: dict[int, float] = {}
     infinity = 0.0
     for chance, mu in parts:

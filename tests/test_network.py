@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import FrozenInstanceError, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from airpool.network import Channel, Devices, Network, NetworkError, Scheme
 
 
 def test_a_number_stands_for_all_devices_and_a_list_gives_one_each():
-    d = Devices(count=3, clip_norm=2, noise_std=[0.1, 0.2, 0.3], participation=np.array([0.5, 0.6, 1.0]))
+    lists: dict[str, Any] = {"noise_std": [0.1, 0.2, 0.3], "participation": np.array([0.5, 0.6, 1.0])}
+    d = Devices(count=3, clip_norm=2, **lists)
     assert d.clip_norm == (2.0, 2.0, 2.0)
     assert d.noise_std == (0.1, 0.2, 0.3)
     assert d.participation == (0.5, 0.6, 1.0)

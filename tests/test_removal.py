@@ -132,8 +132,8 @@ def log_ratio(y, *, shift, rest, own):
     """ln P/Q of N(Δ e₁, (b + own) I) against N(0, b I), from the densities."""
     mean = np.zeros(y.shape[1])
     mean[0] = shift
-    with_it = stats.norm.logpdf(y, mean, np.sqrt(rest + own)).sum(axis=1)
-    return with_it - stats.norm.logpdf(y, 0, np.sqrt(rest)).sum(axis=1)
+    with_it = np.sum(stats.norm.logpdf(y, mean, np.sqrt(rest + own)), axis=1)
+    return with_it - np.sum(stats.norm.logpdf(y, 0, np.sqrt(rest)), axis=1)
 
 
 @pytest.mark.parametrize("backward", [False, True])

@@ -24,11 +24,15 @@ from .network import Network
 from .radio import radio
 from .wireless.arrays import Array, like
 from .wireless.draws import Generator
+from .wireless.outage import alignment_moments
 
 Map = Callable[[Array], Array] | Array  # a function, a torch module, or a matrix that multiplies from the left
 Baseline = Literal["best-device", "centralised"]
 
 NO_ANSWER = -1
+
+# Of the search for unbiased weights; a handful suffice unless power is about to run out.
+_ROUNDS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +120,8 @@ def encode(features: Array, encoder: Map | Sequence[Map] | None) -> Array:
 
 def centralised(latents: Array, network: Network, trials: int = 1) -> Received:
     """Everybody's clipped latent, weighted, without noise, channel or silence: what could be had without privacy."""
+    if trials < 1:
+        raise ValueError(f"trials={trials} must be >= 1")
     xp = array_namespace(latents)
     z = clipped(latents, network.devices.column("clip_norm"))
     weight = like(network.devices.column("weight"), latents)
@@ -133,13 +139,30 @@ def best_device_network(network: Network) -> Network:
 
 
 def unbiased(network: Network) -> Network:
-    """The same network with weights w/p_eff, so that ẑ is Σ w z on average; the sensitivity grows with them.
+    """The same network with weights w/(p·E[g]), so that ẑ is Σ w z on average; the sensitivity grows with them.
 
-    The paper's 1/p cancels against the p in its α, so its ẑ is biased towards 0 by the participation (spec §2). Under
-    gamma = "auto" the louder weights lower γ, and the outage stays what it was.
+    The paper's 1/p cancels against the p in its α, so its ẑ is biased towards 0 by the participation (spec §2). Louder
+    weights change who is too weak, and so E[g]: a fixed point, found in a few rounds.
+    Holds for: truncate and backoff, where the alignment does not depend on the noise.
     """
-    heard = np.array(network.devices.column("participation")) * (1 - radio(network).outage)
-    if np.any(heard <= 0):
-        raise ValueError(f"participation of device {int(np.argmin(heard))} is 0: it cannot be made unbiased")
-    weight = np.array(network.devices.column("weight")) / heard
-    return replace(network, devices=replace(network.devices, weight=tuple(weight.tolist())))
+    d, channel = network.devices, network.channel
+    if min(d.column("participation")) <= 0:
+        weak = int(np.argmin(d.column("participation")))
+        raise ValueError(f"participation of device {weak} is 0: it cannot be made unbiased")
+    changed = network
+    for _ in range(_ROUNDS):
+        link = radio(changed)
+        moments = alignment_moments(
+            link.fading,
+            link.transmitters,
+            gamma=link.gamma,
+            rule=channel.power_rule,
+            csi_error_std=channel.csi_error_std,
+            phase_error_std=channel.phase_error_std,
+        )
+        weight = np.array(d.column("weight")) / (np.array(d.column("participation")) * moments.mean)
+        settled = np.allclose(weight, changed.devices.column("weight"), rtol=1e-12, atol=0.0)
+        changed = replace(network, devices=replace(d, weight=tuple(weight.tolist())))
+        if settled:
+            return changed
+    raise ValueError(f"channel.gamma={channel.gamma} leaves no power for unbiased weights; lower it, or say auto")

@@ -26,8 +26,8 @@ def shown(value: float, digits: int = 3) -> str:
     if np.isinf(value):
         return "inf"
     scale = 10**digits
-    # The division's own rounding must not add a digit to a number that was round already.
-    return f"{np.ceil(value * scale - 1e-9) / scale:.{digits}f}"
+    # The division's own rounding must not add a digit to a number that was round already; nor is 0 ever −0.
+    return f"{np.ceil(value * scale - 1e-9) / scale + 0.0:.{digits}f}"
 
 
 def to_json(report: PrivacyReport) -> dict[str, Any]:

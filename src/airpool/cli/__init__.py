@@ -19,15 +19,21 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("audit")(audit.audit)
 
 
-@app.callback()
-def _version(
-    version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True),
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         from airpool.version import __version__
 
         typer.echo(__version__)
         raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
+    ),
+) -> None:
+    """Options of airpool itself, before any command."""
 
 
 def main() -> None:
