@@ -77,7 +77,7 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.benchmark = True
-    runs = json.loads(Path(args.runs).read_text() if Path(args.runs).exists() else args.runs)
+    runs = json.loads(args.runs if args.runs.lstrip().startswith("[") else Path(args.runs).read_text())
     args.out.mkdir(parents=True, exist_ok=True)
 
     data = modelnet.read(args.voxels)
@@ -85,7 +85,7 @@ def main() -> None:
     parts: dict[str, Images] = {}
     for part in ("train", "validation", "test"):
         rows = modelnet.split(data, part)[: args.objects]
-        parts[part] = Images(rendered(data.packed[rows], device, args.resolution), labels[torch.as_tensor(rows)])
+        parts[part] = Images(rendered(data.objects[rows], device, args.resolution), labels[torch.as_tensor(rows)])
     position = {int(row): i for i, row in enumerate(modelnet.split(data, "test")[: args.objects])}
     twins = torch.tensor(
         [position[int(row)] for row in modelnet.duplicates(data) if int(row) in position], dtype=torch.int64

@@ -263,6 +263,25 @@ def test_devices_draw_their_noise_independently_of_each_other():
     np.testing.assert_allclose(each.std(axis=(1, 2)), std, rtol=SIGMAS / math.sqrt(2 * trials * 6))
 
 
+def test_on_the_full_path_every_device_draws_coin_and_noise_from_a_generator_of_its_own(monkeypatch):
+    used: dict[str, list[Any]] = {"uniform": [], "standard_normal": []}
+    for name, generators in used.items():
+        honest = getattr(draws, name)
+
+        def noted(rng: Any, *args: Any, honest: Any = honest, generators: Any = generators, **kwargs: Any) -> Any:
+            generators.append(rng)
+            return honest(rng, *args, **kwargs)
+
+        monkeypatch.setattr(draws, name, noted)
+    for rng, lib in ((np.random.default_rng(30), np.asarray), (torch.Generator().manual_seed(30), torch.from_numpy)):
+        for generators in used.values():
+            generators.clear()
+        receive(lib(latents(unlike_devices())), unlike_devices(), rng=rng, path="full")
+        *noise, receiver = used["standard_normal"]
+        assert [id(x) for x in used["uniform"]] == [id(x) for x in noise]
+        assert len({id(x) for x in (rng, receiver, *noise)}) == 5
+
+
 def test_devices_decide_independently_of_each_other(network):
     p = np.array(network.devices.column("participation"))
     for path in ("fast", "full"):

@@ -317,30 +317,29 @@ def many(count, seed):
     return Aggregate(rng.uniform(0.1, 0.5, count), std**2, rng.uniform(0.1, 1, count))
 
 
-@pytest.fixture(scope="module")
-def three_hundred():
+def test_300_unlike_devices_are_enclosed_within_one_percent_as_drawn_participation_confirms():
+    """Who takes part is drawn, δ_G given that is exact: four standard errors of the sample, either way."""
     net = many(300, seed=5)
-    return net, epsilon(net, DELTA)
-
-
-def test_300_unlike_devices_are_enclosed_within_one_percent(three_hundred):
-    _, found = three_hundred
+    found = epsilon(net, DELTA)
     assert (found.lower <= found.upper).all()
     assert (found.upper <= found.lower * 1.01).all()
+    for k in (0, 100, 299):
+        others = np.delete(np.arange(300), k)
+        heard = np.random.default_rng([6, k]).random((20_000, 299)) < net.participation[others]
+        v = heard @ net.variance[others] + net.variance[k]
+        for bound, side in ((found.upper[k], 1), (found.lower[k], -1)):
+            each = net.participation[k] * gaussian.delta(bound, net.shift[k] / np.sqrt(v))
+            error = 4 * each.std() / np.sqrt(len(each))
+            assert side * (each.mean() - DELTA) <= error
+            assert error < 0.05 * DELTA  # or the sample would say nothing
 
 
-@pytest.mark.parametrize("k", [0, 100, 299])
-def test_what_encloses_300_unlike_devices_holds_for_drawn_participation(three_hundred, k):
-    """Who takes part is drawn, δ_G given that is exact: four standard errors of the sample, either way."""
-    net, found = three_hundred
-    others = np.delete(np.arange(300), k)
-    heard = np.random.default_rng(6).random((20_000, 299)) < net.participation[others]
-    v = heard @ net.variance[others] + net.variance[k]
-    for bound, side in ((found.upper[k], 1), (found.lower[k], -1)):
-        each = net.participation[k] * gaussian.delta(bound, net.shift[k] / np.sqrt(v))
-        error = 4 * each.std() / np.sqrt(len(each))
-        assert side * (each.mean() - DELTA) <= error
-        assert error < 0.05 * DELTA  # or the sample would say nothing
+def test_forty_unlike_devices_that_lend_no_noise_are_each_on_their_own():
+    net = replace(many(40, seed=9), alone=True)
+    found = upper(net)
+    own = net.participation * gaussian.delta(found, net.shift / np.sqrt(net.variance))
+    assert own == pytest.approx(np.full(40, DELTA), rel=1e-8)
+    assert (upper(replace(net, alone=False, variance=np.zeros(40))) == np.inf).all()
 
 
 @pytest.mark.check

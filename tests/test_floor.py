@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from airpool.privacy import floor as floor_module
 from airpool.privacy import grid
 from airpool.privacy.floor import floor
-from airpool.privacy.law import binned, binomial, coarsened, kinds
+from airpool.privacy.law import alike, binned, binomial, coarsened, kinds
 
 VARIANCES = st.one_of(st.just(0.0), st.sampled_from([0.25, 1.0]), st.floats(1e-3, 10))
 PARTICIPATIONS = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0.01, 0.99))
@@ -131,12 +131,14 @@ def encloses(found, device, values, masses):
     return (high - found.slack - rounding <= truth).all() and (truth <= low + found.slack + rounding).all()
 
 
-@given(populations(least=2, most=7))
-def test_the_grids_two_laws_enclose_the_true_one(population):
+@given(populations(least=2, most=7), st.sampled_from([0.0, 1e9]))
+def test_the_grids_two_laws_enclose_the_true_one(population, whisker):
+    """Both where a device is taken out of the law of all, and where its own noise makes up for it."""
     variance, p = population
     assume((variance * p).sum() > 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(floor_module, "EXACT_CELLS", 0)
+        patch.setattr(grid, "_WHISKER", whisker)
         found = floor(variance, p)
     assert not found.exact
     for k in range(len(p)):
@@ -214,6 +216,24 @@ def test_coarsening_moves_every_outcome_to_the_asked_side_and_keeps_all_mass(val
     t = np.concatenate([variance, v])
     before, after = at_most(variance, mass, t), at_most(v, m, t)
     assert (after >= before - 1e-12).all() if down else (after <= before + 1e-12).all()
+
+
+@given(st.lists(st.tuples(*[st.sampled_from([0.0, -0.0, 0.5, 1.0, 1e300])] * 3), min_size=1, max_size=12))
+def test_like_devices_are_sorted_into_kinds(rows):
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    distinct, of_device, count = alike(*columns)
+    assert (distinct[of_device] == np.stack(columns, axis=1)).all()
+    assert len(distinct) == len({tuple(x + 0.0 for x in row) for row in rows})
+    assert count.tolist() == np.bincount(of_device, minlength=len(distinct)).tolist()
+
+
+def test_nobodys_noise_is_a_law_of_nothing_however_many_devices_there_are():
+    p = np.random.default_rng(3).uniform(0.1, 0.9, 40)
+    found = floor(np.zeros(40), p, absent=1, extra=0.5)
+    assert found.exact
+    assert (found.low.variance[found.low.mass > 0] == 0.5).all()
+    nothing = grid.without_the_largest(kinds(np.zeros(40), p), 2)
+    assert (nothing.variance.tolist(), nothing.mass.tolist()) == ([[0.0]], [[1.0]])
 
 
 def test_coarsening_leaves_a_law_that_is_small_enough_alone():

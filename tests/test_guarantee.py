@@ -160,6 +160,15 @@ def test_without_noise_every_epsilon_is_infinite():
     assert report.paper.reason is not None
 
 
+def test_many_unlike_devices_without_noise_or_apart_from_each_other_are_networks_too():
+    shares = tuple(np.random.default_rng(1).uniform(0.1, 0.9, 40).tolist())
+    silent = guarantee(Network(devices=Devices(count=40, noise_std=0.0, participation=shares)))
+    assert (silent.epsilon == np.inf).all()
+    assert silent.epsilon_object == np.inf
+    apart = guarantee(Network(devices=Devices(count=40, participation=shares), channel=Channel(access="orthogonal")))
+    assert np.array(shares) * gaussian.delta(apart.epsilon, 1 / 40 / 0.05) == pytest.approx(np.full(40, 1e-5), rel=1e-8)
+
+
 def test_a_device_alone_and_devices_without_weight_are_networks_too():
     assert guarantee(Network.uniform(num_devices=1)).epsilon_if_absent == pytest.approx(
         (guarantee(Network.uniform(num_devices=1)).worst,)

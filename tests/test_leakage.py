@@ -145,7 +145,8 @@ def test_no_threshold_however_far_gives_anything_but_a_number(at, std, width, no
     assert (found >= 0).all()
     for k in range(3):
         if 0 < found[k] < np.inf:
-            assert delta_of(game, found[k], kind=int(game.of_device[k])) <= DELTA
+            # The search compares logarithms, whose last digit is worth 1e-14 of δ.
+            assert delta_of(game, found[k], kind=int(game.of_device[k])) <= DELTA * (1 + 1e-13)
 
 
 def test_under_cover_noise_everybodys_noise_is_there_whoever_speaks():

@@ -8,7 +8,7 @@ import pytest
 
 from airpool.privacy import gaussian
 from airpool.privacy import object as object_module
-from airpool.privacy.device import Aggregate, Neighbours, epsilon
+from airpool.privacy.device import Aggregate, Neighbours, epsilon, local_epsilon
 from airpool.privacy.game import solve
 from airpool.privacy.object import object_game
 
@@ -47,10 +47,11 @@ def test_the_object_has_the_reference_epsilon():
     assert object_epsilon(net) == pytest.approx(18.25676954, rel=1e-9)
 
 
-def test_at_device_epsilon_1_the_object_has_18_3():
+def test_at_device_epsilon_1_the_local_one_is_4_02_and_the_object_has_18_3():
     std = float(gaussian.noise_multiplier(1.0, DELTA)) / 12 / np.sqrt(12)
     net = Aggregate(np.full(12, 1 / 12), np.full(12, std**2), np.ones(12))
     assert epsilon(net, DELTA).upper[0] == pytest.approx(1.0, rel=1e-9)
+    assert local_epsilon(net, DELTA)[0] == pytest.approx(4.02, abs=0.005)
     assert object_epsilon(net) == pytest.approx(18.3, abs=0.05)
 
 
@@ -108,6 +109,13 @@ def test_removing_everybody_is_always_seen():
 def test_under_orthogonal_access_squared_distances_add_up():
     net = Aggregate(np.array([0.3, 0.4]), np.array([0.25, 1.0]), np.ones(2), alone=True)
     assert object_epsilon(net) == pytest.approx(float(gaussian.epsilon(np.hypot(0.6, 0.4), DELTA)), rel=1e-9)
+
+
+@pytest.mark.xfail(strict=True, reason="under orthogonal access a colluder's own noise still counts for its view")
+@pytest.mark.parametrize("change", [{"colluding": (0,)}, {"absent": 1}])
+def test_under_orthogonal_access_a_colluders_noise_does_not_count_either(change):
+    net = Aggregate(np.array([0.3, 0.4]), np.array([0.25, 1.0]), np.ones(2), alone=True)
+    assert object_epsilon(replace(net, **change)) == np.inf
 
 
 def test_the_object_is_never_better_off_than_any_device():

@@ -202,7 +202,7 @@ def test_channels_last_changes_the_format_and_not_the_answer(model):
     expected = model(views)
     other = MVCNN(model.architecture).eval()
     other.load_state_dict(model.state_dict())
-    other = other.to(memory_format=torch.channels_last)
+    other = other.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     assert other.features(views[0]).is_contiguous(memory_format=torch.channels_last)
     assert torch.allclose(other(views), expected, atol=1e-4)
 

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from . import audit, calibrate, demo, epsilon
+from . import audit, calibrate, data, demo, epsilon
 
 app = typer.Typer(
     name="airpool",
@@ -17,6 +17,7 @@ app.command("demo")(demo.demo)
 app.command("epsilon")(epsilon.epsilon)
 app.command("calibrate")(calibrate.calibrate)
 app.command("audit")(audit.audit)
+app.add_typer(data.app, name="data")
 
 
 def _print_version(wanted: bool) -> None:

@@ -74,9 +74,9 @@ def parse(data: bytes, *, name: str, limits: Limits = LIMITS) -> Mesh:
     if faces.min() < 0 or faces.max() >= len(vertices):
         raise MeshError(f"{name}: a face refers to a vertex that is not there (there are {len(vertices)})")
     corners = vertices[np.unique(faces)]
-    if not np.isfinite(corners).all():
-        raise MeshError(f"{name}: every coordinate must be a finite number")
-    if not np.ptp(corners, axis=0).max() > 0:
+    if not (np.abs(corners) < 1e30).all():
+        raise MeshError(f"{name}: every coordinate must be a number, and smaller than 1e30")
+    if not np.ptp(corners, axis=0).max() > 1e-30:
         raise MeshError(f"{name}: all vertices coincide; an object must have a size")
     return Mesh(vertices, faces)
 
@@ -93,7 +93,7 @@ def _load(data: bytes, kind: str, name: str) -> tuple[NDArray[np.float64], NDArr
     try:
         import trimesh
     except ImportError:
-        raise MeshError("reading meshes needs trimesh: pip install 'airpool[mesh]'") from None
+        raise ValueError("reading meshes needs trimesh: pip install 'airpool[mesh]'") from None
     try:
         mesh = trimesh.load_mesh(io.BytesIO(data), file_type=kind, process=False)
         return np.asarray(mesh.vertices, np.float64).reshape(-1, 3), np.asarray(mesh.faces, np.int64).reshape(-1, 3)

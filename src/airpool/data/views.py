@@ -28,7 +28,7 @@ AMBIENT = 0.25
 LIGHT = (-0.45, 0.55, 0.70)  # towards the light: right, up, towards the camera
 
 _SURFACE = 0.5  # level of the field where the object begins
-_STEPS = 64  # samples along each axis of the camera's cube, 0.53 voxel apart
+_STEPS = 64  # samples of the field along each axis of the camera's cube, 0.53 voxel apart, interpolated between
 _CHUNK = 2**26  # rays × steps in flight: 0.3 GB
 
 

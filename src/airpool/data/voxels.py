@@ -13,7 +13,6 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import binary_fill_holes
 
 SIDE = 30
 FILL = 24
@@ -21,7 +20,7 @@ NUM_POSES = 12
 PACKED_BYTES = SIDE**3 // 8
 
 _SPACING = 0.5  # voxels between samples
-_BLOCK = 2**19  # samples in flight
+_BLOCK = 2**14  # samples in flight
 
 
 def voxelise(vertices: NDArray[np.floating], faces: NDArray[np.integer]) -> NDArray[np.bool_]:
@@ -35,17 +34,20 @@ def voxelise(vertices: NDArray[np.floating], faces: NDArray[np.integer]) -> NDAr
     >>> int(poses[0].sum()) == 24**3, poses[1].any((1, 2)).sum(), poses[1].any((0, 1)).sum()
     (True, np.int64(24), np.int64(18))
     """
+    from scipy.ndimage import binary_fill_holes  # not needed to read voxels: training runs without SciPy
+
     if not len(faces):
         raise ValueError("a mesh without faces has no voxels")
     used, corners = np.unique(faces, return_inverse=True)
     points = np.asarray(vertices, np.float64)[used][:, [1, 0, 2]]
     points -= (points.min(0) + points.max(0)) / 2
+    extent = np.abs(points).max()
+    if not extent > 0:
+        raise ValueError("a mesh whose vertices all coincide has no size")
+    points /= extent
     poses = points @ _turns()
     low, high = poses.min(1, keepdims=True), poses.max(1, keepdims=True)
-    size = (high - low).max(-1, keepdims=True)
-    if not size.min() > 0:
-        raise ValueError("a mesh whose vertices all coincide has no size")
-    scale = (FILL - 1) / size
+    scale = (FILL - 1) / (high - low).max(-1, keepdims=True)
     shift = FILL / 2 - (low + high) / 2 * scale
     grids = np.zeros((NUM_POSES, FILL, FILL, FILL), np.bool_)
     for samples in _samples(points[corners.reshape(faces.shape)], _SPACING / scale.max()):

@@ -50,7 +50,8 @@ def floor(variance: Floats, participation: Floats, *, extra: float = 0.0, absent
 
     Holds for: devices that take part independently of each other.
     """
-    by_kind = kinds(variance, participation)
+    # Who has no noise to lend lends none however often it takes part: one kind, and nothing to enumerate.
+    by_kind = kinds(variance, np.where(variance > 0, participation, 0.0))
     absent = min(absent, len(variance) - 1)
     found = _exact(by_kind, absent=absent) or _bracketed(by_kind, absent=absent)
     low = Law(found.low.variance + extra, found.low.mass)

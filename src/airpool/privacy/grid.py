@@ -167,6 +167,8 @@ def without_the_largest(by_kind: Kinds, number: int) -> Law:
     The kinds come in descending order of variance, and the first ones that speak are skipped.
     """
     step = float(by_kind.variance @ by_kind.count) / 2**15
+    if step == 0:
+        return Law(np.zeros((1, 1)), np.ones((1, 1)))
     laws: dict[int, Floats] = {0: np.ones(1)}  # number skipped so far → law of what counts, unnormalised
     for kind in np.argsort(-by_kind.variance):
         m, mass = binomial(int(by_kind.count[kind]), float(by_kind.participation[kind]), tail=_TAIL)

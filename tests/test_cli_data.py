@@ -1,0 +1,73 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from airpool import cli
+from airpool.data import shapes
+
+pytest.importorskip("trimesh", reason="needs the extra mesh")
+
+CHAIRS = [shape for shape in shapes.all() if shape.label == "chair"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, ["data", *map(str, arguments)])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = tmp_path / "meshes"
+    for shape in CHAIRS:
+        path = root / "chair" / ("train" if shape.variant else "test") / f"{shape.name}.off"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(shape.off)
+    return root
+
+
+def test_prepare_writes_a_file_that_info_describes(folder, tmp_path):
+    out = tmp_path / "voxels.npz"
+    result = run("prepare", folder, "--out", out, "--workers", 1)
+    assert result.exit_code == 0, result.output
+    assert f"{len(CHAIRS)} objects → {out}" in result.output
+    told = json.loads(run("info", out, "--json").stdout)
+    assert told["format"] == {"poses": 12, "side": 30, "filled": 24}
+    # A tenth of five objects rounds to none.
+    assert told["objects"] == {"train": 5, "validation": 0, "test": 1}
+    assert told["classes"] == {"chair": told["objects"]}
+    assert told["duplicates"] == 0
+    table = run("info", out).stdout
+    assert "chair" in table
+    assert "6 objects in 12 poses of 30³ voxels" in table
+
+
+def test_unreadable_meshes_are_a_warning_and_with_strict_a_failure(folder, tmp_path):
+    (folder / "chair" / "train" / "bad.off").write_text("not a mesh")
+    loose = run("prepare", folder, "--out", tmp_path / "a.npz", "--workers", 1)
+    assert loose.exit_code == 0
+    assert "chair/train/bad.off: not an OFF mesh" in loose.stderr
+    strict = run("prepare", folder, "--out", tmp_path / "b.npz", "--workers", 1, "--strict", "--json")
+    assert strict.exit_code == 1
+    told = json.loads(strict.stdout)
+    assert told["objects"] == len(CHAIRS)
+    assert len(told["unreadable"]) == 1
+    assert (tmp_path / "b.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["info", "absent.npz"], "absent.npz: no such file"),
+        (["info", __file__], "not a packed voxel file"),
+        (["prepare", "absent", "--out", "x.npz"], "absent: no such file or folder"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_status_2(arguments, message, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["airpool", "data", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert message in error
+    assert error.count("\n") == 1
