@@ -36,7 +36,7 @@ def link(net: Network) -> Radio:
     feature = np.full(count, 1 / count)
     noise_std = np.array(net.devices.column("noise_std"))
     transmitters = Transmitters(feature, noise_std, np.full(count, 1000.0), r, margin=0.279)
-    gamma = float(transmitters.reach.min() * 0.268)
+    gamma = float(transmitters.reach.min() * 0.208)
     return Radio(Fading("rician", 4.8), transmitters, gamma, np.full(count, 0.01))
 
 

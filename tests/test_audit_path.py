@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from airpool import air, network_file
 from airpool.adversary import mechanism, released
 from airpool.cli import app
-from airpool.guarantee import guarantee
+from airpool.guarantees import guarantee
 from airpool.network import Channel, Network, Scheme
 from airpool.privacy.audit import AuditReport, audit
 from airpool.privacy.release import Received, log_likelihood_ratio, simulated, worst_pair

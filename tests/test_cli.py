@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from airpool import cli
-from airpool.guarantee import guarantee
+from airpool.guarantees import guarantee
 from airpool.network import Devices, Network, Scheme
 from airpool.network_file import read, write
 from airpool.version import __version__

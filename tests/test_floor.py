@@ -4,7 +4,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from airpool.privacy import floor as floor_module
@@ -131,6 +131,9 @@ def encloses(found, device, values, masses):
     return (high - found.slack - rounding <= truth).all() and (truth <= low + found.slack + rounding).all()
 
 
+@example(
+    (np.array([0.25, 0.25, 1.0, 0.005, 0.0, 0.25, 9.54717184]), np.array([0.5, 0.5, 0.5, 0.5, 0.0, 1.0, 0.5])), 0.0
+)
 @given(populations(least=2, most=7), st.sampled_from([0.0, 1e9]))
 def test_the_grids_two_laws_enclose_the_true_one(population, whisker):
     """Both where a device is taken out of the law of all, and where its own noise makes up for it."""
@@ -143,6 +146,28 @@ def test_the_grids_two_laws_enclose_the_true_one(population, whisker):
     assert not found.exact
     for k in range(len(p)):
         assert encloses(found, k, *enumerated(variance, p, left_out=(k,)))
+        assert found.low.mass[found.row[k]].sum() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", [0, 23, 30, 32])
+def test_twenty_unlike_devices_who_nearly_always_speak_keep_all_their_mass(seed):
+    """Too many for the exact law; rounding up to the grid must not push the likeliest outcome off its end."""
+    rng = np.random.default_rng(seed)
+    variance, p = rng.uniform(0.5, 1.5, 20), rng.uniform(0.995, 0.9999, 20)
+    variance[0] = 0.0
+    found = floor(variance, p)
+    assert not found.exact
+    assert found.low.mass.sum(axis=1) == pytest.approx(np.ones(len(found.low.mass)), abs=1e-12)
+    values, masses = np.zeros(1), np.ones(1)
+    for a, q in zip(variance[1:], p[1:], strict=True):
+        values, masses = np.concatenate([values, values + a]), np.concatenate([masses * (1 - q), masses * q])
+    for law, side in ((found.low, 1), (found.high, -1)):
+        [row] = found.row[found.device == 0]
+        for scale in (1.0, 10.0):
+            truth = masses @ np.exp(-values / scale)
+            ours = law.mass[row] @ np.exp(-law.variance[row] / scale)
+            assert side * (ours - truth) >= -found.slack
+            assert ours == pytest.approx(truth, rel=1e-3)
 
 
 def test_the_grid_encloses_the_truth_for_groups_of_like_devices(bracketed):

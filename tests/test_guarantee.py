@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from airpool.guarantee import aggregate, guarantee, realised_epsilon
+from airpool.guarantees import aggregate, guarantee, realised_epsilon
 from airpool.network import Channel, Devices, Network, NetworkError, Scheme
 from airpool.privacy import compose, gaussian
 from airpool.privacy.device import game

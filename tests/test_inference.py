@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from airpool.air import clipped
-from airpool.guarantee import guarantee
+from airpool.guarantees import guarantee
 from airpool.inference import NO_ANSWER, apply, best_device_network, centralised, encode, infer, unbiased
 from airpool.network import Channel, Network
 from airpool.radio import radio

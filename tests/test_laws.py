@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from airpool.calibration import calibrate
-from airpool.guarantee import guarantee
+from airpool.guarantees import guarantee
 from airpool.network import Channel, Devices, Network
 from airpool.privacy import device, gaussian
 from airpool.privacy.calibrate import UnreachableError

@@ -111,7 +111,6 @@ def test_under_orthogonal_access_squared_distances_add_up():
     assert object_epsilon(net) == pytest.approx(float(gaussian.epsilon(np.hypot(0.6, 0.4), DELTA)), rel=1e-9)
 
 
-@pytest.mark.xfail(strict=True, reason="under orthogonal access a colluder's own noise still counts for its view")
 @pytest.mark.parametrize("change", [{"colluding": (0,)}, {"absent": 1}])
 def test_under_orthogonal_access_a_colluders_noise_does_not_count_either(change):
     net = Aggregate(np.array([0.3, 0.4]), np.array([0.25, 1.0]), np.ones(2), alone=True)

@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 from airpool.air import receive
-from airpool.guarantee import guarantee, realised_epsilon
+from airpool.guarantees import guarantee, realised_epsilon
 from airpool.network import Channel, Network
 from airpool.privacy import gaussian
 from airpool.radio import radio

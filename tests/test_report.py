@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from airpool.figures import figure, write_csv
-from airpool.guarantee import guarantee
+from airpool.guarantees import guarantee
 from airpool.network import Devices, Network
 from airpool.report import number, shown, table, to_json
 

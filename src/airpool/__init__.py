@@ -10,7 +10,7 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .calibration import calibrate
-    from .guarantee import PrivacyReport, guarantee
+    from .guarantees import PrivacyReport, guarantee
     from .network import Channel, Devices, Network, NetworkError, Scheme
     from .network_file import read as read_network
     from .network_file import write as write_network
@@ -34,10 +34,10 @@ _HOME = {
     "Devices": ("network", "Devices"),
     "Network": ("network", "Network"),
     "NetworkError": ("network", "NetworkError"),
-    "PrivacyReport": ("guarantee", "PrivacyReport"),
+    "PrivacyReport": ("guarantees", "PrivacyReport"),
     "Scheme": ("network", "Scheme"),
     "calibrate": ("calibration", "calibrate"),
-    "guarantee": ("guarantee", "guarantee"),
+    "guarantee": ("guarantees", "guarantee"),
     "read_network": ("network_file", "read"),
     "write_network": ("network_file", "write"),
 }
@@ -48,6 +48,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'airpool' has no attribute {name!r}")
     module, attribute = _HOME[name]
     value = getattr(import_module(f".{module}", __name__), attribute)
-    # The module `guarantee` and the function share a name: once loaded, the function is what users mean.
     globals()[name] = value
     return value

@@ -6,8 +6,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from .guarantee import aggregate, game
-from .guarantee import epsilon as device_epsilon
+from .guarantees import aggregate, game
+from .guarantees import epsilon as device_epsilon
 from .network import Network
 from .privacy import calibrate as search
 from .privacy import compose
@@ -15,6 +15,7 @@ from .privacy.arrays import Floats, checked
 from .privacy.device import Aggregate
 from .radio import radio
 from .wireless.fading import quantile
+from .wireless.power import Transmitters
 
 Knob = Literal["noise", "weight", "clip", "inferences"]
 
@@ -66,7 +67,7 @@ def calibrate(
     def meets(factor: Floats) -> Any:
         return epsilon_of(_with(network, column, start * factor)) <= target
 
-    factor = search.largest(meets, np.full(len(start), 1e6))
+    factor = search.largest(meets, _most_feature(network))
     if np.any(factor <= 0):
         bare = epsilon_of(_with(network, column, start * 1e-12))
         k = int(np.argmax(bare / target))
@@ -124,20 +125,34 @@ def _with_most_inferences(network: Network, heard: Aggregate, target: Floats) ->
     return replace(network, inferences=most)
 
 
-# At a fixed γ no more noise is tried than leaves every device heard in half of the inferences.
+# At a fixed γ nothing is tried that leaves a device silent in more than half of the inferences.
 _MOST_OUTAGE = 0.5
 
 
-def _most_noise(network: Network, profile: Floats) -> float:
-    """The largest multiple of a noise profile that leaves every device within its power at a fixed γ."""
+def _power_limit(network: Network) -> tuple[Transmitters, Floats]:
+    """The devices without noise, and the largest w²C² + rσ² that each may send at a fixed γ."""
+    quiet = radio(_with(network, "noise_std", np.zeros(network.devices.count)))
     gamma = network.channel.gamma
     if gamma == "auto":
-        return float("inf")
-    sent = radio(_with(network, "noise_std", np.zeros_like(profile)))
-    needed = quantile(sent.fading, _MOST_OUTAGE, csi_error_std=network.channel.csi_error_std)
-    transmitters = sent.transmitters
-    limit = transmitters.power_max * (needed / (gamma * (1 + transmitters.margin))) ** 2
+        return quiet.transmitters, np.full(network.devices.count, np.inf)
+    needed = quantile(quiet.fading, _MOST_OUTAGE, csi_error_std=network.channel.csi_error_std)
+    reach = needed / (gamma * (1 + quiet.transmitters.margin))
+    # A hair less, so that the network at this limit is itself within its power.
+    return quiet.transmitters, quiet.transmitters.power_max * reach**2 * (1 - 1e-12)
+
+
+def _most_noise(network: Network, profile: Floats) -> float:
+    """The largest multiple of a noise profile that leaves every device within its power."""
+    transmitters, limit = _power_limit(network)
     spare = np.maximum(limit - transmitters.feature_norm**2, 0.0)
     with np.errstate(divide="ignore"):
-        # A hair less, so that the network at this limit is itself within its power.
-        return float(np.min(np.sqrt(spare / (network.dimension * profile**2)))) * (1 - 1e-12)
+        return float(np.min(np.sqrt(spare / (network.dimension * profile**2))))
+
+
+def _most_feature(network: Network) -> Floats:
+    """Of each device, the largest factor on its weight or clip norm that its power can carry."""
+    transmitters, limit = _power_limit(network)
+    noise = network.dimension * np.array(network.devices.column("noise_std")) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.sqrt(np.maximum(limit - noise, 0.0)) / transmitters.feature_norm
+    return np.minimum(np.where(transmitters.feature_norm > 0, factor, np.inf), 1e6)

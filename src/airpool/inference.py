@@ -19,7 +19,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from .air import Path, Received, check_latents, clipped, receive
-from .guarantee import PrivacyReport, guarantee
+from .guarantees import PrivacyReport, guarantee
 from .network import Network
 from .radio import radio
 from .wireless.arrays import Array, like

@@ -37,7 +37,7 @@ class Radio:
 def radio(network: Network) -> Radio:
     """The radio of a network; γ is found here where the network says "auto".
 
-    Edge cases: a device that can never be aligned, at a fixed γ → an error that names it.
+    Edge cases: under truncate, a device that can never be aligned at a fixed γ → an error that names it.
     """
     # Laws need SciPy; a radio that was found beforehand does not (training on a machine without it).
     from .wireless.outage import auto_gamma, outage_probability
@@ -61,7 +61,7 @@ def radio(network: Network) -> Radio:
     if channel.power_rule == "paper":
         return Radio(fading, transmitters, gamma, _limited_by_paper(fading, transmitters, gamma))
     outage = outage_probability(fading, transmitters, gamma=gamma, csi_error_std=csi)
-    if np.any(outage >= 1):
+    if channel.power_rule == "truncate" and np.any(outage >= 1):
         weak = int(np.argmax(outage))
         raise NetworkError(
             f"channel.gamma={gamma:g} is beyond the power of device {weak}: with power_dbm="

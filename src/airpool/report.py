@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .guarantee import PrivacyReport
+from .guarantees import PrivacyReport
 from .version import __version__
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ def audit(
     import numpy as np
 
     from airpool.adversary import mechanism, released
-    from airpool.guarantee import guarantee
+    from airpool.guarantees import guarantee
     from airpool.privacy.audit import audit as play
     from airpool.privacy.release import log_likelihood_ratio, worst_pair
     from airpool.version import __version__

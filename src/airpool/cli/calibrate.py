@@ -40,7 +40,7 @@ def calibrate(
     flags = locals()
     from airpool import network_file
     from airpool.calibration import calibrate as calibrated
-    from airpool.guarantee import guarantee
+    from airpool.guarantees import guarantee
 
     net, colluding = o.network_from(flags)
     turn: Any = knob

@@ -42,7 +42,7 @@ def demo(
 
 def _claims(network: Any) -> dict[str, dict[str, Any]]:
     """Theorem 1 with each of its four slacks, and the δ that the exact curve has at the claimed ε."""
-    from airpool.guarantee import aggregate, paper_claim
+    from airpool.guarantees import aggregate, paper_claim
     from airpool.paper.theorem1 import Tail
     from airpool.privacy import device
 
@@ -64,7 +64,7 @@ _NEIGHBOURS = ("zero-out", "replace", "remove")
 
 
 def _truths(network: Any) -> dict[str, float]:
-    from airpool.guarantee import guarantee
+    from airpool.guarantees import guarantee
 
     covered = replace(network, cover_noise=True)
     truths = {name: guarantee(network, neighbours=name).worst for name in _NEIGHBOURS}
@@ -114,7 +114,7 @@ def _print(claims: dict[str, dict[str, Any]], truths: dict[str, float]) -> None:
 
 def _curves(network: Any) -> dict[str, list[float]]:
     """ε against σ: the claim with its mended slack and the exact curves."""
-    from airpool.guarantee import aggregate, epsilon, paper_claim
+    from airpool.guarantees import aggregate, epsilon, paper_claim
     from airpool.network import Channel
 
     # The power limit is another matter (γ follows the noise here); this is about the formula.

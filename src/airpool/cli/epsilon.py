@@ -27,7 +27,7 @@ def epsilon(
 ) -> None:
     """The exact ε of every device of a network, next to the paper's claim."""
     flags = locals()
-    from airpool.guarantee import guarantee
+    from airpool.guarantees import guarantee
 
     net, colluding = o.network_from(flags)
     claim: Any = tail

@@ -30,7 +30,11 @@ def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Ga
         mu, mass, slack = np.array([np.inf]), np.ones(1), 0.0
     elif aggregate.alone:
         # Every signal by itself: squared distances, in standard deviations, add up.
-        each = ratio(aggregate.distance(neighbours), np.sqrt(aggregate.variance + aggregate.extra))
+        own = aggregate.variance.copy()
+        # A colluder tells what it has seen, whoever it is.
+        bare = list(aggregate.colluding) + list(np.argsort(-aggregate.shift)[: aggregate.absent])
+        own[bare] = 0.0
+        each = ratio(aggregate.distance(neighbours), np.sqrt(own + aggregate.extra))
         mu, mass, slack = np.array([np.sqrt(np.sum(each**2))]), np.ones(1), 0.0
     else:
         mu, mass, slack = _outcomes(aggregate, neighbours)

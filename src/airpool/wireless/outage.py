@@ -65,7 +65,7 @@ def auto_gamma(
     step = np.finfo(np.float64).epsneg
     while np.max(outage_probability(fading, transmitters, gamma=gamma, csi_error_std=csi_error_std)) > outage:
         gamma, step = gamma * (1 - step), 2 * step
-    return gamma
+    return float(gamma)
 
 
 @dataclass(frozen=True, eq=False)

@@ -128,7 +128,8 @@ def aggregate(network: Network, *, colluding: Sequence[int] = (), credit_channel
 def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
     """ε of each device given how the signals really arrived: alignments (..., K), 0 for who was silent.
 
-    The worst over the inferences given. Larger than the report's ε, which is over the draw of participation and outage.
+    The worst over the inferences given, with who was heard known: above the report's ε, which is over that draw, where
+    few were heard, and below it where all were.
     """
     g = np.atleast_2d(np.asarray(alignment, dtype=np.float64))
     d = network.devices
