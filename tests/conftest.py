@@ -7,6 +7,8 @@ from hypothesis import settings
 # Some virtual machines advertise AMX and trap on it.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Tests run side by side already: threads within one would only wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile("airpool", deadline=None, derandomize=True, max_examples=40)
 # A longer search for counterexamples, new ones every time: pytest --hypothesis-profile=search

@@ -167,7 +167,8 @@ def test_twenty_unlike_devices_who_nearly_always_speak_keep_all_their_mass(seed)
             truth = masses @ np.exp(-values / scale)
             ours = law.mass[row] @ np.exp(-law.variance[row] / scale)
             assert side * (ours - truth) >= -found.slack
-            assert ours == pytest.approx(truth, rel=1e-3)
+            # One of 4096 bins, and a grid that is finer than that.
+            assert ours == pytest.approx(truth, rel=2 * variance.sum() / 4096 / scale)
 
 
 def test_the_grid_encloses_the_truth_for_groups_of_like_devices(bracketed):

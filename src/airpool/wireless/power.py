@@ -167,7 +167,8 @@ def transmit(
     t = threshold(transmitters, gamma=gamma, rule=rule, norm=norm)
     t = t if norm is not None else like(t, gain)
     nothing = xp.zeros_like(gain)
-    weak = nothing if rule == "truncate" else known / xp.where(t > 0, t, xp.ones_like(t))
+    short = xp.where(known < t, known, nothing)
+    weak = nothing if rule == "truncate" else short / xp.where(t > 0, t, xp.ones_like(t))
     aim = xp.where(known >= t, xp.ones_like(gain), weak)
     aim = xp.where(known > 0, aim, nothing)
     if taking_part is not None:
