@@ -258,9 +258,12 @@ def _norm(x: Array) -> Array:
 
 
 def in_batches(latents: Array, *, trials: int, batch: int = 2**18) -> Iterator[tuple[slice, int]]:
-    """Slices of objects and numbers of trials that keep memory flat: at most `batch` inferences at a time."""
+    """Slices of objects and numbers of trials that keep memory flat: at most `batch` inferences at a time.
+
+    As many trials of as few objects as fit: what is done once for each object (clipping) then costs little.
+    """
     objects = int(latents.shape[0])
-    per_step = max(1, min(objects, batch))
+    per_step = max(1, min(objects, batch // trials))
     for start in range(0, objects, per_step):
         rows = slice(start, min(start + per_step, objects))
         each = max(1, batch // (rows.stop - rows.start))

@@ -237,7 +237,10 @@ def _removal_game(aggregate: Aggregate, found: Floor, of_device: Integers) -> Ga
     """With and without the device: Gaussians of unlike variance, the device's participation hidden (spec §3.5)."""
     low = coarsened(found.low, _REMOVAL_BINS, down=True)
     high = low if found.exact and low is found.low else coarsened(found.high, _REMOVAL_BINS, down=False)
-    shift, own, p = (x[found.device] for x in (aggregate.shift, aggregate.variance, aggregate.exposed))
+    on_air = np.ones_like(aggregate.presence) if aggregate.weakened else aggregate.presence
+    shift, own, p, present = (
+        x[found.device] for x in (aggregate.shift, aggregate.variance, aggregate.participation, on_air)
+    )
 
     def curve(law: Law, sign: int) -> Curve:
         def delta_of(eps: Floats, pair: Integers, direction: Direction) -> Floats:
@@ -251,7 +254,10 @@ def _removal_game(aggregate: Aggregate, found: Floor, of_device: Integers) -> Ga
                 participation=p[pair, None],
                 backward=direction == "backward",
             )
-            return np.clip((law.mass[row] * each).sum(axis=1) + sign * found.slack, 0.0, 1.0)
+            heard = (law.mass[row] * each).sum(axis=1) + sign * found.slack
+            # An outage may be seen, so it is no part of the hidden coin.
+            absent = (1 - present[pair]) * -np.expm1(np.minimum(eps, 0.0))
+            return np.clip(present[pair] * heard + absent, 0.0, 1.0)
 
         return in_chunks(delta_of, width=law.variance.shape[1])
 

@@ -112,4 +112,4 @@ def _bracketed(by_kind: Kinds, *, absent: int) -> Floor:
         worst = grid.without_the_largest(by_kind, absent + 1)
         low = Law(*(np.broadcast_to(x, (len(by_kind.count), x.shape[1])) for x in (worst.variance, worst.mass)))
     device = np.arange(len(by_kind.of_device))
-    return Floor(low, high, slack=grid.SLACK, device=device, row=by_kind.of_device)
+    return Floor(low, high, slack=grid.slack(by_kind), device=device, row=by_kind.of_device)

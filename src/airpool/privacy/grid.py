@@ -10,9 +10,9 @@ from .law import Kinds, Law, binned, binomial, stacked
 
 # Probability given away each time that a tail is cut or a rounding error bounded.
 _TAIL = 1e-15
-# The sum of all that, and of what arithmetic may cost when one device is taken out of the law of all of them (a stable
-# recursion over numbers that sum to one). Added to δ in full.
-SLACK = 1e-13
+# What arithmetic may cost when one device is taken out of the law of all of them (a stable recursion over numbers that
+# sum to one), and the fixed part of what is given away.
+_ARITHMETIC = 1e-13
 # Share of the mean noise up to which taking a device out of it is bracketed instead of computed.
 _WHISKER = 5e-3
 
@@ -29,6 +29,11 @@ class _Part:
 def _part(value: Floats, mass: Floats, step: float) -> _Part:
     cell = np.rint((value - value[0]) / step).astype(np.int64)
     return _Part(cell, mass, value - value[0] - cell * step)
+
+
+def slack(by_kind: Kinds) -> float:
+    """All that these laws give away: cut tails of every kind, bounds on rounding, arithmetic. Added to δ in full."""
+    return _ARITHMETIC + 2 * _TAIL * len(by_kind.count)
 
 
 def leave_one_out(by_kind: Kinds) -> tuple[Law, Law]:
@@ -108,7 +113,7 @@ def _made_up_for(by_kind: Kinds, value: Floats, total: Floats, errors: "_Errors"
 
 def _bins(by_kind: Kinds) -> int:
     """Cells a row, so that all rows together stay small; many devices have a narrow law and need few."""
-    return int(np.clip(1.3e6 / len(by_kind.count), 128, 4096))
+    return int(np.clip(1.3e6 / len(by_kind.count), 256, 4096))
 
 
 class _Errors(NamedTuple):

@@ -5,11 +5,10 @@ from math import prod
 
 import numpy as np
 
-from . import gaussian
+from . import gaussian, grid
 from .arrays import Floats, Integers
 from .device import Aggregate, Neighbours, ratio
 from .game import Direction, Game, in_chunks
-from .grid import SLACK, without_the_largest
 from .law import alike, binomial, kinds
 
 # Outcomes of who takes part that are enumerated; beyond this a bound takes over.
@@ -77,8 +76,9 @@ def _outcomes(aggregate: Aggregate, neighbours: Neighbours) -> tuple[Floats, Flo
         total = float(np.sum(shift))
         if covered:
             return ratio(np.array([total]), np.sqrt(always_there)), np.ones(1), 0.0
-        law = without_the_largest(kinds(lent, aggregate.heard), absent)
-        return ratio(total, np.sqrt(law.variance[0] + aggregate.extra)), law.mass[0], SLACK
+        by_kind = kinds(lent, aggregate.heard)
+        law = grid.without_the_largest(by_kind, absent)
+        return ratio(total, np.sqrt(law.variance[0] + aggregate.extra)), law.mass[0], grid.slack(by_kind)
     speaking = np.array(list(product(*(m for m, _ in laws))), dtype=np.float64)
     mass = np.array([prod(q) for q in product(*(q for _, q in laws))])
     if covered:
