@@ -5,21 +5,16 @@ from typing import Annotated, Any
 
 import typer
 
+from airpool.network import Network
+
 from . import options as o
 
 
+@o.on_network(without=("colluders", "dropouts", "inferences"))
 def audit(
-    network: o.NetworkFile = None,
-    devices: o.NumDevices = None,
-    weight: o.Weight = None,
-    clip_norm: o.ClipNorm = None,
-    noise_std: o.NoiseStd = None,
-    participation: o.Participation = None,
-    power_dbm: o.PowerDbm = None,
-    dimension: o.Dimension = None,
-    delta: o.Delta = None,
-    neighbours: o.Neighbours = None,
-    cover_noise: o.CoverNoise = None,
+    net: Network,
+    _: tuple[int, ...],
+    *,
     device: Annotated[int | None, typer.Option(help="Device to attack; the one with the largest ε by default.")] = None,
     runs: Annotated[int, typer.Option(help="Runs with the feature, and as many without it.")] = 100_000,
     confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.95,
@@ -28,7 +23,6 @@ def audit(
     plot: o.Plot = None,
 ) -> None:
     """An empirical lower bound on ε from the transmissions themselves; above the claim, something is broken."""
-    flags = locals() | {"colluders": None, "dropouts": None, "inferences": None}
     import numpy as np
 
     from airpool.adversary import mechanism, released
@@ -37,7 +31,6 @@ def audit(
     from airpool.privacy.release import log_likelihood_ratio, worst_pair
     from airpool.version import __version__
 
-    net, _ = o.network_from(flags)
     if net.neighbours == "remove":
         raise ValueError("neighbours='remove' is always seen where participation is visible; audit zero-out or replace")
     transmission, law = mechanism(net), released(net)

@@ -5,28 +5,20 @@ from typing import Annotated, Any
 
 import typer
 
+from airpool.network import Network
+
 from . import options as o
 from .epsilon import show
 
 
+@o.on_network()
 def calibrate(
+    net: Network,
+    colluding: tuple[int, ...],
+    *,
     epsilon: Annotated[
-        Any, typer.Option("--epsilon", help="Target ε; one number, or one per device.", parser=o.per_device)
+        Any, typer.Option("--epsilon", help="Target ε; or one each: 1,2,3.", parser=o.per_device, metavar="NUMBER")
     ] = None,
-    network: o.NetworkFile = None,
-    devices: o.NumDevices = None,
-    weight: o.Weight = None,
-    clip_norm: o.ClipNorm = None,
-    noise_std: o.NoiseStd = None,
-    participation: o.Participation = None,
-    power_dbm: o.PowerDbm = None,
-    dimension: o.Dimension = None,
-    delta: o.Delta = None,
-    neighbours: o.Neighbours = None,
-    cover_noise: o.CoverNoise = None,
-    colluders: o.Colluders = None,
-    dropouts: o.Dropouts = None,
-    inferences: o.Inferences = None,
     credit_channel_noise: o.ChannelNoise = False,
     knob: Annotated[str, typer.Option(help="What to turn: noise, weight, clip or inferences.")] = "noise",
     per_device: Annotated[
@@ -37,12 +29,10 @@ def calibrate(
     plot: o.Plot = None,
 ) -> None:
     """The smallest noise (or the largest weight, clip norm or number of inferences) that meets ε; never above it."""
-    flags = locals()
     from airpool import network_file
     from airpool.calibration import calibrate as calibrated
     from airpool.guarantees import guarantee
 
-    net, colluding = o.network_from(flags)
     turn: Any = knob
     with o.progress("calibrating"):
         met = calibrated(

@@ -2,34 +2,24 @@
 
 from typing import Any
 
+from airpool.network import Network
+
 from . import options as o
 
 
+@o.on_network()
 def epsilon(
-    network: o.NetworkFile = None,
-    devices: o.NumDevices = None,
-    weight: o.Weight = None,
-    clip_norm: o.ClipNorm = None,
-    noise_std: o.NoiseStd = None,
-    participation: o.Participation = None,
-    power_dbm: o.PowerDbm = None,
-    dimension: o.Dimension = None,
-    delta: o.Delta = None,
-    neighbours: o.Neighbours = None,
-    cover_noise: o.CoverNoise = None,
-    colluders: o.Colluders = None,
-    dropouts: o.Dropouts = None,
-    inferences: o.Inferences = None,
+    net: Network,
+    colluding: tuple[int, ...],
+    *,
     credit_channel_noise: o.ChannelNoise = False,
     tail: o.Tail = "quadratic",
     json: o.Json = False,
     plot: o.Plot = None,
 ) -> None:
     """The exact ε of every device of a network, next to the paper's claim."""
-    flags = locals()
     from airpool.guarantees import guarantee
 
-    net, colluding = o.network_from(flags)
     claim: Any = tail
     with o.progress("computing ε"):
         report = guarantee(net, colluding=colluding, credit_channel_noise=credit_channel_noise, tail=claim)

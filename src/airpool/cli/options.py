@@ -1,5 +1,6 @@
 """Flags that several commands share, and the network that they describe."""
 
+import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -24,25 +25,28 @@ def per_device(text: str) -> Any:
 
 
 def _option(flag: str, text: str) -> Any:
-    return typer.Option(flag, help=f"{text}; one number, or one per device with commas.", parser=per_device)
+    return typer.Option(flag, help=f"{text}; or one each: 1,2,3.", parser=per_device, metavar="NUMBER")
 
 
-NetworkFile = Annotated[Path | None, typer.Option("--network", help="Network file (TOML); flags override it.")]
-NumDevices = Annotated[int | None, typer.Option("--devices", help="Number of devices K.")]
-Weight = Annotated[Any, _option("--weight", "Weight w (default 1/K)")]
-ClipNorm = Annotated[Any, _option("--clip-norm", "Clip norm C")]
-NoiseStd = Annotated[Any, _option("--noise-std", "Standard deviation σ of the noise, per coordinate")]
-Participation = Annotated[Any, _option("--participation", "Probability p of taking part")]
-PowerDbm = Annotated[Any, _option("--power-dbm", "Peak power P in dBm")]
-Dimension = Annotated[int | None, typer.Option(help="Length r of the latent.")]
-Delta = Annotated[float | None, typer.Option(help="δ of the promise.")]
-Neighbours = Annotated[str | None, typer.Option(help="zero-out, replace or remove.")]
-CoverNoise = Annotated[bool | None, typer.Option(help="Silent devices still send their noise.")]
-Colluders = Annotated[
-    str | None, typer.Option(help="How many others collude, whichever they are; or which, as in '#3,#7'.")
-]
-Dropouts = Annotated[int | None, typer.Option(help="How many others may drop out.")]
-Inferences = Annotated[int | None, typer.Option(help="Number of inferences that share the ε.")]
+# The flags that describe a network, in the order of --help.
+FLAGS: dict[str, Any] = {
+    "network": Annotated[Path | None, typer.Option("--network", help="Network file (TOML); flags override it.")],
+    "devices": Annotated[int | None, typer.Option("--devices", help="Number of devices K.")],
+    "weight": Annotated[Any, _option("--weight", "Weight w (default 1/K)")],
+    "clip_norm": Annotated[Any, _option("--clip-norm", "Clip norm C")],
+    "noise_std": Annotated[Any, _option("--noise-std", "Standard deviation σ of the noise, per coordinate")],
+    "participation": Annotated[Any, _option("--participation", "Probability p of taking part")],
+    "power_dbm": Annotated[Any, _option("--power-dbm", "Peak power P in dBm")],
+    "dimension": Annotated[int | None, typer.Option(help="Length r of the latent.")],
+    "delta": Annotated[float | None, typer.Option(help="δ of the promise.")],
+    "neighbours": Annotated[str | None, typer.Option(help="zero-out, replace or remove.")],
+    "cover_noise": Annotated[bool | None, typer.Option(help="Silent devices still send their noise.")],
+    "colluders": Annotated[
+        str | None, typer.Option(help="How many others collude, whichever they are; or which, as in '#3,#7'.")
+    ],
+    "dropouts": Annotated[int | None, typer.Option(help="How many others may drop out.")],
+    "inferences": Annotated[int | None, typer.Option(help="Number of inferences that share the ε.")],
+}
 ChannelNoise = Annotated[bool, typer.Option("--credit-channel-noise", help="Count the receiver's noise too.")]
 Tail = Annotated[str, typer.Option(help="Form of the paper's slack: quadratic, appendix, statement or bernstein.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -51,6 +55,31 @@ Plot = Annotated[Path | None, typer.Option(help="Write a picture (PNG, SVG or PD
 
 _DEVICE_FLAGS = ("weight", "clip_norm", "noise_std", "participation", "power_dbm")
 _NETWORK_FLAGS = ("dimension", "delta", "neighbours", "cover_noise", "dropouts", "inferences")
+
+
+def on_network(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the flags that describe a network, and calls it with that network and the known colluders.
+
+    The command takes `net` and `colluding` first, then its own options by keyword. Typer reads the signature made here.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        names = [name for name in FLAGS if name not in without]
+        own = list(inspect.signature(command).parameters.values())[2:]
+
+        def run(**given: Any) -> None:
+            net, colluding = network_from({name: given.pop(name, None) for name in FLAGS})
+            command(net, colluding, **given)
+
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        described = [inspect.Parameter(name, keyword, default=None, annotation=FLAGS[name]) for name in names]
+        parameters = [*described, *own]
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
 
 
 def network_from(flags: dict[str, Any]) -> tuple[Network, tuple[int, ...]]:
