@@ -27,7 +27,7 @@ def noise_rows() -> list[Row]:
 def air_rows() -> list[Row]:
     from . import air
 
-    found = air.run("cpu", trials=256, batch=2**12)
+    found = air.run("cpu", trials=256, batch=2**11)
     what = f"inferences, {air.DEVICES} devices, r = {air.DIMENSION}, on the CPU"
     slower = 1 / found["fraction"]
     return [

@@ -32,8 +32,8 @@ _HAIR, _HAIR_PER_COORDINATE = 8.0, 0.25
 class Received:
     """What the air delivers, for n objects and t trials, and what a simulator alone may look at.
 
-    estimate: ẑ, (n, t, r). The rest has shape (n, t, K): who took part, gain h, alignment g (0 where silent), scale α/p
-    and ‖z̃‖² (its mean over the noise on the fast path). heard: (n, t), whether anybody transmitted.
+    estimate: ẑ, (n, t, r). The rest has shape (n, t, K): who took part, gain h, alignment g (0 where silent), what was
+    sent, and ‖z̃‖² (its mean over the noise on the fast path). heard: (n, t), whether anybody transmitted.
     Under cover noise nobody but the simulator knows who took part, and `heard` is true for whoever is on the air.
     """
 
@@ -41,14 +41,19 @@ class Received:
     taking_part: Array
     gain: Array
     alignment: Array
-    scale: Array
+    sent: Transmission
     signal_square: Array
     heard: Array
 
     @property
+    def scale(self) -> Array:
+        """α/p of each device: it sent scale·z̃."""
+        return self.sent.scale
+
+    @property
     def power(self) -> Array:
         """‖x‖² of each device in mW, 0 where silent."""
-        return self.scale * self.scale * self.signal_square
+        return self.scale**2 * self.signal_square
 
     @property
     def energy(self) -> Array:
@@ -180,7 +185,7 @@ def _fast(
     )
     square = xp.sum(z * z, axis=-1)[:, None, :] * weight * weight
     square = (square * tau if network.cover_noise else square) + float(network.dimension) * std * std
-    return Received(estimate, taking_part, gain, g, sent.scale, square, xp.any(g != 0, axis=-1))
+    return Received(estimate, taking_part, gain, g, sent, square, xp.any(g != 0, axis=-1))
 
 
 def _sent(
@@ -223,7 +228,7 @@ def _full(
     n, t, num_devices = gain.shape
     d, gamma = network.devices, link.gamma
     y = draws.zeros(air, (n, t, int(z.shape[-1])), dtype=z.dtype)
-    alignment, scale, square = (xp.zeros_like(gain) for _ in range(3))
+    aim, alignment, magnitude, square = (xp.zeros_like(gain) for _ in range(4))
     for k in range(num_devices):
         noise = draws.standard_normal(own[k], tuple(y.shape), dtype=z.dtype) * d.column("noise_std")[k]
         weighted = (z[:, k, :] * d.column("weight")[k])[:, None, :]
@@ -244,12 +249,13 @@ def _full(
         # γ g is what the channel makes of the transmitted scale: h·α/p, turned by whatever phase is left.
         y += (gamma * sent.alignment) * signal
         alignment[..., k] = sent.alignment[..., 0]
-        scale[..., k] = sent.scale[..., 0]
+        aim[..., k], magnitude[..., k] = sent.aim[..., 0], sent.magnitude[..., 0]
         square[..., k] = alone["signal_norm"][..., 0] ** 2
     heard = xp.any(alignment != 0, axis=-1)
     times = xp.sqrt(_receiver_variance(network, link, alignment) + xp.zeros_like(y[..., :1])) * gamma
     y += times * draws.standard_normal(air, tuple(y.shape), dtype=z.dtype)
-    return Received(y / gamma, taking_part, gain, alignment, scale, square, heard)
+    everything = Transmission(aim, gain if off is None else off.estimate, gamma, alignment, magnitude)
+    return Received(y / gamma, taking_part, gain, alignment, everything, square, heard)
 
 
 def _norm(x: Array) -> Array:

@@ -25,6 +25,7 @@ from .radio import radio
 from .wireless.arrays import Array, like
 from .wireless.draws import Generator
 from .wireless.outage import alignment_moments
+from .wireless.power import Transmission
 
 Map = Callable[[Array], Array] | Array  # a function, a torch module, or a matrix that multiplies from the left
 Baseline = Literal["best-device", "centralised"]
@@ -129,7 +130,8 @@ def centralised(latents: Array, network: Network, trials: int = 1) -> Received:
     total = xp.broadcast_to(once, (latents.shape[0], trials, latents.shape[2]))
     ones = xp.ones_like(xp.broadcast_to(z[:, None, :, 0], (latents.shape[0], trials, latents.shape[1])))
     everybody = xp.astype(ones, xp.bool)
-    return Received(total, everybody, ones, ones, 0 * ones, 0 * ones, xp.any(everybody, axis=-1))
+    nothing_sent = Transmission(0 * ones, ones, 1.0, ones, ones)
+    return Received(total, everybody, ones, ones, nothing_sent, 0 * ones, xp.any(everybody, axis=-1))
 
 
 def best_device_network(network: Network) -> Network:

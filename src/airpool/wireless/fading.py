@@ -102,7 +102,7 @@ def sample_gains(fading: Fading, shape: tuple[int, ...], rng: Generator, *, dtyp
         gain = array_namespace(normals).hypot(scattered[0, ...] + float(mean), scattered[1, ...])
     if fading.path_gain.ndim and shape[-1:] != fading.path_gain.shape:
         raise ValueError(f"shape={shape} must end with the {fading.path_gain.size} devices of path_loss_db")
-    return gain * like(fading.path_gain, gain)
+    return gain if np.all(fading.path_gain == 1) else gain * like(fading.path_gain, gain)
 
 
 def components(fading: Fading) -> tuple[Floats, Floats]:

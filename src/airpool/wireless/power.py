@@ -118,14 +118,22 @@ def peak_margin(dimension: int, exceedance: float = PEAK_EXCEEDANCE) -> float:
 class Transmission:
     """What each device does in each inference; all of the shape of the gains, and 0 where it is silent.
 
-    scale: α/p: the device sends x = scale·z̃ (divided by the phase of its estimate).
+    aim: the alignment that the device means to have; known: the gain that it knows of.
     alignment: g: what arrives at the server of z̃, relative to γ.
     magnitude: the same for an adversary that hears both components; above |alignment| if phases are off.
     """
 
-    scale: Array
+    aim: Array
+    known: Array
+    gamma: float
     alignment: Array
     magnitude: Array
+
+    @property
+    def scale(self) -> Array:
+        """α/p: the device sends x = scale·z̃ (divided by the phase of its estimate)."""
+        xp = array_namespace(self.known)
+        return self.gamma * self.aim / xp.where(self.known > 0, self.known, xp.ones_like(self.known))
 
     def power(self, signal_norm: Array) -> Array:
         """‖x‖² in mW, from ‖z̃‖."""
@@ -166,16 +174,19 @@ def transmit(
     norm = _norm(rule, gain.shape, noise_norm=noise_norm, signal_norm=signal_norm)
     t = threshold(transmitters, gamma=gamma, rule=rule, norm=norm)
     t = t if norm is not None else like(t, gain)
-    nothing = xp.zeros_like(gain)
-    short = xp.where(known < t, known, nothing)
-    weak = nothing if rule == "truncate" else short / xp.where(t > 0, t, xp.ones_like(t))
-    aim = xp.where(known >= t, xp.ones_like(gain), weak)
-    aim = xp.where(known > 0, aim, nothing)
+    sends = known > 0
     if taking_part is not None:
-        require_shape("taking_part", taking_part, gain.shape)
-        aim = xp.where(xp.astype(taking_part, xp.bool), aim, nothing)
+        sends &= xp.astype(require_shape("taking_part", taking_part, gain.shape), xp.bool)
+    if rule == "truncate":
+        aim = xp.astype(sends & (known >= t), gain.dtype)
+    else:
+        nothing = xp.zeros_like(gain)
+        weak = xp.where(known < t, known, nothing) / xp.where(t > 0, t, xp.ones_like(t))
+        aim = xp.where(sends, xp.where(known >= t, xp.ones_like(gain), weak), nothing)
     return Transmission(
-        scale=gamma * aim / xp.where(known > 0, known, xp.ones_like(known)),
+        aim=aim,
+        known=known,
+        gamma=gamma,
         alignment=aim if misalignment is None else aim * misalignment.in_phase,
         magnitude=aim if misalignment is None else aim * misalignment.magnitude,
     )
