@@ -143,6 +143,7 @@ def test_a_list_gives_one_value_each_and_whole_numbers_are_numbers():
         ("version = 1\n[devices]\ncount = 2\n[scheme]\nthreshhold = 1", r"unknown key scheme\.threshhold"),
         ("version = 2\n[devices]\ncount = 2", "version=2 is not known here; this airpool reads version 1"),
         ('version = "1"\n[devices]\ncount = 2', "version='1' is not known here"),
+        ("version = true\n[devices]\ncount = 2", "version=True is not known here"),
         ("[devices]\ncount = 2", "the key version is missing; write version = 1"),
         ("version = 1", r"the table \[devices\] is missing"),
         ("version = 1\n[devices]\nweight = 1", r"devices\.count is missing"),

@@ -39,7 +39,7 @@ def parse(text: str) -> Network:
     version = data.pop("version", None)
     if version is None:
         raise NetworkError(f"the key version is missing; write version = {VERSION}")
-    if version != VERSION:
+    if isinstance(version, bool) or version != VERSION:
         raise NetworkError(f"version={version!r} is not known here; this airpool reads version {VERSION}")
     if "devices" not in data:
         raise NetworkError("the table [devices] is missing; it needs at least count = ...")
