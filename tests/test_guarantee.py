@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from airpool.calibration import calibrate
 from airpool.guarantees import aggregate, guarantee, realised_epsilon
 from airpool.network import Channel, Devices, Network, NetworkError, Scheme
 from airpool.privacy import compose, gaussian
@@ -288,3 +289,53 @@ def test_bad_arguments_are_refused_by_name_and_value():
         guarantee(TWELVE, delta=1e-12, inferences=2)
     with pytest.raises(ValueError, match="use zero-out or replace"):
         guarantee(replace(TWELVE, scheme=Scheme(name="2.1")), neighbours="remove")
+
+
+POWER_LIMITED = Network.uniform(
+    num_devices=12,
+    noise_std=0.3,
+    participation=0.9,
+    channel=Channel(fading="rician", noise_std=0.3, power_rule="paper"),
+)
+
+
+@pytest.mark.parametrize("credit_channel_noise", [False, True])
+def test_where_the_papers_power_rule_tells_no_epsilon_is_finite(credit_channel_noise):
+    report = guarantee(POWER_LIMITED, credit_channel_noise=credit_channel_noise)
+    assert np.isinf(report.epsilon).all()
+    assert np.isinf(report.epsilon_local).all()
+    assert np.isinf(report.epsilon_object)
+    assert np.isinf(report.epsilon_if_absent).all()
+    assert any("ε is infinite" in line for line in report.assumptions)
+
+
+def test_where_the_papers_power_rule_tells_not_one_inference_is_allowed():
+    with pytest.raises(ValueError, match="ε=5 does not allow one inference: device 0 spends inf on it"):
+        calibrate(POWER_LIMITED, epsilon=5.0, knob="inferences")
+
+
+def test_realised_epsilon_leaves_out_the_noise_that_does_not_count():
+    heard = np.ones(3)
+    unlike = Network(devices=Devices(count=3, weight=0.1, noise_std=(0.1, 0.2, 0.3)))
+    alone = gaussian.epsilon(0.1 / np.array([0.1, 0.2, 0.3]), unlike.delta)
+    one_left = gaussian.epsilon(0.1 / np.sqrt([0.01 + 0.04, 0.04 + 0.01, 0.09 + 0.01]), unlike.delta)
+    assert realised_epsilon(replace(unlike, colluders=1), heard) == pytest.approx(one_left)
+    assert realised_epsilon(replace(unlike, colluders=1, dropouts=1), heard) == pytest.approx(alone)
+    orthogonal = replace(unlike, channel=Channel(access="orthogonal"))
+    assert realised_epsilon(orthogonal, heard) == pytest.approx(alone)
+    unsure = replace(unlike, channel=Channel(phase_error_std=0.1))
+    assert realised_epsilon(unsure, heard) == pytest.approx(alone)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"neighbours": "remove"}, "neighbours='remove' and scheme 1: what was realised"),
+        ({"scheme": Scheme(name="2.1")}, "scheme 2.1: what was realised"),
+        ({"channel": Channel(power_rule="exact")}, "power_rule='exact' lets the alignment depend on the noise"),
+        ({"channel": Channel(power_rule="paper")}, "power_rule='paper' lets the alignment depend on the noise"),
+    ],
+)
+def test_realised_epsilon_refuses_what_it_cannot_account_for(change, message):
+    with pytest.raises(ValueError, match=message):
+        realised_epsilon(replace(UNLIKE, **change), np.ones(UNLIKE.devices.count))

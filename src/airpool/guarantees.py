@@ -14,7 +14,7 @@ from .privacy.arrays import Floats
 from .privacy.device import Aggregate
 from .privacy.game import Game, solve
 from .privacy.object import object_game
-from .radio import radio
+from .radio import Radio, radio
 
 # Cells of a noise law where a whole curve is composed; rounded to the safe side, it costs about 0.1 % of ε.
 _COMPOSED_CELLS = 256
@@ -102,7 +102,8 @@ def aggregate(network: Network, *, colluding: Sequence[int] = (), credit_channel
     truncate: g ∈ {0, 1}; a device in outage is silent, for itself and as noise for the others.
     backoff: g ≤ 1. A weak device leaks less than an aligned one, so it counts as aligned; its noise does not count.
     exact, or gains and phases that are not known exactly: only the device's own noise is sure to protect it.
-    paper: as truncate where power never limits; `epsilon` is inf otherwise.
+    paper: everybody arrives aligned where power never limits. Where it does, a full feature exceeds the limit and a
+        zero one never, for whoever listens: no noise counts, so every ε is inf.
     """
     d, channel = network.devices, network.channel
     for k in colluding:
@@ -110,13 +111,14 @@ def aggregate(network: Network, *, colluding: Sequence[int] = (), credit_channel
             raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
     heard = radio(network)
     unsure = bool(channel.csi_error_std or channel.phase_error_std) or channel.power_rule == "exact"
+    told = _tells_by_power(network, heard)
     return Aggregate(
         shift=heard.transmitters.feature_norm,
-        variance=heard.transmitters.noise_std**2,
+        variance=np.zeros(d.count) if told else heard.transmitters.noise_std**2,
         participation=np.array(d.column("participation")),
         presence=np.ones(d.count) if channel.power_rule == "paper" else 1 - heard.outage,
         weakened=channel.power_rule in ("backoff", "exact"),
-        extra=(channel.noise_std / heard.gamma) ** 2 if credit_channel_noise and not unsure else 0.0,
+        extra=(channel.noise_std / heard.gamma) ** 2 if credit_channel_noise and not (unsure or told) else 0.0,
         dimension=network.dimension,
         cover_noise=network.cover_noise,
         absent=min(network.colluders + network.dropouts, d.count - 1),
@@ -125,21 +127,36 @@ def aggregate(network: Network, *, colluding: Sequence[int] = (), credit_channel
     )
 
 
+def _tells_by_power(network: Network, heard: Radio) -> bool:
+    """Whether the paper's rule limits a device often enough to matter."""
+    limited = np.array(network.devices.column("participation")) * heard.outage
+    return network.channel.power_rule == "paper" and bool(np.max(limited) > _NEGLIGIBLE * network.delta)
+
+
 def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
     """ε of each device given how the signals really arrived: alignments (..., K), 0 for who was silent.
 
     The worst over the inferences given, with who was heard known: above the report's ε, which is over that draw, where
-    few were heard, and below it where all were.
+    few were heard, and below it where all were. Colluders, dropouts and access count as in the report.
+    Holds for: one inference of Scheme 1, zero-out or replace, alignments that do not depend on the noise.
     """
     g = np.atleast_2d(np.asarray(alignment, dtype=np.float64))
-    d = network.devices
-    if g.shape[-1] != d.count:
-        raise ValueError(f"alignment has shape {g.shape}, must end with the {d.count} devices")
-    std, weight, clip_norm = (np.array(d.column(name)) for name in ("noise_std", "weight", "clip_norm"))
-    noise = np.sqrt(np.sum((g * std) ** 2, axis=-1, keepdims=True))
-    factor = 2 if network.neighbours == "replace" else 1
-    mu = device.ratio(np.abs(g) * weight * clip_norm * factor, noise)
-    return gaussian.epsilon(np.max(mu.reshape(-1, d.count), axis=0), network.delta)
+    count, rule = network.devices.count, network.channel.power_rule
+    if g.shape[-1] != count:
+        raise ValueError(f"alignment has shape {g.shape}, must end with the {count} devices")
+    if network.neighbours == "remove" or network.scheme.name != "1":
+        raise ValueError(
+            f"neighbours={network.neighbours!r} and scheme {network.scheme.name}: what was realised is accounted for "
+            "with zero-out or replace and Scheme 1"
+        )
+    if rule in ("paper", "exact"):
+        raise ValueError(f"channel.power_rule={rule!r} lets the alignment depend on the noise, so it cannot be given")
+    heard = aggregate(network)
+    worst = np.zeros(count)
+    for once in np.unique(np.abs(g).reshape(-1, count), axis=0):
+        there = replace(heard, shift=once * heard.shift, variance=once**2 * heard.variance)
+        worst = np.maximum(worst, device.ratio(there.distance(network.neighbours), np.sqrt(there.fixed_variance())))
+    return gaussian.epsilon(worst, network.delta)
 
 
 def game(network: Network, heard: Aggregate) -> Game:
@@ -163,22 +180,11 @@ def game(network: Network, heard: Aggregate) -> Game:
 
 
 def _bounds(network: Network, heard: Aggregate) -> tuple[Floats | None, Floats]:
-    if _tells_by_power(network):
-        everything = np.full(heard.num_devices, np.inf)
-        return everything, everything
     played = game(network, heard)
     if network.inferences == 1:
         found = solve(played, network.delta)
         return found.lower, found.upper
     return None, compose.epsilon(played, network.delta, network.inferences)
-
-
-def _tells_by_power(network: Network) -> bool:
-    """Under the paper's rule a power-limited device exceeds its limit with a full feature and never with a zero one."""
-    if network.channel.power_rule != "paper":
-        return False
-    seen = np.array(network.devices.column("participation")) * radio(network).outage
-    return bool(np.max(seen) > _NEGLIGIBLE * network.delta)
 
 
 def epsilon(network: Network, heard: Aggregate) -> Floats:
@@ -195,7 +201,7 @@ def _local_epsilon(network: Network, heard: Aggregate) -> Floats:
 
 
 def _object_epsilon(network: Network, heard: Aggregate) -> float:
-    if network.scheme.name != "1" or _tells_by_power(network):
+    if network.scheme.name != "1":
         # Everybody's score may change as well: nothing better than all local releases at once is claimed.
         return float("inf")
     return float(compose.epsilon(object_game(heard, network.neighbours), network.delta, network.inferences)[0])
@@ -250,7 +256,7 @@ def _assumptions(network: Network, heard: Aggregate) -> tuple[str, ...]:
         worst = float(np.max(1 - heard.presence))
         weak = "counts as aligned, its noise does not count" if heard.weakened else "is silent, which anybody may see"
         lines.append(f"A device whose channel is too weak (up to {worst:.2g} of the time) {weak}.")
-    if _tells_by_power(network):
+    if _tells_by_power(network, radio(network)):
         lines.append(
             "ε is infinite: the paper's power rule tells a full feature from none where power limits a device."
         )
