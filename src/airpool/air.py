@@ -8,7 +8,7 @@ SciPy: it also runs in training, wherever torch does. A simulation: the noise co
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -123,7 +123,17 @@ def receive(
         strongest = xp.argmax(gain, axis=-1)[..., None]
         taking_part = taking_part & (strongest == like(np.arange(shape[-1]), gain))
     carry = _full if path == "full" else _fast
-    return carry(z, network, link, gain=gain, off=off, taking_part=taking_part, air=air, own=own)
+    return carry(z, network, link, _Drawn(gain, off, taking_part, air, own))
+
+
+class _Drawn(NamedTuple):
+    """What does not depend on the noise, drawn before it, and the generators that the noise comes from."""
+
+    gain: Array
+    off: Misalignment | None
+    taking_part: Array
+    air: draws.Generator
+    own: list[draws.Generator]
 
 
 def _check_generator(rng: draws.Generator, latents: Array) -> None:
@@ -161,19 +171,10 @@ def _misalignment(gain: Array, network: Network, air: draws.Generator) -> Misali
     return misalign(gain, normals, csi_error_std=csi, phase_error_std=phase)
 
 
-def _fast(
-    z: Array,
-    network: Network,
-    link: Radio,
-    *,
-    gain: Array,
-    off: Misalignment | None,
-    taking_part: Array,
-    air: draws.Generator,
-    own: list[draws.Generator],
-) -> Received:
+def _fast(z: Array, network: Network, link: Radio, drawn: _Drawn) -> Received:
     """All devices' noise and the receiver's as one Gaussian: exact, since no alignment depends on the noise."""
     xp = array_namespace(z)
+    gain, off, taking_part, _, own = drawn
     sent = _sent(network, link, gain, off, taking_part)
     g, tau = sent.alignment, xp.astype(taking_part, z.dtype)
     speaking = g * tau if network.cover_noise else g
@@ -212,19 +213,10 @@ def _receiver_variance(network: Network, link: Radio, alignment: Array) -> Any:
     return variance * xp.sum(xp.astype(alignment != 0, alignment.dtype), axis=-1, keepdims=True)
 
 
-def _full(
-    z: Array,
-    network: Network,
-    link: Radio,
-    *,
-    gain: Array,
-    off: Misalignment | None,
-    taking_part: Array,
-    air: draws.Generator,
-    own: list[draws.Generator],
-) -> Received:
+def _full(z: Array, network: Network, link: Radio, drawn: _Drawn) -> Received:
     """Device by device, as it happens: own noise, own power, h x on the air, and the receiver's noise at the end."""
     xp = array_namespace(z)
+    gain, off, taking_part, air, own = drawn
     n, t, num_devices = gain.shape
     d, gamma = network.devices, link.gamma
     y = draws.zeros(air, (n, t, int(z.shape[-1])), dtype=z.dtype)
