@@ -53,7 +53,7 @@ def test_a_small_model_learns_to_tell_bottles_from_tables(bottles_and_tables):
 
 def test_views_are_drawn_moved_and_mirrored_but_stay_pictures(bottles_and_tables):
     rows = torch.arange(4)
-    moved, labels = drawn(
+    moved, labels, _ = drawn(
         bottles_and_tables, rows, replace(TINY, scale=0.2, shift=0.1), torch.Generator().manual_seed(0)
     )
     assert moved.shape == (4, 2, 2, 112, 112)
@@ -61,7 +61,7 @@ def test_views_are_drawn_moved_and_mirrored_but_stay_pictures(bottles_and_tables
     assert moved.max() <= 1
     assert labels.tolist() == bottles_and_tables.labels.tolist()
     still = replace(TINY, scale=0.0, shift=0.0, mirror=False, views=3)
-    same, _ = drawn(bottles_and_tables, rows, still, torch.Generator().manual_seed(0))
+    same, _, _ = drawn(bottles_and_tables, rows, still, torch.Generator().manual_seed(0))
     original = bottles_and_tables.views.float() / 255
     for object_views, own in zip(same, original, strict=True):
         assert all(min((v - o).abs().max() for o in own) < 1e-3 for v in object_views)

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 
 from .vgg import MVCNN, Architecture, pool_views
 
+_POSES = 12
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -38,8 +40,13 @@ class Recipe:
     label_smoothing: float = 0.1
     view_loss: float = 0.5
     scale: float = 0.1
+    stretch: float = 0.0
     shift: float = 0.05
     mirror: bool = True
+    erase: float = 0.0
+    mixup: float = 0.0
+    pose_loss: float = 0.0
+    dropout: float = 0.0
     average: float = 0.998
     seed: int = 0
 
@@ -105,13 +112,16 @@ def train(
     torch.manual_seed(recipe.seed)
     model, average = (MVCNN(architecture).to(device) for _ in range(2))
     average.load_state_dict(model.state_dict())
-    decay, rest = _groups(model)
+    torch.compiler.reset()
+    forward = torch.compile(model.features) if device.type == "cuda" else model.features
+    poses = nn.Linear(512, architecture.num_classes * _POSES).to(device)
+    decay, rest = _groups(nn.ModuleList((model, poses)))
     optimizer = torch.optim.AdamW(
         [{"params": decay, "weight_decay": recipe.weight_decay}, {"params": rest, "weight_decay": 0.0}],
         lr=recipe.learning_rate,
         fused=device.type == "cuda",
     )
-    steps = math.ceil(len(images) / recipe.objects)
+    steps = max(1, len(images) // recipe.objects)
     history: list[dict[str, float]] = []
     if checkpoint is not None and checkpoint.exists():
         history = _load(checkpoint, recipe, model, average, optimizer)
@@ -127,15 +137,15 @@ def train(
             rows = order[step * recipe.objects : (step + 1) * recipe.objects]
             for group in optimizer.param_groups:
                 group["lr"] = recipe.learning_rate * _schedule((epoch * steps + step) / (recipe.epochs * steps), recipe)
-            views, labels = drawn(images, rows, recipe, rng)
-            loss = _loss(model, views, labels, recipe)
+            views, labels, pose = drawn(images, rows, recipe, rng)
+            loss = _loss(model, forward, poses, views, labels, pose, recipe)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
             _follow(average, model, min(recipe.average, (epoch * steps + step) / (epoch * steps + step + 10)))
             total += loss.detach()
         entry = {"epoch": epoch + 1, "loss": float(total) / steps, "seconds": time.perf_counter() - start}
-        if validation is not None:
+        if validation is not None and epoch + 1 == recipe.epochs:
             entry["validation"] = accuracy(average, validation)
         history.append(entry)
         log(" ".join(f"{name}={value:.4g}" for name, value in entry.items()))
@@ -157,36 +167,69 @@ def _schedule(progress: float, recipe: Recipe) -> float:
     return 0.5 * (1 + math.cos(math.pi * (progress - recipe.warm_up) / (1 - recipe.warm_up)))
 
 
-def drawn(images: Images, rows: Tensor, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Some views (n, v, C, H, H) float in [0, 1] of these objects, moved, scaled and mirrored, and their labels."""
+def drawn(images: Images, rows: Tensor, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Some views (n, v, C, H, H) float in [0, 1] of these objects, moved and mirrored, their labels and poses."""
     device, num_views = images.views.device, images.views.shape[1]
     n, v = len(rows), min(recipe.views, num_views)
     chosen = torch.rand(n, num_views, generator=rng).argsort(1)[:, :v]
     views = images.views[rows.to(device)[:, None], chosen.to(device)].float() / 255
-    moves = torch.rand(n * v, 4, generator=rng) * 2 - 1
-    size = 1 + recipe.scale * moves[:, 0]
-    flip = torch.where((moves[:, 3] > 0) & recipe.mirror, -1.0, 1.0)
+    moves = torch.rand(n * v, 5, generator=rng) * 2 - 1
+    size, wide = 1 + recipe.scale * moves[:, 0], 1 + recipe.stretch * moves[:, 4]
+    mirrored = (moves[:, 3] > 0) & recipe.mirror
+    flip = torch.where(mirrored, -1.0, 1.0)
     theta = torch.zeros(n * v, 2, 3)
-    theta[:, 0, 0], theta[:, 1, 1] = size * flip, size
+    theta[:, 0, 0], theta[:, 1, 1] = size * flip * wide, size / wide
     theta[:, :, 2] = 2 * recipe.shift * moves[:, 1:3]
     flat = views.flatten(0, 1)
     grid = F.affine_grid(theta.to(device), list(flat.shape), align_corners=False)
     moved = F.grid_sample(flat, grid, align_corners=False)
-    return moved.unflatten(0, (n, v)), images.labels[rows.to(device)]
+    if recipe.erase > 0:
+        box = torch.rand(n * v, 4, 1, generator=rng).to(device)
+        ticks = torch.linspace(0, 1, flat.shape[-1], device=device)
+        hidden_x, hidden_y = ((ticks - box[:, i]).abs() < box[:, i + 2] * recipe.erase / 2 for i in (0, 1))
+        moved = moved * ~(hidden_x[:, None, None, :] & hidden_y[:, None, :, None])
+    pose = chosen % _POSES
+    pose = torch.where(mirrored.unflatten(0, (n, v)), (-pose) % _POSES, pose)
+    return moved.unflatten(0, (n, v)), images.labels[rows.to(device)], pose.to(device)
 
 
-def _loss(model: MVCNN, views: Tensor, labels: Tensor, recipe: Recipe) -> Tensor:
+def _loss(
+    model: MVCNN,
+    forward: Callable[[Tensor], Tensor],
+    poses: nn.Linear,
+    views: Tensor,
+    labels: Tensor,
+    pose: Tensor,
+    recipe: Recipe,
+) -> Tensor:
+    num_views = views.shape[1]
+    share = 1.0
+    other = labels
+    if recipe.mixup > 0:
+        share = float(torch.distributions.Beta(recipe.mixup, recipe.mixup).sample())
+        views, other = views.lerp(views.roll(1, 0), 1 - share), labels.roll(1, 0)
+
+    def entropy(logits: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        first = F.cross_entropy(logits.float(), a, label_smoothing=recipe.label_smoothing)
+        if share == 1:
+            return first
+        return first * share + (1 - share) * F.cross_entropy(logits.float(), b, label_smoothing=recipe.label_smoothing)
+
     with torch.autocast(views.device.type, torch.bfloat16, enabled=views.is_cuda):
         flat = views.flatten(0, 1).contiguous(memory_format=torch.channels_last)
-        maps = model.features(flat)
+        maps = forward(flat)
+        if recipe.dropout > 0:
+            maps = F.dropout2d(maps, recipe.dropout)
         single = maps.unflatten(0, views.shape[:2])
         pooled = model.classifier(pool_views(single, pooling=model.architecture.pooling))
-        loss = F.cross_entropy(pooled.float(), labels, label_smoothing=recipe.label_smoothing)
+        loss = entropy(pooled, labels, other)
+        each, each_other = labels.repeat_interleave(num_views), other.repeat_interleave(num_views)
         if recipe.view_loss > 0:
-            each = model.classifier(maps)
-            repeated = labels.repeat_interleave(views.shape[1])
-            loss = loss + recipe.view_loss * F.cross_entropy(
-                each.float(), repeated, label_smoothing=recipe.label_smoothing
+            loss = loss + recipe.view_loss * entropy(model.classifier(maps), each, each_other)
+        if recipe.pose_loss > 0:
+            seen = poses(maps.mean((2, 3)))
+            loss = loss + recipe.pose_loss * entropy(
+                seen, each * _POSES + pose.flatten(), each_other * _POSES + pose.roll(1, 0).flatten()
             )
     return loss
 
