@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from . import audit, calibrate, data, demo, epsilon
+from . import audit, calibrate, data, demo, epsilon, train
 
 app = typer.Typer(
     name="airpool",
@@ -18,6 +18,7 @@ app.command("epsilon")(epsilon.epsilon)
 app.command("calibrate")(calibrate.calibrate)
 app.command("audit")(audit.audit)
 app.add_typer(data.app, name="data")
+app.add_typer(train.app, name="train")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,8 +1,9 @@
 """Training: one small recipe, one loop, torch and NumPy alone, so that it runs on any machine with a GPU.
 
-Views live on the device as bytes; a step draws some objects and some of their views, moves, scales and mirrors them,
-and asks for the right class from the pooled map and, with less weight, from every single view. The weights that count
-are an average over the last steps. Everything is chosen on the validation split; nothing here looks at the test set.
+Views live on the device as bytes; a step draws some objects and some of their views, moves, stretches, mirrors and
+partly hides them, and asks for the right class from the pooled map and, with less weight, from every single view; and
+from every view also for the side it shows, which keeps what tells sides apart in the map. The weights that count are an
+average over the last steps. Everything is chosen on the validation split; nothing here looks at the test set.
 """
 
 import json
@@ -17,36 +18,34 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .vgg import MVCNN, Architecture, pool_views
-
-_POSES = 12
+from .vgg import MAP_SHAPE, MVCNN, Architecture, pool_views
 
 
 @dataclass(frozen=True)
 class Recipe:
     """How a trunk is trained; every number was chosen on validation (docs/models.md).
 
-    objects, views: per step, so that a step sees objects × views images. view_loss: weight of the loss on single views.
-    scale, shift: largest relative change of size and position; mirror: left and right swapped half of the time.
+    objects, views: per step, so that a step sees objects × views images.
+    view_loss: weight of the loss on single views; pose_loss: of that on class and side together.
+    scale, stretch, shift: largest relative change of size, of width against height, and of position.
+    mirror: left and right swapped half of the time; erase: largest side of a hidden rectangle, as a part of the view.
     average: decay of the running average of the weights, per step.
     """
 
-    epochs: int = 32
-    objects: int = 32
-    views: int = 12
-    learning_rate: float = 1.5e-3
+    epochs: int = 50
+    objects: int = 48
+    views: int = 6
+    learning_rate: float = 2e-3
     warm_up: float = 0.15
-    weight_decay: float = 0.05
+    weight_decay: float = 0.2
     label_smoothing: float = 0.1
     view_loss: float = 0.5
-    scale: float = 0.1
-    stretch: float = 0.0
-    shift: float = 0.05
+    pose_loss: float = 0.3
+    scale: float = 0.15
+    stretch: float = 0.1
+    shift: float = 0.06
     mirror: bool = True
-    erase: float = 0.0
-    mixup: float = 0.0
-    pose_loss: float = 0.0
-    dropout: float = 0.0
+    erase: float = 0.5
     average: float = 0.998
     seed: int = 0
 
@@ -112,10 +111,10 @@ def train(
     torch.manual_seed(recipe.seed)
     model, average = (MVCNN(architecture).to(device) for _ in range(2))
     average.load_state_dict(model.state_dict())
-    torch.compiler.reset()
+    learner = _Learner(model, nn.Linear(MAP_SHAPE[0], architecture.num_classes * images.views.shape[1]).to(device))
+    torch.compiler.reset()  # each model anew: after eight of the same shape torch would give up compiling
     forward = torch.compile(model.features) if device.type == "cuda" else model.features
-    poses = nn.Linear(512, architecture.num_classes * _POSES).to(device)
-    decay, rest = _groups(nn.ModuleList((model, poses)))
+    decay, rest = _groups(learner)
     optimizer = torch.optim.AdamW(
         [{"params": decay, "weight_decay": recipe.weight_decay}, {"params": rest, "weight_decay": 0.0}],
         lr=recipe.learning_rate,
@@ -124,7 +123,7 @@ def train(
     steps = max(1, len(images) // recipe.objects)
     history: list[dict[str, float]] = []
     if checkpoint is not None and checkpoint.exists():
-        history = _load(checkpoint, recipe, model, average, optimizer)
+        history = _load(checkpoint, recipe, learner, average, optimizer)
         log(f"taken up again after epoch {len(history)}")
     for epoch in range(len(history), recipe.epochs):
         start = time.perf_counter()
@@ -137,20 +136,19 @@ def train(
             rows = order[step * recipe.objects : (step + 1) * recipe.objects]
             for group in optimizer.param_groups:
                 group["lr"] = recipe.learning_rate * _schedule((epoch * steps + step) / (recipe.epochs * steps), recipe)
-            views, labels, pose = drawn(images, rows, recipe, rng)
-            loss = _loss(model, forward, poses, views, labels, pose, recipe)
+            loss = _loss(learner, forward, *drawn(images, rows, recipe, rng), recipe)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
             _follow(average, model, min(recipe.average, (epoch * steps + step) / (epoch * steps + step + 10)))
             total += loss.detach()
         entry = {"epoch": epoch + 1, "loss": float(total) / steps, "seconds": time.perf_counter() - start}
-        if validation is not None and epoch + 1 == recipe.epochs:
+        if validation is not None:
             entry["validation"] = accuracy(average, validation)
         history.append(entry)
         log(" ".join(f"{name}={value:.4g}" for name, value in entry.items()))
         if checkpoint is not None:
-            _save(checkpoint, recipe, model, average, optimizer, history)
+            _save(checkpoint, recipe, learner, average, optimizer, history)
     return Trained(average.eval(), recipe, tuple(history))
 
 
@@ -168,69 +166,62 @@ def _schedule(progress: float, recipe: Recipe) -> float:
 
 
 def drawn(images: Images, rows: Tensor, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Some views (n, v, C, H, H) float in [0, 1] of these objects, moved and mirrored, their labels and poses."""
+    """Some views (n, v, C, H, H) float in [0, 1] of these objects, changed as the recipe says.
+
+    With them the labels (n,) and sides (n, v): the number of the view, or of the one across where it is mirrored.
+    """
     device, num_views = images.views.device, images.views.shape[1]
     n, v = len(rows), min(recipe.views, num_views)
-    chosen = torch.rand(n, num_views, generator=rng).argsort(1)[:, :v]
-    views = images.views[rows.to(device)[:, None], chosen.to(device)].float() / 255
+    side = torch.rand(n, num_views, generator=rng).argsort(1)[:, :v]
+    views = images.views[rows.to(device)[:, None], side.to(device)].float() / 255
     moves = torch.rand(n * v, 5, generator=rng) * 2 - 1
-    size, wide = 1 + recipe.scale * moves[:, 0], 1 + recipe.stretch * moves[:, 4]
+    size, width = 1 + recipe.scale * moves[:, 0], 1 + recipe.stretch * moves[:, 4]
     mirrored = (moves[:, 3] > 0) & recipe.mirror
-    flip = torch.where(mirrored, -1.0, 1.0)
     theta = torch.zeros(n * v, 2, 3)
-    theta[:, 0, 0], theta[:, 1, 1] = size * flip * wide, size / wide
+    theta[:, 0, 0], theta[:, 1, 1] = torch.where(mirrored, -1, 1) * size * width, size / width
     theta[:, :, 2] = 2 * recipe.shift * moves[:, 1:3]
     flat = views.flatten(0, 1)
     grid = F.affine_grid(theta.to(device), list(flat.shape), align_corners=False)
     moved = F.grid_sample(flat, grid, align_corners=False)
     if recipe.erase > 0:
-        box = torch.rand(n * v, 4, 1, generator=rng).to(device)
+        centre, reach = torch.rand(2, n * v, 2, 1, generator=rng).to(device)
         ticks = torch.linspace(0, 1, flat.shape[-1], device=device)
-        hidden_x, hidden_y = ((ticks - box[:, i]).abs() < box[:, i + 2] * recipe.erase / 2 for i in (0, 1))
-        moved = moved * ~(hidden_x[:, None, None, :] & hidden_y[:, None, :, None])
-    pose = chosen % _POSES
-    pose = torch.where(mirrored.unflatten(0, (n, v)), (-pose) % _POSES, pose)
-    return moved.unflatten(0, (n, v)), images.labels[rows.to(device)], pose.to(device)
+        across, down = ((ticks - centre).abs() < reach * recipe.erase / 2).unbind(1)
+        moved = moved * ~(across[:, None, None, :] & down[:, None, :, None])
+    side = torch.where(mirrored.unflatten(0, (n, v)), -side % num_views, side)
+    return moved.unflatten(0, (n, v)), images.labels[rows.to(device)], side.to(device)
+
+
+class _Learner(nn.Module):
+    """The model and what is needed only while it learns."""
+
+    def __init__(self, model: MVCNN, sides: nn.Linear) -> None:
+        super().__init__()
+        self.model, self.sides = model, sides
 
 
 def _loss(
-    model: MVCNN,
+    learner: _Learner,
     forward: Callable[[Tensor], Tensor],
-    poses: nn.Linear,
     views: Tensor,
     labels: Tensor,
-    pose: Tensor,
+    side: Tensor,
     recipe: Recipe,
 ) -> Tensor:
-    num_views = views.shape[1]
-    share = 1.0
-    other = labels
-    if recipe.mixup > 0:
-        share = float(torch.distributions.Beta(recipe.mixup, recipe.mixup).sample())
-        views, other = views.lerp(views.roll(1, 0), 1 - share), labels.roll(1, 0)
+    def entropy(logits: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(logits.float(), targets, label_smoothing=recipe.label_smoothing)
 
-    def entropy(logits: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        first = F.cross_entropy(logits.float(), a, label_smoothing=recipe.label_smoothing)
-        if share == 1:
-            return first
-        return first * share + (1 - share) * F.cross_entropy(logits.float(), b, label_smoothing=recipe.label_smoothing)
-
+    model, repeated = learner.model, labels.repeat_interleave(views.shape[1])
     with torch.autocast(views.device.type, torch.bfloat16, enabled=views.is_cuda):
-        flat = views.flatten(0, 1).contiguous(memory_format=torch.channels_last)
-        maps = forward(flat)
-        if recipe.dropout > 0:
-            maps = F.dropout2d(maps, recipe.dropout)
-        single = maps.unflatten(0, views.shape[:2])
-        pooled = model.classifier(pool_views(single, pooling=model.architecture.pooling))
-        loss = entropy(pooled, labels, other)
-        each, each_other = labels.repeat_interleave(num_views), other.repeat_interleave(num_views)
+        maps = forward(views.flatten(0, 1).contiguous(memory_format=torch.channels_last))
+        pooled = pool_views(maps.unflatten(0, views.shape[:2]), pooling=model.architecture.pooling)
+        loss = entropy(model.classifier(pooled), labels)
         if recipe.view_loss > 0:
-            loss = loss + recipe.view_loss * entropy(model.classifier(maps), each, each_other)
+            loss = loss + recipe.view_loss * entropy(model.classifier(maps), repeated)
         if recipe.pose_loss > 0:
-            seen = poses(maps.mean((2, 3)))
-            loss = loss + recipe.pose_loss * entropy(
-                seen, each * _POSES + pose.flatten(), each_other * _POSES + pose.roll(1, 0).flatten()
-            )
+            num_sides = learner.sides.out_features // model.architecture.num_classes
+            seen = learner.sides(maps.mean((2, 3)))
+            loss = loss + recipe.pose_loss * entropy(seen, repeated * num_sides + side.flatten())
     return loss
 
 
@@ -264,11 +255,11 @@ def accuracy(model: MVCNN, images: Images) -> float:
 
 
 def _save(
-    path: Path, recipe: Recipe, model: nn.Module, average: nn.Module, optimizer: torch.optim.Optimizer, history: Any
+    path: Path, recipe: Recipe, learner: nn.Module, average: nn.Module, optimizer: torch.optim.Optimizer, history: Any
 ) -> None:
     from safetensors.torch import save_file
 
-    tensors = {f"model.{k}": v for k, v in model.state_dict().items()}
+    tensors = {f"learner.{k}": v for k, v in learner.state_dict().items()}
     tensors |= {f"average.{k}": v for k, v in average.state_dict().items()}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{k}": torch.as_tensor(v) for k, v in state.items()}
@@ -280,11 +271,11 @@ def _save(
 
 
 def _load(
-    path: Path, recipe: Recipe, model: nn.Module, average: nn.Module, optimizer: torch.optim.Optimizer
+    path: Path, recipe: Recipe, learner: nn.Module, average: nn.Module, optimizer: torch.optim.Optimizer
 ) -> list[dict[str, float]]:
     from safetensors import safe_open
 
-    device = str(next(model.parameters()).device)
+    device = str(next(learner.parameters()).device)
     with safe_open(path, framework="pt", device=device) as file:  # pyright: ignore[reportPrivateImportUsage]
         about = file.metadata()
         tensors: dict[str, Tensor] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
@@ -294,7 +285,7 @@ def _load(
     def part(prefix: str) -> dict[str, Tensor]:
         return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
-    model.load_state_dict(part("model."))
+    learner.load_state_dict(part("learner."))
     average.load_state_dict(part("average."))
     state = optimizer.state_dict()
     state["state"] = {}
