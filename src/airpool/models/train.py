@@ -135,7 +135,8 @@ def train(
         for step in range(steps):
             rows = order[step * recipe.objects : (step + 1) * recipe.objects]
             for group in optimizer.param_groups:
-                group["lr"] = recipe.learning_rate * _schedule((epoch * steps + step) / (recipe.epochs * steps), recipe)
+                progress = (epoch * steps + step) / (recipe.epochs * steps)
+                group["lr"] = recipe.learning_rate * schedule(progress, warm_up=recipe.warm_up)
             loss = _loss(learner, forward, *drawn(images, rows, recipe, rng), recipe)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -158,11 +159,11 @@ def _groups(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     return decay, [p for p in model.parameters() if p.ndim <= 1]
 
 
-def _schedule(progress: float, recipe: Recipe) -> float:
-    """Linear warm-up, then a cosine to zero."""
-    if progress < recipe.warm_up:
-        return progress / recipe.warm_up
-    return 0.5 * (1 + math.cos(math.pi * (progress - recipe.warm_up) / (1 - recipe.warm_up)))
+def schedule(progress: float, *, warm_up: float) -> float:
+    """Part of the largest rate: linear warm-up, then a cosine to zero."""
+    if progress < warm_up:
+        return progress / warm_up
+    return 0.5 * (1 + math.cos(math.pi * (progress - warm_up) / (1 - warm_up)))
 
 
 def drawn(images: Images, rows: Tensor, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:

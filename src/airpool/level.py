@@ -1,0 +1,47 @@
+"""How loud and how noisy the server's estimate is: public numbers, before anything is sent."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .network import Network
+from .radio import Radio, radio
+
+
+@dataclass(frozen=True)
+class Level:
+    """Of ẑ: its expected length where all latents are the same and at full norm, and its noise in each coordinate."""
+
+    signal: float
+    noise_std: float
+
+
+def level(network: Network, link: Radio | None = None) -> Level:
+    """What a server may know of ẑ = Σ τ g (w z + n) + m/γ without hearing it.
+
+        signal = Σ_k p_k E[g_k] w_k C_k,   noise² = Σ_k p_k E[g_k²] σ_k² + σ_m²/γ²   (once per device if orthogonal)
+
+    Holds for: Scheme 1. Under cover noise everybody's noise is on the air. How many take part varies around its mean:
+    that is part of neither number.
+
+    >>> net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9, dimension=40)
+    >>> round(level(net).signal, 6), round(level(net).noise_std, 6)
+    (0.9, 0.164317)
+    """
+    from .wireless.outage import alignment_moments
+
+    link = radio(network) if link is None else link
+    d, channel = network.devices, network.channel
+    moments = alignment_moments(
+        link.fading,
+        link.transmitters,
+        gamma=link.gamma,
+        rule=channel.power_rule,
+        csi_error_std=channel.csi_error_std,
+        phase_error_std=channel.phase_error_std,
+    )
+    p, w, c, std = (np.array(d.column(name)) for name in ("participation", "weight", "clip_norm", "noise_std"))
+    heard = 1.0 if network.cover_noise else p
+    receivers = 1.0 if channel.access == "superposed" else float(np.sum(heard * moments.mean_square))
+    noise_var = np.sum(heard * moments.mean_square * std**2) + receivers * (channel.noise_std / link.gamma) ** 2
+    return Level(float(np.sum(p * moments.mean * w * c)), float(np.sqrt(noise_var)))

@@ -1,0 +1,145 @@
+"""The codec: from a feature to a short vector of length one, and from the noisy sum of many of them to a class.
+
+    device   features (..., d) → encoder → latent (..., r), ‖z‖ = 1, so that no clip norm is left unused
+    server   estimate (..., r) and how noisy it is → decoder → logits (..., C)
+
+Two kinds. "compact" looks at the average of a view's map (d = 512) and sends r numbers, any r. "map" looks at the whole
+map (d = 512·7·7) and sends q·7·7 numbers, as the paper's codec does. Both have one hidden layer on either side.
+
+The decoder is told the noise: its level is public, and how far to trust what was heard depends on it. So one codec
+serves every privacy budget.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from airpool.level import Level
+
+from . import weights
+from .vgg import MAP_SHAPE
+
+Kind = Literal["compact", "map"]
+
+_CHANNELS, _PLACES = MAP_SHAPE[0], MAP_SHAPE[1] * MAP_SHAPE[2]
+
+
+@dataclass(frozen=True)
+class CodecShape:
+    """What fixes the shape of every parameter, and no more.
+
+    dimension: r. hidden: units between (of "map": channels at each of the 49 places). server_hidden: in the decoder.
+    full_norm: every latent has length one; otherwise it may be shorter. told: the decoder knows how noisy it is.
+    """
+
+    kind: Kind = "compact"
+    dimension: int = 40
+    num_classes: int = 40
+    features: int = _CHANNELS
+    hidden: int = 512
+    server_hidden: int = 512
+    full_norm: bool = True
+    told: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("dimension", "num_classes", "features", "hidden", "server_hidden"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be ≥ 1")
+        if self.kind not in ("compact", "map"):
+            raise ValueError(f"kind={self.kind!r} must be 'compact' or 'map'")
+
+
+def paper_shape(q: int, *, num_classes: int = 40) -> CodecShape:
+    """The paper's codec of q channels: r = q·7·7.
+
+    >>> paper_shape(16).dimension
+    784
+    """
+    return CodecShape("map", dimension=q * _PLACES, num_classes=num_classes, hidden=64)
+
+
+class Encoder(nn.Module):
+    """On each device: features (..., d) to latents (..., r) of length one (0 where the last layer gives 0), or less."""
+
+    centre: Tensor
+    scale: Tensor
+
+    def __init__(self, shape: CodecShape, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.places = _PLACES if shape.kind == "map" else 1
+        self.full_norm = shape.full_norm
+        # What the features look like on average; known from training, the same for every view.
+        self.register_buffer("centre", torch.zeros(shape.features))
+        self.register_buffer("scale", torch.ones(1))
+        self.dropout = nn.Dropout(dropout)
+        self.hidden = nn.Linear(shape.features, shape.hidden)
+        self.out = nn.Linear(shape.hidden * self.places, shape.dimension)
+
+    def forward(self, features: Tensor) -> Tensor:
+        if self.places > 1:
+            features = features.unflatten(-1, (-1, self.places)).transpose(-1, -2)  # (..., 49, 512)
+        hidden = F.relu(self.hidden(self.dropout((features - self.centre) / self.scale)))
+        if self.places > 1:
+            hidden = hidden.flatten(-2)
+        latent = self.out(self.dropout(hidden))
+        if self.full_norm:
+            return F.normalize(latent, dim=-1)
+        return latent / latent.norm(dim=-1, keepdim=True).clamp(min=1)
+
+
+class Decoder(nn.Module):
+    """On the server: estimates (..., r), scaled so that agreeing latents arrive at length one, to logits (..., C).
+
+    noise_ratio: (..., 1) or a number, standard deviation of the noise in each coordinate of the estimate.
+    """
+
+    def __init__(self, shape: CodecShape) -> None:
+        super().__init__()
+        self.told = shape.told
+        self.hidden = nn.Linear(shape.dimension + 1, shape.server_hidden)
+        self.out = nn.Linear(shape.server_hidden, shape.num_classes)
+
+    def forward(self, estimate: Tensor, noise_ratio: Tensor | float) -> Tensor:
+        ratio = torch.as_tensor(noise_ratio, dtype=estimate.dtype, device=estimate.device)
+        # Below the first no noise matters; a ratio of e⁻² is about the middle of what is of use.
+        told = (ratio.clamp(*_RATIOS).log() + 2 if self.told else 0 * ratio).expand(*estimate.shape[:-1], 1)
+        return self.out(F.relu(self.hidden(torch.cat((estimate, told), dim=-1))))
+
+
+_RATIOS = (0.02, 1.0)
+
+
+class Codec(nn.Module):
+    """Encoder and decoder that were trained together."""
+
+    def __init__(self, shape: CodecShape, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.shape = shape
+        self.encoder = Encoder(shape, dropout=dropout)
+        self.decoder = Decoder(shape)
+
+    def server(self, level: Level) -> Callable[[Tensor], Tensor]:
+        """What the server does with estimates (..., r) of a network with this level of signal and noise."""
+        return lambda estimate: self.decoder(estimate / level.signal, level.noise_std / level.signal)
+
+
+def save(path: Path, codec: Codec, about: Mapping[str, Any]) -> None:
+    """The codec's file, as `weights.write` writes it."""
+    weights.write(path, codec.state_dict(), {**about, "codec": asdict(codec.shape)})
+
+
+def load(path: Path, *, device: torch.device | str = "cpu") -> tuple[Codec, dict[str, Any]]:
+    """A saved codec in eval mode, and what its header says."""
+    tensors, about = weights.read(path, device=device)
+    try:
+        shape = CodecShape(**about["codec"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: holds no codec that airpool knows ({error!r})") from None
+    with torch.device("meta"):
+        codec = Codec(shape)
+    return weights.fill(codec, tensors, str(path)), about
