@@ -19,8 +19,8 @@ test: install  ## everything that needs Python, git and make alone
 	$(BIN)/pytest -n auto -m "not check and not gpu"
 
 # pytest exits with 5 when nothing is marked `check`.
-check: lint  ## lint, the tests that need more (Sionna's channels too), and every command in the README
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[sionna]'
+check: lint  ## lint, the tests that need more (Sionna's channels and int8 too), and every command in the README
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[sionna,int8]'
 	$(BIN)/pytest -m "check and not gpu" || [ $$? -eq 5 ]
 	$(BIN)/python scripts/readme.py
 

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from airpool.version import __version__
@@ -39,11 +40,18 @@ def air_rows() -> list[Row]:
     ]
 
 
+def trunk_rows() -> list[Row]:
+    from . import trunk
+
+    return trunk.rows()
+
+
 TOPICS: dict[str, Callable[[], list[Row]]] = {
     "privacy": privacy.rows,
     "noise": noise_rows,
     "audit": privacy.audit_rows,
     "air": air_rows,
+    "trunk": trunk_rows,
 }
 
 
@@ -76,13 +84,15 @@ def print_table(rows: list[Row]) -> None:
         for row in group:
             limit = "" if row.limit is None else f"≤ {shown(row.limit, row.unit)}"
             style = "bold red" if row.missed else None
-            table.add_row(f"  {row.what}", shown(row.value, row.unit), limit, row.note, style=style)
+            table.add_row(f"  {row.what}", shown(row.value, row.unit), limit, escape(row.note), style=style)
         table.add_section()
     console.print(table)
 
 
-def shown(value: float, unit: str) -> str:
-    """Three digits, and milliseconds for short times."""
+def shown(value: float | None, unit: str) -> str:
+    """Three digits, and milliseconds for short times; a dash for what could not be measured."""
+    if value is None:
+        return "–"
     if unit == "s" and value < 1:
         value, unit = value * 1e3, "ms"
     return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"

@@ -11,6 +11,7 @@ from .version import __version__
 if TYPE_CHECKING:
     from .calibration import calibrate
     from .guarantees import PrivacyReport, guarantee
+    from .models.pretrained import infer, load
     from .network import Channel, Devices, Network, NetworkError, Scheme
     from .network_file import read as read_network
     from .network_file import write as write_network
@@ -25,6 +26,8 @@ __all__ = [
     "__version__",
     "calibrate",
     "guarantee",
+    "infer",
+    "load",
     "read_network",
     "write_network",
 ]
@@ -38,6 +41,8 @@ _HOME = {
     "Scheme": ("network", "Scheme"),
     "calibrate": ("calibration", "calibrate"),
     "guarantee": ("guarantees", "guarantee"),
+    "infer": ("models.pretrained", "infer"),
+    "load": ("models.pretrained", "load"),
     "read_network": ("network_file", "read"),
     "write_network": ("network_file", "write"),
 }

@@ -29,12 +29,14 @@ from .train import schedule
 class CodecRecipe:
     """How a codec is trained; every number was chosen on validation (docs/models.md).
 
-    objects: per step. dropout: of features and hidden units, since a trunk is surer of what it was trained on.
+    objects: per step; trials: draws of the air for each of them, which cost little beside its encoding.
+    dropout: of features and hidden units, since a trunk is surer of what it was trained on.
     balance: from 0, classes count as often as they come, to 1, all alike.
     """
 
     epochs: int = 20
     objects: int = 256
+    trials: int = 1
     learning_rate: float = 2e-3
     warm_up: float = 0.1
     weight_decay: float = 0.02
@@ -44,7 +46,7 @@ class CodecRecipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "objects"):
+        for name in ("epochs", "objects", "trials"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be ≥ 1")
         if not 0 < self.learning_rate < 1:
@@ -128,8 +130,10 @@ def fit(
                     progress = (epoch * steps + step) / (recipe.epochs * steps)
                     group["lr"] = recipe.learning_rate * schedule(progress, warm_up=recipe.warm_up)
                 here = settings[int(torch.randint(len(settings), ()))]
-                logits = decoded(codec, codec.encoder(features[rows].float()), here, air)[:, 0]
-                loss = F.cross_entropy(logits, labels[rows], weight, label_smoothing=recipe.label_smoothing)
+                latents = codec.encoder(features[rows].float())
+                logits = decoded(codec, latents, here, air, trials=recipe.trials).flatten(0, 1)
+                targets = labels[rows].repeat_interleave(recipe.trials)
+                loss = F.cross_entropy(logits, targets, weight, label_smoothing=recipe.label_smoothing)
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
                 optimizer.step()

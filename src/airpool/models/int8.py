@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +26,8 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from airpool.version import __version__
+
+Module = TypeVar("Module", bound=nn.Module)
 
 _FORMAT = "airpool int8 trunk 1"
 _STEPS = 255
@@ -87,7 +89,7 @@ def fitted(trunk: nn.Sequential, calibration_views: Tensor) -> tuple[Layer, ...]
     bias makes up for what all rounding before it moves the mean of its channel by. Takes 10 MB a view at 112 px.
     Edge case: a layer out of which nothing comes has the limit 1.
     """
-    views = _checked(calibration_views, (*calibration_views.shape[1:2], *calibration_views.shape[-1:] * 2))
+    views = _checked(calibration_views.detach(), (*calibration_views.shape[1:2], *calibration_views.shape[-1:] * 2))
     if len(views) == 0:
         raise ValueError("calibration_views holds no view")
     folded = list(_folded(trunk))
@@ -150,20 +152,28 @@ def load(path: Path, *, threads: int | None = None) -> Int8Trunk:
 
 def _folded(trunk: nn.Sequential) -> Iterator[tuple[Tensor, Tensor, bool]]:
     """Weight and bias of each convolution, with the batch norm after it folded in, and whether a pool follows."""
-    modules = [module for module in trunk if not isinstance(module, nn.ReLU)]
+    modules = list(trunk)
+
+    def taken(kind: type[Module]) -> Module | None:
+        found = modules[0] if modules else None
+        return modules.pop(0) if isinstance(found, kind) else None  # pyright: ignore[reportReturnType]
+
     while modules:
-        convolution = modules.pop(0)
-        if not isinstance(convolution, nn.Conv2d) or convolution.kernel_size != (3, 3):
-            raise ValueError(f"{convolution} does not belong here: only airpool.models.vgg.trunk is known")
+        convolution, norm, relu, pool = taken(nn.Conv2d), taken(nn.BatchNorm2d), taken(nn.ReLU), taken(nn.MaxPool2d)
+        if convolution is None or relu is None or not _plain(convolution) or (pool and pool.kernel_size != 2):
+            raise ValueError("only VGG11's trunk can be put into whole numbers: 3 × 3 convolutions, each with a ReLU")
         weight, bias = convolution.weight, convolution.bias
-        if modules and isinstance(norm := modules[0], nn.BatchNorm2d):
+        if norm is not None:
             statistics = (norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias)
             weight, bias = fuse_conv_bn_weights(weight, bias, *statistics)  # pyright: ignore[reportArgumentType]
-            modules.pop(0)
-        pool = bool(modules) and isinstance(modules[0], nn.MaxPool2d)
-        modules = modules[pool:]
         bias = torch.zeros(len(weight)) if bias is None else bias
-        yield weight.detach().float().cpu(), bias.detach().float().cpu(), pool
+        yield weight.detach().float().cpu(), bias.detach().float().cpu(), pool is not None
+
+
+def _plain(convolution: nn.Conv2d) -> bool:
+    """Whether it is 3 × 3 and keeps the size of its map."""
+    settings = (convolution.kernel_size, convolution.stride, convolution.padding, convolution.dilation)
+    return settings == ((3, 3), (1, 1), (1, 1), (1, 1)) and convolution.groups == 1
 
 
 def _checked(views: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -171,11 +181,13 @@ def _checked(views: Tensor, shape: tuple[int, ...]) -> Tensor:
     if views.ndim != 4 or views.shape[1:] != shape or not views.is_floating_point() or views.is_cuda:
         what = f"{views.dtype} {tuple(views.shape)} on {views.device}"
         raise ValueError(f"views is {what}: must be floats (B, {', '.join(map(str, shape))}) on the CPU")
+    views = views.float()
     if len(views):
-        low, high = views.aminmax()
-        if not (low >= 0 and high <= 1):
-            raise ValueError(f"views from {low:.4g} to {high:.4g}: must lie in [0, 1]; bytes divided by 255")
-    return views.float()
+        values = views.numpy()  # torch would wake its threads for this, and they get in the way of OpenVINO's
+        if not (values.min() >= 0 and values.max() <= 1):
+            span = f"from {values.min():.4g} to {values.max():.4g}"
+            raise ValueError(f"views {span}: must lie in [0, 1]; bytes divided by 255")
+    return views
 
 
 def _rounded(values: Tensor, limit: float) -> Tensor:
@@ -222,7 +234,7 @@ def _openvino() -> Any:
     """OpenVINO, silent, and kept from AMX."""
     # It takes a stub that sends nothing where its telemetry package is not to be had: from now on, in this process.
     sys.modules.setdefault("openvino_telemetry", None)  # pyright: ignore[reportArgumentType]
-    # Some virtual machines advertise AMX and kill who uses it. Set it to DEFAULT where AMX works.
+    # Some virtual machines advertise AMX and trap on it. Where AMX works, set this to DEFAULT, for speed.
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
     try:
         import openvino  # pyright: ignore[reportMissingImports]

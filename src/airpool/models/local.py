@@ -22,7 +22,7 @@ from .heads import expected_calibration_error, fit_temperature, pooled_classifie
 class HeadRecipe:
     """How a local classifier is trained. hidden: units of a layer between, 0 for none. views: per step."""
 
-    epochs: int = 20
+    epochs: int = 8
     views: int = 1024
     learning_rate: float = 1e-3
     weight_decay: float = 0.01

@@ -1,0 +1,75 @@
+"""Puts together what ships under src/airpool/assets: weights, latents and posteriors, and a manifest with checksums.
+
+    python scripts/assets.py --trunk PART1 PART2 --head FILE --codec compact=FILE --codec q16=FILE --encoded DIR \\
+        --results RESULTS.json --voxels VOXELS.npz --out src/airpool/assets/modelnet40
+
+--encoded: the folder with CODEC-SPLIT0.safetensors, CODEC-SPLIT1.safetensors, … (quantised latents in parts, as
+scripts/train_codecs.py keeps them) and objects-SPLIT.safetensors (labels and local posteriors).
+--results: what is to be said of it, taken into the manifest as it is.
+"""
+
+import argparse
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from airpool.data import modelnet
+from airpool.models import codec as codecs
+from airpool.models import local, weights
+from airpool.version import __version__
+
+SPLITS = ("validation", "test")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trunk", type=Path, nargs="+", required=True)
+    parser.add_argument("--head", type=Path, required=True)
+    parser.add_argument("--codec", action="append", required=True, metavar="NAME=FILE")
+    parser.add_argument("--encoded", type=Path, required=True)
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--voxels", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+
+    model, about = weights.load(args.trunk)
+    weights.save(args.out / "trunk.safetensors", model, about)
+    local.load(args.head)
+    shutil.copyfile(args.head, args.out / "head.safetensors")
+    names = dict(each.split("=", 1) for each in args.codec)
+    for name, file in names.items():
+        codecs.load(Path(file))
+        shutil.copyfile(file, args.out / f"{name}.safetensors")
+        for split in SPLITS:
+            parts = [load_file(part) for part in sorted(args.encoded.glob(f"{name}-{split}[0-9].safetensors"))]
+            latents = torch.cat([part["latents"] for part in parts])
+            save_file({"latents": latents, "step": parts[0]["scale"]}, args.out / f"{name}-{split}.safetensors")
+    for split in SPLITS:
+        shutil.copyfile(args.encoded / f"objects-{split}.safetensors", args.out / f"objects-{split}.safetensors")
+
+    files = sorted(path for path in args.out.glob("*.safetensors"))
+    manifest = {
+        "version": __version__,
+        "data": {"file": args.voxels.name, "sha256": _sha256(args.voxels)},
+        "classes": list(modelnet.read(args.voxels).classes),
+        "codecs": list(names),
+        "files": {path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in files},
+        "results": json.loads(args.results.read_text()),
+    }
+    (args.out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    for name, each in manifest["files"].items():
+        print(f"{each['bytes'] / 1e6:8.2f} MB  {name}")
+    print(f"{sum(each['bytes'] for each in manifest['files'].values()) / 1e6:8.2f} MB  in all")
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+if __name__ == "__main__":
+    main()

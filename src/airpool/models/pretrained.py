@@ -1,0 +1,176 @@
+"""What ships with airpool: `load("modelnet40")` gives trunk, codecs, local head, and latents of held-out objects.
+
+    model = airpool.load("modelnet40")
+    model.trunk, model.codec("compact"), model.head          # torch modules, in eval mode
+    model.held_out("test", codec="compact")                  # latents, labels and local posteriors of 2,468 objects
+    airpool.infer(model, views, network=net, rng=rng)        # views in, label and guarantee out
+
+Every file is checked against its SHA-256 before it is used. Nothing is fetched from anywhere.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from airpool.inference import Inference
+from airpool.inference import infer as infer_features
+from airpool.level import level
+from airpool.network import Network
+
+from . import codec as codecs
+from . import features, local, weights
+from .codec import Codec
+from .local import LocalHead
+from .vgg import MVCNN
+
+ASSETS = Path(__file__).parent.parent / "assets"
+
+HeldOut = Literal["test", "validation"]
+
+
+@dataclass(frozen=True, eq=False)
+class Objects:
+    """Objects that no weight was trained on: latents (N, K, r), labels (N,), local posteriors (N, K, C).
+
+    In the order of the packed file.
+    """
+
+    latents: Tensor
+    labels: Tensor
+    posteriors: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Pretrained:
+    """A folder of weights and latents, each loaded when it is first asked for."""
+
+    name: str
+    folder: Path
+    manifest: Mapping[str, Any]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(self.manifest["classes"])
+
+    @property
+    def codecs(self) -> tuple[str, ...]:
+        """Names of the codecs that there are."""
+        return tuple(self.manifest["codecs"])
+
+    @cached_property
+    def trunk(self) -> MVCNN:
+        """Trunk and, for comparison, the classifier that it was trained with."""
+        return weights.load(self.file("trunk.safetensors"))[0]
+
+    @cached_property
+    def head(self) -> LocalHead:
+        return local.load(self.file("head.safetensors"))[0]
+
+    def codec(self, name: str = "compact") -> Codec:
+        """A codec, its encoder for the devices and its decoder for the server."""
+        if name not in self.codecs:
+            raise ValueError(f"codec {name!r} must be one of {', '.join(self.codecs)}")
+        return _codec(self, name)
+
+    def held_out(self, split: HeldOut = "test", *, codec: str = "compact") -> Objects:
+        """Latents by a codec, labels and local posteriors of the test or the validation objects."""
+        if split not in ("test", "validation"):
+            raise ValueError(f"split={split!r} must be test or validation")
+        self.codec(codec)
+        return _held_out(self, split, codec)
+
+    def encode(self, views: Tensor, *, codec: str = "compact") -> Tensor:
+        """Latents (N, K, r) of views (N, K, 2, H, H), bytes or floats in [0, 1]."""
+        chosen = self.codec(codec)
+        with torch.no_grad():
+            if chosen.shape.kind == "map":
+                return torch.cat([chosen.encoder(some) for some in features.maps(self.trunk.features, views)])
+            return chosen.encoder(features.pooled(self.trunk.features, views))
+
+    def file(self, name: str) -> Path:
+        """The path of a file, once its bytes have been found to be what they should."""
+        return _checked(self.folder / name, self.manifest["files"].get(name), self.name)
+
+
+@cache
+def load(name: str = "modelnet40") -> Pretrained:
+    """What ships under a name."""
+    manifest = ASSETS / name / "manifest.json"
+    if not manifest.exists():
+        there = sorted(path.parent.name for path in ASSETS.glob("*/manifest.json"))
+        raise ValueError(f"no pretrained model {name!r}: there is {', '.join(there) or 'none'} in {ASSETS}")
+    try:
+        return Pretrained(name, manifest.parent, json.loads(manifest.read_text("utf-8")))
+    except ValueError as error:
+        raise ValueError(f"{manifest}: damaged ({error}); install airpool again") from None
+
+
+def infer(
+    model: Pretrained,
+    views: Tensor,
+    *,
+    network: Network,
+    rng: torch.Generator,
+    codec: str = "compact",
+    trials: int = 1,
+) -> Inference:
+    """Labels of N objects from their views (N, K, 2, H, H), sent through a network, with its guarantee.
+
+    The network's dimension must be the codec's r, its clip norms the length of the latents' (1) or less.
+    """
+    chosen = model.codec(codec)
+    if network.dimension != chosen.shape.dimension:
+        raise ValueError(f"dimension={network.dimension} must be {chosen.shape.dimension}, as of codec {codec!r}")
+    with torch.no_grad():
+        return infer_features(
+            model.encode(views, codec=codec),
+            network,
+            classifier=chosen.server(level(network)),
+            rng=rng,
+            trials=trials,
+        )
+
+
+def bytes_of(latents: Tensor) -> tuple[Tensor, Tensor]:
+    """Latents as whole steps between -127 and 127, and the size of a step."""
+    step = latents.abs().amax().clamp(min=1e-12) / 127
+    return (latents / step).round().to(torch.int8), step
+
+
+@cache
+def _codec(model: Pretrained, name: str) -> Codec:
+    return codecs.load(model.file(f"{name}.safetensors"))[0]
+
+
+@cache
+def _held_out(model: Pretrained, split: HeldOut, codec: str) -> Objects:
+    from safetensors.torch import load_file
+
+    latents, rest = (load_file(model.file(f"{name}-{split}.safetensors")) for name in (codec, "objects"))
+    return Objects(
+        latents=latents["latents"].float() * latents["step"],
+        labels=rest["labels"].long(),
+        posteriors=rest["posteriors"].float(),
+    )
+
+
+@cache
+def _checked(path: Path, wanted: Any, name: str) -> Path:
+    if wanted is None:
+        raise ValueError(f"{path.name} is not a file of {name!r}")
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: missing; install airpool again")
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != wanted["sha256"]:
+        raise ValueError(f"{path}: damaged (SHA-256 {found[:12]}…, must be {wanted['sha256'][:12]}…); install again")
+    return path

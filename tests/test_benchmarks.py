@@ -1,0 +1,110 @@
+"""The parts of `python -m benchmarks` that could be wrong without anybody noticing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from benchmarks import Row, trunk
+from benchmarks.__main__ import print_table, shown
+from benchmarks.int8 import calibration_views, compared
+
+from airpool.data.dataset import Dataset
+from airpool.data.voxels import pack
+from airpool.models.vgg import MVCNN, Architecture
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_what_could_not_be_measured_is_shown_with_the_reason_and_misses_nothing(capsys):
+    row = Row("trunk", "int8", None, "/s", trunk.MISSING, limit=1.0)
+    assert not row.missed
+    assert shown(None, "/s") == "–"
+    print_table([row, Row("trunk", "slow", 2.0, "s", limit=1.0)])
+    assert "pip install 'airpool[int8]'" in capsys.readouterr().out
+
+
+def test_the_median_leaves_out_the_first_round_and_takes_turns():
+    order = []
+    found = trunk.medians({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, rounds=2)
+    assert order == ["a", "b"] * 3
+    assert found.keys() == {"a", "b"}
+
+
+def test_the_made_up_objects_turn_and_differ():
+    some = trunk.objects(3)
+    assert some.shape == (3, 12, 30, 30, 30)
+    filled = some.sum((2, 3, 4))
+    assert (filled > 500).all()
+    assert (filled[0] < filled[2]).all()
+    assert not torch.equal(some[0, 0], some[0, 3])
+    assert torch.equal(some[0, 0], some[0, 6])
+
+
+def test_the_cuda_benchmark_needs_torch_and_numpy_alone():
+    code = """
+import sys
+for name in ("scipy", "typer", "rich", "matplotlib", "dp_accounting", "openvino"):
+    sys.modules[name] = None
+sys.argv = ["trunk", "--objects", "1"]
+from benchmarks import trunk
+trunk.medians.__kwdefaults__["rounds"] = 1
+trunk.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert '"rendered_per_second"' in done.stdout
+
+
+def test_a_view_costs_what_vgg11_costs():
+    # Σ 2 · 9 · channels in · channels out · pixels, for the eight convolutions at 112 px
+    layers = [(2, 64, 112), (64, 128, 56), (128, 256, 28), (256, 256, 28)]
+    layers += [(256, 512, 14), (512, 512, 14), (512, 512, 7), (512, 512, 7)]
+    expected = sum(2 * 9 * i * o * side**2 for i, o, side in layers) / 1e9
+    assert trunk.gflop(trunk.made(), torch.zeros(1, 2, 112, 112)) == pytest.approx(expected)
+
+
+def test_calibration_sees_training_objects_alone(monkeypatch):
+    grids = np.zeros((30, 12, 30, 30, 30), bool)
+    grids[:20, :, 8:20, 8:20, 8:20] = True
+    labels, names, parts = np.zeros(30, int), np.arange(30).astype(str), np.repeat("train", 30)
+    data = Dataset(pack(grids), labels, ("a",), names, parts)
+    monkeypatch.setattr("benchmarks.int8.split", lambda _, which: {"train": np.arange(20)}[which])
+    views = calibration_views(data, 6, resolution=16)
+    assert views.shape == (6, 2, 16, 16)
+    assert (views.amax((1, 2, 3)) > 0).all()
+    assert torch.equal((views * 255).round() / 255, views)
+
+
+class Other(torch.nn.Module):
+    """A trunk that is off by a known part, and on some objects by all."""
+
+    def __init__(self, features, factor):
+        super().__init__()
+        self.features, self.factor = features, factor
+
+    def forward(self, views):
+        return self.features(views) * self.factor
+
+
+def test_the_comparison_finds_what_differs():
+    torch.manual_seed(0)
+    model = MVCNN(Architecture(num_classes=3)).eval()
+    model.classifier[-1].bias.data = torch.tensor([0.0, 0.0, 1e-3])  # the answer to an empty map
+    views = torch.rand(5, 2, 2, 112, 112)
+    own = model(views).argmax(1)
+    batches = [(views[:3], own[:3]), (views[3:], own[3:])]
+
+    near = compared(model, Other(model.features, 1.01), batches)
+    assert near["objects"] == 5
+    assert near["float32"] == near["int8"] == 1
+    assert near["map_error"] == pytest.approx(0.01, rel=1e-3)
+    assert near["pooled_error"] == pytest.approx(0.01, rel=1e-3)
+    assert near["changed"] == near["difference"] == near["difference_std"] == 0
+
+    gone = compared(model, Other(model.features, 0.0), batches)
+    assert gone["map_error"] == pytest.approx(1)
+    assert gone["changed"] == pytest.approx(float((own != 2).double().mean()))
+    assert gone["difference"] == pytest.approx(-gone["changed"])
