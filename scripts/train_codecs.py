@@ -37,11 +37,9 @@ MEASURED = ("z1", "z2", "z3.98", "z10")  # what a compact codec is chosen by: on
 def settings(dimension: int) -> dict[str, Any]:
     """zE: exact zero-out ε = E, p = 1, ideal channel; r3.98: replace; f2: zero-out 2 over Rician fading;
     oE: as zE, but p = .9; tE: the noise for which Theorem 1 claims E (p = .9)."""
-    from scipy.optimize import brentq
-
     import airpool
+    from airpool.calibration import calibrate_claim
     from airpool.models.codec_training import setting
-    from airpool.paper import theorem1
 
     net = airpool.Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, dimension=dimension)
     nets = {name: airpool.calibrate(net, epsilon=e) for name, e in ZERO_OUT.items()}
@@ -50,14 +48,7 @@ def settings(dimension: int) -> dict[str, Any]:
     nets["f2"] = airpool.calibrate(replace(net, channel=channel), epsilon=2.0)
     often = replace(net, devices=replace(net.devices, participation=0.9))
     nets |= {f"o{e:g}": airpool.calibrate(often, epsilon=e) for e in (1, 2)}
-
-    def claimed(noise_std: float) -> float:
-        claim = theorem1.claim(weight=1 / 12, clip_norm=1.0, noise_std=[noise_std] * 12, participation=0.9, delta=1e-5)
-        return float(claim.epsilon.max())
-
-    for e in (3.98, 6.31, 10.0):
-        std = brentq(lambda s, e=e: claimed(s) - e, 1e-4, 5.0)
-        nets[f"t{e:g}"] = replace(often, devices=replace(often.devices, noise_std=std))
+    nets |= {f"t{e:g}": calibrate_claim(often, epsilon=e) for e in (3.98, 6.31, 10.0)}
     return {name: packed(setting(network)) for name, network in nets.items()}
 
 

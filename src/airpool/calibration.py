@@ -6,9 +6,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from .guarantees import aggregate, game
+from .guarantees import aggregate, game, paper_claim
 from .guarantees import epsilon as device_epsilon
 from .network import Network
+from .paper import theorem1
 from .privacy import calibrate as search
 from .privacy import compose
 from .privacy.arrays import Floats, checked
@@ -73,6 +74,36 @@ def calibrate(
         k = int(np.argmax(bare / target))
         raise search.UnreachableError(float(target[k]), float(bare[k]))
     return _with(network, column, start * factor)
+
+
+def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "quadratic") -> Network:
+    """The network with its noise scaled until the paper's Theorem 1 claims `epsilon` for its worst device.
+
+    To stand beside the paper's tables, which are made that way. It proves nothing: see `guarantee` for what is true.
+
+    >>> net = calibrate_claim(Network.uniform(num_devices=12, participation=0.9), epsilon=10.0)
+    >>> round(net.devices.noise_std[0], 5)
+    0.01862
+    """
+    from scipy.optimize import brentq
+
+    if not 0 < epsilon < np.inf:
+        raise ValueError(f"epsilon={epsilon} must be > 0 and finite")
+    start = np.array(network.devices.column("noise_std"))
+    if not np.any(start > 0):
+        raise ValueError("noise_std is 0 everywhere: nothing to scale")
+
+    def scaled(log_factor: float) -> Network:
+        return _with(network, "noise_std", start * np.exp(log_factor))
+
+    def beyond(log_factor: float) -> float:
+        claimed = float(np.max(paper_claim(scaled(log_factor), tail).epsilon))
+        return float(np.log(min(claimed, 1e300) / epsilon))
+
+    low, high = -40.0, 40.0
+    if beyond(high) > 0:
+        raise ValueError(f"Theorem 1 ({tail}) claims no ε as small as {epsilon} for this network, whatever the noise")
+    return scaled(float(brentq(beyond, low, high, xtol=1e-13)))
 
 
 def _targets(network: Network, epsilon: float | Sequence[float] | None) -> Floats:

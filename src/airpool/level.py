@@ -19,10 +19,13 @@ class Level:
 def level(network: Network, link: Radio | None = None) -> Level:
     """What a server may know of ẑ = Σ τ g (w z + n) + m/γ without hearing it.
 
-        signal = Σ_k p_k E[g_k] w_k C_k,   noise² = Σ_k p_k E[g_k²] σ_k² + σ_m²/γ²   (once per device if orthogonal)
+        signal = Σ_k p_k E[g_k] w_k C_k,   noise² = Σ_k p_k E[g_k²] σ_k² + σ_m²/γ²
 
-    Holds for: Scheme 1. Under cover noise everybody's noise is on the air. How many take part varies around its mean:
-    that is part of neither number.
+    Under cover noise everybody's noise is on the air; under orthogonal access σ_m²/γ² counts once for each device that
+    is heard, Σ_k p_k Pr(g_k ≠ 0) of them.
+    Holds for: Scheme 1, truncate and backoff; about for paper and exact, where g depends on the noise. How many take
+    part varies around its mean: that is part of neither number.
+    Edge cases: nobody ever takes part → 0, and the receiver's noise if superposed.
 
     >>> net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9, dimension=40)
     >>> round(level(net).signal, 6), round(level(net).noise_std, 6)
@@ -30,6 +33,8 @@ def level(network: Network, link: Radio | None = None) -> Level:
     """
     from .wireless.outage import alignment_moments
 
+    if network.scheme.name != "1":
+        raise ValueError(f"scheme.name={network.scheme.name!r} must be 1: by scores, how many transmit is not known")
     link = radio(network) if link is None else link
     d, channel = network.devices, network.channel
     moments = alignment_moments(
@@ -42,6 +47,8 @@ def level(network: Network, link: Radio | None = None) -> Level:
     )
     p, w, c, std = (np.array(d.column(name)) for name in ("participation", "weight", "clip_norm", "noise_std"))
     heard = 1.0 if network.cover_noise else p
-    receivers = 1.0 if channel.access == "superposed" else float(np.sum(heard * moments.mean_square))
+    # Whoever is too weak is silent under truncate alone.
+    alone = heard * (1 - link.outage if channel.power_rule == "truncate" else np.ones_like(w))
+    receivers = 1.0 if channel.access == "superposed" else float(np.sum(alone))
     noise_var = np.sum(heard * moments.mean_square * std**2) + receivers * (channel.noise_std / link.gamma) ** 2
     return Level(float(np.sum(p * moments.mean * w * c)), float(np.sqrt(noise_var)))

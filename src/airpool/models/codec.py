@@ -27,6 +27,7 @@ from .vgg import MAP_SHAPE
 Kind = Literal["compact", "map"]
 
 _CHANNELS, _PLACES = MAP_SHAPE[0], MAP_SHAPE[1] * MAP_SHAPE[2]
+_RATIOS = (0.02, 1.0)  # of noise to signal: what a decoder can tell apart
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class CodecShape:
     """What fixes the shape of every parameter, and no more.
 
     dimension: r. hidden: units between (of "map": channels at each of the 49 places). server_hidden: in the decoder.
-    full_norm: every latent has length one; otherwise it may be shorter. told: the decoder knows how noisy it is.
+    features: F, channels of the maps. full_norm: every latent has length one; otherwise it may be shorter. told: the
+    decoder knows how noisy it is.
     """
 
     kind: Kind = "compact"
@@ -42,7 +44,7 @@ class CodecShape:
     num_classes: int = 40
     features: int = _CHANNELS
     hidden: int = 512
-    server_hidden: int = 512
+    server_hidden: int = 2048
     full_norm: bool = True
     told: bool = True
 
@@ -53,6 +55,11 @@ class CodecShape:
         if self.kind not in ("compact", "map"):
             raise ValueError(f"kind={self.kind!r} must be 'compact' or 'map'")
 
+    @property
+    def width(self) -> int:
+        """d, how many numbers a view gives the encoder."""
+        return self.features * (_PLACES if self.kind == "map" else 1)
+
 
 def paper_shape(q: int, *, num_classes: int = 40) -> CodecShape:
     """The paper's codec of q channels: r = q·7·7.
@@ -60,7 +67,7 @@ def paper_shape(q: int, *, num_classes: int = 40) -> CodecShape:
     >>> paper_shape(16).dimension
     784
     """
-    return CodecShape("map", dimension=q * _PLACES, num_classes=num_classes, hidden=64)
+    return CodecShape("map", dimension=q * _PLACES, num_classes=num_classes, hidden=64, server_hidden=512)
 
 
 class Encoder(nn.Module):
@@ -107,11 +114,9 @@ class Decoder(nn.Module):
     def forward(self, estimate: Tensor, noise_ratio: Tensor | float) -> Tensor:
         ratio = torch.as_tensor(noise_ratio, dtype=estimate.dtype, device=estimate.device)
         # Below the first no noise matters; a ratio of e⁻² is about the middle of what is of use.
-        told = (ratio.clamp(*_RATIOS).log() + 2 if self.told else 0 * ratio).expand(*estimate.shape[:-1], 1)
+        told = ratio.clamp(*_RATIOS).log() + 2 if self.told else torch.zeros_like(ratio)
+        told = told.expand(*estimate.shape[:-1], 1)
         return self.out(F.relu(self.hidden(torch.cat((estimate, told), dim=-1))))
-
-
-_RATIOS = (0.02, 1.0)
 
 
 class Codec(nn.Module):
@@ -124,8 +129,12 @@ class Codec(nn.Module):
         self.decoder = Decoder(shape)
 
     def server(self, level: Level) -> Callable[[Tensor], Tensor]:
-        """What the server does with estimates (..., r) of a network with this level of signal and noise."""
-        return lambda estimate: self.decoder(estimate / level.signal, level.noise_std / level.signal)
+        """What the server does with estimates (..., r) of a network with this level of signal and noise.
+
+        Edge case: no signal at all → estimates as they are, and some answer.
+        """
+        signal = level.signal if level.signal > 0 else 1.0
+        return lambda estimate: self.decoder(estimate / signal, level.noise_std / signal)
 
 
 def save(path: Path, codec: Codec, about: Mapping[str, Any]) -> None:
@@ -137,9 +146,8 @@ def load(path: Path, *, device: torch.device | str = "cpu") -> tuple[Codec, dict
     """A saved codec in eval mode, and what its header says."""
     tensors, about = weights.read(path, device=device)
     try:
-        shape = CodecShape(**about["codec"])
+        with torch.device("meta"):  # no memory, no random numbers drawn
+            codec = Codec(CodecShape(**about["codec"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: holds no codec that airpool knows ({error!r})") from None
-    with torch.device("meta"):
-        codec = Codec(shape)
     return weights.fill(codec, tensors, str(path)), about

@@ -36,13 +36,13 @@ class CodecRecipe:
 
     epochs: int = 20
     objects: int = 256
-    trials: int = 1
+    trials: int = 4
     learning_rate: float = 2e-3
     warm_up: float = 0.1
     weight_decay: float = 0.02
-    label_smoothing: float = 0.0
+    label_smoothing: float = 0.4
     dropout: float = 0.1
-    balance: float = 0.0
+    balance: float = 0.4
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -51,9 +51,11 @@ class CodecRecipe:
                 raise ValueError(f"{name}={getattr(self, name)} must be ≥ 1")
         if not 0 < self.learning_rate < 1:
             raise ValueError(f"learning_rate={self.learning_rate} must be between 0 and 1")
-        for name in ("dropout", "label_smoothing"):
+        for name in ("dropout", "label_smoothing", "warm_up"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be ≥ 0 and < 1")
+        if not self.weight_decay >= 0:
+            raise ValueError(f"weight_decay={self.weight_decay} must be ≥ 0")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,17 @@ class Setting:
 
 
 def setting(network: Network) -> Setting:
+    """What is known of a network, to train for it.
+
+    Holds for: power rules that do not look at the noise, and clip norms that a latent, of length one, can fill.
+    """
+    if (rule := network.channel.power_rule) not in ("truncate", "backoff"):
+        raise ValueError(f"power_rule={rule!r} looks at the noise: a codec is trained with truncate or backoff")
+    if (clip_norm := max(network.devices.column("clip_norm"))) > 1:
+        raise ValueError(
+            f"clip_norm={clip_norm:g} must be ≤ 1, the length of a codec's latents; divide noise_std by it as well, and"
+            " ε is the same"
+        )
     link = radio(network)
     return Setting(network, link, level(network, link))
 
@@ -148,9 +161,18 @@ def decoded(codec: Codec, latents: Tensor, setting: Setting, rng: torch.Generato
 
 
 @torch.no_grad()
+def encoded(codec: Codec, features: Tensor, *, batch: int = 128) -> Tensor:
+    """Latents (N, K, r) of features (N, K, d), in any precision, some objects at a time."""
+    return torch.cat([codec.encoder(some.float()) for some in features.split(batch)])
+
+
+_SAMPLE = {"compact": 1024, "map": 128}  # objects by which a mean is known well; a map is 49 times as large
+
+
+@torch.no_grad()
 def _standardise(codec: Codec, features: Tensor) -> None:
     """One centre for each channel and one scale for all, so that a rate suits any trunk."""
-    some = features[:: max(1, len(features) // 1024)].float()
+    some = features[:: max(1, len(features) // _SAMPLE[codec.shape.kind])].float()
     channels = some.flatten(0, 1).unflatten(-1, (len(codec.encoder.centre), -1)).transpose(1, 2).flatten(0, 1)
     codec.encoder.centre.copy_(channels.mean(0))
     codec.encoder.scale.copy_((channels - codec.encoder.centre).square().mean().sqrt().clamp(min=1e-12))
@@ -161,6 +183,10 @@ def _check(features: Tensor, labels: Tensor, shape: CodecShape, settings: Sequen
         raise ValueError(
             f"features {tuple(features.shape)} and labels {tuple(labels.shape)} must be (N, K, d) and (N,), N ≥ 1"
         )
+    if features.shape[-1] != shape.width:
+        raise ValueError(f"features of width {features.shape[-1]} must have {shape.width}, as the codec's shape says")
+    if not all(bool(each.isfinite()) for each in features.aminmax()):
+        raise ValueError("features are not finite, in half precision perhaps: nothing can be learnt from them")
     if not settings:
         raise ValueError("settings is empty: a codec is trained for at least one network")
     for each in settings:

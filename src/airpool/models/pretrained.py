@@ -99,7 +99,9 @@ class Pretrained:
 
     def file(self, name: str) -> Path:
         """The path of a file, once its bytes have been found to be what they should."""
-        return _checked(self.folder / name, self.manifest["files"].get(name), self.name)
+        if name not in self.manifest["files"]:
+            raise ValueError(f"{name} is not a file of {self.name!r}")
+        return _checked(self.folder / name, self.manifest["files"][name]["sha256"])
 
 
 @cache
@@ -165,12 +167,10 @@ def _held_out(model: Pretrained, split: HeldOut, codec: str) -> Objects:
 
 
 @cache
-def _checked(path: Path, wanted: Any, name: str) -> Path:
-    if wanted is None:
-        raise ValueError(f"{path.name} is not a file of {name!r}")
+def _checked(path: Path, sha256: str) -> Path:
     if not path.exists():
         raise FileNotFoundError(f"{path}: missing; install airpool again")
     found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != wanted["sha256"]:
-        raise ValueError(f"{path}: damaged (SHA-256 {found[:12]}…, must be {wanted['sha256'][:12]}…); install again")
+    if found != sha256:
+        raise ValueError(f"{path}: damaged (SHA-256 {found[:12]}…, must be {sha256[:12]}…); install airpool again")
     return path

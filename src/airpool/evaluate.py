@@ -1,0 +1,193 @@
+"""How often a network names the object, and what that costs: accuracy with error bars, beside its guarantee.
+
+Latents in, one record out. The latents are those that ship (`models.pretrained`), or anybody's: see `latents_file`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from .air import check_latents, in_batches, receive
+from .guarantees import PrivacyReport, guarantee
+from .inference import best_device_network, centralised, labels
+from .level import Level, level
+from .network import Network
+from .radio import radio
+from .report import number
+from .version import __version__
+from .wireless.channel import channel_uses
+
+Baseline = Literal["orthogonal", "best-device", "centralised"]
+BASELINES: tuple[Baseline, ...] = ("orthogonal", "best-device", "centralised")
+Server = Callable[[Level], Callable[[Tensor], Tensor]]
+
+_BATCH = 2**22  # coordinates of estimates in flight: 16 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What came of it, over all objects and trials.
+
+    accuracy_std: of the accuracy of one trial (all objects once), over the trials: the noise alone.
+    accuracy_ci: for the mean, over objects like these: it counts both the noise and which objects they happened to be.
+    class_mean: accuracy averaged over classes. no_answer: how often nobody was heard; that counts as wrong.
+    mse: E‖ẑ − Σ w z‖². energy: of all devices, in mW · channel uses. channel_uses: complex ones, of one inference.
+    """
+
+    accuracy_mean: float
+    accuracy_std: float | None
+    accuracy_ci: tuple[float, float]
+    class_mean: float
+    no_answer: float
+    mse: float
+    energy: float
+    channel_uses: int
+    trials: int
+    objects: int
+    seed: int
+    baseline: Baseline | None
+    report: PrivacyReport
+
+    def record(self) -> dict[str, Any]:
+        """As plain data; ε that is infinite is the word "inf"."""
+        network, report = self.report.network, self.report
+        return {
+            "scheme": network.scheme.name,
+            "accuracy_mean": self.accuracy_mean,
+            "accuracy_std": self.accuracy_std,
+            "accuracy_ci": list(self.accuracy_ci),
+            "class_mean": self.class_mean,
+            "no_answer": self.no_answer,
+            "mse": self.mse,
+            "energy": self.energy,
+            "channel_uses": self.channel_uses,
+            "baseline": self.baseline,
+            "epsilon": [number(x) for x in report.epsilon.tolist()],
+            "epsilon_local": [number(x) for x in report.epsilon_local.tolist()],
+            "epsilon_object": number(report.epsilon_object),
+            "epsilon_paper": [number(x) for x in report.paper.epsilon.tolist()],
+            "neighbours": network.neighbours,
+            "delta": network.delta,
+            "inferences": network.inferences,
+            "trials": self.trials,
+            "objects": self.objects,
+            "seed": self.seed,
+            "version": __version__,
+        }
+
+
+def evaluate(
+    network: Network,
+    latents: Tensor,
+    targets: Tensor,
+    *,
+    server: Server,
+    trials: int = 20,
+    seed: int = 0,
+    baseline: Baseline | None = None,
+    confidence: float = 0.95,
+    report: PrivacyReport | None = None,
+    on_inferences: Callable[[int], None] = lambda _: None,
+) -> Evaluation:
+    """Sends latents (N, K, r) of objects with classes `targets` (N,) through the network, `trials` times.
+
+    server: what turns the level of signal and noise into a decoder, estimates (..., r) to logits (..., C):
+        `codec.server`, or `lambda level: decoder` for one that does not care.
+    Holds for: the same seed, torch and machine give the same record; other machines agree within the interval.
+    """
+    check_latents(latents, network)
+    if targets.shape != latents.shape[:1]:
+        raise ValueError(f"labels has shape {tuple(targets.shape)}, must be ({len(latents)},)")
+    if baseline is not None and baseline not in BASELINES:
+        raise ValueError(f"baseline={baseline!r} must be {', '.join(BASELINES)} or None")
+    if trials < 1:
+        raise ValueError(f"trials={trials} must be >= 1")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence={confidence} must be > 0 and < 1")
+    spoken = _spoken(network, baseline)
+    link = radio(spoken)
+    decoder = server(_level(spoken, baseline))
+    rng = torch.Generator(latents.device).manual_seed(seed)
+    right = torch.zeros(len(latents), trials, dtype=torch.bool)
+    silent, square, energy = 0, 0.0, 0.0
+    done = dict.fromkeys(range(len(latents)), 0)
+    with torch.no_grad():
+        for rows, count in in_batches(latents, trials=trials, batch=max(1, _BATCH // network.dimension)):
+            some = latents[rows]
+            ideal = centralised(some, network).estimate
+            if baseline == "centralised":
+                received = centralised(some, network, count)
+            else:
+                received = receive(some, spoken, rng=rng, trials=count, link=link, only_best=baseline == "best-device")
+            found = labels(decoder(received.estimate), received.heard)
+            first = done[rows.start]
+            right[rows, first : first + count] = (found == targets[rows, None]).cpu()
+            done[rows.start] += count
+            silent += int((~received.heard).sum())
+            square += float((received.estimate - ideal).square().sum())
+            energy += float(received.energy.sum())
+            on_inferences(len(some) * count)
+    inferences = len(latents) * trials
+    return Evaluation(
+        **_accuracy(right, targets.cpu(), confidence),
+        no_answer=silent / inferences,
+        mse=square / inferences,
+        energy=energy / inferences,
+        channel_uses=_channel_uses(spoken, baseline),
+        trials=trials,
+        objects=len(latents),
+        seed=seed,
+        baseline=baseline,
+        report=guarantee(spoken) if report is None else report,
+    )
+
+
+def _spoken(network: Network, baseline: Baseline | None) -> Network:
+    """The network that is on the air."""
+    match baseline:
+        case "orthogonal":
+            return replace(network, channel=replace(network.channel, access="orthogonal"))
+        case "best-device":
+            return best_device_network(network)
+        case "centralised":  # no noise protects anybody
+            return replace(network, devices=replace(network.devices, noise_std=0.0, participation=1.0))
+        case None:
+            return network
+
+
+def _level(network: Network, baseline: Baseline | None) -> Level:
+    if baseline == "centralised":
+        d = network.devices
+        return Level(sum(w * c for w, c in zip(d.column("weight"), d.column("clip_norm"), strict=True)), 0.0)
+    loud = level(network)
+    if baseline == "best-device":  # one speaks, and with it one receiver's noise
+        return Level(loud.signal / network.devices.count, loud.noise_std / network.devices.count**0.5)
+    return loud
+
+
+def _channel_uses(network: Network, baseline: Baseline | None) -> int:
+    alone = network.channel.access == "orthogonal" and baseline != "best-device"
+    return channel_uses(network.dimension, num_devices=network.devices.count if alone else 1)
+
+
+def _accuracy(right: Tensor, targets: Tensor, confidence: float) -> dict[str, Any]:
+    """Mean, its spread over trials, and its interval over objects, from (N, trials) bool."""
+    per_object, per_trial = right.double().mean(1), right.double().mean(0)
+    mean = float(per_object.mean())
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    # Objects are drawn, and their trials with them: the spread of their means counts both. Never narrower than what
+    # as many objects, each right or wrong for good, could show by chance alone (the rule of three where all agree).
+    error = float(per_object.std(correction=1)) / len(right) ** 0.5 if len(right) > 1 else 1.0
+    low, high = mean - z * error, mean + z * error
+    slack = 3 / len(right) if error == 0 else 0.0
+    per_class = [float(per_object[targets == c].mean()) for c in targets.unique()]
+    return {
+        "accuracy_mean": mean,
+        "accuracy_std": float(per_trial.std(correction=1)) if right.shape[1] > 1 else None,
+        "accuracy_ci": (max(0.0, low - slack), min(1.0, high + slack)),
+        "class_mean": sum(per_class) / len(per_class),
+    }
