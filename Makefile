@@ -12,15 +12,15 @@ export ONEDNN_MAX_CPU_ISA MPLBACKEND
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
-demo: install  ## the main job on what is shipped; its picture goes to out/
+demo: install  ## the main job on what is shipped; its page and figures go to out/
 	$(BIN)/airpool demo
 
 test: install  ## everything that needs Python, git and make alone
 	$(BIN)/pytest -n auto -m "not check and not gpu"
 
 # pytest exits with 5 when nothing is marked `check`.
-check: lint  ## lint, the tests that need more (Sionna's channels and int8 too), and every command in the README
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[sionna,int8]'
+check: lint  ## lint, the tests that need more (Sionna's channels, int8 and Ray too), and every command in the README
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[sionna,int8,ray,parquet]'
 	$(BIN)/pytest -m "check and not gpu" || [ $$? -eq 5 ]
 	$(BIN)/python scripts/readme.py
 

@@ -46,12 +46,19 @@ def trunk_rows() -> list[Row]:
     return trunk.rows()
 
 
+def sweep_rows() -> list[Row]:
+    from . import sweep
+
+    return sweep.rows()
+
+
 TOPICS: dict[str, Callable[[], list[Row]]] = {
     "privacy": privacy.rows,
     "noise": noise_rows,
     "audit": privacy.audit_rows,
     "air": air_rows,
     "trunk": trunk_rows,
+    "sweep": sweep_rows,
 }
 
 

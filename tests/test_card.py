@@ -174,6 +174,40 @@ def test_the_calibration_of_a_local_head_stands_in_the_card():
     assert "read afterwards" in markdown(both)
 
 
+def over_the_air(seed: int, *, test: bool) -> list[dict[str, Any]]:
+    """What a run says of two networks, and of none."""
+    rows: list[dict[str, Any]] = [
+        {"accuracy_mean": 0.5 + 0.1 * i + 0.02 * seed, "accuracy_std": 0.01, "class_mean": 0.4 + 0.1 * i}
+        for i in range(3)
+    ]
+    rows[-1]["accuracy_std"] = None
+    return [{"validation": row, "test": row if test else None} for row in rows]
+
+
+@pytest.mark.parametrize("test", [False, True])
+def test_a_codecs_page_has_a_row_for_every_network_and_one_for_none(test):
+    air = {
+        "channel": "remove neighbours",
+        "trials": 20,
+        "networks": [{"epsilon": 0.99999, "noise_std": 0.08}, {"epsilon": 10.0, "noise_std": 0.0123456}],
+    }
+    runs = [{"seed": s, "weights": "c", "validation": 0.7, "air": over_the_air(s, test=test)} for s in range(2)]
+    got = card(name="c", data=DATA, split=SPLIT, recipe={}, runs=runs[:1], air=air)
+    page = markdown(got)
+    assert "Over the air: remove neighbours. ε is exact, of the worst device; ± is over 20 draws of the noise." in page
+    more, title = ("| 0.5000 ± 0.0100 | 0.4000 ", "| test | mean over classes ") if test else ("", "")
+    assert f"| ε | σ | validation | mean over classes {title}|" in page
+    assert f"| 1 | 0.08 | 0.5000 ± 0.0100 | 0.4000 {more}|" in page
+    assert "| 10 | 0.01235 | 0.6000 ± 0.0100 | 0.5000 |" in page
+    assert "| no noise, no radio |  | 0.7000 | 0.6000 |" in page
+    assert ("read afterwards" if test else "was not read") in page
+    # Of several seeds, the spread is theirs: 0.5 and 0.52.
+    page = markdown(card(name="c", data=DATA, split=SPLIT, recipe={}, runs=runs, air=air))
+    assert "± is over 2 seeds" in page
+    assert "| 1 | 0.08 | 0.5100 ± 0.0141 | 0.4000 |" in page
+    assert "| no noise, no radio |  | 0.7100 ± 0.0141 | 0.6000 |" in page
+
+
 def test_both_files_are_written_and_the_json_holds_everything(tmp_path):
     got = made()
     files = cards.write(tmp_path / "name.with.dots", got)

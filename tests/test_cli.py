@@ -183,7 +183,7 @@ def test_calibrate_takes_its_target_from_the_file(tmp_path):
     assert "Network file" in run("calibrate", "--network", path, "--out", tmp_path / "met.toml")
 
 
-# airpool audit, airpool demo
+# airpool audit
 
 
 def test_audit_stays_below_the_claim_and_says_what_it_did(tmp_path):
@@ -194,16 +194,6 @@ def test_audit_stays_below_the_claim_and_says_what_it_did(tmp_path):
     text = run(*flags, "--plot", tmp_path / "audit.png")
     assert "4000 runs" in text
     assert (tmp_path / "audit.png").exists()
-
-
-def test_demo_writes_the_picture_and_its_data(tmp_path):
-    data = run_json("demo", "--out", tmp_path)
-    assert Path(data["picture"]).exists()
-    assert Path(data["data"]).exists()
-    assert data["truths"]["zero-out"] == pytest.approx(80.12256366, rel=1e-8)
-    assert data["claims"]["quadratic"]["epsilon"] == pytest.approx(59.39744156, rel=1e-8)
-    assert data["claims"]["quadratic"]["true_delta"] == pytest.approx(0.00162220209, rel=1e-7)
-    assert data["claims"]["statement"]["epsilon"] == "inf"
 
 
 # airpool itself

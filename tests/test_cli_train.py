@@ -19,7 +19,9 @@ from typer.testing import CliRunner
 from airpool import cli
 from airpool.data import dataset, shapes, voxels
 from airpool.data.renders import renders
-from airpool.models import local, runs, vgg, weights
+from airpool.models import codec as codecs
+from airpool.models import codec_training, features, local, runs, vgg, weights
+from airpool.models.features import pooled
 
 NARROW = ((4,), (4,), (8, 8), (8, 8), (16, 512))
 QUICK = ("--objects", 4, "--epochs", 3, "--set", "objects=4", "--set", "views=1", "--set", "average=0.5")
@@ -248,6 +250,122 @@ def test_a_recipe_comes_from_a_file_and_flags_override_it(folder, data, tmp_path
     assert plan.architecture.head == "mlp"
 
 
+# --- codecs ---
+
+CODEC = ("--epochs", 6, "--set", "objects=4", "--set", "server_hidden=16", "--set", "hidden=16", "--trials", 8)
+
+
+@pytest.fixture(scope="module")
+def made(folder, data, tmp_path_factory):
+    """Two seeds of a codec for two budgets over fading, validated only."""
+    out = tmp_path_factory.mktemp("codec")
+    trunk = folder / "trunk-0.safetensors"
+    network = ("--epsilon", 30, "--epsilon", 2, "--fading", "rician", "--participation", 0.9)
+    arguments = ["codec", data, "--trunk", trunk, "--out", out, "--seeds", 2, *network, *CODEC]
+    return out, arguments, told(*arguments)
+
+
+def test_a_codec_is_trained_for_every_budget_measured_and_described(made, folder):
+    out, _, card = made
+    names = ["codec-0.safetensors", "codec-1.safetensors", "codec.json", "codec.md"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    assert [each["target"] for each in card["air"]["networks"]] == [2.0, 30.0]
+    assert all(0.99 * each["target"] < each["epsilon"] <= each["target"] for each in card["air"]["networks"])
+    assert card["air"]["networks"][0]["noise_std"] > card["air"]["networks"][1]["noise_std"] > 0
+    assert card["trunk"] == {"trunk-0.safetensors": runs.sha256(folder / "trunk-0.safetensors")}
+    assert card["seeds"] == [0, 1]
+    assert card["test"] is None
+    for run_, seed in zip(card["runs"], (0, 1), strict=True):
+        assert len(run_["air"]) == 3  # two networks, and none
+        assert all(each["validation"]["objects"] == 2 and each["test"] is None for each in run_["air"])
+        codec, about = codecs.load(out / run_["weights"])
+        assert (codec.shape.dimension, codec.shape.num_classes, codec.shape.hidden) == (40, 2, 16)
+        assert about["recipe"]["seed"] == seed
+        assert about["network"]["epsilon"] == [2.0, 30.0]
+        assert about["network"]["channel.fading"] == "rician"
+    page = (out / "codec.md").read_text()
+    assert "Over the air: zero-out neighbours, δ = 1e-05; 12 devices, p = 0.9; fading rician" in page
+    assert "| ε | σ | validation | mean over classes |" in page
+    assert "| no noise, no radio |" in page
+    assert "± is over 2 seeds" in page
+
+
+def test_the_card_measures_the_codec_that_lies_on_disk(made, folder, data):
+    out, _, card = made
+    model, _ = weights.load(folder / "trunk-0.safetensors")
+    images = runs.source(data).images("validation", resolution=112)
+    features = pooled(model.features, images)
+    for run_ in card["runs"]:
+        codec, _ = codecs.load(out / run_["weights"])
+        with torch.no_grad():
+            found = codec.decoder(codec.encoder(features).mean(1), 0.0).argmax(1)
+        right = float((found == images.labels).double().mean())
+        assert run_["air"][-1]["validation"]["accuracy_mean"] == run_["validation"] == right
+
+
+def test_a_codec_is_not_trained_twice_and_the_test_set_can_be_read_later(made, monkeypatch):
+    out, arguments, card = made
+
+    def fit(*_, **__):
+        raise ValueError("asked to train")
+
+    monkeypatch.setattr(codec_training, "fit", fit)
+    again = told(*arguments, "--test")
+    assert [each["sha256"] for each in again["runs"]] == [each["sha256"] for each in card["runs"]]
+    for one, other in zip(again["runs"], card["runs"], strict=True):
+        assert [row["validation"] for row in one["air"]] == [row["validation"] for row in other["air"]]
+        assert one["air"][0]["test"]["objects"] == 3
+        assert one["air"][0]["without_duplicates"]["objects"] == 2
+    assert "the test set was read afterwards" in (out / "codec.md").read_text()
+    assert str(run(*arguments[:-2], "--seeds", 3).exception) == "asked to train"
+    for extra, message in (
+        (("--epochs", 7), "was made with recipe.epochs = 6, not 7"),
+        (("--fading", "rayleigh"), "was made with network.channel.fading = rician, not rayleigh"),
+        (("--epsilon", 3), "was made with network.epsilon = [2.0, 30.0], not [2.0, 3.0, 30.0]"),
+        (("--objects", 3), "was made with data.objects = all, not 3"),
+        (("--neighbours", "replace"), "was made with network.neighbours = zero-out, not replace"),
+    ):
+        assert message in str(run(*arguments, *extra).exception)
+
+
+def test_a_codec_may_look_at_whole_maps_and_a_network_file_says_what_it_is_for(folder, data, tmp_path):
+    file = tmp_path / "net.toml"
+    file.write_text("version = 1\ndimension = 49\n[devices]\ncount = 12\n[channel]\nnoise_std = 0.3\n")
+    arguments = ("--kind", "map", "--network", file, "--epsilon", 10, "--set", "hidden=2", "--epochs", 1)
+    trunk = folder / "trunk-0.safetensors"
+    card = told("codec", data, "--trunk", trunk, "--out", tmp_path, *arguments, "--set", "server_hidden=8")
+    assert (card["architecture"]["kind"], card["architecture"]["dimension"]) == ("map", 49)
+    codec, _ = codecs.load(tmp_path / "codec-0.safetensors")
+    assert codec.encoder(torch.ones(12, 512 * 49)).shape == (12, 49)
+    assert "receiver's noise 0.3" in card["air"]["channel"]
+
+
+def test_all_is_trunk_head_and_codec_on_features_that_are_made_once(data, tmp_path, monkeypatch):
+    seen = []
+
+    def counted(*given, original=features.pooled, **more):
+        seen.append(len(given[1]))
+        return original(*given, **more)
+
+    monkeypatch.setattr(features, "pooled", counted)
+    parts = ["trunk.epochs=1", "trunk.objects=4", "trunk.views=1", "head.epochs=1", "codec.epochs=1", "codec.hidden=8"]
+    settings = [text for part in parts for text in ("--set", part)]
+    cards = told("all", data, "--out", tmp_path, "--seed", 3, "--epsilon", 5, "--objects", 4, "--test", *settings)
+    assert list(cards) == ["trunk", "head", "codec"]
+    assert sorted(seen) == [2, 3, 4]
+    assert cards["trunk"]["test"]["objects"] == 3
+    assert cards["head"]["trunk"] == cards["codec"]["trunk"]
+    assert [card["seeds"] for card in cards.values()] == [[3]] * 3
+    assert cards["codec"]["architecture"]["hidden"] == 8
+    files = [file for card in cards.values() for file in card["files"]]
+    assert sorted(files) == sorted(str(path) for path in tmp_path.iterdir())
+    shown = run("all", data, "--out", tmp_path, "--seed", 3, "--epsilon", 5, "--objects", 4, *settings)
+    assert [line for line in shown.output.splitlines() if line in cards] == ["trunk", "head", "codec"]
+
+
+# --- what is said, and what is refused ---
+
+
 def test_on_a_terminal_there_is_a_bar_instead_of_lines(capsys, monkeypatch):
     from airpool.cli import train
 
@@ -278,6 +396,23 @@ ARGUMENTS = {
 }
 
 
+REFUSED = [
+    (["--epsilon", "0"], "epsilon=0 must be > 0 and finite"),
+    (["--epsilon", "nan"], "epsilon=nan must be > 0 and finite"),
+    (["--kind", "paper"], "kind='paper' must be 'compact' or 'map'"),
+    (["--dimension", "0"], "dimension=0 must be a whole number >= 1"),
+    (["--participation", "2"], "participation=2.0 must be between 0 and 1"),
+    (["--fading", "fog"], "channel.fading='fog' must be one of none, rician"),
+    (["--neighbours", "next door"], "neighbours='next door' must be one of"),
+    (["--receiver-noise-std", "-1"], "channel.noise_std=-1.0 must be >= 0"),
+    (["--trials", "0"], "--trials 0 must be ≥ 1"),
+    (["--set", "dimension=3"], "dimension has its own option"),
+    (["--set", "told=1"], "told=1 must be true or false"),
+    (["--set", "dropout=1.5"], "dropout=1.5 must be ≥ 0 and < 1"),
+    (["--name", "trunk"], "trunk-0.safetensors: holds no codec that airpool knows"),
+]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -300,6 +435,12 @@ ARGUMENTS = {
         (["head", "{data}", "--trunk", __file__], "damaged, or no safetensors file"),
         (["head", "{data}", "--trunk", "{out}/trunk-0.safetensors", "--set", "views=0"], "views=0 must be ≥ 1"),
         (["head", "{data}", "--trunk", "{out}/trunk-0.safetensors", "--set", "objects=1"], "what can be set: epochs,"),
+        *((["codec", "{data}", "--trunk", "{out}/trunk-0.safetensors", *more], message) for more, message in REFUSED),
+        (["codec", "{data}", "--trunk", "absent"], "absent: no such file; `airpool train` writes"),
+        (["codec", "absent.npz", "--trunk", "{out}/trunk-0.safetensors"], "absent.npz: no such file"),
+        (["all", "{data}", "--set", "epochs=1"], "--set 'epochs=1' must begin with trunk., head., codec."),
+        (["all", "{data}", "--set", "trunk.lr=1"], "lr is not a field"),
+        (["all", "{data}", "--seed", "-1"], "--seed -1 must be ≥ 0"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_status_2(arguments, message, folder, data, capsys, monkeypatch):
@@ -335,7 +476,9 @@ def test_data_without_test_or_validation_objects_are_told_apart(data, tmp_path):
     card = told("trunk", path, "--out", tmp_path, "--epochs", 1, "--set", "views=1")
     assert card["validation"]["mean"] is None
     assert card["split"]["how"].startswith("none: ")
-    head = run("head", path, "--trunk", tmp_path / "trunk-0.safetensors", "--out", tmp_path)
-    assert "has no validation objects, on which a head depends" in str(head.exception)
+    for command, what in (("head", "head"), ("codec", "codec")):
+        refused = run(command, path, "--trunk", tmp_path / "trunk-0.safetensors", "--out", tmp_path)
+        assert f"has no validation objects, on which a {what} depends" in str(refused.exception)
+    assert "has no validation objects" in str(run("all", path, "--out", tmp_path).exception)
     keep(train[:0])
     assert "holds no training objects" in str(run("trunk", path, "--out", tmp_path).exception)

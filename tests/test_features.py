@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from airpool.models import vgg
-from airpool.models.features import pooled
+from airpool.models.features import maps, pooled
 from airpool.models.train import Images
 from airpool.models.vgg import Architecture, trunk
 
@@ -52,6 +52,26 @@ def test_a_trunk_in_training_is_looked_at_in_eval_mode_and_left_as_it_was(narrow
     assert narrow.training
     assert not found.requires_grad
     assert all(torch.equal(before[k], v) for k, v in narrow.state_dict().items())
+
+
+def test_whole_maps_come_in_batches_and_their_averages_are_the_pooled_ones(narrow, views):
+    batches = list(maps(narrow, views, batch=2))
+    assert [tuple(each.shape) for each in batches] == [(2, 3, 512 * 49), (2, 3, 512 * 49), (1, 3, 512 * 49)]
+    assert torch.allclose(torch.cat(batches).unflatten(-1, (512, 49)).mean(-1), pooled(narrow, views), atol=1e-6)
+
+
+def test_whoever_takes_one_batch_only_finds_the_trunk_as_it_was(narrow, views):
+    first = next(maps(narrow.train(), views, batch=1))
+    assert narrow.training
+    assert torch.equal(first, next(maps(narrow.eval(), views, batch=1)))
+    assert not narrow.training
+    assert not first.requires_grad
+
+
+def test_any_trunk_will_do(views):
+    trunk = torch.nn.Conv2d(2, 7, kernel_size=5, stride=4)
+    assert pooled(trunk, views).shape == (5, 3, 7)
+    assert next(maps(trunk, views)).shape == (5, 3, 7 * 27 * 27)
 
 
 def test_no_objects_have_no_features(narrow, views):

@@ -128,6 +128,14 @@ def test_a_picture_needs_a_known_ending(tmp_path):
         pass
 
 
+def test_one_drawing_can_be_written_in_several_forms(tmp_path):
+    with figure(tmp_path / "a.svg", tmp_path / "a.png", width=2.0, height=1.0) as (_, axes):
+        axes.plot([0, 1])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "a.svg"]
+    with pytest.raises(ValueError, match=r"a\.gif: a figure's name"), figure(tmp_path / "a.svg", tmp_path / "a.gif"):
+        pass
+
+
 def test_data_lies_beside_a_figure_as_csv(tmp_path):
     path = tmp_path / "deep" / "data.csv"
     write_csv(path, {"x": [1, 2], "y": [0.5, math.inf]}, comment="how it came about")

@@ -40,21 +40,29 @@ _STYLE: Any = {
 
 
 @contextmanager
-def figure(path: str | Path, *, width: float = 5.0, height: float = 3.4) -> Iterator[tuple["Figure", "Axes"]]:
-    """A figure and its axes in the house style; written to `path` at the end (PNG, SVG or PDF by its ending)."""
+def canvas(*paths: str | Path, width: float = 5.0, height: float = 3.4) -> Iterator["Figure"]:
+    """An empty figure in the house style; written to every path at the end (PNG, SVG or PDF by its ending)."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    path = Path(path)
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"{path}: a figure's name must end in .png, .svg or .pdf")
+    files = [Path(path) for path in paths]
+    for file in files:
+        if file.suffix.lower() not in (".png", ".svg", ".pdf"):
+            raise ValueError(f"{file}: a figure's name must end in .png, .svg or .pdf")
     with matplotlib.rc_context(_STYLE):
         fig = Figure(figsize=(width, height), layout="constrained")
+        yield fig
+        for file in files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # No date in the file: the same data gives the same bytes.
+            fig.savefig(file, metadata={"Date": None} if file.suffix.lower() == ".svg" else None)
+
+
+@contextmanager
+def figure(*paths: str | Path, width: float = 5.0, height: float = 3.4) -> Iterator[tuple["Figure", "Axes"]]:
+    """A canvas with one pair of axes."""
+    with canvas(*paths, width=width, height=height) as fig:
         yield fig, fig.subplots()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # No date in the file: the same data gives the same bytes.
-        metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
-        fig.savefig(path, metadata=metadata)
 
 
 def write_csv(path: str | Path, columns: Mapping[str, Sequence[Any]], *, comment: str = "") -> None:

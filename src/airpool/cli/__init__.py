@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from . import audit, calibrate, data, demo, epsilon, train
+from . import audit, calibrate, data, demo, epsilon, evaluate, sweep, train, train_codec
 
 app = typer.Typer(
     name="airpool",
@@ -16,8 +16,12 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("epsilon")(epsilon.epsilon)
 app.command("calibrate")(calibrate.calibrate)
+app.command("evaluate")(evaluate.evaluate)
 app.command("audit")(audit.audit)
+app.command("sweep")(sweep.sweep)
 app.add_typer(data.app, name="data")
+train.app.command("codec")(train_codec.codec)
+train.app.command("all")(train_codec.everything)
 app.add_typer(train.app, name="train")
 
 

@@ -3,7 +3,7 @@
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -57,10 +57,13 @@ _DEVICE_FLAGS = ("weight", "clip_norm", "noise_std", "participation", "power_dbm
 _NETWORK_FLAGS = ("dimension", "delta", "neighbours", "cover_noise", "dropouts", "inferences")
 
 
-def on_network(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def on_network(
+    *, without: tuple[str, ...] = (), plain: Mapping[str, Any] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command the flags that describe a network, and calls it with that network and the known colluders.
 
     The command takes `net` and `colluding` first, then its own options by keyword. Typer reads the signature made here.
+    plain: what flags are where neither they nor a network file are given.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -68,7 +71,10 @@ def on_network(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., None
         own = list(inspect.signature(command).parameters.values())[2:]
 
         def run(**given: Any) -> None:
-            net, colluding = network_from({name: given.pop(name, None) for name in FLAGS})
+            flags = {name: given.pop(name, None) for name in FLAGS}
+            if flags["network"] is None:
+                flags |= {name: value for name, value in (plain or {}).items() if flags[name] is None}
+            net, colluding = network_from(flags)
             command(net, colluding, **given)
 
         keyword = inspect.Parameter.KEYWORD_ONLY

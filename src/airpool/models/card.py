@@ -51,12 +51,17 @@ def card(
     architecture: Mapping[str, Any] | None = None,
     trunk: Mapping[str, str] | None = None,
     calibration: Mapping[str, Any] | None = None,
+    air: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A model card: what was given, and the means and standard deviations over the runs, which differ in their seeds.
 
     runs: for each, seed, weights (its file), validation (accuracy or None) and test (from `measured`, or None).
     data, split: from `runs.Source`. Of a local head, trunk: SHA-256 of the files it stands on, by name; calibration:
-    temperatures (K,), and for validation and test the fields of `local.Calibration`, or None.
+    temperatures (K,), and for validation and test the fields of `local.Calibration`, or None. Of a codec, too, trunk;
+    architecture: its shape; air: what its networks have in common in words (`channel`), how many `trials` each object
+    has, and for each of the `networks` its exact ε of the worst device and noise_std. Then each run has air, too: for
+    each network, and at the end for none at all, validation and test (or None) with accuracy_mean, accuracy_std over
+    the trials and class_mean; and validation is that without noise or radio.
     """
     tests = [run["test"] for run in runs if run.get("test")]
     return {
@@ -71,6 +76,7 @@ def card(
         "test": _summary(tests) if len(tests) == len(runs) else None,
         "trunk": None if trunk is None else dict(trunk),
         "calibration": None if calibration is None else dict(calibration),
+        "air": None if air is None else dict(air),
         "runs": [dict(run) for run in runs],
     }
 
@@ -102,9 +108,10 @@ def markdown(card: Mapping[str, Any]) -> str:
 def summary(card: Mapping[str, Any]) -> str:
     """The part of the page that says how good it is: accuracy, and calibration where there is a local head."""
     calibration = card["calibration"] or {}
-    read = "read afterwards" if card["test"] or calibration.get("test") else "not read"
-    accuracy = _table(("", "accuracy"), _accuracies(card))
-    blocks = ["## Accuracy", f"Training saw the train and validation splits alone; the test set was {read}.", accuracy]
+    tested = card["test"] or calibration.get("test") or (card.get("air") and card["runs"][0]["air"][0]["test"])
+    read = "read afterwards" if tested else "not read"
+    accuracy = _over_the_air(card) if card.get("air") else [_table(("", "accuracy"), _accuracies(card))]
+    blocks = ["## Accuracy", f"Training saw the train and validation splits alone; the test set was {read}.", *accuracy]
     return "\n\n".join([*blocks, *(_calibration(calibration) if calibration else ())])
 
 
@@ -169,6 +176,26 @@ def _calibration(given: Mapping[str, Any]) -> list[str]:
             title = ("device", "temperature", "accuracy", "as trained", "calibrated", "by chance")
             blocks += [f"On {which}, {seen['objects']} objects:", _table(title, rows)]
     return blocks
+
+
+def _over_the_air(card: Mapping[str, Any]) -> list[str]:
+    """A row for each network: its ε and σ, and of each split the accuracy over objects and over classes."""
+    air, runs = card["air"], [run["air"] for run in card["runs"]]
+    over = f"{len(runs)} seeds" if len(runs) > 1 else f"{air['trials']} draws of the noise"
+    splits = [split for split in ("validation", "test") if runs[0][0][split]]
+    names = [(f"{each['epsilon']:.4g}", f"{each['noise_std']:.4g}") for each in air["networks"]]
+    rows = []
+    for i, name in enumerate([*names, ("no noise, no radio", "")]):
+        cells = list(name)
+        for split in splits:
+            seen = [run[i][split] for run in runs]
+            mean = _spread([each["accuracy_mean"] for each in seen])
+            std = mean["std"] if len(runs) > 1 else seen[0]["accuracy_std"]
+            cells.append(_number(mean["mean"]) + ("" if std is None else f" ± {std:.4f}"))
+            cells.append(_number(fmean(each["class_mean"] for each in seen)))
+        rows.append(cells)
+    title = ("ε", "σ", *(head for split in splits for head in (split, "mean over classes")))
+    return [f"Over the air: {air['channel']}. ε is exact, of the worst device; ± is over {over}.", _table(title, rows)]
 
 
 def _confusion(found: Tensor, labels: Tensor, num_classes: int) -> Tensor:

@@ -120,7 +120,7 @@ def made(path: Path, plan: Plan) -> bool:
     done, begun = path.exists(), _begun(path)
     if done or begun.exists():
         was = weights.read(path)[1] if done else json.loads(begun.read_text("utf-8"))
-        _compare(path if done else begun, was, plan.record())
+        compare(path if done else begun, was, plan.record())
     return done
 
 
@@ -187,7 +187,7 @@ def _begun(path: Path) -> Path:
     return path.with_suffix(".plan.json")
 
 
-def _compare(path: Path, made: dict[str, Any], plan: dict[str, Any]) -> None:
+def compare(path: Path, made: dict[str, Any], plan: dict[str, Any]) -> None:
     """Refuses what was made by another plan, and says in what they differ."""
     for part, wanted in plan.items():
         was = made.get(part) or {}

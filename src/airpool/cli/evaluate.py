@@ -1,0 +1,143 @@
+"""`airpool evaluate`: how often a network names the object, beside what it leaks."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from airpool import network_file
+from airpool.network import Network
+
+from . import options as o
+
+if TYPE_CHECKING:
+    from airpool.evaluate import Server
+    from airpool.latents_file import Latents
+
+
+def evaluate(
+    network: Annotated[Path | None, typer.Option(help="Network file (TOML); by default K = 12, w = 1/12.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Scale the noise to this ε of the worst device.")] = None,
+    accounting: Annotated[str, typer.Option(help="What --epsilon means: exact, or theorem1 (the paper's).")] = "exact",
+    neighbours: Annotated[str | None, typer.Option(help="zero-out, replace or remove.")] = None,
+    participation: Annotated[float | None, typer.Option(help="Probability p of taking part.")] = None,
+    scheme: Annotated[str | None, typer.Option(help="Who transmits: 1.")] = None,
+    codec: Annotated[str, typer.Option(help="A shipped codec (compact, q16), or a file of your own.")] = "compact",
+    latents: Annotated[
+        Path | None, typer.Option(help="Your own latents (safetensors: latents, labels, perhaps classifier).")
+    ] = None,
+    views: Annotated[
+        Path | None, typer.Option(help="Raw views instead (safetensors: views (N, K, 2, H, H) uint8, labels).")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Which of the shipped latents: test or validation.")] = "test",
+    baseline: Annotated[str | None, typer.Option(help="orthogonal, best-device or centralised.")] = None,
+    trials: Annotated[int, typer.Option(help="How often every object is sent.")] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated noise.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Write the record as a table: .csv, .json or .parquet.")] = None,
+    json: o.Json = False,
+) -> None:
+    """Accuracy with error bars, energy and ε of a network, on the shipped test set or on your own latents or views."""
+    from airpool import evaluate as evaluation
+    from airpool.sweep.table import one_row, writer_for
+
+    if out is not None:
+        writer_for(out)  # a name that cannot be written is found out before the work
+    if accounting not in ("exact", "theorem1"):
+        raise ValueError(f"--accounting {accounting!r} must be exact or theorem1")
+    with o.progress("loading"):
+        objects, server = _objects(codec, latents, views, split)
+    net = _network(network, objects, scheme=scheme, neighbours=neighbours, participation=participation)
+    if epsilon is not None:
+        with o.progress("calibrating"):
+            net = _scaled(net, epsilon, accounting)
+    against: Any = baseline
+    with o.progress("sending", total=len(objects.labels) * max(trials, 0)) as advance:
+        result = evaluation.evaluate(
+            net,
+            objects.latents,
+            objects.labels,
+            server=server,
+            trials=trials,
+            seed=seed,
+            baseline=against,
+            on_inferences=advance,
+        )
+    record = {**result.record(), "accounting": accounting, "codec": codec, "split": split}
+    if out is not None:
+        one_row(record, function="airpool evaluate").write(out)
+    o.print_json(record) if json else _print(record)
+
+
+def _objects(codec: str, latents: Path | None, views: Path | None, split: str) -> "tuple[Latents, Server]":
+    """Latents with their labels, and what decodes them."""
+    from airpool.latents_file import Latents, read, read_views
+    from airpool.models import codec as codecs
+    from airpool.models.pretrained import load
+
+    if latents is not None and views is not None:
+        raise ValueError("give --latents or --views, not both")
+    own = codecs.load(Path(codec))[0] if codec.endswith(".safetensors") else None
+    if latents is not None:
+        objects = read(latents)
+        if own is None and objects.classifier is None:
+            raise ValueError(f"{latents} holds no classifier: add one, or give the --codec FILE that made the latents")
+        return objects, own.server if own is not None else lambda _: objects.decoder
+    if own is not None:
+        raise ValueError("--codec FILE decodes --latents of your own; the shipped latents belong to the shipped codecs")
+    model = load("modelnet40")
+    chosen = model.codec(codec)
+    if views is not None:
+        seen, labels = read_views(views)
+        return Latents(model.encode(seen, codec=codec), labels), chosen.server
+    which: Any = split
+    held = model.held_out(which, codec=codec)
+    return Latents(held.latents, held.labels), chosen.server
+
+
+def _network(path: Path | None, objects: "Latents", **changes: Any) -> Network:
+    """The file's network, or the plain one for these latents, with what the flags change."""
+    _, num_devices, dimension = objects.latents.shape
+    net = Network.uniform(num_devices=num_devices, dimension=dimension) if path is None else network_file.read(path)
+    if changes["participation"] is not None:
+        net = replace(net, devices=replace(net.devices, participation=changes["participation"]))
+    if changes["neighbours"] is not None:
+        net = replace(net, neighbours=changes["neighbours"])
+    if changes["scheme"] is not None:
+        net = replace(net, scheme=replace(net.scheme, name=changes["scheme"]))
+    return net
+
+
+def _scaled(net: Network, epsilon: float, accounting: str) -> Network:
+    from airpool.calibration import calibrate, calibrate_claim
+
+    return calibrate(net, epsilon=epsilon) if accounting == "exact" else calibrate_claim(net, epsilon=epsilon)
+
+
+def _print(record: Mapping[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    def worst(values: list[Any]) -> str:
+        return "inf" if "inf" in values else f"{max(values):.4g}"
+
+    low, high = record["accuracy_ci"]
+    spread = "" if record["accuracy_std"] is None else f" ± {record['accuracy_std']:.4f}"
+    rows = {
+        "accuracy": f"{record['accuracy_mean']:.4f}{spread} (95 % interval {low:.4f} to {high:.4f})",
+        "mean over classes": f"{record['class_mean']:.4f}",
+        "no answer": f"{record['no_answer']:.4%}",
+        "ε of the worst device": f"{worst(record['epsilon'])}  ({record['neighbours']}, δ = {record['delta']:g})",
+        "ε, nobody else trusted": worst(record["epsilon_local"]),
+        "ε of the object": f"{record['epsilon_object']}"[:8],
+        "the paper's claim": worst(record["epsilon_paper"]),
+        "mean square error": f"{record['mse']:.4g}",
+        "energy": f"{record['energy']:.4g} mW · channel uses",
+        "channel uses": str(record["channel_uses"]),
+        "objects × trials": f"{record['objects']} × {record['trials']}, seed {record['seed']}",
+    }
+    table = Table(show_header=False, box=None)
+    for name, value in rows.items():
+        table.add_row(name, value)
+    Console().print(table)

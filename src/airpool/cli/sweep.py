@@ -1,0 +1,148 @@
+"""`airpool sweep`: a function over a grid of parameters, into a table."""
+
+import os
+import shlex
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import options as o
+
+_SHOWN_ROWS, _SHOWN_FAILURES = 60, 20
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=V1,V2,...", help="A parameter and its values; once for each parameter."),
+]
+
+
+def sweep(
+    function: Annotated[
+        str,
+        typer.Argument(help="A name airpool knows (epsilon), or module:function, also of a file in this folder."),
+    ],
+    values: Set = None,
+    seed: Annotated[int, typer.Option(help="Seed of the sweep; every point's own follows from it.")] = 0,
+    backend: Annotated[str, typer.Option(help="serial, pool (processes on this machine) or ray.")] = "pool",
+    workers: Annotated[int | None, typer.Option(help="Points at a time; as many as processors by default.")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; none: Ray on this machine.")] = None,
+    cache: Annotated[Path, typer.Option(help="Folder that keeps what is measured.")] = Path("out/sweep"),
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Measure every point now, and keep nothing.")] = False,
+    out: Annotated[Path | None, typer.Option(help="File to write the table to (csv, json or parquet).")] = None,
+    json: o.Json = False,
+) -> None:
+    """A function at every combination of parameters. Stopped, even killed, it goes on where it was."""
+    from airpool.sweep import grid, run
+    from airpool.sweep.table import writer_for
+
+    if out is not None:
+        writer_for(out)
+    axes = _axes(values or [])
+    chosen: Any = backend
+    # What the function prints must not come between the lines of the table.
+    with redirect_stdout(sys.stderr):
+        table = run(
+            _function(function),
+            grid(**axes),
+            seed=seed,
+            cache=None if no_cache else cache,
+            backend=chosen,
+            workers=workers,
+            address=address,
+            progress=o.progress,
+            command=shlex.join(["airpool", *sys.argv[1:]]),
+        )
+    if out is not None:
+        table.write(out)
+    if json:
+        o.print_json(table.to_json())
+    else:
+        _show(table, per_point=backend == "ray")
+        if out is not None:
+            typer.echo(f"Table: {out}")
+    if table.failures:
+        _report(table.failures)
+        raise typer.Exit(1)
+
+
+def _function(name: str) -> Any:
+    from airpool.sweep.code import named
+    from airpool.sweep.known import FUNCTIONS
+
+    if ":" in name:
+        sys.path.insert(0, os.getcwd())
+        return named(name)
+    if name not in FUNCTIONS:
+        raise ValueError(f"{name!r} must be one of {', '.join(FUNCTIONS)}, or module:function")
+    return FUNCTIONS[name]
+
+
+def _axes(given: list[str]) -> dict[str, list[Any]]:
+    axes: dict[str, list[Any]] = {}
+    for text in given:
+        name, equals, values = text.partition("=")
+        if not (equals and values and name.isidentifier()):
+            raise ValueError(f"--set {text!r} must be NAME=V1,V2,...")
+        if name in axes:
+            raise ValueError(f"--set {name} is given twice: --set {name}=V1,V2,... takes all of its values")
+        axes[name] = [_value(part.strip()) for part in values.split(",")]
+    return axes
+
+
+def _value(text: str) -> Any:
+    """A whole number, a number, true or false; anything else is a text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text, text)
+
+
+def _show(table: Any, *, per_point: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    names = [name for name in table.columns if name != "seed"]
+    shown = Table()
+    for name in names:
+        shown.add_column(name, justify="right", overflow="fold")
+    for row in table.rows()[:_SHOWN_ROWS]:
+        shown.add_row(*(_cell(name, row[name]) for name in names))
+    typer.echo(f"{table.function}, seed {table.seed}")
+    Console().print(shown)
+    if len(table) > _SHOWN_ROWS:
+        typer.echo(f"... and {_points(len(table) - _SHOWN_ROWS)} more: --out FILE writes them all")
+    effort = table.effort
+    parts = [f"{_points(effort.measured)} measured"]
+    if effort.measured:
+        parts[0] += f" in {effort.seconds:.1f} s, {effort.work:.1f} s of work by {effort.workers} at a time"
+    if per_point and effort.measured:
+        parts += [f"{effort.overhead * 1e3:.0f} ms more for each point", f"{effort.startup:.1f} s to start"]
+    if effort.cached:
+        parts.append(f"{effort.cached} kept from before")
+    typer.echo("; ".join(parts))
+
+
+def _points(number: int) -> str:
+    return "1 point" if number == 1 else f"{number} points"
+
+
+def _cell(name: str, value: Any) -> str:
+    from airpool.report import shown
+
+    if isinstance(value, float):
+        # The printed ε keeps the promise too: it is rounded up.
+        return shown(value) if name.startswith("epsilon") else f"{value:.6g}"
+    return "" if value is None else str(value)
+
+
+def _report(failures: Any) -> None:
+    typer.echo(f"error: {_points(len(failures))} failed, and will be tried again by the next run:", err=True)
+    for failure in failures[:_SHOWN_FAILURES]:
+        typer.echo(f"  {failure}", err=True)
+    if len(failures) > _SHOWN_FAILURES:
+        typer.echo(f"  ... and {len(failures) - _SHOWN_FAILURES} more", err=True)

@@ -1,0 +1,42 @@
+"""What `airpool demo` shows: the main job on what is shipped, one object sent, and the paper's own claim checked.
+
+comparison, one_object and claim compute; tables, pictures and story tell it. Each part is plain data.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from airpool.version import __version__
+
+from . import comparison
+from .claim import Claim
+from .comparison import Curve
+from .one_object import Sent
+
+__all__ = ["Claim", "Curve", "Demo", "Sent"]
+
+
+@dataclass(frozen=True, eq=False)
+class Demo:
+    """Everything that the demo found."""
+
+    paper: Curve
+    ours: Curve
+    sent: Sent
+    claim: Claim
+    seed: int
+
+    @property
+    def trials(self) -> int:
+        return self.ours.points[0].evaluation.trials
+
+    def record(self) -> dict[str, Any]:
+        """As plain data, for JSON."""
+        return {
+            "accuracy": comparison.record((self.paper, self.ours)),
+            "object": self.sent.record(),
+            "paper_defaults": self.claim.record(),
+            "trials": self.trials,
+            "seed": self.seed,
+            "version": __version__,
+        }

@@ -1,0 +1,129 @@
+"""One of our own objects through the private pipeline: mesh, twelve views, latents, air, label."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from airpool.data import shapes, voxels
+from airpool.data.shapes import Shape
+from airpool.data.views import object_views
+from airpool.inference import NO_ANSWER, Inference, centralised, infer
+from airpool.level import level
+from airpool.network import Network
+from airpool.report import number
+
+from . import comparison
+
+if TYPE_CHECKING:
+    from airpool.models.pretrained import Pretrained
+
+REPEATS = 1000
+STEP_DEG = 360 / voxels.NUM_POSES
+
+
+@dataclass(frozen=True, eq=False)
+class Sent:
+    """One object, sent once, and what the same transmission gives when it is repeated.
+
+    views: (K, 2, H, H), shading and depth. ideal: Σ w z, (r,), what would be heard without noise and silence.
+    probability: (C,), the server's, of this one. frequency: (C,), how often each class is named in REPEATS others.
+    """
+
+    shape: Shape
+    network: Network
+    views: Tensor
+    out: Inference
+    ideal: Tensor
+    probability: Tensor
+    frequency: Tensor
+    classes: tuple[str, ...]
+
+    @property
+    def label(self) -> str | None:
+        """What the server calls it; None if nobody was heard."""
+        found = int(self.out.label)
+        return None if found == NO_ANSWER else self.classes[found]
+
+    @property
+    def heard(self) -> Tensor:
+        """ẑ, (r,): all that the server gets."""
+        return self.out.received.estimate[0, 0]
+
+    @property
+    def gain(self) -> list[float]:
+        """|h| of each device's channel."""
+        return self.out.received.gain[0, 0].tolist()
+
+    @property
+    def took_part(self) -> list[bool]:
+        """Whose coin said yes."""
+        return self.out.received.taking_part[0, 0].tolist()
+
+    @property
+    def on_the_air(self) -> list[bool]:
+        """Who was heard: one whose channel is too weak stays silent, whatever its coin says."""
+        return (self.out.received.alignment[0, 0] != 0).tolist()
+
+    def top(self, count: int = 5) -> list[tuple[str, float, float]]:
+        """The likeliest classes with probability and frequency."""
+        order = self.probability.argsort(descending=True)[:count].tolist()
+        return [(self.classes[c], float(self.probability[c]), float(self.frequency[c])) for c in order]
+
+    def record(self) -> dict[str, Any]:
+        report = self.out.report
+        return {
+            "name": self.shape.name,
+            "truth": self.shape.label,
+            "label": self.label,
+            "top": [{"label": name, "probability": p, "frequency": f} for name, p, f in self.top()],
+            "repeats": REPEATS,
+            "devices": [
+                {
+                    "gain": self.gain[k],
+                    "took_part": self.took_part[k],
+                    "on_the_air": self.on_the_air[k],
+                    "epsilon": number(report.epsilon[k]),
+                    "epsilon_local": number(report.epsilon_local[k]),
+                }
+                for k in range(len(self.views))
+            ],
+            "epsilon_object": number(report.epsilon_object),
+            "heard": self.heard.tolist(),
+            "ideal": self.ideal.tolist(),
+        }
+
+
+def find(name: str) -> Shape:
+    """A shape by its name ("chair_2"), or the first of a kind ("chair")."""
+    there = shapes.all()
+    for shape in there:
+        if name in (shape.name, shape.label):
+            return shape
+    kinds = dict.fromkeys(shape.label for shape in there)
+    raise ValueError(f"no object {name!r}: there are {', '.join(kinds)}, and variants of each, such as {there[0].name}")
+
+
+def send(model: "Pretrained", shape: Shape, *, epsilon: float = 2.0, seed: int = 0) -> Sent:
+    """A shape's twelve views through our network at a budget, as `airpool.infer` does it."""
+    codec = model.codec(comparison.CODECS["ours"])
+    network = comparison.network("ours", epsilon, dimension=codec.shape.dimension)
+    poses = torch.from_numpy(voxels.voxelise(shape.vertices, shape.faces))
+    views = object_views(poses[None])
+    latents = model.encode(views, codec=comparison.CODECS["ours"])
+    server, rng = codec.server(level(network)), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        out = infer(latents, network, classifier=server, rng=rng)
+        again = infer(latents, network, classifier=server, rng=rng, trials=REPEATS, report=out.report)
+    named = again.label[again.label != NO_ANSWER]
+    return Sent(
+        shape=shape,
+        network=network,
+        views=views[0],
+        out=out,
+        ideal=centralised(latents, network).estimate[0, 0],
+        probability=out.logits[0, 0].softmax(-1),
+        frequency=torch.bincount(named, minlength=len(model.classes)) / REPEATS,
+        classes=model.classes,
+    )

@@ -1,0 +1,103 @@
+"""Functions that `airpool sweep` knows by a short name."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from airpool.network import Neighbours
+
+
+def epsilon(
+    *,
+    devices: int = 12,
+    clip_norm: float = 1.0,
+    noise_std: float = 0.05,
+    participation: float = 1.0,
+    neighbours: Neighbours = "zero-out",
+    delta: float = 1e-5,
+    cover_noise: bool = False,
+    dimension: int = 64,
+) -> dict[str, float]:
+    """The exact ε of a network of like devices: of a device, of a device that trusts nobody, of the object.
+
+    >>> epsilon(participation=0.9)["epsilon"].__round__(4)
+    2.0639
+    """
+    from airpool.guarantees import guarantee
+    from airpool.network import Network
+
+    network = Network.uniform(
+        num_devices=devices,
+        clip_norm=clip_norm,
+        noise_std=noise_std,
+        participation=participation,
+        neighbours=neighbours,
+        delta=delta,
+        cover_noise=cover_noise,
+        dimension=dimension,
+    )
+    report = guarantee(network)
+    return {
+        "epsilon": report.worst,
+        "epsilon_local": float(report.epsilon_local.max()),
+        "epsilon_object": report.epsilon_object,
+    }
+
+
+def evaluate(
+    *,
+    seed: int,
+    epsilon: float = 2.0,
+    accounting: Literal["exact", "theorem1"] = "exact",
+    neighbours: Neighbours = "zero-out",
+    participation: float = 1.0,
+    cover_noise: bool = False,
+    fading: str = "none",
+    receiver_noise_std: float = 0.0,
+    codec: str = "compact",
+    split: Literal["test", "validation"] = "test",
+    trials: int = 5,
+) -> dict[str, float | None]:
+    """Accuracy of the shipped model on its held-out objects, through twelve like devices whose noise is scaled to ε."""
+    from airpool.calibration import calibrate, calibrate_claim
+    from airpool.evaluate import evaluate as measured
+    from airpool.models.pretrained import load
+    from airpool.network import Channel, Network
+
+    model = load("modelnet40")
+    objects = model.held_out(split, codec=codec)
+    network = Network.uniform(
+        num_devices=12,
+        participation=participation,
+        neighbours=neighbours,
+        cover_noise=cover_noise,
+        dimension=objects.latents.shape[-1],
+        channel=Channel(fading=fading, noise_std=receiver_noise_std),
+    )
+    if accounting not in ("exact", "theorem1"):
+        raise ValueError(f"accounting={accounting!r} must be exact or theorem1")
+    scaled = calibrate if accounting == "exact" else calibrate_claim
+    found = measured(
+        scaled(network, epsilon=epsilon),
+        objects.latents,
+        objects.labels,
+        server=model.codec(codec).server,
+        trials=trials,
+        seed=seed,
+    )
+    return {
+        "accuracy_mean": found.accuracy_mean,
+        "accuracy_std": found.accuracy_std,
+        "accuracy_low": found.accuracy_ci[0],
+        "accuracy_high": found.accuracy_ci[1],
+        "class_mean": found.class_mean,
+        "no_answer": found.no_answer,
+        "mse": found.mse,
+        "energy": found.energy,
+        "epsilon_device": found.report.worst,
+        "epsilon_local": float(found.report.epsilon_local.max()),
+        "epsilon_object": found.report.epsilon_object,
+        "epsilon_paper": float(found.report.paper.epsilon.max()),
+    }
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {"epsilon": epsilon, "evaluate": evaluate}

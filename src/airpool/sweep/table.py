@@ -1,0 +1,163 @@
+"""What a sweep gives: one row a point, in the order of the points, as plain columns."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .points import Point
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A point that gave no row, and why."""
+
+    parameters: Point
+    error: str
+
+    def __str__(self) -> str:
+        return f"{', '.join(f'{name}={value}' for name, value in self.parameters.items())}: {self.error}"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a sweep cost: `startup` until the workers could be asked, `seconds` until the last point was done.
+
+    `work` is the time within the points that were measured; the others came from the cache.
+    """
+
+    startup: float
+    seconds: float
+    work: float
+    measured: int
+    cached: int
+    workers: int
+
+    @property
+    def overhead(self) -> float:
+        """Seconds of a worker's time for each point measured, over and above the point itself."""
+        return (self.seconds * self.workers - self.work) / self.measured if self.measured else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns by name: the parameters, `seed`, and what the function returned; None where a row has no such value.
+
+    Two tables are equal if they say the same. How they came about, `command` and `effort`, does not count.
+    """
+
+    columns: dict[str, list[Any]]
+    parameters: tuple[str, ...]
+    failures: tuple[Failure, ...]
+    function: str
+    seed: int
+    version: str
+    effort: Effort
+    command: str = ""
+
+    def __len__(self) -> int:
+        return len(self.columns["seed"])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Table) and self.to_json() | {"command": ""} == other.to_json() | {"command": ""}
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines. JSON has no infinity and no NaN: they become "inf", "-inf" and "nan"."""
+        return {
+            **self.about(),
+            "parameters": list(self.parameters),
+            "columns": {name: [_spelled(value) for value in column] for name, column in self.columns.items()},
+            "failures": [{"parameters": _spelled(f.parameters), "error": f.error} for f in self.failures],
+        }
+
+    def about(self) -> dict[str, Any]:
+        """What a table's header says."""
+        return {"function": self.function, "seed": self.seed, "version": self.version, "command": self.command}
+
+    def write(self, path: Path) -> None:
+        """Writes a file by the ending of its name, whole or not at all."""
+        writer = writer_for(path)
+        partial = path.with_name(f".{path.name}.tmp")
+        writer(self, partial)
+        partial.replace(path)
+
+    def to_csv(self, path: Path) -> None:
+        """The columns under comment lines that say how they came about; lists in a cell are JSON."""
+        from airpool.figures import write_csv
+
+        header = f"airpool {self.version}; {self.function}; seed {self.seed}"
+        lines = [f"{header}; {self.command}" if self.command else header, *(f"failed: {f}" for f in self.failures)]
+        text = {name: [json.dumps(v) if isinstance(v, list) else v for v in c] for name, c in self.columns.items()}
+        write_csv(path, text, comment="\n# ".join(lines))
+
+    def to_parquet(self, path: Path) -> None:
+        """The columns with their types, and the header as metadata (extra `parquet`)."""
+        pyarrow, parquet = _pyarrow()
+        about = {**self.about(), "failures": [str(failure) for failure in self.failures]}
+        arrays = {}
+        for name, column in self.columns.items():
+            try:
+                arrays[name] = pyarrow.array(column)
+            except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+                raise ValueError(f"{name}: values of several types do not fit into one Parquet column") from None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table = pyarrow.table(arrays).replace_schema_metadata({"airpool": json.dumps(about, ensure_ascii=False)})
+        parquet.write_table(table, path)
+
+
+def one_row(record: Mapping[str, Any], *, function: str) -> Table:
+    """A record as a table of one row; it carries its own seed and version. "inf" becomes the number."""
+    columns = {name: [_number(value)] for name, value in record.items() if name != "version"}
+    effort = Effort(startup=0.0, seconds=0.0, work=0.0, measured=1, cached=0, workers=1)
+    return Table(columns, (), (), function, record["seed"], record["version"], effort)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_number(each) for each in value]
+    return math.inf if value == "inf" else value
+
+
+def _to_json_file(table: Table, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(table.to_json(), ensure_ascii=False, allow_nan=False, indent=1) + "\n", "utf-8")
+
+
+_WRITERS: dict[str, Callable[[Table, Path], None]] = {
+    ".csv": Table.to_csv,
+    ".json": _to_json_file,
+    ".parquet": Table.to_parquet,
+}
+
+
+def writer_for(path: Path) -> Callable[[Table, Path], None]:
+    """What writes a file of this name: known before anything is measured."""
+    if path.suffix not in _WRITERS:
+        raise ValueError(f"{path}: a table's name must end in {', '.join(_WRITERS)}")
+    if path.suffix == ".parquet":
+        _pyarrow()
+    return _WRITERS[path.suffix]
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow  # pyright: ignore[reportMissingImports]
+        import pyarrow.parquet  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise ValueError("Parquet needs pyarrow: pip install 'airpool[parquet]', or write .csv or .json") from None
+    return pyarrow, pyarrow.parquet
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_spelled(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _spelled(each) for name, each in value.items()}
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

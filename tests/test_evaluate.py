@@ -1,0 +1,263 @@
+"""Accuracy with error bars, on latents whose accuracy is known."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from scipy.stats import norm
+from typer.testing import CliRunner
+
+from airpool import Channel, Network, calibrate, guarantee
+from airpool.cli import app, main
+from airpool.evaluate import BASELINES, evaluate
+from airpool.latents_file import Latents, read, read_views
+
+RUN = CliRunner()
+
+
+def two_classes(count=400, *, devices=3, dimension=4):
+    """Objects that all devices see right: along the first axis, one way or the other."""
+    labels = torch.arange(count) % 2
+    latents = torch.zeros(count, devices, dimension)
+    latents[:, :, 0] = (2 * labels[:, None] - 1).float()
+    return latents, labels
+
+
+def by_sign(_level):
+    return lambda estimate: torch.stack((-estimate[..., 0], estimate[..., 0]), -1)
+
+
+def network(noise_std=0.5, **changes):
+    return Network.uniform(num_devices=3, dimension=4, noise_std=noise_std, **changes)
+
+
+def test_accuracy_is_what_the_noise_allows():
+    latents, labels = two_classes()
+    found = evaluate(network(), latents, labels, server=by_sign, trials=50)
+    truth = norm.cdf(1 / (0.5 * 3**0.5))  # a mean of 1 against a sum of three noises of 0.5
+    assert found.accuracy_mean == pytest.approx(truth, abs=4 * (truth * (1 - truth) / 20_000) ** 0.5)
+    assert found.class_mean == pytest.approx(truth, abs=0.02)
+    assert found.accuracy_std == pytest.approx((truth * (1 - truth) / 400) ** 0.5, rel=0.4)
+    assert found.mse == pytest.approx(4 * 3 * 0.25, rel=0.05)
+    assert found.no_answer == 0
+    assert found.channel_uses == 2
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says():
+    latents, labels = two_classes(100)
+    truth = norm.cdf(1 / (0.5 * 3**0.5))
+    known = guarantee(network())  # the same each time
+    found = [
+        evaluate(network(), latents, labels, server=by_sign, trials=1, seed=seed, report=known) for seed in range(200)
+    ]
+    covered = [low <= truth <= high for low, high in (each.accuracy_ci for each in found)]
+    assert 0.88 < np.mean(covered) < 0.99
+
+
+def test_the_same_seed_gives_the_same_record_and_another_does_not():
+    latents, labels = two_classes()
+    first, again, other = (
+        evaluate(network(), latents, labels, server=by_sign, trials=3, seed=seed).record() for seed in (0, 0, 1)
+    )
+    assert first == again
+    assert first["accuracy_mean"] != other["accuracy_mean"]
+
+
+def test_memory_batches_do_not_lose_or_repeat_an_object(monkeypatch):
+    latents, labels = two_classes(50)
+    told = []
+    monkeypatch.setattr("airpool.evaluate._BATCH", 4 * 7)
+    found = evaluate(network(1e-6), latents, labels, server=by_sign, trials=5, on_inferences=told.append)
+    assert found.accuracy_mean == 1.0
+    assert sum(told) == 250
+    assert found.accuracy_ci[0] < 1  # so many objects prove no more
+
+
+def test_silence_counts_as_wrong():
+    latents, labels = two_classes(2000)
+    found = evaluate(network(1e-6, participation=0.5), latents, labels, server=by_sign, trials=5)
+    assert found.no_answer == pytest.approx(0.125, abs=0.02)
+    assert found.accuracy_mean == pytest.approx(1 - found.no_answer)
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_baselines_say_what_they_cost(baseline):
+    latents, labels = two_classes()
+    net = network(0.5, channel=Channel(fading="rician", noise_std=0.3))
+    plain = evaluate(net, latents, labels, server=by_sign, trials=5)
+    found = evaluate(net, latents, labels, server=by_sign, trials=5, baseline=baseline)
+    assert found.record()["baseline"] == baseline
+    match baseline:
+        case "orthogonal":
+            assert found.channel_uses == 3 * plain.channel_uses
+            assert found.report.worst > plain.report.worst
+        case "best-device":
+            assert found.channel_uses == plain.channel_uses
+            assert found.report.worst > plain.report.worst
+        case "centralised":
+            assert found.accuracy_mean == 1
+            assert found.record()["epsilon"] == ["inf"] * 3
+
+
+def test_the_record_carries_what_a_reader_needs():
+    latents, labels = two_classes(20)
+    net = calibrate(network(), epsilon=2.0)
+    record = evaluate(net, latents, labels, server=by_sign, trials=2).record()
+    assert json.loads(json.dumps(record)) == record
+    wanted = "scheme accuracy_mean accuracy_std accuracy_ci epsilon epsilon_local epsilon_object neighbours"
+    assert set(wanted.split()) | {"epsilon_paper", "trials", "objects", "seed", "version"} <= record.keys()
+    assert record["epsilon"] == guarantee(net).epsilon.tolist()
+    assert len(record["epsilon"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"trials": 0}, "trials=0 must be >= 1"),
+        ({"baseline": "none"}, "baseline='none' must be"),
+        ({"confidence": 1.0}, "confidence=1.0"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused(change, message):
+    latents, labels = two_classes(4)
+    with pytest.raises(ValueError, match=message):
+        evaluate(network(), latents, labels, server=by_sign, **change)
+
+
+def test_labels_must_belong_to_the_latents():
+    latents, labels = two_classes(4)
+    with pytest.raises(ValueError, match=r"labels has shape \(3,\), must be \(4,\)"):
+        evaluate(network(), latents, labels[:3], server=by_sign)
+
+
+# Files
+
+
+@pytest.fixture
+def own_file(tmp_path):
+    latents, labels = two_classes(60)
+    classifier = torch.tensor([[-1.0, 0, 0, 0], [1.0, 0, 0, 0]])
+    path = tmp_path / "mine.safetensors"
+    save_file({"latents": latents, "labels": labels, "classifier": classifier}, path)
+    return path
+
+
+def test_own_latents_go_from_a_file_to_a_record(own_file):
+    done = RUN.invoke(app, ["evaluate", "--latents", str(own_file), "--epsilon", "10", "--trials", "3", "--json"])
+    assert done.exit_code == 0, done.output
+    record = json.loads(done.stdout)
+    assert record["accuracy_mean"] == 1.0
+    assert max(record["epsilon"]) <= 10
+    assert record["objects"] == 60
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json"])
+def test_the_record_is_written_as_a_table_with_seed_and_version(own_file, tmp_path, ending):
+    table = tmp_path / f"table{ending}"
+    arguments = ["--latents", str(own_file), "--trials", "2", "--baseline", "centralised", "--out", str(table)]
+    done = RUN.invoke(app, ["evaluate", *arguments])
+    assert done.exit_code == 0, done.output
+    text = table.read_text("utf-8")
+    assert "airpool evaluate" in text
+    assert "accuracy_mean" in text
+    assert "inf" in text.lower()
+
+
+def test_a_table_of_no_known_kind_is_refused_before_the_work(own_file, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["airpool", "evaluate", "--latents", str(own_file), "--out", "table.xls"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert "must end in .csv, .json, .parquet" in capsys.readouterr().err
+
+
+def test_people_get_a_table(own_file):
+    done = RUN.invoke(app, ["evaluate", "--latents", str(own_file), "--epsilon", "10", "--trials", "3"])
+    assert done.exit_code == 0, done.output
+    assert "accuracy" in done.stdout
+    assert "ε of the worst device" in done.stdout
+
+
+def test_latents_as_bytes_are_read_with_their_step(tmp_path):
+    latents, labels = two_classes(6)
+    path = tmp_path / "bytes.safetensors"
+    save_file({"latents": (latents * 100).to(torch.int8), "labels": labels, "step": torch.tensor([0.01])}, path)
+    assert torch.allclose(read(path).latents, latents)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": None}, "labels missing; there is latents"),
+        ({"latents": torch.zeros(3, 2, 4, dtype=torch.int8)}, "step, the size of a step"),
+        ({"latents": torch.zeros(3, 8)}, r"must be float \(N, K, r\)"),
+        ({"labels": torch.zeros(2, dtype=torch.int64)}, r"labels has shape \(2,\)"),
+        ({"labels": torch.zeros(3)}, "must be whole numbers"),
+        ({"labels": torch.tensor([0, -1, 0])}, "labels has -1"),
+        ({"classifier": torch.zeros(1, 5)}, r"classifier has shape \(1, 5\), must be \(C, 4\) with C ≥ 1"),
+        ({"classifier": torch.zeros(2, 4), "bias": torch.zeros(3)}, r"bias has shape \(3,\)"),
+    ],
+)
+def test_a_file_of_latents_that_is_not_one_says_why(tmp_path, change, message):
+    tensors = {"latents": torch.zeros(3, 2, 4), "labels": torch.zeros(3, dtype=torch.int64)} | change
+    path = tmp_path / "odd.safetensors"
+    save_file({name: tensor for name, tensor in tensors.items() if tensor is not None}, path)
+    with pytest.raises(ValueError, match=message):
+        read(path)
+
+
+def test_a_damaged_or_missing_file_is_a_clear_error(tmp_path):
+    path = tmp_path / "damaged.safetensors"
+    path.write_bytes(b"not one")
+    with pytest.raises(ValueError, match="damaged, or no safetensors file"):
+        read(path)
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        read_views(tmp_path / "none.safetensors")
+
+
+def test_latents_without_a_classifier_need_a_codec():
+    latents, labels = two_classes(4)
+    with pytest.raises(ValueError, match="without a classifier"):
+        Latents(latents, labels).decoder(latents)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--accounting", "guess"], "--accounting 'guess' must be exact or theorem1"),
+        (["--codec", "huge"], "codec 'huge' must be one of compact, q16"),
+        (["--split", "train"], "split='train' must be test or validation"),
+        (["--latents", "a", "--views", "b"], "not both"),
+        (["--network", "no.toml"], "no.toml"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(arguments, message, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["airpool", "evaluate", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_network_of_another_size_is_refused(own_file, tmp_path, capsys, monkeypatch):
+    from airpool import write_network
+
+    write_network(replace(network(), dimension=9), tmp_path / "net.toml")
+    arguments = ["--latents", str(own_file), "--network", str(tmp_path / "net.toml")]
+    monkeypatch.setattr("sys.argv", ["airpool", "evaluate", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert "9 coordinates" in capsys.readouterr().err
+
+
+def test_shipped_latents_at_the_papers_accounting():
+    arguments = ["--codec", "q16", "--epsilon", "10", "--accounting", "theorem1", "--participation", "0.9"]
+    done = RUN.invoke(app, ["evaluate", *arguments, "--trials", "1", "--json"])
+    assert done.exit_code == 0, done.output
+    record = json.loads(done.stdout)
+    assert max(record["epsilon_paper"]) == pytest.approx(10)
+    assert record["accuracy_mean"] > 0.85

@@ -1,0 +1,129 @@
+"""A page in one file: well formed, escaped, and without anything to fetch or to run."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from tests.html_reader import Reader
+
+from airpool.figures import figure
+from airpool.page import Code, Download, Facts, Figure, Gallery, Items, Section, Table, Text, page
+
+EVIL = "<script>alert('x')</script>\" onload=\"y & 'z'"
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("figures")
+    with figure(folder / "a.svg", folder / "a.png") as (_, axes):
+        axes.plot([0, 1], [1, 2], label="line -- <b>")
+        axes.set_xlabel("x & y")
+        axes.legend()
+    return (folder / "a.svg").read_bytes(), (folder / "a.png").read_bytes()
+
+
+def everything(pictures, word="plain"):
+    svg, png = pictures
+    return page(
+        word,
+        lead=word,
+        sections=[
+            Section(word, [Text(word), Items([word]), Facts([(word, word)]), Code(word, word)]),
+            Section("more", [Figure(svg, word, word), Figure(svg, word, word), Figure(png, word, word)]),
+            Section("still more", [Gallery([Figure(png, word, word)], word), Download(word, b"1,2", word)]),
+            Section("a table", [Table(word, ["name", word], [[word, "1.0"], ["b", "2 ± 0.5"]])]),
+        ],
+        footer=[word],
+    )
+
+
+def test_every_tag_is_closed_where_it_should_be(pictures):
+    tags = [tag for tag, _ in Reader(everything(pictures)).tags]
+    for tag in ("html", "main", "h1", "section", "figcaption", "svg", "img", "table", "footer", "dl", "details"):
+        assert tag in tags
+
+
+def test_whatever_is_said_stays_text(pictures):
+    read = Reader(everything(pictures, EVIL))
+    assert "script" not in [tag for tag, _ in read.tags]
+    assert read.attributes("onload") == []
+    assert "".join(read.texts).count(EVIL) >= 15
+    assert EVIL in read.attributes("alt")
+    assert EVIL in read.attributes("aria-label")
+    assert EVIL in read.attributes("download")
+
+
+def test_nothing_is_fetched_and_nothing_runs(pictures):
+    text = everything(pictures)
+    read = Reader(text)
+    addresses = read.attributes("src", "href", "xlink:href", "action", "data", "srcset", "poster")
+    assert len(addresses) > 10
+    assert all(address.startswith(("data:", "#")) for address in addresses)
+    assert all(found.startswith("#") for found in re.findall(r"url\(\"?([^)]*)\)", text))
+    assert "@import" not in text
+    policy = next(about["content"] for tag, about in read.tags if about.get("http-equiv") == "Content-Security-Policy")
+    assert policy == "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+    assert not any(name.startswith("on") for _, about in read.tags for name in about)
+
+
+def test_ids_are_unique_and_lead_somewhere(pictures):
+    text = everything(pictures)
+    read = Reader(text)
+    ids = read.attributes("id")
+    assert len(ids) == len(set(ids))
+    links = [address[1:] for address in read.attributes("href", "xlink:href") if address.startswith("#")]
+    links += re.findall(r"url\(#([^)]*)\)", text) + read.attributes("aria-labelledby")
+    assert len(links) > 10
+    assert set(links) <= set(ids)
+
+
+def test_a_table_has_headings_for_every_row_and_column(pictures):
+    read = Reader(everything(pictures))
+    scopes = [about.get("scope") for tag, about in read.tags if tag == "th"]
+    assert scopes == ["col", "col", "row", "row"]
+    assert read.tables == [[["name", "plain"], ["plain", "1.0"], ["b", "2 ± 0.5"]]]
+    numbers = [tag for tag, about in read.tags if about.get("class") == "number"]
+    assert numbers == ["th", "td", "td"]
+
+
+def test_every_picture_is_told_in_words(pictures):
+    read = Reader(everything(pictures))
+    assert all(about["alt"] == "plain" for tag, about in read.tags if tag == "img")
+    drawings = [about for tag, about in read.tags if tag == "svg"]
+    assert [(about["role"], about["aria-label"]) for about in drawings] == 2 * [("img", "plain")]
+
+
+def test_the_same_content_gives_the_same_bytes(pictures):
+    assert everything(pictures) == everything(pictures)
+
+
+def test_what_cannot_be_shown_is_refused():
+    with pytest.raises(ValueError, match="a row has 1 cells under 2 headings"):
+        Table("t", ["a", "b"], [["1"]])
+    with pytest.raises(ValueError, match="must be a PNG or an SVG"):
+        page("t", sections=[Section("s", [Figure(b"GIF89a", "", "")])])
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def complaints(path):
+    """What a real browser says about a page, and whether it drew anything."""
+    shot = path.with_suffix(".png")
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+    command += ["--window-size=1000,1200", f"--screenshot={shot}", path.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert shot.stat().st_size > 5000
+    return [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+@pytest.mark.check
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_a_browser_has_nothing_to_complain_about(pictures, tmp_path):
+    good, bad = tmp_path / "good.html", tmp_path / "bad.html"
+    text = everything(pictures)
+    good.write_text(text, encoding="utf-8")
+    bad.write_text(text.replace("<main>", "<main><script>document.title = 1</script>"), encoding="utf-8")
+    assert complaints(good) == []
+    assert any("Content Security Policy" in line for line in complaints(bad))
