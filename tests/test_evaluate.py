@@ -254,6 +254,36 @@ def test_a_network_of_another_size_is_refused(own_file, tmp_path, capsys, monkey
     assert "9 coordinates" in capsys.readouterr().err
 
 
+def test_raw_views_go_through_the_shipped_trunk_and_codec(tmp_path):
+    from airpool import load
+    from airpool.data import shapes, voxels
+    from airpool.data.views import object_views
+
+    classes = load("modelnet40").classes
+    chosen = [next(s for s in shapes.all() if s.label == label) for label in ("airplane", "bottle")]
+    poses = torch.from_numpy(np.stack([voxels.voxelise(s.vertices, s.faces) for s in chosen]))
+    views = (object_views(poses) * 255).round().byte()
+    path = tmp_path / "views.safetensors"
+    save_file({"views": views, "labels": torch.tensor([classes.index(s.label) for s in chosen])}, path)
+    done = RUN.invoke(app, ["evaluate", "--views", str(path), "--epsilon", "10", "--trials", "5", "--json"])
+    assert done.exit_code == 0, done.output
+    record = json.loads(done.stdout)
+    assert record["objects"] == 2
+    assert record["accuracy_mean"] == 1.0
+    save_file({"views": views.float(), "labels": torch.zeros(2, dtype=torch.int64)}, path)
+    with pytest.raises(ValueError, match=r"must be uint8 \(N, K, 2, H, H\)"):
+        read_views(path)
+
+
+@pytest.mark.gpu
+def test_cuda_agrees_with_the_cpu_within_the_interval():
+    latents, labels = two_classes()
+    here = evaluate(network(), latents, labels, server=by_sign, trials=20)
+    there = evaluate(network(), latents.cuda(), labels.cuda(), server=by_sign, trials=20)
+    low, high = here.accuracy_ci
+    assert low <= there.accuracy_mean <= high
+
+
 def test_shipped_latents_at_the_papers_accounting():
     arguments = ["--codec", "q16", "--epsilon", "10", "--accounting", "theorem1", "--participation", "0.9"]
     done = RUN.invoke(app, ["evaluate", *arguments, "--trials", "1", "--json"])

@@ -52,19 +52,31 @@ class Evaluation:
     baseline: Baseline | None
     report: PrivacyReport
 
-    def record(self) -> dict[str, Any]:
-        """As plain data; ε that is infinite is the word "inf"."""
-        network, report = self.report.network, self.report
+    def row(self) -> dict[str, Any]:
+        """What was measured, one number to a column."""
+        low, high = self.accuracy_ci
         return {
-            "scheme": network.scheme.name,
             "accuracy_mean": self.accuracy_mean,
             "accuracy_std": self.accuracy_std,
-            "accuracy_ci": list(self.accuracy_ci),
+            "accuracy_low": low,
+            "accuracy_high": high,
             "class_mean": self.class_mean,
             "no_answer": self.no_answer,
             "mse": self.mse,
             "energy": self.energy,
             "channel_uses": self.channel_uses,
+            "trials": self.trials,
+            "objects": self.objects,
+        }
+
+    def record(self) -> dict[str, Any]:
+        """As plain data; ε that is infinite is the word "inf"."""
+        network, report = self.report.network, self.report
+        measured = {name: value for name, value in self.row().items() if name not in ("accuracy_low", "accuracy_high")}
+        return {
+            "scheme": network.scheme.name,
+            **measured,
+            "accuracy_ci": list(self.accuracy_ci),
             "baseline": self.baseline,
             "epsilon": [number(x) for x in report.epsilon.tolist()],
             "epsilon_local": [number(x) for x in report.epsilon_local.tolist()],
@@ -73,8 +85,6 @@ class Evaluation:
             "neighbours": network.neighbours,
             "delta": network.delta,
             "inferences": network.inferences,
-            "trials": self.trials,
-            "objects": self.objects,
             "seed": self.seed,
             "version": __version__,
         }

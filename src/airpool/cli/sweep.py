@@ -106,14 +106,18 @@ def _show(table: Any, *, per_point: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    names = [name for name in table.columns if name != "seed"]
-    shown = Table()
+    console = Console()
+    rows = table.rows()[:_SHOWN_ROWS]
+    names = _fitting(table, rows, console.width)
+    shown = Table(box=None)
     for name in names:
-        shown.add_column(name, justify="right", overflow="fold")
-    for row in table.rows()[:_SHOWN_ROWS]:
+        shown.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
         shown.add_row(*(_cell(name, row[name]) for name in names))
     typer.echo(f"{table.function}, seed {table.seed}")
-    Console().print(shown)
+    console.print(shown)
+    if left := [name for name in table.columns if name not in (*names, "seed")]:
+        typer.echo(f"... and {', '.join(left)}: --out FILE writes them all")
     if len(table) > _SHOWN_ROWS:
         typer.echo(f"... and {_points(len(table) - _SHOWN_ROWS)} more: --out FILE writes them all")
     effort = table.effort
@@ -127,6 +131,19 @@ def _show(table: Any, *, per_point: bool) -> None:
     typer.echo("; ".join(parts))
 
 
+def _fitting(table: Any, rows: list[dict[str, Any]], width: int) -> list[str]:
+    """The columns that fit side by side: all parameters, and as many results as there is room for."""
+    chosen = []
+    for name in table.columns:
+        if name == "seed":
+            continue
+        width -= 2 + max(len(name), *(len(_cell(name, row[name])) for row in rows)) if rows else 0
+        if width < 0 and name not in table.parameters:
+            break
+        chosen.append(name)
+    return chosen
+
+
 def _points(number: int) -> str:
     return "1 point" if number == 1 else f"{number} points"
 
@@ -136,7 +153,7 @@ def _cell(name: str, value: Any) -> str:
 
     if isinstance(value, float):
         # The printed ε keeps the promise too: it is rounded up.
-        return shown(value) if name.startswith("epsilon") else f"{value:.6g}"
+        return shown(value) if name.startswith("epsilon") else f"{value:.5g}"
     return "" if value is None else str(value)
 
 

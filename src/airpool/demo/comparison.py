@@ -70,7 +70,7 @@ class Curve:
         rows = [
             head
             | {"epsilon": point.epsilon}
-            | _accuracy(point.evaluation)
+            | point.evaluation.row()
             | {
                 "epsilon_claimed": point.claimed,
                 "epsilon_device": point.device,
@@ -84,21 +84,7 @@ class Curve:
             for point in self.points
         ]
         quiet = dict.fromkeys(rows[0]) | head | {name: math.inf for name in rows[0] if name.startswith("epsilon")}
-        return [*rows, quiet | _accuracy(self.without_noise) | {"noise_std": 0.0}]
-
-
-def _accuracy(found: Evaluation) -> dict[str, Any]:
-    return {
-        "accuracy_mean": found.accuracy_mean,
-        "accuracy_std": found.accuracy_std,
-        "accuracy_low": found.accuracy_ci[0],
-        "accuracy_high": found.accuracy_ci[1],
-        "class_mean": found.class_mean,
-        "no_answer": found.no_answer,
-        "channel_uses": found.channel_uses,
-        "trials": found.trials,
-        "objects": found.objects,
-    }
+        return [*rows, quiet | self.without_noise.row() | {"noise_std": 0.0}]
 
 
 def record(curves: Sequence[Curve]) -> list[dict[str, Any]]:

@@ -85,14 +85,7 @@ def evaluate(
         seed=seed,
     )
     return {
-        "accuracy_mean": found.accuracy_mean,
-        "accuracy_std": found.accuracy_std,
-        "accuracy_low": found.accuracy_ci[0],
-        "accuracy_high": found.accuracy_ci[1],
-        "class_mean": found.class_mean,
-        "no_answer": found.no_answer,
-        "mse": found.mse,
-        "energy": found.energy,
+        **{name: value for name, value in found.row().items() if name not in ("trials", "objects")},
         "epsilon_device": found.report.worst,
         "epsilon_local": float(found.report.epsilon_local.max()),
         "epsilon_object": found.report.epsilon_object,
