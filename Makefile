@@ -21,6 +21,7 @@ test: install  ## everything that needs Python, git and make alone
 # pytest exits with 5 when nothing is marked `check`.
 check: lint  ## lint, the tests that need more (Sionna's channels, int8 and Ray too), and every command in the README
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[sionna,int8,ray,parquet]'
+	@sh scripts/browser.sh
 	$(BIN)/pytest -m "check and not gpu" || [ $$? -eq 5 ]
 	$(BIN)/python scripts/readme.py
 

@@ -78,7 +78,14 @@ def test_wireless_knows_nothing_of_the_rest(path):
     assert ours(path, "wireless", "units") == set()
 
 
-@pytest.mark.parametrize("path", modules_of("privacy") + modules_of("wireless") + modules_of("paper"), ids=name_of)
+@pytest.mark.parametrize("path", modules_of("theory"), ids=name_of)
+def test_theory_stands_on_networks_and_the_air_alone(path):
+    assert ours(path, "theory", "air", "network", "radio", "wireless", "units") == set()
+
+
+@pytest.mark.parametrize(
+    "path", [p for package in ("privacy", "wireless", "paper", "theory") for p in modules_of(package)], ids=name_of
+)
 def test_formulas_load_neither_torch_nor_matplotlib(path):
     assert not any(inside(imported(path, at_start=True), heavy) for heavy in HEAVY)
 

@@ -1,0 +1,184 @@
+"""The exact mean square error of what the server hears, part by part (spec §5).
+
+    ẑ = Σ_k τ_k g_k (w_k z_k + n_k) + m/γ,  a_k = w_k D z_k  with the clipped latent z_k
+
+    E‖Dẑ − t‖² = ‖Σ_k p_k E[g_k] a_k − t‖²                       bias
+               + Σ_k (p_k E[g_k²] − p_k² E[g_k]²) ‖a_k‖²         participation
+               + ‖D‖²_F Σ_k p_k E[g_k²] σ_k²                     privacy noise   (cover noise: without p_k)
+               + ‖D‖²_F σ_m²/γ²                                  channel noise   (orthogonal: for each who is heard)
+
+The paper's bound on it is paper.mse.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..air import check_latents, clipped
+from ..network import Network
+from ..radio import Radio, radio
+from ..wireless.arrays import Floats, finite, require_shape
+from ..wireless.outage import alignment_moments
+
+
+@dataclass(frozen=True, eq=False)
+class Error:
+    """E‖Dẑ − t‖² in its four parts, which add up; (n,) one for each object, or single numbers after `mean`.
+
+    bias: of the expected estimate: silence, outage, misalignment, and clipping where t is not clipped.
+    participation: variance of who takes part, and of how much of them arrives.
+    privacy_noise, channel_noise: what devices add on purpose, and what the receiver adds; the same for all objects.
+    """
+
+    bias: Floats
+    participation: Floats
+    privacy_noise: Floats
+    channel_noise: Floats
+
+    @property
+    def total(self) -> Floats:
+        return self.bias + self.participation + self.privacy_noise + self.channel_noise
+
+    @property
+    def mean(self) -> "Error":
+        """The average over the objects, part by part."""
+        parts = (self.bias, self.participation, self.privacy_noise, self.channel_noise)
+        return Error(*(np.asarray(np.mean(part), dtype=np.float64)[()] for part in parts))
+
+
+def error(
+    latents: ArrayLike,
+    network: Network,
+    *,
+    decoder: ArrayLike | None = None,
+    target: ArrayLike | None = None,
+    link: Radio | None = None,
+) -> Error:
+    """E‖Dẑ − t‖² of each object, over silence, fading and all noise, for latents (n, K, r).
+
+    decoder: D, (d, r); left out, the identity. target: t, (n, d); left out, D Σ w z of the *clipped* latents, so that
+    clipping costs nothing. `pooled` makes other targets: of latents as given, or with weights other than the network's
+    (for inference.unbiased those of the network it was made from). link: the network's radio, if it is known already.
+
+    Holds for: Scheme 1; truncate and backoff; any fading, outage, CSI and phase error; superposed and orthogonal
+        access; cover noise. Devices fade independently, and γ, "auto" too, depends on the law of the gains alone.
+        Under Sionna's models the law is that of a large sample, and so is the error.
+        Inferences where nobody speaks count like all others, though their label is "no answer".
+    Differs from the paper: its bound is not one (paper.mse); this is no bound but the value.
+    Edge cases: p = 0 or w = 0 everywhere → bias ‖t‖², noise alone besides. A latent that is not finite counts as 0,
+        as on the air. Power rules paper and exact: refused, since there g depends on the noise.
+
+    >>> net = Network.uniform(num_devices=12, noise_std=0.05, participation=0.9, dimension=4)
+    >>> e = error(np.full((1, 12, 4), 0.5), net)
+    >>> e.bias.round(6), e.participation.round(6), e.privacy_noise.round(6), e.channel_noise
+    (array([0.01]), array([0.0075]), array([0.108]), array([0.]))
+    """
+    _check(network)
+    z, D = _clipped(latents, network), _matrix(decoder, network.dimension)
+    link = radio(network) if link is None else link
+    p, w, std = (np.array(network.devices.column(name)) for name in ("participation", "weight", "noise_std"))
+    first, second = _moments(network, link)
+
+    expected = pooled(z, p * first * w)
+    if target is None:
+        bias = _square(_through(D, expected - pooled(z, w)))
+    else:
+        decoded = _through(D, expected)
+        bias = _square(decoded - require_shape("target", finite("target", target), decoded.shape))
+    # Never below 0: E[g²] ≥ E[g]² up to rounding.
+    variance = np.maximum(p * second - (p * first) ** 2, 0.0) * w**2
+    participation = _square(_through(_same_lengths(D), z)) @ variance
+
+    heard = np.ones_like(p) if network.cover_noise else p
+    energy = float(network.dimension) if D is None else float(np.sum(D**2))
+    privacy = energy * float(np.sum(heard * second * std**2))
+    channel = energy * _receivers(network, link, heard) * (network.channel.noise_std / link.gamma) ** 2
+    return Error(bias, participation, np.full(len(z), privacy), np.full(len(z), channel))
+
+
+def clipping(latents: ArrayLike, network: Network, *, decoder: ArrayLike | None = None) -> Floats:
+    """‖D Σ w (clip(z) − z)‖² of each object: what clipping alone costs, where all else is perfect.
+
+    Not one of the parts of `error`: against latents as given the bias has a cross term of clipping and silence too.
+    Edge cases: nothing longer than its clip norm → 0, up to a hair.
+
+    >>> clipping([[[3.0, 4.0]]], Network.uniform(num_devices=1, clip_norm=1.0, dimension=2)).round(6)
+    array([16.])
+    """
+    z = _clipped(latents, network)
+    lost = pooled(z - finite("latents", latents), network.devices.column("weight"))
+    return _square(_through(_matrix(decoder, network.dimension), lost))
+
+
+def pooled(latents: ArrayLike, weight: ArrayLike, *, decoder: ArrayLike | None = None) -> Floats:
+    """D Σ_k w_k z_k of each object, (n, d), from latents (n, K, r) as they are: a target for `error`.
+
+    >>> pooled([[[1.0, 2.0], [3.0, 4.0]]], [0.5, 0.5])
+    array([[2., 3.]])
+    """
+    z = finite("latents", latents)
+    w = finite("weight", weight)
+    if z.ndim != 3 or w.shape not in ((), z.shape[1:2]):
+        raise ValueError(f"latents and weight have shapes {z.shape} and {w.shape}, must be (*, K, *) and (K,)")
+    return _through(_matrix(decoder, z.shape[2]), np.einsum("nkr,k->nr", z, np.broadcast_to(w, z.shape[1:2])))
+
+
+def _clipped(latents: ArrayLike, network: Network) -> Floats:
+    """As the devices send them: float64, guarded and clipped by the code that is on the air."""
+    z = np.asarray(latents, dtype=np.float64)
+    check_latents(z, network)
+    return clipped(z, network.devices.column("clip_norm"))
+
+
+def _matrix(decoder: ArrayLike | None, dimension: int) -> Floats | None:
+    return None if decoder is None else require_shape("decoder", finite("decoder", decoder), (-1, dimension))
+
+
+def _check(network: Network) -> None:
+    """Who transmits, and how much of it arrives, must not depend on what is sent."""
+    if network.scheme.name != "1":
+        raise ValueError(f"scheme.name={network.scheme.name!r} must be 1: by scores, how many transmit is not known")
+    if network.channel.power_rule not in ("truncate", "backoff"):
+        raise ValueError(
+            f"channel.power_rule={network.channel.power_rule!r} must be truncate or backoff: under the others the "
+            "alignment depends on the noise; simulate with air.receive"
+        )
+
+
+def _moments(network: Network, link: Radio) -> tuple[Floats, Floats]:
+    """E[g] and E[g²] of each device that takes part; an outage counts as g = 0."""
+    channel = network.channel
+    moments = alignment_moments(
+        link.fading,
+        link.transmitters,
+        gamma=link.gamma,
+        rule=channel.power_rule,
+        csi_error_std=channel.csi_error_std,
+        phase_error_std=channel.phase_error_std,
+    )
+    return moments.mean, moments.mean_square
+
+
+def _receivers(network: Network, link: Radio, heard: Floats) -> float:
+    """How often the receiver's noise counts on average: once for the sum, or once for everybody who is heard alone."""
+    if network.channel.access == "superposed":
+        return 1.0
+    # Whoever is too weak is silent under truncate alone.
+    silent = link.outage if network.channel.power_rule == "truncate" else 0.0
+    return float(np.sum(heard * (1 - silent)))
+
+
+def _through(decoder: Floats | None, x: Floats) -> Floats:
+    return x if decoder is None else x @ decoder.T
+
+
+def _same_lengths(decoder: Floats | None) -> Floats | None:
+    """A matrix of at most r rows with ‖Rx‖ = ‖Dx‖ for all x: a decoder may well have 25,088."""
+    if decoder is None or decoder.shape[0] <= decoder.shape[1]:
+        return decoder
+    return np.asarray(np.linalg.qr(decoder, mode="r"))
+
+
+def _square(x: Floats) -> Floats:
+    return np.sum(x * x, axis=-1)
