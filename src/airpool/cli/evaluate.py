@@ -119,8 +119,11 @@ def _print(record: Mapping[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from airpool.report import shown
+
     def worst(values: list[Any]) -> str:
-        return "inf" if "inf" in values else f"{max(values):.4g}"
+        """Rounded up: the printed ε is a promise too."""
+        return shown(max(map(float, values)))
 
     low, high = record["accuracy_ci"]
     spread = "" if record["accuracy_std"] is None else f" ± {record['accuracy_std']:.4f}"
@@ -130,7 +133,7 @@ def _print(record: Mapping[str, Any]) -> None:
         "no answer": f"{record['no_answer']:.4%}",
         "ε of the worst device": f"{worst(record['epsilon'])}  ({record['neighbours']}, δ = {record['delta']:g})",
         "ε, nobody else trusted": worst(record["epsilon_local"]),
-        "ε of the object": f"{record['epsilon_object']}"[:8],
+        "ε of the object": worst([record["epsilon_object"]]),
         "the paper's claim": worst(record["epsilon_paper"]),
         "mean square error": f"{record['mse']:.4g}",
         "energy": f"{record['energy']:.4g} mW · channel uses",
