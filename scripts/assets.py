@@ -9,7 +9,6 @@ scripts/train_codecs.py keeps them) and objects-SPLIT.safetensors (labels and lo
 """
 
 import argparse
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -20,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from airpool.data import modelnet
 from airpool.models import codec as codecs
 from airpool.models import local, weights
+from airpool.models.runs import sha256
 from airpool.version import __version__
 
 SPLITS = ("validation", "test")
@@ -55,20 +55,16 @@ def main() -> None:
     files = sorted(path for path in args.out.glob("*.safetensors"))
     manifest = {
         "version": __version__,
-        "data": {"file": args.voxels.name, "sha256": _sha256(args.voxels)},
+        "data": {"file": args.voxels.name, "sha256": sha256(args.voxels)},
         "classes": list(modelnet.read(args.voxels).classes),
         "codecs": list(names),
-        "files": {path.name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in files},
+        "files": {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in files},
         "results": json.loads(args.results.read_text()),
     }
     (args.out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
     for name, each in manifest["files"].items():
         print(f"{each['bytes'] / 1e6:8.2f} MB  {name}")
     print(f"{sum(each['bytes'] for each in manifest['files'].values()) / 1e6:8.2f} MB  in all")
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 if __name__ == "__main__":

@@ -25,8 +25,10 @@ from airpool.data import modelnet
 from airpool.data.renders import renders
 from airpool.models import codec as codecs
 from airpool.models import weights
-from airpool.models.codec import Codec, CodecShape
+from airpool.models.codec import Codec, CodecShape, quantised
 from airpool.models.codec_training import CodecRecipe, Setting, decoded, fit, packed, unpacked
+from airpool.models.features import maps
+from airpool.models.runs import some_rows
 from airpool.version import __version__
 
 ZERO_OUT = {f"z{e:g}": e for e in (0.5, 1, 2, 3.98, 6.31, 10)}
@@ -50,17 +52,6 @@ def settings(dimension: int) -> dict[str, Any]:
     nets |= {f"o{e:g}": airpool.calibrate(often, epsilon=e) for e in (1, 2)}
     nets |= {f"t{e:g}": calibrate_claim(often, epsilon=e) for e in (3.98, 6.31, 10.0)}
     return {name: packed(setting(network)) for name, network in nets.items()}
-
-
-@torch.no_grad()
-def maps(trunk: torch.nn.Module, views: torch.Tensor) -> torch.Tensor:
-    """Maps (N, 12, 25088) in half precision."""
-    out = torch.empty(*views.shape[:2], 512 * 49, dtype=torch.float16, device=views.device)
-    for start in range(0, len(views), 64):
-        some = (views[start : start + 64].float() / 255).flatten(0, 1).contiguous(memory_format=torch.channels_last)
-        with torch.autocast(some.device.type, torch.bfloat16, enabled=some.is_cuda):
-            out[start : start + 64] = trunk(some).flatten(1).unflatten(0, (-1, views.shape[1])).half()
-    return out
 
 
 @torch.no_grad()
@@ -126,9 +117,9 @@ def train(args: argparse.Namespace) -> None:
     seen: dict[str, torch.Tensor] = {}
     labels: dict[str, torch.Tensor] = {}
     for part in ("train", "validation", "test"):
-        rows = modelnet.split(data, part)
-        rows = rows if args.objects is None else rows[:: max(1, len(rows) // args.objects)][: args.objects]
-        seen[part] = maps(model.features, renders(data.objects[rows], torch_device=device))
+        rows = some_rows(modelnet.split(data, part), args.objects)
+        views = renders(data.objects[rows], torch_device=device)
+        seen[part] = torch.cat([some.half() for some in maps(model.features, views, batch=64)])
         labels[part] = torch.from_numpy(np.asarray(data.labels)[rows]).to(device)
     average = {part: each.unflatten(-1, (512, 49)).mean(-1, dtype=torch.float32) for part, each in seen.items()}
     print(f"features in {time.perf_counter() - begin:.1f} s", flush=True)
@@ -182,12 +173,6 @@ def best(results: list[dict[str, Any]], names: list[str], by: Sequence[str]) -> 
     winner = max(names, key=score)
     print("best:", {name: round(score(name), 4) for name in sorted(names, key=score, reverse=True)[:12]}, flush=True)
     return next(each for each in results if each["name"] == winner)
-
-
-def quantised(latents: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Bytes, and the step between them."""
-    scale = latents.abs().amax() / 127
-    return (latents / scale).round().to(torch.int8), scale
 
 
 def restored(latents: torch.Tensor) -> torch.Tensor:

@@ -21,16 +21,12 @@ from airpool.data import modelnet
 from airpool.data.renders import renders
 from airpool.models import weights
 from airpool.models.heads import fit_temperature
+from airpool.models.runs import some_rows
 from airpool.models.train import Images, Recipe, Trained, predictions, train
 from airpool.models.vgg import Architecture
 from airpool.version import __version__
 
 CHANNELS = ("shading", "depth")
-
-
-def some(rows: np.ndarray, count: int | None) -> np.ndarray:
-    """So many of the rows, evenly spread: the file is ordered by class."""
-    return rows if count is None else rows[:: max(1, len(rows) // count)][:count]
 
 
 @torch.no_grad()
@@ -85,7 +81,7 @@ def main() -> None:
     labels = torch.from_numpy(np.asarray(data.labels)).to(device)
     parts: dict[str, Images] = {}
     for part in ("train", "validation"):
-        rows = some(modelnet.split(data, part), args.objects)
+        rows = some_rows(modelnet.split(data, part), args.objects)
         parts[part] = Images(
             renders(data.objects[rows], resolution=args.resolution, torch_device=device), labels[torch.as_tensor(rows)]
         )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from tests.random_networks import channels
 
 from airpool.air import receive
 from airpool.level import level
@@ -33,16 +34,7 @@ def networks(draw: st.DrawFn) -> Network:
         participation=tuple(column(0.1, 1.0)),
         power_dbm=tuple(column(20.0, 30.0)),
     )
-    channel = Channel(
-        fading=draw(st.sampled_from(["none", "rician", "rayleigh"])),
-        noise_std=draw(st.floats(0.0, 5.0)),
-        access=draw(st.sampled_from(["superposed", "orthogonal"])),
-        power_rule=draw(st.sampled_from(["truncate", "backoff"])),
-        outage=draw(st.floats(0.05, 0.6)),
-        csi_error_std=draw(st.sampled_from([0.0, 0.1])),
-        phase_error_std=draw(st.sampled_from([0.0, 0.4])),
-    )
-    return Network(devices=devices, channel=channel, dimension=R, cover_noise=draw(st.booleans()))
+    return Network(devices=devices, channel=draw(channels()), dimension=R, cover_noise=draw(st.booleans()))
 
 
 def heard(network: Network, *, path: Any = "fast") -> np.ndarray:

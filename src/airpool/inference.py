@@ -21,10 +21,9 @@ from array_api_compat import array_namespace
 from .air import Path, Received, check_latents, clipped, receive
 from .guarantees import PrivacyReport, guarantee
 from .network import Network
-from .radio import radio
+from .radio import alignment, radio
 from .wireless.arrays import Array, like
 from .wireless.draws import Generator
-from .wireless.outage import alignment_moments
 from .wireless.power import Transmission
 
 Map = Callable[[Array], Array] | Array  # a function, a torch module, or a matrix that multiplies from the left
@@ -153,15 +152,7 @@ def unbiased(network: Network) -> Network:
         raise ValueError(f"participation of device {weak} is 0: it cannot be made unbiased")
     changed = network
     for _ in range(_ROUNDS):
-        link = radio(changed)
-        moments = alignment_moments(
-            link.fading,
-            link.transmitters,
-            gamma=link.gamma,
-            rule=channel.power_rule,
-            csi_error_std=channel.csi_error_std,
-            phase_error_std=channel.phase_error_std,
-        )
+        moments = alignment(changed, radio(changed))
         weight = np.array(d.column("weight")) / (np.array(d.column("participation")) * moments.mean)
         settled = np.allclose(weight, changed.devices.column("weight"), rtol=1e-12, atol=0.0)
         changed = replace(network, devices=replace(d, weight=tuple(weight.tolist())))

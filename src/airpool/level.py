@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .network import Network
-from .radio import Radio, radio
+from .radio import Radio, alignment, radio, receivers
 
 
 @dataclass(frozen=True)
@@ -31,24 +31,13 @@ def level(network: Network, link: Radio | None = None) -> Level:
     >>> round(level(net).signal, 6), round(level(net).noise_std, 6)
     (0.9, 0.164317)
     """
-    from .wireless.outage import alignment_moments
-
     if network.scheme.name != "1":
         raise ValueError(f"scheme.name={network.scheme.name!r} must be 1: by scores, how many transmit is not known")
     link = radio(network) if link is None else link
     d, channel = network.devices, network.channel
-    moments = alignment_moments(
-        link.fading,
-        link.transmitters,
-        gamma=link.gamma,
-        rule=channel.power_rule,
-        csi_error_std=channel.csi_error_std,
-        phase_error_std=channel.phase_error_std,
-    )
+    moments = alignment(network, link)
     p, w, c, std = (np.array(d.column(name)) for name in ("participation", "weight", "clip_norm", "noise_std"))
-    heard = 1.0 if network.cover_noise else p
-    # Whoever is too weak is silent under truncate alone.
-    alone = heard * (1 - link.outage if channel.power_rule == "truncate" else np.ones_like(w))
-    receivers = 1.0 if channel.access == "superposed" else float(np.sum(alone))
-    noise_var = np.sum(heard * moments.mean_square * std**2) + receivers * (channel.noise_std / link.gamma) ** 2
+    on_the_air = np.ones_like(p) if network.cover_noise else p
+    noise_var = np.sum(on_the_air * moments.mean_square * std**2)
+    noise_var += receivers(network, link, on_the_air) * (channel.noise_std / link.gamma) ** 2
     return Level(float(np.sum(p * moments.mean * w * c)), float(np.sqrt(noise_var)))

@@ -1,6 +1,7 @@
 """A network's radio: its fading, its transmitters, the γ that they share, and how often each falls silent."""
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,6 +9,9 @@ from .network import Network, NetworkError
 from .wireless.arrays import Floats
 from .wireless.fading import Fading, cdf
 from .wireless.power import Transmitters, threshold
+
+if TYPE_CHECKING:
+    from .wireless.outage import Moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +73,33 @@ def radio(network: Network) -> Radio:
             'gamma = "auto"'
         )
     return Radio(fading, transmitters, gamma, outage)
+
+
+def alignment(network: Network, link: Radio) -> "Moments":
+    """E[g] and E[g²] of each device that takes part, over the fading; an outage counts as g = 0."""
+    from .wireless.outage import alignment_moments
+
+    channel = network.channel
+    return alignment_moments(
+        link.fading,
+        link.transmitters,
+        gamma=link.gamma,
+        rule=channel.power_rule,
+        csi_error_std=channel.csi_error_std,
+        phase_error_std=channel.phase_error_std,
+    )
+
+
+def receivers(network: Network, link: Radio, on_the_air: Floats) -> float:
+    """How often the receiver's noise counts on average: once for the sum, or once for everybody who is heard alone.
+
+    on_the_air: how often each device sends, whether or not its power then suffices.
+    """
+    if network.channel.access == "superposed":
+        return 1.0
+    # Whoever is too weak is silent under truncate alone.
+    silent = link.outage if network.channel.power_rule == "truncate" else 0.0
+    return float(np.sum(on_the_air * (1 - silent)))
 
 
 # A noise longer than all but this share counts as limited, so that rare outcomes are never missed.

@@ -137,6 +137,12 @@ class Codec(nn.Module):
         return lambda estimate: self.decoder(estimate / signal, level.noise_std / signal)
 
 
+def quantised(latents: Tensor) -> tuple[Tensor, Tensor]:
+    """Latents as whole steps between -127 and 127, int8, and the size of a step."""
+    step = latents.abs().amax().clamp(min=1e-12) / 127
+    return (latents / step).round().to(torch.int8), step
+
+
 def save(path: Path, codec: Codec, about: Mapping[str, Any]) -> None:
     """The codec's file, as `weights.write` writes it."""
     weights.write(path, codec.state_dict(), {**about, "codec": asdict(codec.shape)})

@@ -143,12 +143,6 @@ def infer(
         )
 
 
-def bytes_of(latents: Tensor) -> tuple[Tensor, Tensor]:
-    """Latents as whole steps between -127 and 127, and the size of a step."""
-    step = latents.abs().amax().clamp(min=1e-12) / 127
-    return (latents / step).round().to(torch.int8), step
-
-
 @cache
 def _codec(model: Pretrained, name: str) -> Codec:
     return codecs.load(model.file(f"{name}.safetensors"))[0]

@@ -90,7 +90,7 @@ def source(path: Path, *, limit: int | None = None) -> Source:
     if limit is not None and limit < 1:
         raise ValueError(f"objects={limit} must be ≥ 1")
     data = dataset.read(path)
-    rows: dict[Split, Indices] = {which: _some(modelnet.split(data, which), limit) for which in SPLITS}
+    rows: dict[Split, Indices] = {which: some_rows(modelnet.split(data, which), limit) for which in SPLITS}
     if not len(rows["train"]):
         raise ValueError(f"{path} holds no training objects")
     return Source(path, sha256(path), data, rows, limit)
@@ -174,7 +174,8 @@ def _found(model: MVCNN, images: Images) -> torch.Tensor:
     return predictions(model, images, batch=_BATCH).argmax(1)
 
 
-def _some(rows: Indices, limit: int | None) -> Indices:
+def some_rows(rows: Indices, limit: int | None) -> Indices:
+    """At most so many of the rows, spread evenly: a file is ordered by class."""
     return rows if limit is None or limit >= len(rows) else rows[np.arange(limit) * len(rows) // limit]
 
 

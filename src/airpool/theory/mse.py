@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike
 
 from ..air import check_latents, clipped
 from ..network import Network
-from ..radio import Radio, radio
+from ..radio import Radio, alignment, radio, receivers
 from ..wireless.arrays import Floats, finite, require_shape
-from ..wireless.outage import alignment_moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +77,8 @@ def error(
     z, D = _clipped(latents, network), _matrix(decoder, network.dimension)
     link = radio(network) if link is None else link
     p, w, std = (np.array(network.devices.column(name)) for name in ("participation", "weight", "noise_std"))
-    first, second = _moments(network, link)
+    moments = alignment(network, link)
+    first, second = moments.mean, moments.mean_square
 
     expected = pooled(z, p * first * w)
     if target is None:
@@ -93,7 +93,7 @@ def error(
     heard = np.ones_like(p) if network.cover_noise else p
     energy = float(network.dimension) if D is None else float(np.sum(D**2))
     privacy = energy * float(np.sum(heard * second * std**2))
-    channel = energy * _receivers(network, link, heard) * (network.channel.noise_std / link.gamma) ** 2
+    channel = energy * receivers(network, link, heard) * (network.channel.noise_std / link.gamma) ** 2
     return Error(bias, participation, np.full(len(z), privacy), np.full(len(z), channel))
 
 
@@ -144,29 +144,6 @@ def _check(network: Network) -> None:
             f"channel.power_rule={network.channel.power_rule!r} must be truncate or backoff: under the others the "
             "alignment depends on the noise; simulate with air.receive"
         )
-
-
-def _moments(network: Network, link: Radio) -> tuple[Floats, Floats]:
-    """E[g] and E[g²] of each device that takes part; an outage counts as g = 0."""
-    channel = network.channel
-    moments = alignment_moments(
-        link.fading,
-        link.transmitters,
-        gamma=link.gamma,
-        rule=channel.power_rule,
-        csi_error_std=channel.csi_error_std,
-        phase_error_std=channel.phase_error_std,
-    )
-    return moments.mean, moments.mean_square
-
-
-def _receivers(network: Network, link: Radio, heard: Floats) -> float:
-    """How often the receiver's noise counts on average: once for the sum, or once for everybody who is heard alone."""
-    if network.channel.access == "superposed":
-        return 1.0
-    # Whoever is too weak is silent under truncate alone.
-    silent = link.outage if network.channel.power_rule == "truncate" else 0.0
-    return float(np.sum(heard * (1 - silent)))
 
 
 def _through(decoder: Floats | None, x: Floats) -> Floats:
