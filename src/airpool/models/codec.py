@@ -15,8 +15,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from airpool.level import Level
@@ -24,6 +26,7 @@ from airpool.level import Level
 from . import weights
 from .vgg import MAP_SHAPE
 
+Floats = NDArray[np.float64]
 Kind = Literal["compact", "map"]
 
 _CHANNELS, _PLACES = MAP_SHAPE[0], MAP_SHAPE[1] * MAP_SHAPE[2]
@@ -113,10 +116,13 @@ class Decoder(nn.Module):
 
     def forward(self, estimate: Tensor, noise_ratio: Tensor | float) -> Tensor:
         ratio = torch.as_tensor(noise_ratio, dtype=estimate.dtype, device=estimate.device)
-        # Below the first no noise matters; a ratio of e⁻² is about the middle of what is of use.
-        told = ratio.clamp(*_RATIOS).log() + 2 if self.told else torch.zeros_like(ratio)
-        told = told.expand(*estimate.shape[:-1], 1)
+        told = self.told_of(ratio).expand(*estimate.shape[:-1], 1)
         return self.out(F.relu(self.hidden(torch.cat((estimate, told), dim=-1))))
+
+    def told_of(self, ratio: Tensor) -> Tensor:
+        """What the hidden layer is told of the noise; nothing, if it was trained so."""
+        # Below the first no noise matters; a ratio of e⁻² is about the middle of what is of use.
+        return ratio.clamp(*_RATIOS).log() + 2 if self.told else torch.zeros_like(ratio)
 
 
 class Codec(nn.Module):
@@ -127,6 +133,21 @@ class Codec(nn.Module):
         self.shape = shape
         self.encoder = Encoder(shape, dropout=dropout)
         self.decoder = Decoder(shape)
+
+    def matrices(self, level: Level) -> tuple[tuple[Floats, Floats], ...]:
+        """The same server as plain layers (matrix, bias) with ReLU between them, in float64: what theory works on."""
+        signal = level.signal if level.signal > 0 else 1.0
+        A, b, last, c = (
+            each.detach().double().cpu().numpy()
+            for each in (
+                self.decoder.hidden.weight,
+                self.decoder.hidden.bias,
+                self.decoder.out.weight,
+                self.decoder.out.bias,
+            )
+        )
+        told = float(self.decoder.told_of(torch.tensor(level.noise_std / signal, dtype=torch.float64)))
+        return (A[:, :-1] / signal, b + A[:, -1] * told), (last, c)
 
     def server(self, level: Level) -> Callable[[Tensor], Tensor]:
         """What the server does with estimates (..., r) of a network with this level of signal and noise.

@@ -73,18 +73,18 @@ def error(
     >>> e.bias.round(6), e.participation.round(6), e.privacy_noise.round(6), e.channel_noise
     (array([0.01]), array([0.0075]), array([0.108]), array([0.]))
     """
-    _check(network)
+    check_network(network)
     z, D = _clipped(latents, network), _matrix(decoder, network.dimension)
     link = radio(network) if link is None else link
     p, w, std = (np.array(network.devices.column(name)) for name in ("participation", "weight", "noise_std"))
     moments = alignment(network, link)
     first, second = moments.mean, moments.mean_square
 
-    expected = pooled(z, p * first * w)
+    mean = pooled(z, p * first * w)
     if target is None:
-        bias = _square(_through(D, expected - pooled(z, w)))
+        bias = _square(_through(D, mean - pooled(z, w)))
     else:
-        decoded = _through(D, expected)
+        decoded = _through(D, mean)
         bias = _square(decoded - require_shape("target", finite("target", target), decoded.shape))
     # Never below 0: E[g²] ≥ E[g]² up to rounding.
     variance = np.maximum(p * second - (p * first) ** 2, 0.0) * w**2
@@ -95,6 +95,19 @@ def error(
     privacy = energy * float(np.sum(heard * second * std**2))
     channel = energy * receivers(network, link, heard) * (network.channel.noise_std / link.gamma) ** 2
     return Error(bias, participation, np.full(len(z), privacy), np.full(len(z), channel))
+
+
+def expected(latents: ArrayLike, network: Network, *, link: Radio | None = None) -> Floats:
+    """E[ẑ] (n, r) of each object: as a target for `error` it leaves no bias.
+
+    >>> net = Network.uniform(num_devices=2, participation=0.5, dimension=1)
+    >>> expected([[[0.5], [0.5]]], net)
+    array([[0.25]])
+    """
+    check_network(network)
+    z = _clipped(latents, network)
+    p, w = (np.array(network.devices.column(name)) for name in ("participation", "weight"))
+    return pooled(z, p * alignment(network, radio(network) if link is None else link).mean * w)
 
 
 def clipping(latents: ArrayLike, network: Network, *, decoder: ArrayLike | None = None) -> Floats:
@@ -135,14 +148,17 @@ def _matrix(decoder: ArrayLike | None, dimension: int) -> Floats | None:
     return None if decoder is None else require_shape("decoder", finite("decoder", decoder), (-1, dimension))
 
 
-def _check(network: Network) -> None:
-    """Who transmits, and how much of it arrives, must not depend on what is sent."""
+def check_network(network: Network) -> None:
+    """An error unless who transmits, and how much of it arrives, is independent of what is sent."""
     if network.scheme.name != "1":
-        raise ValueError(f"scheme.name={network.scheme.name!r} must be 1: by scores, how many transmit is not known")
+        raise ValueError(
+            f"scheme.name={network.scheme.name!r} must be 1: by scores, how many transmit depends on the features; "
+            "measure it with airpool evaluate"
+        )
     if network.channel.power_rule not in ("truncate", "backoff"):
         raise ValueError(
             f"channel.power_rule={network.channel.power_rule!r} must be truncate or backoff: under the others the "
-            "alignment depends on the noise; simulate with air.receive"
+            "alignment depends on the noise; simulate with air.receive (path='full')"
         )
 
 

@@ -1,0 +1,127 @@
+"""The server as plain matrices: what it makes of an estimate, and the best linear one in closed form.
+
+    h₀ = x,  h_ℓ = ReLU(A_ℓ h_{ℓ−1} + b_ℓ),  scores = A_L h_{L−1} + b_L
+
+In front of a nonlinear codec, decoder and classifier together are the server, and x is the estimate ẑ itself.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..wireless.arrays import Floats, finite
+
+Integers = NDArray[np.intp]
+
+# How far below another class's one that was never seen stays: no sum of probabilities notices it.
+_NEVER = 1e6
+
+
+@dataclass(frozen=True, eq=False)
+class Server:
+    """Layers (matrix (out, in), bias (out,)), ReLU between them; one layer is a linear classifier."""
+
+    layers: tuple[tuple[Floats, Floats], ...]
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise ValueError("layers is empty, must be at least one (matrix, bias)")
+        checked: list[tuple[Floats, Floats]] = []
+        width: int | None = None
+        for number, (matrix, bias) in enumerate(self.layers, start=1):
+            A, b = finite(f"matrix {number}", matrix), finite(f"bias {number}", bias)
+            if A.ndim != 2 or b.shape != A.shape[:1] or (width is not None and A.shape[1] != width):
+                raise ValueError(
+                    f"layer {number} has shapes {A.shape} and {b.shape}, must be (out, {width or 'in'}) and (out,)"
+                )
+            checked.append((A, b))
+            width = A.shape[0]
+        object.__setattr__(self, "layers", tuple(checked))
+
+    @property
+    def dimension(self) -> int:
+        return self.layers[0][0].shape[1]
+
+    @property
+    def num_classes(self) -> int:
+        return self.layers[-1][0].shape[0]
+
+    @property
+    def matrices(self) -> tuple[Floats, ...]:
+        return tuple(A for A, _ in self.layers)
+
+
+def scores(server: Server, x: ArrayLike) -> Floats:
+    """Scores (..., C) of points (..., r)."""
+    h = np.asarray(x, dtype=np.float64)
+    if h.ndim < 1 or h.shape[-1] != server.dimension:
+        raise ValueError(f"x has shape {h.shape}, must be (..., {server.dimension}), as the server's first matrix")
+    for A, b in server.layers[:-1]:
+        h = np.maximum(h @ A.T + b, 0.0)
+    A, b = server.layers[-1]
+    return h @ A.T + b
+
+
+def gaps(scores: Floats, labels: ArrayLike) -> Floats:
+    """s_l − s_j (n, C) of the true class l against every j; inf at j = l, where there is nothing to fear.
+
+    >>> gaps(np.array([[3.0, 1.0, 2.5]]), [0])
+    array([[inf, 2. , 0.5]])
+    """
+    own = np.asarray(labels)
+    rows = np.arange(len(own))
+    out = scores[rows, own][:, None] - scores
+    out[rows, own] = np.inf
+    return out
+
+
+def class_labels(labels: ArrayLike, *, count: int, num_classes: int) -> Integers:
+    """Labels (count,) as indices of classes, or an error that says what is wrong with them.
+
+    >>> class_labels([0, 2], count=2, num_classes=2)
+    Traceback (most recent call last):
+    ...
+    ValueError: labels run from 0 to 2, must be from 0 to 1
+    """
+    y = np.asarray(labels)
+    if y.shape != (count,):
+        raise ValueError(f"labels has shape {y.shape}, must be ({count},), one for each object")
+    if count and not np.issubdtype(y.dtype, np.integer):
+        raise ValueError(f"labels has type {y.dtype}, must be whole numbers")
+    if count and (y.min() < 0 or y.max() >= num_classes):
+        raise ValueError(f"labels run from {y.min()} to {y.max()}, must be from 0 to {num_classes - 1}")
+    return y.astype(np.intp)
+
+
+def linear_server(latents: ArrayLike, labels: ArrayLike, *, noise_std: float, num_classes: int) -> Server:
+    """The best linear classifier for classes of one Gaussian shape that are heard through Gaussian noise.
+
+        S = within-class covariance + noise² I,  a_c = S⁻¹ μ_c,  b_c = −½ μ_cᵀ S⁻¹ μ_c + ln π_c
+
+    latents: pooled, (n, r), of objects that are not those it will be judged by. Its margin is known exactly, which
+    makes the sharpest certificates.
+    Edge cases: a class without examples is never named, whatever is heard: it has the row of one with examples, and a
+    bias far below.
+
+    >>> server = linear_server([[1.0], [1.1], [-1.0], [-0.9]], [0, 0, 1, 1], noise_std=0.1, num_classes=2)
+    >>> scores(server, [[2.0]]).argmax()
+    np.int64(0)
+    """
+    x = finite("latents", latents)
+    if x.ndim != 2 or not len(x):
+        raise ValueError(f"latents has shape {x.shape}, must be (n, r), n ≥ 1")
+    y = class_labels(labels, count=len(x), num_classes=num_classes)
+    if not 0 < noise_std < np.inf:
+        raise ValueError(f"noise_std={noise_std} must be > 0 and finite")
+    count = np.bincount(y, minlength=num_classes)
+    means = np.zeros((num_classes, x.shape[1]))
+    np.add.at(means, y, x)
+    means /= np.maximum(count, 1)[:, None]
+    spread = x - means[y]
+    shape = spread.T @ spread / len(x) + noise_std**2 * np.eye(x.shape[1])
+    A = np.asarray(np.linalg.solve(shape, means.T).T, dtype=np.float64)
+    b = -0.5 * np.sum(A * means, axis=1) + np.log(np.maximum(count, 1) / len(x))
+    seen = int(y[0])
+    A[count == 0], b[count == 0] = A[seen], b[seen] - _NEVER
+    return Server(((A, b),))

@@ -1,0 +1,255 @@
+"""Margins: exact where that is possible, from below never above from above, and never below the paper's lemma."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.random_servers import random_server, servers
+
+from airpool.paper.margin import frobenius_margin
+from airpool.paper.theorem2 import accuracy_bound
+from airpool.theory.lipschitz import lipschitz_constants, spectral_constants
+from airpool.theory.margin import attack, linear, margin
+from airpool.theory.server import Server, gaps, scores
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def points(server, seed, count=20):
+    """Points, and the labels that the server gives them."""
+    x = 2 * np.random.default_rng(seed).standard_normal((count, server.dimension))
+    return x, np.argmax(scores(server, x), axis=1)
+
+
+def sharp(server):
+    return lipschitz_constants(server) if len(server.layers) <= 2 else None
+
+
+def wrong(server, x, labels):
+    """A tie counts as lost."""
+    return np.min(gaps(scores(server, x), labels), axis=-1) <= 0
+
+
+# Exact answers
+
+
+@given(server=servers(layers=(1,)), seed=SEEDS)
+def test_the_margin_of_a_linear_server_is_the_distance_to_the_nearest_border(server, seed):
+    x, own = points(server, seed)
+    (A, b) = server.layers[0]
+    for point, label, found in zip(x, own, linear(server, x, own), strict=True):
+        nearest = np.inf
+        for j in range(server.num_classes):
+            away = A[label] - A[j]
+            if j == label or not np.any(away):
+                continue
+            border = point - away * (away @ point + b[label] - b[j]) / (away @ away)
+            assert away @ border + b[label] - b[j] == pytest.approx(0.0, abs=1e-9)
+            nearest = min(nearest, np.linalg.norm(border - point))
+        assert found == pytest.approx(nearest, rel=1e-9, abs=1e-12)
+
+
+@given(server=servers(layers=(1,)), seed=SEEDS)
+def test_the_attack_on_a_linear_server_finds_the_border(server, seed):
+    x, own = points(server, seed)
+    exact = linear(server, x, own)
+    assume(np.all(exact > 1e-6))
+    found = attack(server, x, own)
+    assert np.array_equal(np.isinf(found), np.isinf(exact))
+    reached = np.isfinite(exact)
+    assert found[reached] == pytest.approx(exact[reached], rel=3e-6)
+
+
+def nearest_change(server, x, label):
+    """Of a server with one hidden layer on a line: the exact distance to the nearest point where the label is lost.
+
+    Between the points where a unit turns on or off every gap is a straight line.
+    """
+    (A, b), _ = server.layers
+    turns = -b[A[:, 0] != 0] / A[A[:, 0] != 0, 0]
+    knots = np.unique(np.concatenate((turns, [x], [turns.min(initial=x) - 1e4, turns.max(initial=x) + 1e4])))
+    away = gaps(scores(server, knots[:, None]), np.full(len(knots), label))
+    nearest = np.inf
+    for left, right, low, high in zip(knots, knots[1:], away, away[1:], strict=False):
+        for j in np.flatnonzero(np.isfinite(low)):
+            if low[j] <= 0:
+                nearest = min(nearest, abs(left - x))
+            if high[j] <= 0:
+                nearest = min(nearest, abs(right - x))
+            if low[j] * high[j] < 0:
+                nearest = min(nearest, abs(left + (right - left) * low[j] / (low[j] - high[j]) - x))
+    return nearest
+
+
+@settings(max_examples=60)
+@given(server=servers(layers=(2,), dimension=(1, 1)), seed=SEEDS)
+def test_on_a_line_the_true_margin_lies_between_the_two_bounds(server, seed):
+    x, own = points(server, seed, count=8)
+    low, high = margin(server, x, own, constants=sharp(server)), attack(server, x, own)
+    for point, label, below, above in zip(x[:, 0], own, low, high, strict=True):
+        true = nearest_change(server, point, label)
+        assert below <= true * (1 + 1e-9) + 1e-12
+        assert true <= above * (1 + 1e-6) + 1e-9
+
+
+@settings(max_examples=60)
+@given(server=servers(dimension=(1, 1)), seed=SEEDS)
+def test_what_the_attack_returns_is_the_distance_of_a_point_that_is_misnamed(server, seed):
+    x, own = points(server, seed)
+    reach = attack(server, x, own)
+    found = np.isfinite(reach)
+    x, own, reach = x[found], own[found], reach[found][:, None]
+    # On a line there are two points at that distance; a hair further for the rounding of x ± reach.
+    tried = [x + side * reach * (1 + hair) for side in (-1, 1) for hair in (0.0, 1e-12, 1e-9)]
+    assert np.all(np.any([wrong(server, each, own) for each in tried], axis=0))
+
+
+# Laws
+
+
+@given(server=servers(), seed=SEEDS)
+def test_the_lower_bound_never_exceeds_the_attack(server, seed):
+    x, own = points(server, seed)
+    assert np.all(margin(server, x, own, constants=sharp(server)) <= attack(server, x, own) * (1 + 1e-9) + 1e-12)
+
+
+@given(server=servers(), seed=SEEDS, size=st.sampled_from([0.1, 1.0, 10.0]))
+def test_the_papers_lemma_is_never_above_the_spectral_margin(server, seed, size):
+    *first, (A, b) = server.layers
+    server = Server((*first, (size * A, size * b)))
+    x, own = points(server, seed)
+    printed = frobenius_margin(scores(server, x), own, matrices=server.matrices)
+    spectral = margin(server, x, own)
+    right = spectral > 0
+    assert np.all(printed[right] <= spectral[right] * (1 + 1e-9))
+    assert np.all(spectral <= margin(server, x, own, constants=sharp(server)) * (1 + 1e-9))
+
+
+@given(server=servers(), seed=SEEDS)
+def test_points_within_the_margin_keep_their_label(server, seed):
+    x, own = points(server, seed)
+    away = np.clip(margin(server, x, own, constants=sharp(server)), 0, 1e6)
+    step = np.random.default_rng(seed).standard_normal((50, *x.shape))
+    step *= (1 - 1e-9) * away[:, None] / np.linalg.norm(step, axis=-1, keepdims=True)
+    kept = np.argmax(scores(server, x + step), axis=-1) == own
+    assert np.all(kept[:, away > 0])
+
+
+@given(server=servers(), seed=SEEDS)
+def test_where_the_server_errs_nothing_is_left(server, seed):
+    x, own = points(server, seed)
+    other = (own + 1) % server.num_classes
+    assert np.all(margin(server, x, other) <= 0)
+    assert np.all(attack(server, x, other) == 0)
+
+
+def test_the_attack_comes_close_on_a_small_network():
+    """The two bounds together pin the margin down to a factor that is worth having."""
+    server = random_server(np.random.default_rng(0), 4, 16, 3)
+    x, own = points(server, 1, count=200)
+    low, high = margin(server, x, own, constants=sharp(server)), attack(server, x, own)
+    found = np.isfinite(high)
+    assert found.mean() > 0.8
+    assert np.median(low[found] / high[found]) > 0.25
+
+
+# Edges
+
+
+def test_classes_with_one_row_are_settled_by_their_bias_and_a_tie_is_lost():
+    rows = np.array([[1.0, 0.0], [1.0, 0.0]])
+    settled = Server(((rows, np.array([1.0, 0.0])),))
+    assert margin(settled, [[0.3, 0.2]] * 2, [0, 1]).tolist() == [np.inf, -np.inf]
+    assert attack(settled, [[0.3, 0.2]] * 2, [0, 1]).tolist() == [np.inf, 0.0]
+    torn = Server(((rows, np.zeros(2)),))
+    assert margin(torn, [[0.3, 0.2]], [0]).tolist() == [-np.inf]
+    assert attack(torn, [[0.3, 0.2]], [0]).tolist() == [0.0]
+
+
+def test_a_server_that_hears_nothing_has_no_border():
+    deaf = Server(((np.zeros((3, 2)), np.ones(3)), (np.ones((2, 3)), np.array([1e9, 0.0]))))
+    assert margin(deaf, [[1.0, 2.0]], [0]).tolist() == [np.inf]
+    assert attack(deaf, [[1.0, 2.0]], [0]).tolist() == [np.inf]
+
+
+def test_a_server_with_one_class_cannot_err():
+    only = Server(((np.ones((1, 2)), np.zeros(1)),))
+    assert margin(only, [[1.0, 2.0]], [0]).tolist() == attack(only, [[1.0, 2.0]], [0]).tolist() == [np.inf]
+
+
+def test_no_points_have_no_margins():
+    server = random_server(np.random.default_rng(0), 2, 3, 2)
+    assert margin(server, np.zeros((0, 2)), []).shape == attack(server, np.zeros((0, 2)), []).shape == (0,)
+
+
+@pytest.mark.parametrize("bound", [margin, attack])
+@pytest.mark.parametrize(
+    ("x", "labels", "message"),
+    [
+        ([1.0, 2.0], [0], r"x has shape \(2,\), must be \(n, 2\)"),
+        ([[1.0, 2.0, 3.0]], [0], r"x has shape \(1, 3\), must be \(..., 2\)"),
+        ([[1.0, np.inf]], [0], "must be finite"),
+        ([[1.0, 2.0]], [3], "labels run from 3 to 3, must be from 0 to 2"),
+        ([[1.0, 2.0]], [-1], "labels run from -1 to -1"),
+        ([[1.0, 2.0]], [0, 1], r"labels has shape \(2,\), must be \(1,\)"),
+    ],
+)
+def test_bad_points_and_labels_are_refused(bound, x, labels, message):
+    with pytest.raises(ValueError, match=message):
+        bound(random_server(np.random.default_rng(0), 2, 3), x, labels)
+
+
+def test_an_attack_needs_a_competitor_and_the_exact_margin_a_linear_server():
+    deep = random_server(np.random.default_rng(0), 2, 3, 2)
+    with pytest.raises(ValueError, match="competitors=0 must be ≥ 1"):
+        attack(deep, [[1.0, 2.0]], [0], competitors=0)
+    with pytest.raises(ValueError, match="the server has 2 layers, must be linear; use margin"):
+        linear(deep, [[1.0, 2.0]], [0])
+
+
+# The paper's own
+
+
+def test_the_lemma_is_as_printed():
+    rng = np.random.default_rng(0)
+    table, own = rng.standard_normal((10, 4)), rng.integers(0, 4, 10)
+    matrices = [rng.standard_normal((3, 2)), rng.standard_normal((4, 3))]
+    product = 1.0
+    for A in matrices:
+        product *= np.sqrt(sum(value**2 for value in A.flat))
+    for s, label, found in zip(table, own, frobenius_margin(table, own, matrices=matrices), strict=True):
+        p = np.exp(s) / np.sum(np.exp(s))
+        closest = min(p[label] - p[j] for j in range(4) if j != label)
+        assert found == pytest.approx(np.sqrt(2) * closest / product)
+
+
+def test_the_lemma_of_a_server_that_never_changes_its_answer():
+    found = frobenius_margin([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [0, 0, 0], matrices=[np.zeros((2, 2))])
+    assert found.tolist() == [np.inf, -np.inf, 0.0]
+
+
+def test_theorem_2_is_as_printed():
+    assert accuracy_bound(ideal=0.8, mse=0.5, margin=2.0) == pytest.approx(0.8 * (1 - 0.5 / 4))
+    assert accuracy_bound(ideal=0.8, mse=4.1, margin=2.0) == 0.0
+    assert accuracy_bound(ideal=0.8, mse=1.0, margin=0.0) == accuracy_bound(ideal=0.8, mse=1.0, margin=-1.0) == 0.0
+    assert accuracy_bound(ideal=0.8, mse=1.0, margin=1e-200) == 0.0
+    assert accuracy_bound(ideal=0.8, mse=1.0, margin=float("inf")) == 0.8
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ideal": 1.1}, "ideal=1.1 must be from 0 to 1"),
+        ({"mse": -1.0}, "mse=-1.0"),
+        ({"mse": float("nan")}, "mse=nan"),
+    ],
+)
+def test_theorem_2_refuses_what_is_no_accuracy_or_error(change, message):
+    with pytest.raises(ValueError, match=message):
+        accuracy_bound(**{"ideal": 0.9, "mse": 0.1, "margin": 1.0, **change})
+
+
+def test_spectral_constants_are_what_margin_uses_if_none_are_given():
+    server = random_server(np.random.default_rng(3), 3, 4, 2)
+    x, own = points(server, 0)
+    assert np.array_equal(margin(server, x, own), margin(server, x, own, constants=spectral_constants(server)))
