@@ -556,7 +556,7 @@ def test_ten_times_the_devices_or_coordinates_cost_about_ten_times_as_much(path,
         ({"path": "short"}, "path='short' must be fast or full"),
         ({"network": unlike_devices({"power_rule": "paper"})}, "path='fast' is not exact where power_rule='paper'"),
         ({"network": unlike_devices({"power_rule": "exact"})}, "path='fast' is not exact where power_rule='exact'"),
-        ({"network": unlike_devices(scheme=Scheme(name="2.1"))}, "scheme.name='2.1' must be 1"),
+        ({"network": unlike_devices(scheme=Scheme(name="2.1"))}, "scheme 2.1 needs scores"),
         ({"network": unlike_devices({"gamma": 1e6})}, "channel.gamma=1e.06 is beyond the power of device"),
     ],
 )

@@ -17,7 +17,7 @@ from airpool import air, network_file
 from airpool.adversary import mechanism, released
 from airpool.cli import app
 from airpool.guarantees import guarantee
-from airpool.network import Channel, Network, Scheme
+from airpool.network import Channel, Network
 from airpool.privacy.audit import AuditReport, audit
 from airpool.privacy.release import Received, log_likelihood_ratio, simulated, worst_pair
 from airpool.radio import radio
@@ -224,8 +224,7 @@ def test_a_seed_that_comes_again_in_the_next_inference_is_caught(monkeypatch):
 @pytest.mark.parametrize(
     ("network", "message"),
     [
-        (twelve(scheme=Scheme(name="2.1")), "audits Scheme 1 with superposed access"),
-        (twelve({"access": "orthogonal"}), "audits Scheme 1 with superposed access"),
+        (twelve({"access": "orthogonal"}), "audits superposed access, not access='orthogonal'"),
         (twelve({"csi_error_std": 0.1}), "csi_error_std and phase_error_std must be 0"),
         (twelve({"phase_error_std": 0.1}), "csi_error_std and phase_error_std must be 0"),
         (

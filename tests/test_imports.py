@@ -78,13 +78,24 @@ def test_wireless_knows_nothing_of_the_rest(path):
     assert ours(path, "wireless", "units") == set()
 
 
+@pytest.mark.parametrize("path", [p for p in modules_of("selection") if p.stem != "budget"], ids=name_of)
+def test_selection_knows_networks_and_the_air_and_neither_privacy_nor_torch(path):
+    assert ours(path, "selection", "network", "wireless") == set()
+    assert "airpool.selection.budget" not in imported(path)
+    assert not inside(imported(path), "torch")
+    assert not inside(imported(path, at_start=True), "scipy")  # the air runs in training, where there may be none
+
+
 @pytest.mark.parametrize("path", modules_of("theory"), ids=name_of)
 def test_theory_stands_on_networks_and_the_air_alone(path):
     assert ours(path, "theory", "air", "network", "radio", "wireless", "units") == set()
 
 
 @pytest.mark.parametrize(
-    "path", [p for package in ("privacy", "wireless", "paper", "theory") for p in modules_of(package)], ids=name_of
+    "path",
+    [p for package in ("privacy", "wireless", "paper", "theory") for p in modules_of(package)]
+    + [SOURCE / "design" / name for name in ("qp.py", "weights.py", "clipping.py")],
+    ids=name_of,
 )
 def test_formulas_load_neither_torch_nor_matplotlib(path):
     assert not any(inside(imported(path, at_start=True), heavy) for heavy in HEAVY)
@@ -97,7 +108,8 @@ def test_privacy_never_touches_torch(path):
 
 @pytest.mark.parametrize("path", modules_of("paper"), ids=name_of)
 def test_the_papers_formulas_import_nothing_above_them(path):
-    assert ours(path, "paper", "privacy", "wireless", "units", "network") == set()
+    assert ours(path, "paper", "privacy", "wireless", "selection", "units", "network") == set()
+    assert "airpool.selection.budget" not in imported(path)
 
 
 @pytest.mark.parametrize("path", [SOURCE / "units.py", SOURCE / "network.py", SOURCE / "network_file.py"], ids=name_of)

@@ -102,5 +102,5 @@ def test_where_nobody_takes_part_there_is_the_receivers_noise_alone():
 
 def test_whom_scores_choose_is_not_known_beforehand():
     net = Network.uniform(num_devices=3, dimension=R, scheme=Scheme("2.1"))
-    with pytest.raises(ValueError, match=r"scheme.name='2.1' must be 1"):
+    with pytest.raises(ValueError, match=r"scheme 2.1 needs participation"):
         level(net)

@@ -2,12 +2,14 @@
 
     ẑ = Σ_k τ_k g_k (w_k z_k + n_k) + m/γ
 
+Who takes part, τ, is a coin (Scheme 1), an own noisy score (2.1), or the word of a ranking server (2.2).
+
 Written once for NumPy and torch, CPU and CUDA, for any number of objects, devices, coordinates and trials. Needs no
 SciPy: it also runs in training, wherever torch does. A simulation: the noise comes from the generator passed in.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,6 +17,8 @@ from array_api_compat import array_namespace, device
 
 from .network import Network
 from .radio import Radio, radio
+from .selection import ranking, threshold
+from .selection.scores import bounded, check_scores, noisy
 from .wireless import draws
 from .wireless.arrays import Array, like
 from .wireless.csi import Misalignment, misalign
@@ -35,6 +39,7 @@ class Received:
     estimate: ẑ, (n, t, r). The rest has shape (n, t, K): who took part, gain h, alignment g (0 where silent), what was
     sent, and ‖z̃‖² (its mean over the noise on the fast path). heard: (n, t), whether anybody transmitted.
     Under cover noise nobody but the simulator knows who took part, and `heard` is true for whoever is on the air.
+    noisy_scores: (n, t, K) in Schemes 2.1 and 2.2. In 2.1 they stay on the devices, in 2.2 the ranking server has them.
     """
 
     estimate: Array
@@ -44,6 +49,7 @@ class Received:
     sent: Transmission
     signal_square: Array
     heard: Array
+    noisy_scores: Array | None = None
 
     @property
     def scale(self) -> Array:
@@ -93,17 +99,24 @@ def receive(
     rng: draws.Generator,
     trials: int = 1,
     path: Path = "fast",
+    scores: Array | None = None,
+    num_classes: int | None = None,
     only_best: bool = False,
     link: Radio | None = None,
 ) -> Received:
     """Latents (n, K, r) over the air: what the server makes of them, `trials` independent times each.
 
-    only_best: only the device with the strongest channel speaks. link: the network's radio, if it is known already.
+    scores: (n, K), each device's raw uncertainty in bits; Schemes 2.1 and 2.2 choose by them, and only they. They are
+        bounded in here, so that none exceeds what is accounted for; what is not finite becomes the upper end.
+    num_classes: of the posteriors behind the scores; the rule `scale` needs it.
+    only_best: only the device with the strongest channel speaks; in Scheme 2.2, of those selected.
+    link: the network's radio, if it is known already.
+    Differs from the paper: in 2.1 and 2.2 nothing is divided by p_k, which depends on the score and would tell it. The
+    devices' `participation` is Scheme 1's alone.
     """
     check_latents(latents, network)
     _check_generator(rng, latents)
-    if network.scheme.name != "1":
-        raise ValueError(f"scheme.name={network.scheme.name!r} must be 1: who transmits by score is not simulated here")
+    check_scores(scores, network.scheme, example=latents)
     if trials < 1:
         raise ValueError(f"trials={trials} must be >= 1")
     if path not in ("fast", "full"):
@@ -117,13 +130,14 @@ def receive(
     air, own = _generators(rng, shape[-1], path)
     gain = sample_gains(link.fading, shape, air, dtype=latents.dtype)
     off = _misalignment(gain, network, air)
-    taking_part = _taking_part(network, shape, own, latents)
+    taking_part, noisy_scores = _taking_part(network, shape, own, latents, scores, num_classes)
     if only_best:
         xp = array_namespace(gain)
-        strongest = xp.argmax(gain, axis=-1)[..., None]
+        able = xp.where(taking_part, gain, gain * 0 - 1) if network.scheme.name == "2.2" else gain
+        strongest = xp.argmax(able, axis=-1)[..., None]
         taking_part = taking_part & (strongest == like(np.arange(shape[-1]), gain))
     carry = _full if path == "full" else _fast
-    return carry(z, network, link, _Drawn(gain, off, taking_part, air, own))
+    return replace(carry(z, network, link, _Drawn(gain, off, taking_part, air, own)), noisy_scores=noisy_scores)
 
 
 class _Drawn(NamedTuple):
@@ -151,7 +165,26 @@ def _generators(rng: draws.Generator, num_devices: int, path: Path) -> tuple[dra
     return air, own
 
 
-def _taking_part(network: Network, shape: tuple[int, ...], own: list[draws.Generator], example: Array) -> Array:
+def _taking_part(
+    network: Network,
+    shape: tuple[int, ...],
+    own: list[draws.Generator],
+    example: Array,
+    scores: Array | None,
+    num_classes: int | None,
+) -> tuple[Array, Array | None]:
+    """Who takes part, (n, t, K), and the noisy scores that decided it."""
+    scheme = network.scheme
+    if scores is None:
+        return _coins(network, shape, own, example), None
+    u = bounded(array_namespace(scores).astype(scores, example.dtype), scheme, num_classes)
+    noisy_scores = noisy(u, scheme.score_noise_std, trials=shape[1], own=own)
+    if scheme.name == "2.1":
+        return threshold.speaks(noisy_scores, scheme.threshold), noisy_scores
+    return ranking.selected(noisy_scores, scheme.num_selected), noisy_scores
+
+
+def _coins(network: Network, shape: tuple[int, ...], own: list[draws.Generator], example: Array) -> Array:
     """Each device's coin, (n, t, K)."""
     xp = array_namespace(example)
     p = np.array(network.devices.column("participation"))

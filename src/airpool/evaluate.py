@@ -9,6 +9,7 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .air import check_latents, in_batches, receive
@@ -18,6 +19,7 @@ from .level import Level, level
 from .network import Network
 from .radio import radio
 from .report import number
+from .selection.scores import raw
 from .version import __version__
 from .wireless.channel import channel_uses
 
@@ -98,6 +100,10 @@ def evaluate(
     server: Server,
     trials: int = 20,
     seed: int = 0,
+    posteriors: Tensor | None = None,
+    scores: Tensor | None = None,
+    num_classes: int | None = None,
+    participation: ArrayLike | None = None,
     baseline: Baseline | None = None,
     confidence: float = 0.95,
     report: PrivacyReport | None = None,
@@ -107,6 +113,10 @@ def evaluate(
 
     server: what turns the level of signal and noise into a decoder, estimates (..., r) to logits (..., C):
         `codec.server`, or `lambda level: decoder` for one that does not care.
+    posteriors: (N, K, L) of each device's own classifier, or scores (N, K), the uncertainty in bits made of them (with
+        num_classes where the score rule is `scale`): Schemes 2.1 and 2.2 choose by them.
+    participation: how often each device is expected to transmit, from calibration data: see `level`, which needs it in
+        Scheme 2.1.
     Holds for: the same seed, torch and machine give the same record; other machines agree within the interval.
     """
     check_latents(latents, network)
@@ -120,7 +130,8 @@ def evaluate(
         raise ValueError(f"confidence={confidence} must be > 0 and < 1")
     spoken = _spoken(network, baseline)
     link = radio(spoken)
-    decoder = server(_level(spoken, baseline))
+    bits, num_classes = raw(network.scheme, scores=scores, posteriors=posteriors, num_classes=num_classes)
+    decoder = server(_level(spoken, baseline, participation))
     rng = torch.Generator(latents.device).manual_seed(seed)
     right = torch.zeros(len(latents), trials, dtype=torch.bool)
     silent, square, energy = 0, 0.0, 0.0
@@ -132,7 +143,16 @@ def evaluate(
             if baseline == "centralised":
                 received = centralised(some, network, count)
             else:
-                received = receive(some, spoken, rng=rng, trials=count, link=link, only_best=baseline == "best-device")
+                received = receive(
+                    some,
+                    spoken,
+                    rng=rng,
+                    trials=count,
+                    scores=None if bits is None else bits[rows],
+                    num_classes=num_classes,
+                    link=link,
+                    only_best=baseline == "best-device",
+                )
             found = labels(decoder(received.estimate), received.heard)
             first = done[rows.start]
             right[rows, first : first + count] = (found == targets[rows, None]).cpu()
@@ -169,13 +189,14 @@ def _spoken(network: Network, baseline: Baseline | None) -> Network:
             return network
 
 
-def _level(network: Network, baseline: Baseline | None) -> Level:
+def _level(network: Network, baseline: Baseline | None, participation: ArrayLike | None) -> Level:
     if baseline == "centralised":
         d = network.devices
         return Level(sum(w * c for w, c in zip(d.column("weight"), d.column("clip_norm"), strict=True)), 0.0)
-    loud = level(network)
-    if baseline == "best-device":  # one speaks, and with it one receiver's noise
-        return Level(loud.signal / network.devices.count, loud.noise_std / network.devices.count**0.5)
+    loud = level(network, participation=participation)
+    if baseline == "best-device":  # one speaks, and with it one receiver's noise; in 2.2 one of those selected
+        of = network.scheme.num_selected if network.scheme.name == "2.2" else network.devices.count
+        return Level(loud.signal / of, loud.noise_std / of**0.5)
     return loud
 
 

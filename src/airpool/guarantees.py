@@ -15,6 +15,7 @@ from .privacy.device import Aggregate
 from .privacy.game import Game, solve
 from .privacy.object import object_game
 from .radio import Radio, radio
+from .selection.scores import score_range
 
 # Cells of a noise law where a whole curve is composed; rounded to the safe side, it costs about 0.1 % of ε.
 _COMPOSED_CELLS = 256
@@ -129,7 +130,9 @@ def aggregate(network: Network, *, colluding: Sequence[int] = (), credit_channel
 
 def _tells_by_power(network: Network, heard: Radio) -> bool:
     """Whether the paper's rule limits a device often enough to matter."""
-    limited = np.array(network.devices.column("participation")) * heard.outage
+    # Where scores choose, `participation` says nothing: anybody may speak.
+    often = np.array(network.devices.column("participation")) if network.scheme.name == "1" else 1.0
+    limited = often * heard.outage
     return network.channel.power_rule == "paper" and bool(np.max(limited) > _NEGLIGIBLE * network.delta)
 
 
@@ -165,14 +168,13 @@ def game(network: Network, heard: Aggregate) -> Game:
     scheme = network.scheme
     if scheme.name == "1":
         return device.game(heard, network.neighbours, cells=cells)
-    # A score lies in [0, Γ] after clipping, and in [0, Γ/2] after the paper's scaling.
-    high = scheme.score_bound if scheme.score_rule == "clip" else scheme.score_bound / 2
+    low, high = map(np.asarray, score_range(scheme))
     if scheme.name == "2.1":
-        chosen = leakage.Threshold(np.zeros(()), np.asarray(high), np.asarray(scheme.score_noise_std), scheme.threshold)
+        chosen = leakage.Threshold(low, high, np.asarray(scheme.score_noise_std), scheme.threshold)
         return leakage.threshold_game(heard, chosen, network.neighbours, cells=cells)
     return leakage.ranking_game(
         heard,
-        score_range=np.asarray(high),
+        score_range=high - low,
         score_noise_std=np.asarray(scheme.score_noise_std),
         num_selected=scheme.num_selected,
         neighbours=network.neighbours,
@@ -190,6 +192,22 @@ def _bounds(network: Network, heard: Aggregate) -> tuple[Floats | None, Floats]:
 def epsilon(network: Network, heard: Aggregate) -> Floats:
     """The proven ε of each device, without the rest of the report."""
     return _bounds(network, heard)[1]
+
+
+def score_epsilon(network: Network) -> Floats:
+    """What the score (2.2) or the decision made of it (2.1) costs each device if the features cost nothing.
+
+    The smallest ε that noise on the features can reach.
+
+    >>> from airpool import Network, Scheme
+    >>> net = Network.uniform(num_devices=12, scheme=Scheme("2.1", score_noise_std=0.5, threshold=0.5))
+    >>> float(score_epsilon(net)[0].round(4))
+    1.6683
+    """
+    nothing = np.zeros(network.devices.count)
+    if network.scheme.name == "1":
+        return nothing
+    return epsilon(network, Aggregate(shift=nothing, variance=nothing, participation=nothing))
 
 
 def _local_epsilon(network: Network, heard: Aggregate) -> Floats:
@@ -260,7 +278,9 @@ def _assumptions(network: Network, heard: Aggregate) -> tuple[str, ...]:
         lines.append(
             "ε is infinite: the paper's power rule tells a full feature from none where power limits a device."
         )
-    if network.cover_noise:
+    if network.cover_noise and network.scheme.name != "1":
+        lines.append("Silent devices send their noise all the same; the adversary may know who they are.")
+    elif network.cover_noise:
         lines.append("Silent devices send their noise all the same, and who took part never becomes known.")
     elif network.scheme.name == "1" and network.neighbours != "remove":
         lines.append("The adversary sees who takes part; ε is over the draw of participation (ex ante).")

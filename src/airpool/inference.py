@@ -1,6 +1,7 @@
-"""One private inference, end to end (Algorithms 1 and 2 of the paper): features in, label and guarantee out.
+"""One private inference, end to end (Algorithms 1, 2 and 3 of the paper): features in, label and guarantee out.
 
-    device   z ← W f, guarded and clipped;  z̃ = w z + n;  x = (α/p) z̃ with probability p
+    device   z ← W f, guarded and clipped;  z̃ = w z + n;  x = (α/p) z̃ with probability p,
+             or by its noisy score: if it is at most η (Scheme 2.1), or among the k̃ lowest (2.2)
     air      y = Σ h x + m
     server   ẑ = y/γ,  label = argmax J(D ẑ)
 
@@ -22,6 +23,7 @@ from .air import Path, Received, check_latents, clipped, receive
 from .guarantees import PrivacyReport, guarantee
 from .network import Network
 from .radio import alignment, radio
+from .selection.scores import raw
 from .wireless.arrays import Array, like
 from .wireless.draws import Generator
 from .wireless.power import Transmission
@@ -56,6 +58,9 @@ def infer(
     decoder: Map | None = None,
     trials: int = 1,
     path: Path = "fast",
+    posteriors: Array | None = None,
+    scores: Array | None = None,
+    num_classes: int | None = None,
     baseline: Baseline | None = None,
     report: PrivacyReport | None = None,
 ) -> Inference:
@@ -64,17 +69,29 @@ def infer(
     encoder: left out, the features are the latents; a sequence gives every device its own.
     path: "full" draws each device's noise from a generator of its own; "fast" draws the sum's noise at once, which has
         the same law where no power rule looks at the noise (truncate, backoff).
+    posteriors: (n, K, L), what each device's own classifier thinks; or scores, (n, K), the uncertainty in bits made of
+        them (with num_classes where the score rule is `scale`). Schemes 2.1 and 2.2 need one of the two.
     baseline: "best-device", only the strongest channel speaks, with weight 1; "centralised", no noise and no channel.
     report: the network's own, if it is known already.
     """
     latents = encode(features, encoder)
     check_latents(latents, network)
+    bits, num_classes = raw(network.scheme, scores=scores, posteriors=posteriors, num_classes=num_classes)
     if baseline == "centralised":
         received = centralised(latents, network, trials)
-    elif baseline == "best-device":
-        received = receive(latents, best_device_network(network), rng=rng, trials=trials, path=path, only_best=True)
-    elif baseline is None:
-        received = receive(latents, network, rng=rng, trials=trials, path=path)
+    elif baseline in ("best-device", None):
+        best = baseline == "best-device"
+        spoken = best_device_network(network) if best else network
+        received = receive(
+            latents,
+            spoken,
+            rng=rng,
+            trials=trials,
+            path=path,
+            scores=bits,
+            num_classes=num_classes,
+            only_best=best,
+        )
     else:
         raise ValueError(f"baseline={baseline!r} must be best-device, centralised or None")
     decoded = received.estimate if decoder is None else apply(decoder, received.estimate, name="decoder")

@@ -4,6 +4,7 @@
     labels       (N,)       whole numbers, 0 to C − 1
     classifier   (C, r)     optional: the server takes the class whose row points most along the estimate
     bias         (C,)       optional, with classifier
+    posteriors   (N, K, L)  optional: what each device's own classifier thinks; Schemes 2.1 and 2.2 choose by them
 
 Without a classifier a codec is needed to decode them (`airpool train codec`).
 """
@@ -17,12 +18,13 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Latents:
-    """Latents (N, K, r) float32, labels (N,) int64, and a classifier (C, r) with its bias (C,), or None."""
+    """Latents (N, K, r) float32, labels (N,) int64; classifier (C, r), bias (C,) and local posteriors, or None."""
 
     latents: Tensor
     labels: Tensor
     classifier: Tensor | None = None
     bias: Tensor | None = None
+    posteriors: Tensor | None = None
 
     def __post_init__(self) -> None:
         latents, labels = self.latents, self.labels
@@ -32,6 +34,9 @@ class Latents:
             raise ValueError(f"labels has shape {tuple(labels.shape)}, must be ({len(latents)},)")
         if int(labels.min()) < 0:
             raise ValueError(f"labels has {int(labels.min())}, must be ≥ 0")
+        if self.posteriors is not None and self.posteriors.shape[:-1] != latents.shape[:2]:
+            wanted = f"({latents.shape[0]}, {latents.shape[1]}, L)"
+            raise ValueError(f"posteriors has shape {tuple(self.posteriors.shape)}, must be {wanted}")
         if self.classifier is None:
             return
         classes = int(labels.max()) + 1
@@ -57,7 +62,7 @@ def read(path: Path) -> Latents:
         if "step" not in found:
             raise ValueError(f"{path}: latents are int8, so step, the size of a step, must be there")
         latents = latents.float() * found["step"].float()
-    floats = {name: found[name].float() for name in ("classifier", "bias") if name in found}
+    floats = {name: found[name].float() for name in ("classifier", "bias", "posteriors") if name in found}
     try:
         return Latents(latents.float() if latents.is_floating_point() else latents, found["labels"].long(), **floats)
     except ValueError as error:

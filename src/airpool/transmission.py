@@ -1,5 +1,10 @@
 """What one device does when it is really on the air: clip, add live noise, set its power, send or stay silent.
 
+Whether it sends is a coin (Scheme 1), its own noisy score (2.1), or what a ranking server answers to it (2.2):
+
+    ranked = noisy_score(score, network)                                       # to the ranking server
+    signal(latent, network, device=3, gain=h, selected=answer)                 # once it has answered
+
 There is no generator to pass in anywhere here: coin and noise come from the operating system, so that a device process
 cannot get seeded noise by accident. Simulations are airpool.inference.
 """
@@ -14,6 +19,8 @@ from .network import Network
 from .privacy.arrays import Floats
 from .privacy.noise import grid_of, live_noise, to_grid
 from .radio import Radio, radio
+from .selection import threshold
+from .selection.scores import bounded, score_range
 from .wireless.power import transmit
 
 
@@ -30,11 +37,26 @@ class Signal:
     power: float
 
 
-def signal(latent: ArrayLike, network: Network, *, device: int, gain: float, link: Radio | None = None) -> Signal:
+def signal(
+    latent: ArrayLike,
+    network: Network,
+    *,
+    device: int,
+    gain: float,
+    score: float | None = None,
+    num_classes: int | None = None,
+    selected: bool | None = None,
+    link: Radio | None = None,
+) -> Signal:
     """One transmission of one latent, (r,), over a channel of known gain h.
 
+    score: Scheme 2.1, the device's raw uncertainty in bits (num_classes: of its posterior, where the rule is `scale`).
+    selected: Scheme 2.2, the ranking server's answer to `noisy_score`.
     Holds for: the ε of the network's report, up to the δ that the grid costs (privacy.noise.delta_cost); the channel's
-    gain is independent of the data. The coin is biased by at most 2^−64.
+    gain is independent of the data. Scheme 1's coin is biased by at most 2^−64. Scheme 2.1's test u + v ≤ η is played
+    as what it is, a coin that falls with probability Φ((η − u)/σ₀): noise on a grid would move that probability by
+    more than the account allows for. It is off by less than 2^−48, rounding of Φ included, so that K devices in T
+    inferences add at most (1 + e^ε)·K·T·2^−48 to δ.
     Edge cases: a latent that is not finite is sent as 0; a channel too weak for its power → silent (truncate).
     """
     d, rule = network.devices, network.channel.power_rule
@@ -50,7 +72,7 @@ def signal(latent: ArrayLike, network: Network, *, device: int, gain: float, lin
     weight, std = d.column("weight")[device], d.column("noise_std")[device]
     link = radio(network) if link is None else link
 
-    takes_part = _coin(d.column("participation")[device])
+    takes_part = _takes_part(network, device, score=score, num_classes=num_classes, selected=selected)
     # An untouched feature must not be told from a silent one by the time it takes: both ways run through all steps.
     step = grid_of(std).step
     with np.errstate(over="ignore"):
@@ -68,6 +90,46 @@ def signal(latent: ArrayLike, network: Network, *, device: int, gain: float, lin
     # Adding zero turns the −0 of a silent device into 0: its sign would be a bit of z̃.
     samples = float(sent.scale[0]) * noisy + 0.0
     return Signal(samples, bool(sent.scale[0] > 0), float(samples @ samples))
+
+
+def noisy_score(score: float, network: Network, *, num_classes: int | None = None) -> float:
+    """ũ = u + v for the ranking server of Scheme 2.2, from a raw uncertainty in bits; fresh noise at each call.
+
+    Holds for: the ε of the network's report, one call for each inference; on the grid of privacy.noise, whose theorem
+    covers it as one coordinate more.
+    Edge cases: a score that is not finite counts as the upper end of the range.
+    """
+    scheme = network.scheme
+    if scheme.name != "2.2":
+        raise ValueError(f"scheme.name={scheme.name!r} must be 2.2: otherwise no score leaves the device")
+    if scheme.score_noise_std == 0:
+        raise ValueError("scheme.score_noise_std=0 must be > 0: without noise a score must not leave the device")
+    step = grid_of(scheme.score_noise_std).step
+    u = to_grid(_bounded(score, network, num_classes), step, score_range(scheme).high)
+    return float((u + live_noise(scheme.score_noise_std, 1).values)[0])
+
+
+def _takes_part(
+    network: Network, device: int, *, score: float | None, num_classes: int | None, selected: bool | None
+) -> bool:
+    scheme = network.scheme
+    wanted = {"1": None, "2.1": "score", "2.2": "selected"}[scheme.name]
+    for name, value in (("score", score), ("selected", selected)):
+        if (value is not None) != (name == wanted):
+            verb = "needs" if name == wanted else "takes no"
+            raise ValueError(f"scheme {scheme.name} {verb} {name}: 2.1 goes by a score, 2.2 by being selected")
+    if selected is not None:
+        if not isinstance(selected, bool | np.bool_):
+            raise ValueError(f"selected={selected!r} must be true or false, what the ranking server answered")
+        return bool(selected)
+    if score is None:
+        return _coin(network.devices.column("participation")[device])
+    u = _bounded(score, network, num_classes)[0]
+    return _coin(float(threshold.participation(u, threshold=scheme.threshold, score_noise_std=scheme.score_noise_std)))
+
+
+def _bounded(score: float, network: Network, num_classes: int | None) -> Floats:
+    return bounded(np.array([score], dtype=np.float64), network.scheme, num_classes)
 
 
 def _coin(probability: float) -> bool:

@@ -18,6 +18,9 @@ def audit(
     device: Annotated[int | None, typer.Option(help="Device to attack; the one with the largest ε by default.")] = None,
     runs: Annotated[int, typer.Option(help="Runs with the feature, and as many without it.")] = 100_000,
     confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.95,
+    score: Annotated[
+        str, typer.Option(help="Schemes 2.1, 2.2: which end of the scores goes with the feature, high or low.")
+    ] = "high",
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
     json: o.Json = False,
     plot: o.Plot = None,
@@ -25,20 +28,20 @@ def audit(
     """An empirical lower bound on ε from the transmissions themselves; above the claim, something is broken."""
     import numpy as np
 
-    from airpool.adversary import mechanism, released
+    from airpool.adversary import likelihood_ratio, mechanism, worst_worlds
     from airpool.guarantees import guarantee
     from airpool.privacy.audit import audit as play
-    from airpool.privacy.release import log_likelihood_ratio, worst_pair
     from airpool.version import __version__
 
     if net.neighbours == "remove":
         raise ValueError("neighbours='remove' is always seen where participation is visible; audit zero-out or replace")
-    transmission, law = mechanism(net), released(net)
+    transmission = mechanism(net)
     promise = guarantee(net)
     k = int(np.argmax(promise.epsilon)) if device is None else device
     if not 0 <= k < net.devices.count:
         raise ValueError(f"--device {k} must be from 0 to {net.devices.count - 1}")
-    with_feature, without_it = worst_pair(law, k, dimension=net.dimension, neighbours=net.neighbours)
+    end: Any = score
+    with_feature, without_it = worst_worlds(net, k, score=end)
     with o.progress("auditing", total=2 * runs) as advance:
         game = play(
             transmission,
@@ -48,7 +51,7 @@ def audit(
             rng=np.random.default_rng(seed),
             delta=net.delta,
             confidence=confidence,
-            score=log_likelihood_ratio(law, with_feature, without_it),
+            score=likelihood_ratio(net, with_feature, without_it),
             claimed_epsilon=float(promise.epsilon[k]),
             on_batch=advance,
         )

@@ -13,6 +13,8 @@ from airpool.network import Network
 from . import options as o
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from airpool.evaluate import Server
     from airpool.latents_file import Latents
 
@@ -22,8 +24,16 @@ def evaluate(
     epsilon: Annotated[float | None, typer.Option(help="Scale the noise to this ε of the worst device.")] = None,
     accounting: Annotated[str, typer.Option(help="What --epsilon means: exact, or theorem1 (the paper's).")] = "exact",
     neighbours: Annotated[str | None, typer.Option(help="zero-out, replace or remove.")] = None,
-    participation: Annotated[float | None, typer.Option(help="Probability p of taking part.")] = None,
-    scheme: Annotated[str | None, typer.Option(help="Who transmits: 1.")] = None,
+    participation: Annotated[
+        float | None,
+        typer.Option(help="Probability p of taking part; in Scheme 2.1 with --latents, what the server expects of it."),
+    ] = None,
+    scheme: Annotated[
+        str | None, typer.Option(help="Who transmits: 1, 2.1 or 2.2, as the network file has it.")
+    ] = None,
+    share: Annotated[
+        float | None, typer.Option(help="Schemes 2.1, 2.2: of --epsilon, the share that the scores may spend.")
+    ] = None,
     codec: Annotated[str, typer.Option(help="A shipped codec (compact, q16), or a file of your own.")] = "compact",
     latents: Annotated[
         Path | None, typer.Option(help="Your own latents (safetensors: latents, labels, perhaps classifier).")
@@ -46,12 +56,14 @@ def evaluate(
         writer_for(out)  # a name that cannot be written is found out before the work
     if accounting not in ("exact", "theorem1"):
         raise ValueError(f"--accounting {accounting!r} must be exact or theorem1")
+    if share is not None and (epsilon is None or accounting != "exact"):
+        raise ValueError("--share divides --epsilon between scores and features, with exact accounting: give --epsilon")
     with o.progress("loading"):
         objects, server = _objects(codec, latents, views, split)
     net = _network(network, objects, scheme=scheme, neighbours=neighbours, participation=participation)
     if epsilon is not None:
         with o.progress("calibrating"):
-            net = _scaled(net, epsilon, accounting)
+            net = _scaled(net, epsilon, accounting, share)
     against: Any = baseline
     with o.progress("sending", total=len(objects.labels) * max(trials, 0)) as advance:
         result = evaluation.evaluate(
@@ -61,6 +73,8 @@ def evaluate(
             server=server,
             trials=trials,
             seed=seed,
+            posteriors=_posteriors(net, objects),
+            participation=_expected(net, shipped=latents is None, given=participation),
             baseline=against,
             on_inferences=advance,
         )
@@ -90,10 +104,32 @@ def _objects(codec: str, latents: Path | None, views: Path | None, split: str) -
     chosen = model.codec(codec)
     if views is not None:
         seen, labels = read_views(views)
-        return Latents(model.encode(seen, codec=codec), labels), chosen.server
+        encoded, posteriors = model.seen(seen, codec=codec)
+        return Latents(encoded, labels, posteriors=posteriors), chosen.server
     which: Any = split
     held = model.held_out(which, codec=codec)
-    return Latents(held.latents, held.labels), chosen.server
+    return Latents(held.latents, held.labels, posteriors=held.posteriors), chosen.server
+
+
+def _posteriors(net: Network, objects: "Latents") -> "Tensor | None":
+    if net.scheme.name == "1":
+        return None
+    if objects.posteriors is None:
+        raise ValueError(
+            f"scheme {net.scheme.name} chooses by scores: the file of latents must hold posteriors (N, K, L) as well"
+        )
+    return objects.posteriors
+
+
+def _expected(net: Network, *, shipped: bool, given: float | None) -> Any:
+    """How often devices are expected to transmit: by the shipped validation objects, or as the user says."""
+    from airpool.models.pretrained import load
+
+    if shipped:
+        return load("modelnet40").participation(net)
+    if net.scheme.name == "2.1" and given is None:
+        raise ValueError("scheme 2.1 with --latents needs --participation, how often devices are expected to speak")
+    return None if net.scheme.name == "1" else given
 
 
 def _network(path: Path | None, objects: "Latents", **changes: Any) -> Network:
@@ -109,9 +145,12 @@ def _network(path: Path | None, objects: "Latents", **changes: Any) -> Network:
     return net
 
 
-def _scaled(net: Network, epsilon: float, accounting: str) -> Network:
+def _scaled(net: Network, epsilon: float, accounting: str, share: float | None) -> Network:
     from airpool.calibration import calibrate, calibrate_claim
+    from airpool.selection.budget import split
 
+    if share is not None:
+        return split(net, epsilon=epsilon, share=share)
     return calibrate(net, epsilon=epsilon) if accounting == "exact" else calibrate_claim(net, epsilon=epsilon)
 
 

@@ -17,12 +17,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from airpool.inference import Inference
 from airpool.inference import infer as infer_features
 from airpool.level import level
-from airpool.network import Network
+from airpool.network import Network, Scheme
+from airpool.selection.participation import expected_participation
+from airpool.selection.scores import uncertainty
 
 from . import codec as codecs
 from . import features, local, weights
@@ -89,13 +92,60 @@ class Pretrained:
         self.codec(codec)
         return _held_out(self, split, codec)
 
+    def corrupted(self, split: HeldOut = "test", *, share: float = 1.0, seed: int = 0) -> Objects:
+        """The held-out objects of the compact codec with a share of their views gone wrong (data.corruption).
+
+        Every view is hit or not by itself, so that the bad cameras are others for every object. One third of the bad
+        views each is blurred, occluded or noisy. The seed picks which views; what becomes of a bad one is fixed.
+        """
+        if not 0 <= share <= 1:
+            raise ValueError(f"share={share} must be from 0 to 1")
+        clean, bad = self.held_out(split), _corrupted(self, split)
+        hit = torch.rand(clean.latents.shape[:2], generator=torch.Generator().manual_seed(seed)) < share
+        return Objects(
+            latents=torch.where(hit[..., None], bad.latents, clean.latents),
+            labels=clean.labels,
+            posteriors=torch.where(hit[..., None], bad.posteriors, clean.posteriors),
+        )
+
     def encode(self, views: Tensor, *, codec: str = "compact") -> Tensor:
         """Latents (N, K, r) of views (N, K, 2, H, H), bytes or floats in [0, 1]."""
+        return self._encoded(views, codec)[0]
+
+    def seen(self, views: Tensor, *, codec: str = "compact") -> tuple[Tensor, Tensor]:
+        """Latents (N, K, r) and local posteriors (N, K, C) of views (N, K, 2, H, H), in one pass through the trunk."""
+        latents, averages = self._encoded(views, codec)
+        temperatures = self.head.temperatures
+        if averages.shape[1] != len(temperatures):
+            raise ValueError(f"views has {averages.shape[1]} devices, the local head is fitted to {len(temperatures)}")
+        return latents, local.local_distribution(averages, self.head.classifier, temperatures)
+
+    def _encoded(self, views: Tensor, codec: str) -> tuple[Tensor, Tensor]:
+        """Latents, and the averages of the maps that they were made of, (N, K, F)."""
         chosen = self.codec(codec)
         with torch.no_grad():
-            if chosen.shape.kind == "map":
-                return torch.cat([chosen.encoder(some) for some in features.maps(self.trunk.features, views)])
-            return chosen.encoder(features.pooled(self.trunk.features, views))
+            if chosen.shape.kind != "map":
+                averages = features.pooled(self.trunk.features, views)
+                return chosen.encoder(averages), averages
+            channels = next(self.head.classifier.parameters()).shape[1]
+            pieces = [
+                (chosen.encoder(some), some.unflatten(-1, (channels, -1)).mean(-1))
+                for some in features.maps(self.trunk.features, views)
+            ]
+            latents, averages = (torch.cat(each) for each in zip(*pieces, strict=True))
+            return latents, averages
+
+    def participation(self, network: Network) -> NDArray[Any] | None:
+        """How often each device is expected to transmit where scores choose, by the validation objects; else None.
+
+        A public number, for `level`: it says nothing about the object at hand.
+        """
+        if network.scheme.name == "1":
+            return None
+        posteriors = self.held_out("validation").posteriors
+        if posteriors.shape[1] != network.devices.count:
+            raise ValueError(f"the network has {network.devices.count} devices, must be {posteriors.shape[1]}")
+        return _expected_participation(self, network.scheme).copy()
 
     def file(self, name: str) -> Path:
         """The path of a file, once its bytes have been found to be what they should."""
@@ -128,16 +178,20 @@ def infer(
 ) -> Inference:
     """Labels of N objects from their views (N, K, 2, H, H), sent through a network, with its guarantee.
 
-    The network's dimension must be the codec's r, its clip norms the length of the latents' (1) or less.
+    The network's dimension must be the codec's r, its clip norms the length of the latents' (1) or less. In Schemes 2.1
+    and 2.2 every device asks its local head how sure it is.
     """
     chosen = model.codec(codec)
     if network.dimension != chosen.shape.dimension:
         raise ValueError(f"dimension={network.dimension} must be {chosen.shape.dimension}, as of codec {codec!r}")
     with torch.no_grad():
+        chooses = network.scheme.name != "1"
+        latents, posteriors = model.seen(views, codec=codec) if chooses else (model.encode(views, codec=codec), None)
         return infer_features(
-            model.encode(views, codec=codec),
+            latents,
             network,
-            classifier=chosen.server(level(network)),
+            posteriors=posteriors,
+            classifier=chosen.server(level(network, participation=model.participation(network))),
             rng=rng,
             trials=trials,
         )
@@ -149,6 +203,13 @@ def _codec(model: Pretrained, name: str) -> Codec:
 
 
 @cache
+def _expected_participation(model: Pretrained, scheme: Scheme) -> NDArray[Any]:
+    posteriors = model.held_out("validation").posteriors
+    bits = uncertainty(posteriors, scheme.score)
+    return expected_participation(bits, scheme, num_classes=posteriors.shape[-1])
+
+
+@cache
 def _held_out(model: Pretrained, split: HeldOut, codec: str) -> Objects:
     from safetensors.torch import load_file
 
@@ -157,6 +218,19 @@ def _held_out(model: Pretrained, split: HeldOut, codec: str) -> Objects:
         latents=latents["latents"].float() * latents["step"],
         labels=rest["labels"].long(),
         posteriors=rest["posteriors"].float(),
+    )
+
+
+@cache
+def _corrupted(model: Pretrained, split: HeldOut) -> Objects:
+    """Every view gone wrong, in one way each."""
+    from safetensors.torch import load_file
+
+    bad = load_file(model.file(f"corrupted-{split}.safetensors"))
+    return Objects(
+        latents=bad["latents"].float() * bad["step"],
+        labels=model.held_out(split).labels,
+        posteriors=bad["posteriors"].float(),
     )
 
 

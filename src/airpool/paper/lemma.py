@@ -5,21 +5,15 @@ The exact counterpart is privacy.leakage.
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
+
+from airpool.selection import threshold
 
 from .theorem1 import Claim
 
 Floats = NDArray[np.float64]
 
-
-def participation_21(score: ArrayLike, *, threshold: float, score_noise_std: ArrayLike) -> Floats:
-    """p_k = Φ((η − u_k)/σ_k⁽⁰⁾): how often a device with score u_k speaks under Scheme 2.1.
-
-    >>> participation_21(0.758, threshold=0.5, score_noise_std=0.1**0.5).round(4)
-    np.float64(0.2073)
-    """
-    gap = threshold - np.asarray(score, dtype=np.float64)
-    return np.asarray(ndtr(gap / np.asarray(score_noise_std, dtype=np.float64)), dtype=np.float64)[()]
+# p_k = Φ((η − u_k)/σ_k⁽⁰⁾), which the paper has right.
+participation_21 = threshold.participation
 
 
 def score_epsilon(participation: ArrayLike, *, full: float = 0.9) -> Floats:

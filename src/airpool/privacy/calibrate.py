@@ -1,6 +1,7 @@
 """From a target ε to the least noise, the largest weight or clip norm, always ending on the safe side of it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +9,9 @@ from scipy.optimize import brentq
 
 from . import gaussian
 from .arrays import Floats
-from .device import Aggregate, Neighbours
+from .device import Aggregate, Neighbours, game
+from .law import alike
+from .search import smallest
 
 # Factors that are searched: a dozen orders of magnitude of noise on either side.
 _LEAST, _MOST = 1e-12, 1e12
@@ -17,9 +20,11 @@ _LEAST, _MOST = 1e-12, 1e12
 class UnreachableError(ValueError):
     """No amount of noise meets the target; `smallest` is the ε that the most noise gives."""
 
-    def __init__(self, target: float, smallest: float) -> None:
+    def __init__(self, target: float, smallest: float, advice: str = "") -> None:
         self.target, self.smallest = target, smallest
-        super().__init__(f"ε={target:g} cannot be met by adding noise: the smallest ε that can is {smallest:.4g}")
+        super().__init__(
+            f"ε={target:g} cannot be met by adding noise: the smallest ε that can is {smallest:.4g}{advice}"
+        )
 
 
 def smallest_factor(epsilon_of: Callable[[float], Floats], target: Floats, *, most: float = np.inf) -> float:
@@ -66,6 +71,43 @@ def largest(meets: Callable[[Floats], NDArray[np.bool_]], high: Floats) -> Float
         passed = meets(middle)
         good, bad = np.where(passed, middle, good), np.where(passed, bad, middle)
     return np.where(at_high, high, good)
+
+
+def largest_shift(aggregate: Aggregate, target: Floats, delta: float, neighbours: Neighbours) -> Floats:
+    """How far each device's feature may move the sum, at this noise, if its ε is to meet its own target; rounded down.
+
+        Δ_k = max{Δ : δ_k(target_k; Δ) ≤ δ}
+
+    Holds for: one inference of Scheme 1. What the devices' shifts are now does not matter: only noise protects.
+    Edge cases: no shift meets it → 0; none misses it (a device that takes part less often than δ) → inf.
+
+    >>> twelve = Aggregate(np.ones(12), np.full(12, 0.05**2), np.full(12, 0.9))
+    >>> largest_shift(twelve, np.full(12, 2.063924), 1e-5, "zero-out")[0].round(6)      # ε of w C = 1/12
+    np.float64(0.083333)
+    """
+    columns = (aggregate.variance, aggregate.participation, aggregate.presence, aggregate.lent, target)
+    distinct, kind, _ = alike(*columns)
+    wanted = distinct[:, -1]
+    # In units of all the noise there is; ±e^40 is further than any target in use lies.
+    total = float(np.sqrt(np.sum(aggregate.variance) + aggregate.extra))
+    if total == 0:
+        return np.where(aggregate.exposed <= delta, np.inf, 0.0)
+
+    def excess(smallness: Floats, index: Floats) -> Floats:
+        asked = index.astype(np.int64)
+        shift = np.zeros(len(wanted))
+        shift[asked] = total * np.exp(-smallness)
+        played = game(replace(aggregate, shift=shift[kind]), neighbours, merge=kind)
+        pairs = np.flatnonzero(np.isin(played.kind, asked))
+        found = np.full(len(played.kind), -np.inf)
+        epsilon = wanted[played.kind[pairs]]
+        found[pairs] = np.maximum.reduce([played.low(epsilon, pairs, direction) for direction in played.directions])
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(played.worst(found)[asked], 0.0)) - np.log(delta)
+
+    low, high = np.full(len(wanted), -40.0), np.full(len(wanted), 40.0)
+    smallness = smallest(excess, low, high, np.arange(len(wanted), dtype=np.float64))
+    return np.where(smallness == -40.0, np.inf, total * np.exp(-smallness))[kind]
 
 
 def most_inferences(fits: Callable[[int], bool]) -> int:

@@ -155,15 +155,21 @@ def ratio(shift: ArrayLike, std: ArrayLike) -> Floats:
         return np.where(shift == 0, 0.0, shift / std)
 
 
-def game(aggregate: Aggregate, neighbours: Neighbours, *, merge: bool = True, cells: int | None = None) -> Game:
+def game(
+    aggregate: Aggregate, neighbours: Neighbours, *, merge: bool | Integers = True, cells: int | None = None
+) -> Game:
     """The game that the adversary plays against each kind of device (against each device, without `merge`).
 
+    `merge` may also say which kind each device is of, 0, 1, ...; devices of a kind must be alike in every column.
     `cells` bounds the size of the noise laws, rounded to the safe side, where a whole curve is wanted (composition).
     """
     if neighbours not in get_args(Neighbours):
         raise ValueError(f"neighbours={neighbours!r} must be one of {', '.join(get_args(Neighbours))}")
     columns = (aggregate.shift, aggregate.variance, aggregate.participation, aggregate.presence, aggregate.lent)
-    of_device = alike(*columns)[1] if merge else np.arange(aggregate.num_devices)
+    if isinstance(merge, bool):
+        of_device = alike(*columns)[1] if merge else np.arange(aggregate.num_devices)
+    else:
+        of_device = merge
     if aggregate.cover_noise:
         return _cover_game(aggregate, neighbours, of_device, cells)
     around = floor(aggregate.lent, aggregate.heard, extra=aggregate.extra, absent=aggregate.absent)

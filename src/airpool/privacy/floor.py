@@ -61,6 +61,9 @@ def floor(variance: Floats, participation: Floats, *, extra: float = 0.0, absent
 
 def _exact(by_kind: Kinds, *, absent: int) -> Floor | None:
     """One row for each kind of device and each way to choose the absent ones; None if that is too much."""
+    always = (by_kind.participation == 0) | (by_kind.participation == 1)
+    if not absent and np.all(always) and len(always) <= EXACT_CELLS:
+        return _certain(by_kind)
     if comb(len(by_kind.count) + absent - 1, absent) * len(by_kind.count) > EXACT_CELLS:
         return None
     own_kind: list[int] = []
@@ -81,6 +84,14 @@ def _exact(by_kind: Kinds, *, absent: int) -> Floor | None:
     repeats = [len(rows) for rows in rows_of_device]
     device = np.repeat(np.arange(len(by_kind.of_device)), repeats)
     return Floor(low=law, high=law, slack=0.0, device=device, row=row)
+
+
+def _certain(by_kind: Kinds) -> Floor:
+    """Nobody's presence is left to chance: one number for each kind, however many kinds there are."""
+    lent = by_kind.variance * by_kind.participation
+    others = np.maximum(by_kind.count @ lent - lent, 0.0)
+    law = Law(others[:, None], np.ones((len(others), 1)))
+    return Floor(law, law, slack=0.0, device=np.arange(len(by_kind.of_device)), row=by_kind.of_device)
 
 
 def _others(by_kind: Kinds, absent: int) -> Iterator[tuple[int, Integers]]:

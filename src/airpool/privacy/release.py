@@ -48,6 +48,7 @@ class Received:
     total: Floats  # (n, r)
     participation: NDArray[np.bool_] | None  # (n, K); None under cover noise, which hides it
     sent: Floats | None  # (n, colluders, r): what the colluders themselves have sent; None without colluders
+    noisy_scores: Floats | None = None  # (n, K): what the ranking server of Scheme 2.2 was sent; None in other schemes
 
 
 def release(

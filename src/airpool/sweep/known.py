@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from airpool.network import Neighbours
+from airpool.network import Neighbours, SchemeName, Score, ScoreRule
 
 
 def epsilon(
@@ -53,15 +53,28 @@ def evaluate(
     cover_noise: bool = False,
     fading: str = "none",
     receiver_noise_std: float = 0.0,
+    scheme: SchemeName = "1",
+    score: Score = "shannon",
+    score_rule: ScoreRule = "clip",
+    score_bound: float = 1.0,
+    score_noise_std: float = 0.3162,
+    threshold: float = 0.5,
+    num_selected: int = 11,
+    share: float | None = None,
     codec: str = "compact",
     split: Literal["test", "validation"] = "test",
     trials: int = 5,
 ) -> dict[str, float | None]:
-    """Accuracy of the shipped model on its held-out objects, through twelve like devices whose noise is scaled to ε."""
+    """Accuracy of the shipped model on its held-out objects, through twelve like devices whose noise is scaled to ε.
+
+    share: Schemes 2.1 and 2.2, how much of ε the scores may spend (`selection.budget.split`, which then sets
+        score_noise_std); left out, score_noise_std stays as it is.
+    """
     from airpool.calibration import calibrate, calibrate_claim
     from airpool.evaluate import evaluate as measured
     from airpool.models.pretrained import load
-    from airpool.network import Channel, Network
+    from airpool.network import Channel, Network, Scheme
+    from airpool.selection import budget
 
     model = load("modelnet40")
     objects = model.held_out(split, codec=codec)
@@ -72,15 +85,29 @@ def evaluate(
         cover_noise=cover_noise,
         dimension=objects.latents.shape[-1],
         channel=Channel(fading=fading, noise_std=receiver_noise_std),
+        scheme=Scheme(
+            name=_scheme_name(scheme),
+            score=score,
+            score_rule=score_rule,
+            score_bound=score_bound,
+            score_noise_std=score_noise_std,
+            threshold=threshold,
+            num_selected=num_selected,
+        ),
     )
     if accounting not in ("exact", "theorem1"):
         raise ValueError(f"accounting={accounting!r} must be exact or theorem1")
-    scaled = calibrate if accounting == "exact" else calibrate_claim
+    if share is not None:
+        network = budget.split(network, epsilon=epsilon, share=share)
+    else:
+        network = (calibrate if accounting == "exact" else calibrate_claim)(network, epsilon=epsilon)
     found = measured(
-        scaled(network, epsilon=epsilon),
+        network,
         objects.latents,
         objects.labels,
         server=model.codec(codec).server,
+        posteriors=None if network.scheme.name == "1" else objects.posteriors,
+        participation=model.participation(network),
         trials=trials,
         seed=seed,
     )
@@ -91,6 +118,11 @@ def evaluate(
         "epsilon_object": found.report.epsilon_object,
         "epsilon_paper": float(found.report.paper.epsilon.max()),
     }
+
+
+def _scheme_name(scheme: Any) -> Any:
+    """The name of a scheme, which a command line may have taken for a number."""
+    return f"{scheme:g}" if isinstance(scheme, int | float) else scheme
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {"epsilon": epsilon, "evaluate": evaluate}
