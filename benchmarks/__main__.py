@@ -52,6 +52,12 @@ def sweep_rows() -> list[Row]:
     return sweep.rows()
 
 
+def design_rows() -> list[Row]:
+    from . import design
+
+    return design.rows()
+
+
 TOPICS: dict[str, Callable[[], list[Row]]] = {
     "privacy": privacy.rows,
     "noise": noise_rows,
@@ -59,6 +65,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "air": air_rows,
     "trunk": trunk_rows,
     "sweep": sweep_rows,
+    "design": design_rows,
 }
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -31,12 +31,16 @@ from airpool.models.features import maps
 from airpool.models.runs import some_rows
 from airpool.version import __version__
 
+if TYPE_CHECKING:
+    from airpool.network import Network
+
 ZERO_OUT = {f"z{e:g}": e for e in (0.5, 1, 2, 3.98, 6.31, 10)}
 TRIALS = 20
+STRICT, LOOSE = (1.0, 2.0, 3.98, 6.31, 10.0), 10.0  # ε of every other device, and of the rest
 MEASURED = ("z1", "z2", "z3.98", "z10")  # what a compact codec is chosen by: one for all budgets
 
 
-def settings(dimension: int) -> dict[str, Any]:
+def settings(dimension: int, *, unlike: bool = False) -> dict[str, Any]:
     """zE: exact zero-out ε = E, p = 1, ideal channel; r3.98: replace; f2: zero-out 2 over Rician fading;
     oE: as zE, but p = .9; tE: the noise for which Theorem 1 claims E (p = .9)."""
     import airpool
@@ -50,8 +54,30 @@ def settings(dimension: int) -> dict[str, Any]:
     nets["f2"] = airpool.calibrate(replace(net, channel=channel), epsilon=2.0)
     often = replace(net, devices=replace(net.devices, participation=0.9))
     nets |= {f"o{e:g}": airpool.calibrate(often, epsilon=e) for e in (1, 2)}
-    nets |= {f"t{e:g}": calibrate_claim(often, epsilon=e) for e in (3.98, 6.31, 10.0)}
+    nets |= {f"t{e:g}": calibrate_claim(often, epsilon=e) for e in (1, 2, 3.98, 6.31, 10.0)}
+    if unlike:
+        nets |= _unlike(net)
     return {name: packed(setting(network)) for name, network in nets.items()}
+
+
+def _unlike(net: "Network") -> "dict[str, Network]":
+    """hWAY-E: every other device at a strict ε = E, the others at 10, served by uniform noise, weights or clip norms.
+
+    Weights and clip norms by the shipped validation latents of q16: they need not fit another codec, but meet every ε.
+    """
+    from airpool import load
+    from airpool.design.heterogeneous import designed
+
+    known = load("modelnet40").held_out("validation", codec="q16").latents.double().numpy()
+    sensitive = np.arange(net.devices.count) % 2 == 0
+    out: dict[str, Network] = {}
+    for strict in STRICT:
+        targets = np.where(sensitive, strict, LOOSE)
+        for way in ("uniform", "weights", "clipping"):
+            small = replace(net, dimension=known.shape[2])
+            made = designed(way, small, known, targets=targets, sensitive=sensitive)
+            out[f"h{way}-{strict:g}"] = replace(made, dimension=net.dimension)
+    return out
 
 
 @torch.no_grad()
@@ -90,6 +116,7 @@ def main() -> None:
     make = commands.add_parser("settings")
     make.add_argument("file", type=Path)
     make.add_argument("--dimension", type=int, nargs="+", default=[40])
+    make.add_argument("--unlike", type=int, nargs="*", default=[], help="dimensions for which devices differ, too")
     run = commands.add_parser("train")
     run.add_argument("voxels", type=Path)
     run.add_argument("--trunk", type=Path, nargs="+", required=True)
@@ -100,7 +127,7 @@ def main() -> None:
     run.add_argument("--objects", type=int, default=None, help="use so few objects only, for a trial")
     args = parser.parse_args()
     if args.command == "settings":
-        args.file.write_text(json.dumps({r: settings(r) for r in args.dimension}, indent=1))
+        args.file.write_text(json.dumps({r: settings(r, unlike=r in args.unlike) for r in args.dimension}, indent=1))
     else:
         train(args)
 

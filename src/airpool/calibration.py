@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from .guarantees import aggregate, game, paper_claim
+from .guarantees import aggregate, game, paper_claim, score_epsilon
 from .guarantees import epsilon as device_epsilon
 from .network import Network
 from .paper import theorem1
@@ -47,7 +47,7 @@ def calibrate(
     """
     if delta is not None:
         network = replace(network, delta=delta)
-    target = _targets(network, epsilon)
+    target = targets(network, epsilon)
     network = replace(network, devices=replace(network.devices, epsilon=tuple(target.tolist())))
 
     def heard(candidate: Network) -> Aggregate:
@@ -66,14 +66,27 @@ def calibrate(
     start = np.array(getattr(network.devices, column))
 
     def meets(factor: Floats) -> Any:
-        return epsilon_of(_with(network, column, start * factor)) <= target
+        return epsilon_of(with_column(network, column, start * factor)) <= target
 
-    factor = search.largest(meets, _most_feature(network))
+    factor = _seen_to_meet(meets, search.largest(meets, most_feature(network)))
     if np.any(factor <= 0):
-        bare = epsilon_of(_with(network, column, start * 1e-12))
+        bare = epsilon_of(with_column(network, column, start * 1e-12))
         k = int(np.argmax(bare / target))
         raise search.UnreachableError(float(target[k]), float(bare[k]))
-    return _with(network, column, start * factor)
+    return with_column(network, column, start * factor)
+
+
+def _seen_to_meet(meets: Callable[[Floats], Any], factor: Floats) -> Floats:
+    """The factors, a little smaller where need be: each was found while the others' were still moving, and where power
+    couples the devices (fading, γ "auto") one device's weight decides how often another is heard. 0 where none will do.
+    """
+    step = 1e-12
+    for _ in range(100):
+        if np.any(factor <= 0) or np.all(met := meets(factor)):
+            return factor
+        factor = np.where(met, factor, factor * (1 - step))
+        step = min(4 * step, 0.5)
+    return np.zeros_like(factor)
 
 
 def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "quadratic") -> Network:
@@ -94,7 +107,7 @@ def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "
         raise ValueError("noise_std is 0 everywhere: nothing to scale")
 
     def scaled(log_factor: float) -> Network:
-        return _with(network, "noise_std", start * np.exp(log_factor))
+        return with_column(network, "noise_std", start * np.exp(log_factor))
 
     def beyond(log_factor: float) -> float:
         claimed = float(np.max(paper_claim(scaled(log_factor), tail).epsilon))
@@ -106,7 +119,8 @@ def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "
     return scaled(float(brentq(beyond, low, high, xtol=1e-13)))
 
 
-def _targets(network: Network, epsilon: float | Sequence[float] | None) -> Floats:
+def targets(network: Network, epsilon: float | Sequence[float] | Floats | None) -> Floats:
+    """One target ε per device, from a number, a list, or the network's own; checked."""
     wanted = network.devices.epsilon if epsilon is None else epsilon
     if wanted is None:
         raise ValueError("no target: give epsilon, or devices.epsilon in the network file")
@@ -116,7 +130,8 @@ def _targets(network: Network, epsilon: float | Sequence[float] | None) -> Float
     return np.broadcast_to(target, (network.devices.count,)).copy()
 
 
-def _with(network: Network, column: str, values: Floats) -> Network:
+def with_column(network: Network, column: str, values: Floats) -> Network:
+    """The network with one column of its devices changed."""
     return replace(network, devices=replace(network.devices, **{column: tuple(values.tolist())}))
 
 
@@ -130,12 +145,13 @@ def _with_least_noise(
         profile = np.ones_like(profile)
 
     def scaled(factor: float) -> Network:
-        return _with(network, "noise_std", profile * factor)
+        return with_column(network, "noise_std", profile * factor)
 
     limit = _most_noise(network, profile)
     try:
         return scaled(search.smallest_factor(lambda factor: epsilon_of(scaled(factor)), target, most=limit))
     except search.UnreachableError as error:
+        _blame_scores(network, target)
         if np.isinf(limit):
             raise
         raise ValueError(
@@ -143,6 +159,19 @@ def _with_least_noise(
             f'{network.channel.gamma:g}: the smallest ε that can is {error.smallest:.4g}; with gamma = "auto" the '
             "power does not limit the noise"
         ) from None
+
+
+def _blame_scores(network: Network, target: Floats) -> None:
+    """An error of its own where the scores of Scheme 2.1 or 2.2 alone cost more than a target."""
+    if network.scheme.name == "1":
+        return
+    spent = score_epsilon(network)
+    k = int(np.argmax(spent / target))
+    if spent[k] > target[k]:
+        std = network.scheme.score_noise_std
+        cost = f", which is what the scores cost at score_noise_std={std:g}"
+        advice = f"{cost}: raise it (selection.budget.split, or --share, does)"
+        raise search.UnreachableError(float(target[k]), float(spent[k]), advice) from None
 
 
 def _with_most_inferences(network: Network, heard: Aggregate, target: Floats) -> Network:
@@ -162,7 +191,7 @@ _MOST_OUTAGE = 0.5
 
 def _power_limit(network: Network) -> tuple[Transmitters, Floats]:
     """The devices without noise, and the largest w²C² + rσ² that each may send at a fixed γ."""
-    quiet = radio(_with(network, "noise_std", np.zeros(network.devices.count)))
+    quiet = radio(with_column(network, "noise_std", np.zeros(network.devices.count)))
     gamma = network.channel.gamma
     if gamma == "auto":
         return quiet.transmitters, np.full(network.devices.count, np.inf)
@@ -180,7 +209,7 @@ def _most_noise(network: Network, profile: Floats) -> float:
         return float(np.min(np.sqrt(spare / (network.dimension * profile**2))))
 
 
-def _most_feature(network: Network) -> Floats:
+def most_feature(network: Network) -> Floats:
     """Of each device, the largest factor on its weight or clip norm that its power can carry."""
     transmitters, limit = _power_limit(network)
     noise = network.dimension * np.array(network.devices.column("noise_std")) ** 2

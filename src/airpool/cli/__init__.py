@@ -4,7 +4,21 @@ import sys
 
 import typer
 
-from . import audit, calibrate, data, demo, epsilon, evaluate, sweep, train, train_codec
+from . import (
+    audit,
+    calibrate,
+    data,
+    demo,
+    design,
+    epsilon,
+    evaluate,
+    plan,
+    reproduce,
+    sweep,
+    theory,
+    train,
+    train_codec,
+)
 
 app = typer.Typer(
     name="airpool",
@@ -17,9 +31,13 @@ app.command("demo")(demo.demo)
 app.command("epsilon")(epsilon.epsilon)
 app.command("calibrate")(calibrate.calibrate)
 app.command("evaluate")(evaluate.evaluate)
+app.command("plan")(plan.plan)
+app.command("theory")(theory.theory)
 app.command("audit")(audit.audit)
 app.command("sweep")(sweep.sweep)
+app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
+app.add_typer(design.app, name="design")
 train.app.command("codec")(train_codec.codec)
 train.app.command("all")(train_codec.everything)
 app.add_typer(train.app, name="train")

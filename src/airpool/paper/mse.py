@@ -47,7 +47,7 @@ def bound(
     array([0.])
     """
     f, W, D = (np.asarray(x, dtype=np.float64) for x in (features, encoder, decoder))
-    _check_shapes(f, W, D)
+    check_shapes(f, W, D)
     K, d = f.shape[1:]
     w, std, p = (np.broadcast_to(np.asarray(x, np.float64), (K,)) for x in (weight, noise_std, participation))
     W = np.broadcast_to(W, (K, *W.shape[-2:]))
@@ -61,7 +61,7 @@ def bound(
     return noise + own + np.einsum("nkj,kj->n", products, pairs)
 
 
-def _check_shapes(f: Floats, W: Floats, D: Floats) -> None:
+def check_shapes(f: Floats, W: Floats, D: Floats) -> None:
     if f.ndim != 3:
         raise ValueError(f"features has shape {f.shape}, must be (objects, devices, coordinates)")
     K, d = f.shape[1:]

@@ -180,14 +180,15 @@ def _rice(t: Floats, mean: Floats, total: Floats) -> Floats:
     v, nc, centre, std = _rice_parts(mean, total)
     with np.errstate(divide="ignore", invalid="ignore"):
         far = np.where(total > 0, ndtr((t - centre) / std), mean < t)
-    return np.where(nc > _NEARLY_STEADY, far, chndtr(2 * t**2 / v, 2, np.minimum(nc, _NEARLY_STEADY)))
+    return np.where(nc > _NEARLY_STEADY, far, chndtr(2 * t**2 / v, 2, np.where(nc > _NEARLY_STEADY, 0.0, nc)))
 
 
 def _rice_quantile(p: float, mean: Floats, total: Floats) -> Floats:
     from scipy.special import chndtrix, ndtri
 
     v, nc, centre, std = _rice_parts(mean, total)
-    near = np.sqrt(v / 2 * chndtrix(p, 2, np.minimum(nc, _NEARLY_STEADY)))
+    # Where it is not used it is taken at 0, which is quick: without fading this would be most of a radio's time.
+    near = np.sqrt(v / 2 * chndtrix(p, 2, np.where(nc > _NEARLY_STEADY, 0.0, nc)))
     return np.where(nc > _NEARLY_STEADY, centre + std * ndtri(p), near)
 
 

@@ -1,0 +1,97 @@
+"""The frontier of a plan: accuracy against ε for its best candidate, by device, local and object ε, and the paper's."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..network import Network
+from ..report import number
+from .candidates import PAPER, Candidate
+from .search import Option, Plan, built, simulated
+
+if TYPE_CHECKING:
+    from ..models.pretrained import Pretrained
+
+FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """Options of one candidate at rising targets, `factors` times those of the plan; all on validation objects."""
+
+    factors: tuple[float, ...]
+    options: tuple[Option, ...]
+    paper: tuple[Option, ...]
+
+    def columns(self) -> dict[str, list[Any]]:
+        kinds = (("plan", self.options), ("paper", self.paper))
+        rows = [(kind, option) for kind, options in kinds for option in options]
+        return {
+            "kind": [kind for kind, _ in rows],
+            **{key: [option.row()[key] for _, option in rows] for key in _COLUMNS},
+        }
+
+
+_COLUMNS = ("candidate", "epsilon", "epsilon_local", "epsilon_object", "accuracy_mean", "accuracy_low", "accuracy_high")
+
+
+def frontier(
+    plan: Plan,
+    given: Network,
+    *,
+    model: "Pretrained",
+    factors: Sequence[float] = FACTORS,
+    trials: int = 5,
+    on_point: Callable[[], None] = lambda: None,
+) -> Frontier:
+    """The plan's best candidate and the paper's network at other targets; what cannot be built is left out."""
+    targets = np.array(plan.best.network.devices.epsilon)
+
+    def along(candidate: Candidate) -> tuple[Option, ...]:
+        out: list[Option] = []
+        for factor in factors:
+            try:
+                net = built(candidate, given, targets * factor, model)
+                out.append(simulated(candidate, net, model, trials=trials, seed=plan.seed))
+            except ValueError:
+                pass
+            on_point()
+        return tuple(out)
+
+    return Frontier(tuple(factors), along(plan.best.candidate), along(PAPER) if PAPER.codec in model.codecs else ())
+
+
+def draw(found: Frontier, plan: Plan, path: Path) -> None:
+    """The picture: one accuracy, three promises; and what the paper's network reaches at the same device ε."""
+    from ..figures import BLUE, GREEN, GREY, ORANGE, RED, figure
+
+    with figure(path, width=6.4, height=3.8) as (_, axes):
+        accuracy = [option.accuracy for option in found.options]
+        styles = (
+            ("epsilon", BLUE, "device ε"),
+            ("epsilon_local", ORANGE, "local ε"),
+            ("epsilon_object", GREEN, "object ε"),
+        )
+        for key, colour, text in styles:
+            eps = [option.row()[key] for option in found.options]
+            finite = [(e, a) for e, a in zip(eps, accuracy, strict=True) if not isinstance(e, str)]
+            axes.plot([e for e, _ in finite], [a for _, a in finite], color=colour, marker="o", ms=3, label=text)
+        reports = [option.evaluation.report.worst for option in found.options]
+        lows, highs = zip(*(option.interval for option in found.options), strict=True)
+        axes.fill_between(reports, lows, highs, color=BLUE, alpha=0.15, lw=0, label="95 %, as many other objects")
+        if found.paper:
+            eps = [option.evaluation.report.worst for option in found.paper]
+            axes.plot(
+                eps, [option.accuracy for option in found.paper], "--", color=RED, label="the paper's network, device ε"
+            )
+        axes.plot([plan.best.evaluation.report.worst], [plan.best.accuracy], "*", color=GREY, ms=11, label="this plan")
+        axes.set(xscale="log", xlabel=f"ε at δ = {plan.best.network.delta:g}", ylabel="accuracy (validation)")
+        axes.set_title(plan.best.candidate.words)
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def record(found: Frontier) -> dict[str, Any]:
+    return {key: [number(x) if isinstance(x, float) else x for x in values] for key, values in found.columns().items()}
