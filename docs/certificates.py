@@ -181,10 +181,10 @@ def _draw_lying(results: Path, figures: Path) -> None:
     with figure(*(figures / f"lying-cameras.{kind}" for kind in ("png", "svg"))) as (_, axes):
         for row, colour in zip(rows(results / "lying-cameras.json"), (RED, ORANGE, BLUE), strict=True):
             counts = [n for n in range(7) if f"lying_{n}" in row]
-            axes.step(
+            axes.plot(
                 counts,
                 [row[f"lying_{n}"] for n in counts],
-                where="post",
+                marker="o",
                 color=colour,
                 label=f"ε = {row['epsilon']:g}: {row['accuracy']:.3f} in one run",
             )

@@ -1,0 +1,209 @@
+"""The planner: every option meets its targets, the best is the best, and predictions hold on the test objects."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from airpool import Channel, Network, guarantee, load, network_file
+from airpool.cli import app
+from airpool.network import Devices, Scheme
+from airpool.plan import Candidate, candidates, fewest_devices, plan, smallest_epsilon
+from airpool.plan.candidates import PAPER, network
+from airpool.plan.frontier import draw, frontier
+from airpool.plan.search import built, cameras, simulated
+
+TWELVE = Network.uniform(num_devices=12)
+FEW = (Candidate(), Candidate(participation=0.9), Candidate(scheme=Scheme("2.2", num_selected=11), share=0.05))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load("modelnet40")
+
+
+def test_every_candidate_meets_its_target_exactly(model):
+    for each in candidates(12, model.codecs, unlike=False):
+        net = built(each, TWELVE, np.full(12, 2.0), model)
+        assert guarantee(net).worst <= 2.0, each.words
+        assert net.devices.count == 12
+        assert set(net.devices.column("clip_norm")) == {1.0}
+
+
+@pytest.mark.parametrize("handle", ["noise", "weights", "clipping"])
+def test_unlike_targets_are_all_met(model, handle):
+    targets = np.where(np.arange(12) % 2, 8.0, 1.0)
+    net = built(Candidate(handle=handle), TWELVE, targets, model)
+    assert np.all(guarantee(net).epsilon <= targets)
+    assert net.devices.column("epsilon") == tuple(targets)
+
+
+def test_what_is_given_is_kept(model):
+    channel = Channel("rician", noise_std=0.3)
+    given = replace(
+        TWELVE, channel=channel, neighbours="replace", delta=1e-6, inferences=3, colluders=1,
+        devices=Devices(count=12, power_dbm=20.0),
+    )  # fmt: skip
+    net = built(Candidate(), given, np.full(12, 4.0), model)
+    assert (net.channel, net.neighbours, net.delta, net.inferences, net.colluders) == (channel, "replace", 1e-6, 3, 1)
+    assert set(net.devices.column("power_dbm")) == {20.0}
+    assert guarantee(net).worst <= 4.0
+
+
+def test_the_best_option_comes_first_and_nothing_is_lost(model):
+    found = plan(TWELVE, model=model, epsilon=2.0, choice=FEW, trials=(1, 2))
+    tried = {found.best.candidate, *(each.candidate for each in found.others)}
+    assert tried == set(FEW)
+    assert found.best.candidate == Candidate()  # p = 1 is better than p = 0.9 at the same ε, by far more than noise
+    assert all(each.accuracy <= found.best.accuracy for each in found.others if each.evaluation.trials == 2)
+    assert found.paper is not None
+    assert found.paper.candidate == PAPER
+    assert found.best.accuracy > found.paper.accuracy
+    low, high = found.best.interval
+    assert low < found.best.accuracy < high
+
+
+def test_the_same_seed_gives_the_same_plan(model):
+    one, two = (plan(TWELVE, model=model, epsilon=2.0, choice=FEW[:2], trials=(1, 1), seed=3) for _ in range(2))
+    assert one.record() == two.record()
+    assert one.record()["seed"] == 3
+
+
+def test_with_unlike_targets_unlike_weights_win(model):
+    targets = np.where(np.arange(12) % 2, 8.0, 0.5)
+    choice = (Candidate(), Candidate(handle="weights"), Candidate(handle="clipping"))
+    found = plan(TWELVE, model=model, epsilon=targets, choice=choice, trials=(1, 2))
+    assert found.best.candidate.handle in ("weights", "clipping")
+    uniform = next(each for each in found.others if each.candidate.handle == "noise")
+    assert found.best.accuracy > uniform.accuracy + 0.3
+
+
+def test_what_cannot_be_built_is_named_with_its_reason(model):
+    given = replace(TWELVE, neighbours="remove")
+    found = plan(given, model=model, epsilon=30.0, choice=FEW, trials=(1,))
+    ((candidate, why),) = found.impossible
+    assert candidate == FEW[2]
+    assert "remove" in why
+    with pytest.raises(ValueError, match=r"no candidate can be built: .*remove"):
+        plan(given, model=model, epsilon=30.0, choice=FEW[2:], trials=(1,))
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_target_that_is_no_target_is_refused(model, bad):
+    with pytest.raises(ValueError, match="must be > 0 and finite"):
+        plan(TWELVE, model=model, epsilon=bad, choice=FEW[:1])
+
+
+def test_cameras_are_picked_evenly_or_share_an_azimuth(model):
+    objects = model.held_out("validation")
+    three, twenty = cameras(objects, 3), cameras(objects, 20)
+    assert np.array_equal(three.latents, objects.latents[:, [0, 4, 8]])
+    assert np.array_equal(twenty.latents[:, 12:], objects.latents[:, :8])
+    assert cameras(objects, 12) is objects
+
+
+def test_candidates_never_select_everybody_or_nobody():
+    for count in (1, 2, 3, 12, 50):
+        chosen = [each.scheme.num_selected for each in candidates(count, ("compact",), unlike=False)
+                  if each.scheme.name == "2.2"]  # fmt: skip
+        assert all(1 <= k < max(count, 2) for k in chosen)
+
+
+def test_the_smallest_epsilon_reaches_the_accuracy_and_a_smaller_one_does_not(model, monkeypatch):
+    monkeypatch.setattr("airpool.plan.search.candidates", lambda *_, **__: FEW[:1])
+    epsilon, found = smallest_epsilon(TWELVE, model=model, accuracy=0.7)
+    assert 0.8 < epsilon < 1.1
+    assert found.best.accuracy >= 0.69
+    less = built(Candidate(), TWELVE, np.full(12, 0.9 * epsilon), model)
+    assert simulated(Candidate(), less, model, trials=10, seed=0).accuracy < 0.7
+    with pytest.raises(ValueError, match=r"accuracy=0\.99 is beyond reach: the best at ε = 32 is 0\.9"):
+        smallest_epsilon(TWELVE, model=model, accuracy=0.99)
+    with pytest.raises(ValueError, match="accuracy=2 must be > 0 and < 1"):
+        smallest_epsilon(TWELVE, model=model, accuracy=2.0)
+
+
+def test_the_fewest_devices_reach_the_accuracy_and_one_less_does_not(model, monkeypatch):
+    monkeypatch.setattr("airpool.plan.search.candidates", lambda *_, **__: FEW[:1])
+    count, found = fewest_devices(TWELVE, model=model, epsilon=2.0, accuracy=0.6)
+    assert found.best.network.devices.count == count < 12
+    assert found.best.accuracy >= 0.58
+    one_less = plan(Network.uniform(num_devices=count - 1), model=model, epsilon=2.0, choice=FEW[:1], trials=(5,))
+    assert one_less.best.accuracy < 0.62
+    with pytest.raises(ValueError, match=r"beyond 12 devices at ε = 0\.5: they reach 0\."):
+        fewest_devices(TWELVE, model=model, epsilon=0.5, accuracy=0.9)
+    unlike = Network(devices=Devices(count=2, power_dbm=(10.0, 20.0)))
+    with pytest.raises(ValueError, match="power_dbm differs"):
+        fewest_devices(unlike, model=model, epsilon=0.5, accuracy=0.9)
+
+
+def test_the_frontier_rises_and_is_drawn(model, tmp_path):
+    found = plan(TWELVE, model=model, epsilon=1.0, choice=FEW[:1], trials=(1,))
+    curve = frontier(found, TWELVE, model=model, factors=(0.5, 1.0, 4.0), trials=1)
+    accuracy = [each.accuracy for each in curve.options]
+    assert accuracy == sorted(accuracy)
+    assert len(curve.paper) == 3
+    assert curve.columns()["kind"] == ["plan"] * 3 + ["paper"] * 3
+    draw(curve, found, tmp_path / "frontier.png")
+    assert (tmp_path / "frontier.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give --epsilon"),
+        (["--epsilon", "1,2"], "2 values for 12 devices"),
+        (["--epsilon", "-1"], "must be > 0"),
+        (["--accuracy", "1.5"], "must be > 0 and < 1"),
+        (["--epsilon", "1", "--fading", "fog"], "fading='fog'"),
+        (["--epsilon", "1", "--colluders", "#3"], "takes a number"),
+        (["--epsilon", "1", "--seed", "-1"], "must be ≥ 0"),
+    ],
+)
+def test_bad_input_is_one_clear_line(arguments, message):
+    result = CliRunner().invoke(app, ["plan", *arguments])
+    assert result.exit_code != 0
+    assert message in str(result.exception) + result.output
+
+
+def test_the_command_writes_a_network_that_evaluate_reads(tmp_path, monkeypatch):
+    monkeypatch.setattr("airpool.plan.search.candidates", lambda *_, **__: FEW[:2])
+    monkeypatch.setattr("airpool.plan.search.TRIALS", (1, 1))
+    out, plot = tmp_path / "net.toml", tmp_path / "frontier.svg"
+    result = CliRunner().invoke(app, ["plan", "--epsilon", "2", "--out", str(out), "--plot", str(plot)])
+    assert result.exit_code == 0, result.output
+    assert "compact, p = 1" in result.output
+    assert plot.exists()
+    assert guarantee(network_file.read(out)).worst <= 2.0
+    measured = CliRunner().invoke(app, ["evaluate", "--network", str(out), "--trials", "1", "--json"])
+    assert json.loads(measured.output)["accuracy_mean"] > 0.85
+
+
+def test_the_record_of_the_command_is_whole(monkeypatch):
+    monkeypatch.setattr("airpool.plan.search.candidates", lambda *_, **__: FEW[:1])
+    result = CliRunner().invoke(app, ["plan", "--epsilon", "2", "--json"])
+    record = json.loads(result.output)
+    assert record["best"]["epsilon"] <= 2.0
+    assert record["best"]["channel_uses"] == 20
+    assert record["best"]["energy"] > 0
+    assert network_file.parse(record["network"]).dimension == 40
+    assert len(record["frontier"]["epsilon"]) == 14
+
+
+def test_score_schemes_with_removal_are_refused_by_name():
+    with pytest.raises(ValueError, match="remove"):
+        network(FEW[2], replace(TWELVE, neighbours="remove"), epsilon=np.ones(12), dimension=40,
+                calibration=np.zeros((0, 0, 0)))  # fmt: skip
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
+def test_the_whole_search_predicts_the_test_accuracy_and_beats_the_paper(model, epsilon):
+    found = plan(TWELVE, model=model, epsilon=epsilon)
+    test = simulated(found.best.candidate, found.best.network, model, trials=20, seed=7, split="test")
+    low, high = found.best.interval
+    assert low <= test.accuracy <= high
+    assert found.paper is not None
+    paper = simulated(PAPER, found.paper.network, model, trials=20, seed=7, split="test")
+    assert test.accuracy > paper.accuracy
