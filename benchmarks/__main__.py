@@ -58,6 +58,12 @@ def design_rows() -> list[Row]:
     return design.rows()
 
 
+def plan_rows() -> list[Row]:
+    from . import plan
+
+    return plan.rows()
+
+
 TOPICS: dict[str, Callable[[], list[Row]]] = {
     "privacy": privacy.rows,
     "noise": noise_rows,
@@ -66,6 +72,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "trunk": trunk_rows,
     "sweep": sweep_rows,
     "design": design_rows,
+    "plan": plan_rows,
 }
 
 
