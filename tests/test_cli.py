@@ -29,23 +29,6 @@ def run_json(*arguments):
     return json.loads(run(*arguments, "--json"), parse_constant=pytest.fail)
 
 
-@pytest.fixture
-def refused(monkeypatch, capsys):
-    """The one line on stderr of a command that must end with status 2, through the real entry point."""
-
-    def entered(*arguments):
-        monkeypatch.setattr(sys, "argv", ["airpool", *(str(a) for a in arguments)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert caught.value.code == 2
-        assert out == ""
-        assert "Traceback" not in err
-        return err
-
-    return entered
-
-
 def is_one_line(err):
     return err.startswith("error: ") and err.endswith("\n") and err.count("\n") == 1
 

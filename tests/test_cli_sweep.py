@@ -50,20 +50,16 @@ def sweep(*arguments, status=0):
 
 
 @pytest.fixture
-def refused(monkeypatch, capsys):
-    """The one line on stderr of a sweep that must end with status 2, through the real entry point."""
+def refused(refused):
+    """The one line that a command is refused with."""
 
-    def entered(*arguments):
-        monkeypatch.setattr(sys, "argv", ["airpool", "sweep", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert (caught.value.code, out) == (2, "")
+    def said(*arguments):
+        err = refused("sweep", *arguments)
         assert err.startswith("error: ")
         assert err.count("\n") == 1
         return err
 
-    return entered
+    return said
 
 
 def test_epsilon_over_a_grid_is_what_the_library_says(folder):

@@ -122,6 +122,11 @@ def test_nothing_but_the_command_line_imports_the_command_line(path):
     assert not inside(imported(path), "airpool.cli")
 
 
+@pytest.mark.parametrize("path", [p for p in MODULES if not {"cli", "reproduce"} & set(p.parts)], ids=name_of)
+def test_the_library_stands_without_the_reproduction(path):
+    assert not inside(imported(path), "airpool.reproduce")
+
+
 @pytest.mark.parametrize("path", [p for p in MODULES if "cli" not in p.parts], ids=name_of)
 def test_the_library_does_not_need_the_command_lines_tools(path):
     assert not inside(imported(path, at_start=True), "typer")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.random_networks import channels
+from tests.random_networks import networks
 
 from airpool.air import clipped, receive
 from airpool.inference import unbiased
@@ -21,24 +21,6 @@ from airpool.theory.mse import Error, clipping, error, pooled
 SIGMAS = 4.5
 TRIALS = 4000
 R = 5
-
-
-@st.composite
-def networks(draw: st.DrawFn) -> Network:
-    count = draw(st.integers(1, 4))
-
-    def column(low: float, high: float) -> tuple[float, ...]:
-        return tuple(draw(st.lists(st.floats(low, high), min_size=count, max_size=count)))
-
-    devices = Devices(
-        count=count,
-        weight=column(0.0, 1.0),
-        clip_norm=column(0.3, 3.0),
-        noise_std=column(0.0, 0.3),
-        participation=column(0.0, 1.0),
-        power_dbm=column(20.0, 30.0),
-    )
-    return Network(devices=devices, channel=draw(channels()), dimension=R, cover_noise=draw(st.booleans()))
 
 
 def some_latents(network: Network, objects: int = 2) -> np.ndarray:
@@ -74,7 +56,7 @@ EVERYTHING = Network(
 
 
 @settings(max_examples=25)
-@given(network=networks())
+@given(network=networks(R))
 @example(network=EVERYTHING)
 @example(network=replace(EVERYTHING, cover_noise=True, channel=replace(EVERYTHING.channel, access="orthogonal")))
 @example(network=replace(EVERYTHING, channel=replace(EVERYTHING.channel, access="orthogonal", power_rule="backoff")))
@@ -96,13 +78,13 @@ def test_the_devices_own_way_through_the_air_has_the_same_error(cover_noise):
     assert agrees(squares(heard(z, network, path="full"), kept), error(z, network).total)
 
 
-@given(network=networks())
+@given(network=networks(R))
 def test_the_noise_is_what_the_server_is_told(network):
     found = error(some_latents(network), network).mean
     assert found.privacy_noise + found.channel_noise == pytest.approx(R * level(network).noise_std ** 2, abs=1e-12)
 
 
-@given(network=networks())
+@given(network=networks(R))
 def test_parts_are_never_negative_and_add_up(network):
     found = error(some_latents(network), network)
     parts = (found.bias, found.participation, found.privacy_noise, found.channel_noise)
