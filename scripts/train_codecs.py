@@ -42,7 +42,7 @@ MEASURED = ("z1", "z2", "z3.98", "z10")  # what a compact codec is chosen by: on
 
 def settings(dimension: int, *, unlike: bool = False) -> dict[str, Any]:
     """zE: exact zero-out ε = E, p = 1, ideal channel; r3.98: replace; f2: zero-out 2 over Rician fading;
-    oE: as zE, but p = .9; tE: the noise for which Theorem 1 claims E (p = .9)."""
+    oE: as zE, but p = .9; tE: the noise for which Theorem 1 claims E (p = .9); quiet: p = .9, as good as no noise."""
     import airpool
     from airpool.calibration import calibrate_claim
     from airpool.models.codec_training import setting
@@ -55,6 +55,7 @@ def settings(dimension: int, *, unlike: bool = False) -> dict[str, Any]:
     often = replace(net, devices=replace(net.devices, participation=0.9))
     nets |= {f"o{e:g}": airpool.calibrate(often, epsilon=e) for e in (1, 2)}
     nets |= {f"t{e:g}": calibrate_claim(often, epsilon=e) for e in (1, 2, 3.98, 6.31, 10.0)}
+    nets["quiet"] = replace(often, devices=replace(often.devices, noise_std=1e-6))
     if unlike:
         nets |= _unlike(net)
     return {name: packed(setting(network)) for name, network in nets.items()}

@@ -1,0 +1,202 @@
+"""The error against the number of devices and against depth, beside the paper's bound and the product of norms.
+
+devices   K views of an object, drawn from its twelve, through a network of which something is kept fixed: E‖ẑ − z̄‖²
+          over the air, by formula (theory.asymptotics), and the paper's bound on it (paper.mse, no codec).
+depth     ReLU networks with L hidden layers, random or trained, on the mean view as twelve devices at ε = 2 let a
+          server hear it: E‖h_L(ẑ) − h_L(z̄)‖², the same over the spread of h_L(z̄), and
+          ∏‖W‖² E‖ẑ − z̄‖² (theory.depth).
+
+A small version of docs/theory.md, section 7, which also has the trunk, views and accuracy.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from airpool.calibration import calibrate
+from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, canvas
+from airpool.level import level
+from airpool.models.pretrained import load
+from airpool.network import Network
+from airpool.paper.mse import bound
+from airpool.sweep import Table, grid
+from airpool.theory.asymptotics import Trend, device_error, resampled, trend
+from airpool.theory.depth import Layer, norm_bound, propagation, random_weights, relu_layers
+from airpool.wireless.arrays import Floats
+
+from .depth_networks import halves, trained
+from .results import Finding, OnStep, Rows, as_csv, both, column, measured, unheard, where
+
+ID = "fig-asymptotics"
+TITLE = "The error against the number of devices and against depth"
+PAPER = (
+    "The paper argues, without a figure or a proof, that the error behaves like O(1/K) in the number of devices and "
+    "like O(L) in the number of layers."
+)
+FRESH = True
+
+EPSILON, R = 2.0, 40
+COUNTS, DEPTHS, NETS, WIDTH = (12, 25, 50, 100, 200, 500), (1, 2, 4, 8, 16), 3, 128
+KINDS = ("random", "trained without noise", "trained with noise")
+
+
+@cache
+def _private(num_devices: int, participation: float = 1.0) -> Network:
+    return calibrate(
+        Network.uniform(num_devices=num_devices, dimension=R, participation=participation), epsilon=EPSILON
+    )
+
+
+def _with_noise(num_devices: int, noise_std: float) -> Network:
+    return Network.uniform(num_devices=num_devices, dimension=R, noise_std=noise_std)
+
+
+def _twelve() -> float:
+    return _private(12).devices.column("noise_std")[0]
+
+
+# What stays as devices join; w = 1/K, C = 1. All the same at K = 12, but for the last.
+REGIMES: dict[str, Callable[[int], Network]] = {
+    "fixed σ": lambda K: _with_noise(K, _twelve()),
+    "fixed local ε": lambda K: _with_noise(K, _twelve() * 12 / K),
+    "fixed device ε": _private,
+    "fixed device ε, p = 0.9": lambda K: _private(K, 0.9),
+}
+
+
+def row(*, part: str, kind: str, size: int, rng: np.random.Generator) -> dict[str, float]:
+    """The error and what is said to bound it, at K or L = size; standard errors over trials or over networks."""
+    return _devices(kind, size, rng) if part == "devices" else _depth(kind, size, rng)
+
+
+def _devices(regime: str, count: int, rng: np.random.Generator) -> dict[str, float]:
+    z = resampled(load().held_out("test").latents[::50].double().numpy(), count, rng=rng)
+    network = REGIMES[regime](count)
+    found = device_error(z, network, rng=rng, trials=100)
+    d, same = network.devices, np.eye(R)
+    printed = bound(
+        z,
+        encoder=same,
+        decoder=same,
+        weight=d.column("weight"),
+        noise_std=d.column("noise_std"),
+        participation=d.column("participation"),
+    )
+    return {
+        "error": found.measured_total,
+        "error_se": found.measured_total_se,
+        "exact": found.total,
+        "bound": float(printed.mean()),
+    }
+
+
+def _depth(kind: str, depth: int, rng: np.random.Generator) -> dict[str, float]:
+    clean, std = halves()[2].double().mean(1).numpy(), level(_private(12)).noise_std
+    noisy = clean[:, None] + std * rng.standard_normal((len(clean), 10, R))
+    start = float(np.mean(np.sum((noisy - clean[:, None]) ** 2, axis=-1)))
+    errors, spreads, bounds = [], [], []
+    for _ in range(NETS):
+        weights, layers = _network(kind, depth, std, rng)
+        found = propagation(layers, clean, noisy)[-1]
+        errors.append(found.error)
+        spreads.append(found.to_spread)
+        bounds.append(norm_bound(weights, start)[-1])
+    return {
+        "error": float(np.mean(errors)),
+        "error_se": float(np.std(errors, ddof=1) / NETS**0.5),
+        "to_spread": float(np.mean(spreads)),
+        "bound": float(np.mean(bounds)),
+    }
+
+
+def _network(kind: str, depth: int, std: float, rng: np.random.Generator) -> tuple[list[Floats], list[Layer]]:
+    """Matrices and layers of one network; a trained one ends in its logits."""
+    if kind == "random":
+        drawn = random_weights(depth, WIDTH, inputs=R, rng=rng)
+        return drawn, relu_layers(drawn)
+    noise_std = std if kind == "trained with noise" else 0.0
+    weights, biases = zip(*trained(depth, noise_std=noise_std, seed=int(rng.integers(2**31))), strict=True)
+    return [*weights], [*relu_layers(weights[:-1], biases[:-1]), lambda h: h @ weights[-1].T + biases[-1]]
+
+
+def compute(*, seed: int = 0, on_step: OnStep = unheard) -> Table:
+    points = grid(part="devices", kind=list(REGIMES), size=COUNTS) + grid(part="depth", kind=KINDS, size=DEPTHS)
+    return measured(row, points, result=ID, seed=seed, on_step=on_step)
+
+
+def law(table: Rows, kind: str, name: str = "error") -> Trend:
+    """The power law of a column in K or L. Against depth all points weigh the same: none lies on a power law."""
+    rows = where(table, kind=kind)
+    weighted = name == "error" and kind in REGIMES
+    return trend(column(rows, "size"), column(rows, name), std=column(rows, "error_se") if weighted else None)
+
+
+def draw(table: Rows, folder: Path) -> list[Path]:
+    data = as_csv(table, folder / f"{ID}.csv")
+    paths = both(folder, ID)
+    with canvas(*paths, width=8.4, height=4.4) as fig:
+        left, right = fig.subplots(1, 2)
+        for kind, colour in zip(REGIMES, (RED, ORANGE, BLUE, GREEN), strict=True):
+            _plot(left, table, kind, colour, "K", "exact")
+        for kind, colour in zip(KINDS, (BLUE, RED, GREEN), strict=True):
+            _plot(right, table, kind, colour, "L", "error")
+        _paper(left, where(table, kind="fixed device ε"), COUNTS, -1.0, "the paper: $K^{-1}$")
+        _paper(right, where(table, kind="trained without noise"), DEPTHS, 1.0, "the paper: $L^{+1}$")
+        rows = where(table, kind="fixed σ")
+        left.plot(column(rows, "size"), column(rows, "bound"), "--", color=GREY, label="the paper's bound, fixed σ")
+        rows = where(table, kind="random")
+        right.plot(column(rows, "size"), column(rows, "bound"), "--", color=GREY, label="∏‖W‖₂² · input error, random")
+        left.set(xlabel="K, number of devices", ylabel="E‖ẑ − z̄‖²", title="more devices")
+        right.set(xlabel="L, hidden layers", ylabel="E‖h(ẑ) − h(z̄)‖²", title="more layers")
+        for axes in (left, right):
+            axes.set(xscale="log", yscale="log")
+        # Where the product of norms leaves the picture it has long said nothing.
+        right.set_ylim(0.1, 1e6)
+        for axes in (left, right):
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16))
+    return [*paths, data]
+
+
+def _plot(axes: Axes, table: Rows, kind: str, colour: str, letter: str, line: str) -> None:
+    rows = where(table, kind=kind)
+    x, label = column(rows, "size"), f"{kind}: ${letter}^{{{law(table, kind).rate:+.2f}}}$"
+    axes.plot(x, column(rows, line), color=colour, label=label)
+    axes.errorbar(
+        x, column(rows, "error"), [2 * row["error_se"] for row in rows], fmt="o", color=colour, markersize=3.5
+    )
+
+
+def _paper(axes: Axes, rows: Rows, sizes: tuple[int, ...], power: float, label: str) -> None:
+    start = rows[0]["error"]
+    axes.plot(sizes, [start * (size / sizes[0]) ** power for size in sizes], ":", color=BLACK, label=label)
+
+
+def finding(table: Rows) -> Finding:
+    rate = {kind: law(table, kind).rate for kind in (*REGIMES, *KINDS)}
+    within = [abs(rate[kind] + 1) < 0.1 for kind in REGIMES]
+    linear = [abs(rate[kind] - 1) < 0.1 for kind in KINDS]
+    rows = where(table, part="devices")
+    over = [row["bound"] / row["exact"] for row in rows]
+    grows = [law(table, kind, "bound").rate for kind in REGIMES]
+    deep = where(table, kind="random")[-1]
+    spread = {kind: law(table, kind, "to_spread").rate for kind in KINDS}
+    said = ", ".join(f"K^{rate[kind]:+.2f} at {kind}" for kind in REGIMES)
+    return Finding(
+        holds="yes" if all(within + linear) else "partly" if any(within + linear) else "no",
+        says="MSE ~ O(1/K) in the number of devices, MSE ~ O(L) in the number of layers.",
+        found=(
+            f"What is kept fixed decides: {said}. Against depth: "
+            f"{', '.join(f'L^{rate[kind]:+.2f} ({kind})' for kind in KINDS)}; over the spread of the objects, "
+            f"{', '.join(f'L^{spread[kind]:+.2f}' for kind in KINDS)}; what is certain, the "
+            f"product of norms, is {deep['bound'] / deep['error']:.1e} times the error at L = {deep['size']}. The "
+            f"paper's own bound on the error is {min(over):.1e} to {max(over):.1e} times the error here and grows "
+            f"like K^{min(grows):+.2f} or faster."
+        ),
+        instead=(
+            "Say what is fixed. At fixed device ε the noise falls like 1/K², and with p < 1 the bias (1−p)²‖z̄‖² "
+            "stays: scale the weights by 1/p. Train the server with the noise it will meet (docs/theory.md, 7)."
+        ),
+    )

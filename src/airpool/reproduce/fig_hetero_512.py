@@ -1,0 +1,32 @@
+"""Half of the devices sensitive, q = 512: as fig_hetero_16, from a codec trained and measured on a GPU (gpu_runs.py).
+
+By Theorem 1's account uniform alone was measured. Weights and clip norms are those designed on the validation latents
+of q = 16: they need not be the best for this codec, but meet every ε.
+"""
+
+from pathlib import Path
+
+from airpool.sweep import Table
+
+from .fig_hetero_16 import INSTEAD, SAYS, drawing, told, verdict
+from .results import Finding, OnStep, Rows, unheard
+
+ID = "fig-hetero-512"
+TITLE = "Half of the devices sensitive, q = 512"
+PAPER = (
+    "Accuracy against ε with half of the devices sensitive: uniform (w = 1/K, C_k = C), optimised weights, refined "
+    "clip norms; q = 512 (r = 25,088). No numbers are printed."
+)
+FRESH = False
+
+
+def compute(*, seed: int = 0, on_step: OnStep = unheard) -> Table:
+    raise ValueError(f"{ID} needs a GPU: scripts/train_codecs.py, then python -m airpool.reproduce.gpu_runs RUNS.json")
+
+
+def draw(table: Rows, folder: Path) -> list[Path]:
+    return drawing(table, folder, ID)
+
+
+def finding(table: Rows) -> Finding:
+    return Finding(verdict(table), SAYS, told(table), INSTEAD)

@@ -1,0 +1,93 @@
+"""How unsure the twelve cameras are on the test objects, and what the paper's figures about that have in common.
+
+The paper bounds scores by a Γ that it never gives. Its Table 1 needs scores near 0.75 bits, as raw entropies are, and
+its captions call u_k "the Shannon entropy": so its figures are redrawn with raw entropies, and with one u_k for a
+device, the mean over objects. A device does not have one: its entropy changes from object to object.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from airpool.guarantees import score_epsilon
+from airpool.network import Network, Scheme, Score
+from airpool.paper import lemma
+from airpool.selection.scores import uncertainty
+from airpool.wireless.arrays import Floats
+
+DEVICES = range(12)
+# log₂ 40: the range of a raw entropy.
+MOST_BITS = float(np.log2(40))
+# σ₀² = 0.1 in every figure about scores.
+NOISE_STD = 0.1**0.5
+# Table 1: η → mean and standard deviation of ε⁽⁰⁾ over the devices, Scheme 2.1; then Scheme 2.2.
+TABLE_1 = {0.5: (0.2641, 0.0333), 0.3: (0.1134, 0.0241)}
+FULL = 0.9
+
+
+@cache
+def entropies(score: Score = "shannon") -> Floats:
+    """Raw scores of the shipped test objects in bits, (2468, 12)."""
+    from airpool import load
+
+    return uncertainty(load("modelnet40").held_out("test").posteriors.double().numpy(), score)
+
+
+@cache
+def device_scores() -> Floats:
+    """u_k as the paper uses it: each device's Shannon entropy, averaged over the objects, (12,)."""
+    return entropies().mean(axis=0)
+
+
+def paper_score(threshold: float) -> float:
+    """The u at which ln(1 + Φ((η − u)/√0.1)(e^0.9 − 1)) is the mean that Table 1 prints for η.
+
+    >>> round(paper_score(0.5), 3), round(paper_score(0.3), 3)
+    (0.758, 0.74)
+    """
+    printed = TABLE_1[threshold][0]
+    return float(brentq(lambda u: float(claimed(u, threshold)) - printed, 0.0, 5.0, xtol=1e-12))
+
+
+def paper_spread(threshold: float) -> float:
+    """How far apart the devices' u_k must lie for the standard deviation that Table 1 prints, to first order.
+
+    >>> round(paper_spread(0.5), 3), round(paper_spread(0.3), 3)
+    (0.033, 0.039)
+    """
+    u, step = paper_score(threshold), 1e-4
+    slope = (claimed(u - step, threshold) - claimed(u + step, threshold)) / (2 * step)
+    return float(TABLE_1[threshold][1] / slope)
+
+
+def claimed(score: ArrayLike, threshold: float) -> Floats:
+    """The formula behind Table 1: ln(1 + p_k(e^0.9 − 1)) at p_k = Φ((η − u_k)/√0.1)."""
+    p = lemma.participation_21(score, threshold=threshold, score_noise_std=NOISE_STD)
+    return lemma.score_epsilon(p, full=FULL)
+
+
+@cache
+def exact_epsilon(most: float, threshold: float | None) -> float:
+    """Exact ε, at δ = 1e-5, of the decision alone (2.1), or of the noisy scores (2.2: no threshold), features aside.
+
+        2.1: the least ε with [(1−π) − e^ε(1−π′)]₊ + [π − e^ε π′]₊ ≤ δ for π, π′ at either end of the range
+        2.2: ε_G at μ = Δu/σ₀
+
+    Holds for: scores anywhere in [0, `most`], which a zeroed feature may have too.
+
+    >>> round(exact_epsilon(1.0, 0.5), 3), round(exact_epsilon(1.0, None), 3)
+    (2.807, 17.857)
+    """
+    given: dict[str, Any] = {"score_bound": most, "score_noise_std": NOISE_STD}
+    scheme = (
+        Scheme("2.2", num_selected=11, **given) if threshold is None else Scheme("2.1", threshold=threshold, **given)
+    )
+    return float(score_epsilon(Network.uniform(num_devices=12, scheme=scheme))[0])
+
+
+def standard_error(values: Floats) -> float:
+    """Of the mean of independent values."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
