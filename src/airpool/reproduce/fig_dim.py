@@ -55,12 +55,13 @@ def draw(table: Rows, folder: Path) -> list[Path]:
     data = as_csv(table, folder / f"{ID}.csv")
     means = over_codecs(table)
     paths = both(folder, ID)
-    with canvas(*paths, width=13.0, height=3.6) as fig:
-        *panels, last = fig.subplots(1, 4)
+    with canvas(*paths, width=8.0, height=6.6) as fig:
+        *panels, last = fig.subplots(2, 2).flat
         for axes, (account, trained, title) in zip(panels, PANELS, strict=True):
             _paint(axes, where(means, account=account, trained=trained))
             axes.set_title(title)
-        panels[0].set_ylabel("accuracy on test objects")
+        for axes in (panels[0], panels[2]):
+            axes.set_ylabel("accuracy on test objects")
         panels[-1].legend(loc="lower right")
         _paint_lengths(last, where(means, account="theorem 1"))
     return [*paths, data]
