@@ -6,7 +6,6 @@ shipped trunk, cut after each of its convolutions, where the noise comes in.
 """
 
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import torch
 from docs.theory_tables import Rows, column, copy_as_csv, rows, save
 from matplotlib.axes import Axes
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from airpool import Network, calibrate, load
 from airpool.data import shapes
@@ -23,6 +21,7 @@ from airpool.data.views import object_views
 from airpool.data.voxels import voxelise
 from airpool.figures import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, canvas, write_csv
 from airpool.level import level
+from airpool.reproduce.depth_networks import trained
 from airpool.sweep import grid, run
 from airpool.theory.asymptotics import Form, trend
 from airpool.theory.depth import DepthError, norm_bound, propagation, random_weights, relu_layers
@@ -30,7 +29,7 @@ from airpool.theory.lipschitz import convolution_norm, folded
 
 EPSILON, COPIES = 2.0, 10
 RANDOM_DEPTHS, RANDOM_NETS, RANDOM_WIDTH = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), 10, 256
-TRAINED_DEPTHS, TRAINED_NETS, TRAINED_WIDTH, STEPS = (1, 2, 3, 4, 6, 8, 12, 16), 5, 128, 500
+TRAINED_DEPTHS, TRAINED_NETS = (1, 2, 3, 4, 6, 8, 12, 16), 5
 SHARE = 0.1  # noise power put into the trunk, relative to what is there
 GROUPS, GROUP = 6, 8  # of our own shapes, for the trunk's error bars
 NAMES = ("asymptotics-depth", "asymptotics-split")
@@ -46,16 +45,16 @@ def noise_std() -> float:
 
 
 @cache
-def halves() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Latents (n, 12, r) and labels of the validation objects: every other one to train on, the rest to measure on."""
+def held_back() -> tuple[Tensor, Tensor]:
+    """Latents (n, 12, r) and labels of the validation objects that no network was trained on: every other one."""
     objects = load().held_out("validation")
-    return objects.latents[::2], objects.labels[::2], objects.latents[1::2], objects.labels[1::2]
+    return objects.latents[1::2], objects.labels[1::2]
 
 
 def depth_row(*, family: str, depth: int, net: int, seed: int) -> dict[str, Any]:
     """One network, drawn or trained by itself, with `depth` hidden layers (a trained one has its classes on top)."""
     rng = np.random.default_rng([seed, net])
-    _, _, latents, labels = halves()
+    latents, labels = held_back()
     clean = latents.double().mean(1).numpy()
     noisy = clean[:, None] + noise_std() * rng.standard_normal((len(clean), COPIES, clean.shape[1]))
     if family.startswith("random"):
@@ -63,9 +62,9 @@ def depth_row(*, family: str, depth: int, net: int, seed: int) -> dict[str, Any]
         weights = random_weights(depth, RANDOM_WIDTH, inputs=clean.shape[1], rng=rng, kind=kind)
         found = propagation(relu_layers(weights), clean, noisy)[-1]
         return _cells(found, weights, clean, noisy)
-    layers = trained(depth, with_noise=family == "trained with noise", seed=int(rng.integers(2**31)))
-    weights = [layer.weight.detach().double().numpy() for layer in layers]
-    biases = [layer.bias.detach().double().numpy() for layer in layers]
+    met = noise_std() if family == "trained with noise" else 0.0
+    layers = trained(depth, noise_std=met, seed=int(rng.integers(2**31)))
+    weights, biases = [A for A, _ in layers], [b for _, b in layers]
     hidden = relu_layers(weights[:-1], biases[:-1])
     found = propagation([*hidden, lambda h: h @ weights[-1].T + biases[-1]], clean, noisy)[-1]
 
@@ -91,36 +90,6 @@ def _cells(found: DepthError, weights: list[np.ndarray], clean: np.ndarray, nois
         "accuracy_clean": None,
         "accuracy_noisy": None,
     }
-
-
-def trained(depth: int, *, with_noise: bool, seed: int) -> list[nn.Linear]:
-    """A plain ReLU network on means of random subsets of the views, with or without the noise that it will meet."""
-    rng = torch.Generator().manual_seed(seed)
-    latents, labels, _, _ = halves()
-    sizes = [latents.shape[-1], *[TRAINED_WIDTH] * depth, 40]
-    layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
-    with torch.no_grad():
-        for layer in layers:
-            shape = layer.weight.shape
-            layer.weight.copy_(torch.randn(shape, generator=rng) * (2 / shape[1]) ** 0.5)
-            layer.bias.zero_()
-    parameters = [p for layer in layers for p in layer.parameters()]
-    optimiser = torch.optim.AdamW(parameters, lr=1e-3, weight_decay=1e-2)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 1e-3, total_steps=STEPS)
-    for _ in range(STEPS):
-        batch = torch.randint(len(latents), (128,), generator=rng)
-        kept = (torch.rand(128, latents.shape[1], 1, generator=rng) < 0.5).float()
-        x = (latents[batch] * kept).sum(1) / kept.sum(1).clamp(min=1)
-        if with_noise:
-            x = x + noise_std() * torch.randn(x.shape, generator=rng)
-        for layer in layers[:-1]:
-            x = F.relu(layer(x))
-        loss = F.cross_entropy(layers[-1](x), labels[batch])
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        schedule.step()
-    return layers
 
 
 # The trunk
