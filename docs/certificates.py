@@ -19,7 +19,7 @@ from airpool.evaluate import evaluate
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, figure
 from airpool.level import level
 from airpool.paper.margin import frobenius_margin
-from airpool.prediction import linear_for, predict
+from airpool.prediction import linear_for, on_tensors, predict
 from airpool.sweep import grid, run
 from airpool.theory.lipschitz import lipschitz_constants
 from airpool.theory.margin import attack, margin
@@ -63,12 +63,6 @@ def codec_server(at: Any) -> Server:
     return Server(load().codec("compact").matrices(at))
 
 
-def linear_torch(net: Network) -> Any:
-    matrix, bias = linear_for(net, *objects("validation"), num_classes=40).layers[0]
-    tensors = torch.from_numpy(matrix).float(), torch.from_numpy(bias).float()
-    return lambda _: lambda estimate: estimate @ tensors[0].T + tensors[1]
-
-
 def certificate_row(*, epsilon: float, channel: str, seed: int) -> dict[str, Any]:
     """Bounds and measured accuracies of both servers at one ε."""
     net, held = network(epsilon, channel), load().held_out("test")
@@ -76,7 +70,7 @@ def certificate_row(*, epsilon: float, channel: str, seed: int) -> dict[str, Any
     out: dict[str, Any] = {}
     for name, bounds, server in (
         ("codec", found.server, load().codec("compact").server),
-        ("linear", found.linear, linear_torch(net)),
+        ("linear", found.linear, on_tensors(linear_for(net, *objects("validation"), num_classes=40))),
     ):
         measured = evaluate(net, held.latents, held.labels, server=server, trials=TRIALS, seed=seed)
         out |= {f"{name}_{key}": getattr(bounds, key) for key in BOUNDS}

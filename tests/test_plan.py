@@ -140,7 +140,7 @@ def test_the_fewest_devices_reach_the_accuracy_and_one_less_does_not(model, monk
 
 def test_the_frontier_rises_and_is_drawn(model, tmp_path):
     found = plan(TWELVE, model=model, epsilon=1.0, choice=FEW[:1], trials=(1,))
-    curve = frontier(found, TWELVE, model=model, factors=(0.5, 1.0, 4.0), trials=1)
+    curve = frontier(found, model=model, factors=(0.5, 1.0, 4.0), trials=1)
     accuracy = [each.accuracy for each in curve.options]
     assert accuracy == sorted(accuracy)
     assert len(curve.paper) == 3
@@ -188,6 +188,16 @@ def test_the_record_of_the_command_is_whole(monkeypatch):
     assert record["best"]["channel_uses"] == 20
     assert record["best"]["energy"] > 0
     assert network_file.parse(record["network"]).dimension == 40
+    assert len(record["frontier"]["epsilon"]) == 14
+
+
+def test_the_command_for_the_fewest_devices_has_their_frontier(monkeypatch):
+    monkeypatch.setattr("airpool.plan.search.candidates", lambda *_, **__: FEW[:1])
+    result = CliRunner().invoke(app, ["plan", "--epsilon", "2", "--accuracy", "0.6", "--json"], catch_exceptions=False)
+    record = json.loads(result.output)
+    count = network_file.parse(record["network"]).devices.count
+    assert count < 12
+    assert record["best"]["accuracy_mean"] > 0.55
     assert len(record["frontier"]["epsilon"]) == 14
 
 

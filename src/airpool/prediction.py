@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,9 @@ from .theory.lipschitz import lipschitz_constants
 from .theory.margin import margin
 from .theory.server import Server, class_labels, linear_server, scores
 from .wireless.arrays import Floats
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Ways of being heard that are looked at one by one: of a network each costs a pass over all objects.
 _WAYS, _WAYS_LINEAR = 64, 1024
@@ -96,16 +99,16 @@ def predict(
     heard = level(network, link)
     whole = mse.error(z, network, link=link)
     unanswered = accuracy.no_answer(network, link)
+    ideal = mse.pooled(z, network.devices.column("weight"))
+    # Margins around what is expected, not around what was meant: the bias is then no part of the error.
+    moments = mse.expected(z, network, link=link)
+    spread = mse.error(z, network, target=moments, link=link).total
 
     def bounds(served: Server, ways: int) -> Bounds:
         y = class_labels(labels, count=len(z), num_classes=served.num_classes)
-        ideal = mse.pooled(z, network.devices.column("weight"))
         right = np.argmax(scores(served, ideal), axis=1) == y
         sharp = constants(served) if len(served.layers) <= 2 else None
-        # Margins around what is expected, not around what was meant: the bias is then no part of the error.
-        moments = mse.expected(z, network, link=link)
         away = margin(served, moments, y, constants=sharp)
-        spread = mse.error(z, network, target=moments, link=link).total
         printed = frobenius_margin(scores(served, ideal), y, matrices=served.matrices)
         smallest = float(np.min(printed[right])) if np.any(right) else 0.0
         chebyshev = accuracy.chebyshev(spread, away, unanswered=unanswered)
@@ -136,11 +139,12 @@ def predict(
         )
 
     report("bounds of the codec's server")
-    own = bounds(server(heard), _WAYS)
+    codec = server(heard)
+    own = bounds(codec, _WAYS)
     linear = None
     if examples is not None:
         report("bounds of the linear server")
-        linear = bounds(linear_for(network, *examples, num_classes=server(heard).num_classes), _WAYS_LINEAR)
+        linear = bounds(linear_for(network, *examples, num_classes=codec.num_classes), _WAYS_LINEAR)
     parts = {name: float(getattr(whole.mean, name)) for name in (*_PARTS, "total")}
     return Prediction(len(z), unanswered, parts, own, linear)
 
@@ -159,3 +163,12 @@ def linear_for(network: Network, latents: ArrayLike, labels: ArrayLike, *, num_c
     heard = level(network, link)
     noise = max(heard.noise_std, _LEAST_NOISE * heard.signal) or 1.0
     return linear_server(expected, labels, noise_std=noise, num_classes=num_classes)
+
+
+def on_tensors(linear: Server) -> "Callable[[Level], Callable[[Tensor], Tensor]]":
+    """A linear server for `evaluate`, which hands over tensors, and the level that it was made for already."""
+    import torch
+
+    ((matrix, bias),) = linear.layers
+    A, b = torch.from_numpy(matrix).float(), torch.from_numpy(bias).float()
+    return lambda _: lambda estimate: estimate @ A.T + b

@@ -44,7 +44,7 @@ def plan(
     from airpool.plan import fewest_devices, smallest_epsilon
     from airpool.plan import plan as planned
     from airpool.plan.candidates import candidates
-    from airpool.plan.frontier import FACTORS, draw, frontier, record
+    from airpool.plan.frontier import FACTORS, draw, frontier
 
     if colluding:
         raise ValueError("--colluders takes a number here: a plan holds whichever devices collude")
@@ -77,14 +77,11 @@ def plan(
     curve = None
     if plot is not None or json:
         with o.progress("drawing the frontier", total=2 * len(FACTORS)) as advance:
-            given = replace(net, devices=replace(net.devices, count=chosen.devices.count))
-            curve = frontier(found, _like(given, chosen), model=model, on_point=lambda: advance(1))
+            curve = frontier(found, model=model, on_point=lambda: advance(1))
         if plot is not None:
             draw(curve, found, plot)
     if json:
-        o.print_json(
-            {**found.record(), "network": network_file.dump(chosen), "frontier": record(curve) if curve else None}
-        )
+        o.print_json({**found.record(), "network": network_file.dump(chosen), "frontier": curve and curve.columns()})
         return
     _print(found)
     for name, path in (("Network file", out), ("Frontier", plot)):
@@ -93,10 +90,6 @@ def plan(
     if out is not None:
         codec = found.best.candidate.codec
         typer.echo(f"Measure it on the test objects: airpool evaluate --network {out} --codec {codec}")
-
-
-def _like(net: Network, chosen: Network) -> Network:
-    return replace(net, colluders=chosen.colluders, dropouts=chosen.dropouts)
 
 
 def _print(found: "Plan") -> None:

@@ -26,7 +26,7 @@ def theory(
 
     from airpool import calibrate, guarantee, load, network_file
     from airpool.network import Network
-    from airpool.prediction import linear_for, predict
+    from airpool.prediction import linear_for, on_tensors, predict
     from airpool.report import number
     from airpool.theory.mse import check_network
     from airpool.theory.server import Server
@@ -61,7 +61,7 @@ def theory(
         with o.progress("sending"):
             linear = linear_for(net, *examples, num_classes=len(model.classes))
             runs["server"] = _run(net, held.latents[rows], held.labels[rows], codec.server, trials, seed)
-            runs["linear"] = _run(net, held.latents[rows], held.labels[rows], _as_torch(linear), trials, seed)
+            runs["linear"] = _run(net, held.latents[rows], held.labels[rows], on_tensors(linear), trials, seed)
     if json:
         measured = {
             name: {"accuracy": run.accuracy_mean, "accuracy_ci": list(run.accuracy_ci), "mse": run.mse}
@@ -77,14 +77,6 @@ def _run(net: Any, latents: Any, labels: Any, server: Any, trials: int, seed: in
     from airpool.evaluate import evaluate
 
     return evaluate(net, latents, labels, server=server, trials=trials, seed=seed)
-
-
-def _as_torch(linear: Any) -> Any:
-    """A linear server for `evaluate`, which hands over tensors and the level, known to it already."""
-    import torch
-
-    matrix, bias = (torch.from_numpy(each).float() for each in linear.layers[0])
-    return lambda _: lambda estimate: estimate @ matrix.T + bias
 
 
 def _print(found: "Prediction", runs: "dict[str, Evaluation]", epsilon: float, delta: float) -> None:

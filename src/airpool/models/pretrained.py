@@ -24,8 +24,7 @@ from airpool.inference import Inference
 from airpool.inference import infer as infer_features
 from airpool.level import level
 from airpool.network import Network, Scheme
-from airpool.selection.participation import expected_participation
-from airpool.selection.scores import uncertainty
+from airpool.selection.participation import expected_of_posteriors
 
 from . import codec as codecs
 from . import features, local, weights
@@ -208,9 +207,7 @@ def _codec(model: Pretrained, name: str) -> Codec:
 
 @cache
 def _expected_participation(model: Pretrained, scheme: Scheme) -> NDArray[Any]:
-    posteriors = model.held_out("validation").posteriors
-    bits = uncertainty(posteriors, scheme.score)
-    return expected_participation(bits, scheme, num_classes=posteriors.shape[-1])
+    return expected_of_posteriors(model.held_out("validation").posteriors, scheme)
 
 
 @cache

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..network import Network
-from ..report import number
 from .candidates import PAPER, Candidate
 from .search import Option, Plan, built, simulated
 
@@ -20,9 +18,8 @@ FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """Options of one candidate at rising targets, `factors` times those of the plan; all on validation objects."""
+    """Options of the plan's candidate and of the paper's at rising targets; all on validation objects."""
 
-    factors: tuple[float, ...]
     options: tuple[Option, ...]
     paper: tuple[Option, ...]
 
@@ -40,15 +37,18 @@ _COLUMNS = ("candidate", "epsilon", "epsilon_local", "epsilon_object", "accuracy
 
 def frontier(
     plan: Plan,
-    given: Network,
     *,
     model: "Pretrained",
     factors: Sequence[float] = FACTORS,
     trials: int = 5,
     on_point: Callable[[], None] = lambda: None,
 ) -> Frontier:
-    """The plan's best candidate and the paper's network at other targets; what cannot be built is left out."""
-    targets = np.array(plan.best.network.devices.epsilon)
+    """The plan's best candidate and the paper's network at `factors` times its targets.
+
+    What cannot be built is left out. Devices and channel are those of the plan's own network: it keeps what was given.
+    """
+    given = plan.best.network
+    targets = np.array(given.devices.epsilon)
 
     def along(candidate: Candidate) -> tuple[Option, ...]:
         out: list[Option] = []
@@ -61,7 +61,7 @@ def frontier(
             on_point()
         return tuple(out)
 
-    return Frontier(tuple(factors), along(plan.best.candidate), along(PAPER) if PAPER.codec in model.codecs else ())
+    return Frontier(along(plan.best.candidate), along(PAPER) if PAPER.codec in model.codecs else ())
 
 
 def draw(found: Frontier, plan: Plan, path: Path) -> None:
@@ -91,7 +91,3 @@ def draw(found: Frontier, plan: Plan, path: Path) -> None:
         axes.set(xscale="log", xlabel=f"ε at δ = {plan.best.network.delta:g}", ylabel="accuracy (validation)")
         axes.set_title(plan.best.candidate.words)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-
-
-def record(found: Frontier) -> dict[str, Any]:
-    return {key: [number(x) if isinstance(x, float) else x for x in values] for key, values in found.columns().items()}

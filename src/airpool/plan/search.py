@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
 from ..evaluate import Evaluation, evaluate
-from ..guarantees import guarantee
-from ..network import Devices, Network, NetworkError
+from ..guarantees import PrivacyReport
+from ..network import Devices, Network, Scheme
 from ..report import number
+from ..selection.participation import expected_of_posteriors
 from ..wireless.arrays import Floats
 from .candidates import PAPER, Candidate, candidates, network
 
@@ -108,37 +109,50 @@ def plan(
     for each in wanted:
         try:
             networks.append((each, built(each, given, targets, model)))
-        except (ValueError, NetworkError) as error:
+        except ValueError as error:
             impossible.append((each, str(error)))
         on_candidate(each)
     if not networks:
         raise ValueError(f"no candidate can be built: {impossible[0][1]}")
 
+    going: list[tuple[Candidate, Network, PrivacyReport | None]] = [(each, net, None) for each, net in networks]
     options: list[Option] = []
     left: list[Option] = []
     for stage, runs in enumerate(trials):
-        going = networks if stage == 0 else [(each.candidate, each.network) for each in options]
-        options = [simulated(each, net, model, trials=runs, seed=seed + 1000 * stage) for each, net in going]
+        options = [
+            simulated(each, net, model, trials=runs, seed=seed + 1000 * stage, report=report)
+            for each, net, report in going
+        ]
         options.sort(key=lambda option: -option.accuracy)
         if stage < len(trials) - 1:
             kept = KEPT[min(stage, len(KEPT) - 1)]
             left, options = [*options[kept:], *left], options[:kept]
+            going = [(each.candidate, each.network, each.evaluation.report) for each in options]
     paper = None
     if PAPER.codec in model.codecs:
         try:
             reference = built(PAPER, given, targets, model)
             paper = simulated(PAPER, reference, model, trials=trials[-1], seed=seed)
-        except (ValueError, NetworkError):
+        except ValueError:
             paper = None
     return Plan(options[0], (*options[1:], *left), paper, tuple(impossible), seed)
 
 
 def simulated(
-    candidate: Candidate, net: Network, model: "Pretrained", *, trials: int, seed: int, split: Any = "validation"
+    candidate: Candidate,
+    net: Network,
+    model: "Pretrained",
+    *,
+    trials: int,
+    seed: int,
+    split: Any = "validation",
+    report: PrivacyReport | None = None,
 ) -> Option:
-    """The candidate's accuracy on the shipped latents, as its devices would see the objects."""
+    """The candidate's accuracy on the shipped latents, as its devices would see the objects.
+
+    report: the network's, if it is known already.
+    """
     seen = cameras(model.held_out(split, codec=candidate.codec), net.devices.count)
-    known = cameras(model.held_out("validation", codec=candidate.codec), net.devices.count)
     chooses = net.scheme.name != "1"
     result = evaluate(
         net,
@@ -148,8 +162,8 @@ def simulated(
         trials=trials,
         seed=seed,
         posteriors=seen.posteriors if chooses else None,
-        participation=_expected(net, known.posteriors) if chooses else None,
-        report=guarantee(net),
+        participation=_expected(model, net.scheme, net.devices.count) if chooses else None,
+        report=report,
     )
     return Option(candidate, net, result)
 
@@ -165,12 +179,10 @@ def cameras(objects: "Objects", count: int) -> "Objects":
     return Objects(objects.latents[:, which], objects.labels, objects.posteriors[:, which])
 
 
-def _expected(net: Network, posteriors: Tensor) -> Floats:
-    from ..selection.participation import expected_participation
-    from ..selection.scores import uncertainty
-
-    bits = uncertainty(posteriors, net.scheme.score)
-    return expected_participation(bits, net.scheme, num_classes=posteriors.shape[-1])
+@cache
+def _expected(model: "Pretrained", scheme: Scheme, count: int) -> Floats:
+    """How often each of `count` devices transmits, over the validation objects; a public number."""
+    return expected_of_posteriors(cameras(model.held_out("validation"), count).posteriors, scheme)
 
 
 def built(candidate: Candidate, given: Network, targets: Floats, model: "Pretrained") -> Network:

@@ -12,7 +12,7 @@ from airpool.network import Scheme
 from airpool.wireless.arrays import Floats
 
 from . import ranking, threshold
-from .scores import bounded
+from .scores import bounded, uncertainty
 
 
 def participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None) -> Floats:
@@ -39,3 +39,9 @@ def expected_participation(scores: Any, scheme: Scheme, *, num_classes: int | No
     array([0.5, 0.5])
     """
     return participation(scores, scheme, num_classes=num_classes).mean(axis=0)
+
+
+def expected_of_posteriors(posteriors: Any, scheme: Scheme) -> Floats:
+    """The same from the posteriors (n, K, L) of calibration objects, scored as the scheme says."""
+    bits = uncertainty(posteriors, scheme.score)
+    return expected_participation(bits, scheme, num_classes=posteriors.shape[-1])
