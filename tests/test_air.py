@@ -594,3 +594,25 @@ def test_a_radio_that_is_known_is_not_found_again(monkeypatch):
     for path in ("fast", "full"):
         receive(latents(network), network, rng=np.random.default_rng(29), path=path, link=link)
     assert isinstance(link.transmitters, Transmitters)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("r", [40, 25_088])
+def test_half_precision_is_clipped_in_single_precision(dtype, r):
+    z = torch.randn((2, 3, r), generator=torch.Generator().manual_seed(0)).to(dtype)
+    out = clipped(z, [1.0, 0.5, 2.0])
+    assert out.dtype == torch.float32
+    assert (out.double().norm(dim=-1) <= torch.tensor([1.0, 0.5, 2.0])).all()
+    along = (out.double() * z.double()).sum(-1)
+    assert (along > 0).all()
+    network = Network.uniform(num_devices=3, noise_std=0.1, dimension=r)
+    received = receive(z, network, rng=torch.Generator().manual_seed(1))
+    assert received.estimate.dtype == torch.float32
+
+
+@given(arrays(np.float64, (1, 2, 3), elements=st.floats(width=64)))
+def test_no_feature_raises_however_strict_the_arithmetic(z):
+    network = Network.uniform(num_devices=2, noise_std=0.1, dimension=3)
+    with np.errstate(all="raise"):
+        clipped(z, [1.0, 1e-3])
+        receive(z, network, rng=np.random.default_rng(0))

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ from safetensors.torch import save_file
 from scipy.stats import norm
 from typer.testing import CliRunner
 
-from airpool import Channel, Network, calibrate, guarantee
+from airpool import Channel, Network, Scheme, calibrate, guarantee
 from airpool.cli import app, main
-from airpool.evaluate import BASELINES, evaluate
+from airpool.evaluate import evaluate
+from airpool.inference import Baseline
 from airpool.latents_file import Latents, read, read_views
 
 RUN = CliRunner()
@@ -83,7 +85,7 @@ def test_silence_counts_as_wrong():
     assert found.accuracy_mean == pytest.approx(1 - found.no_answer)
 
 
-@pytest.mark.parametrize("baseline", BASELINES)
+@pytest.mark.parametrize("baseline", get_args(Baseline))
 def test_baselines_say_what_they_cost(baseline):
     latents, labels = two_classes()
     net = network(0.5, channel=Channel(fading="rician", noise_std=0.3))
@@ -291,3 +293,20 @@ def test_shipped_latents_at_the_papers_accounting():
     record = json.loads(done.stdout)
     assert max(record["epsilon_paper"]) == pytest.approx(10)
     assert record["accuracy_mean"] > 0.85
+
+
+def test_centralised_drops_the_scheme_and_reports_no_privacy():
+    devices, scheme = 3, Scheme("2.1", threshold=-1.0, score_noise_std=0.4)
+    net = Network.uniform(num_devices=devices, noise_std=0.5, dimension=4, delta=0.01, scheme=scheme)
+    latents, labels = two_classes(10)
+    found = evaluate(
+        net,
+        latents,
+        labels,
+        server=by_sign,
+        posteriors=torch.full((10, devices, 2), 0.5),
+        trials=2,
+        baseline="centralised",
+    )
+    assert np.isinf(found.report.epsilon).all()
+    assert found.report.network.scheme.name == "1"

@@ -1,9 +1,11 @@
 """Network in, privacy report out: the reference values end to end, what each setting does, and what is assumed."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import chdtrc, chdtri
 
 from airpool.calibration import calibrate
 from airpool.guarantees import aggregate, guarantee, realised_epsilon
@@ -339,3 +341,121 @@ def test_realised_epsilon_leaves_out_the_noise_that_does_not_count():
 def test_realised_epsilon_refuses_what_it_cannot_account_for(change, message):
     with pytest.raises(ValueError, match=message):
         realised_epsilon(replace(UNLIKE, **change), np.ones(UNLIKE.devices.count))
+
+
+# Colluders and the object
+
+
+@pytest.mark.parametrize("access", ["superposed", "orthogonal"])
+def test_the_object_is_not_protected_from_colluders_and_finite_with_dropouts(access):
+    net = Network.uniform(num_devices=4, noise_std=0.5, dimension=4, channel=Channel(access=access))
+    assert guarantee(replace(net, colluders=1)).epsilon_object == np.inf
+    assert guarantee(net, colluding=(0,)).epsilon_object == np.inf
+    assert guarantee(replace(net, dropouts=1)).epsilon_object < np.inf
+
+
+# The paper's power rule over many inferences
+
+
+def limited_with_probability(q, **changes):
+    """One device, r = 4, whose power limits it with probability q: P = w²C² + σ²·χ²-quantile, in dBm."""
+    fields: dict[str, Any] = {"clip_norm": 0.005, "noise_std": 1.0, "weight": 1.0, "dimension": 4, "delta": 0.01}
+    power = 0.005**2 + float(chdtri(4, q))
+    channel = Channel(power_rule="paper", gamma=1.0)
+    return Network.uniform(num_devices=1, power_dbm=10 * np.log10(power), channel=channel, **(fields | changes))
+
+
+def test_outcomes_limited_by_power_count_in_every_inference():
+    net = limited_with_probability(0.99e-3 * 0.01, inferences=20_000)
+    assert np.isinf(guarantee(net).epsilon).all()
+    assert np.isinf(guarantee(net).epsilon_local).all()
+    with pytest.raises(ValueError, match="cannot be met"):
+        calibrate(replace(net, channel=replace(net.channel, gamma=1.0)), epsilon=1.0)
+    most = calibrate(replace(net, inferences=1), epsilon=1.0, knob="inferences").inferences
+    assert 1 < most < 0.01 / (2 * 0.99e-5)
+
+
+def test_the_probability_of_being_limited_is_part_of_delta():
+    q = 1e-5
+    report = guarantee(limited_with_probability(q, clip_norm=1.0))
+    left = 0.01 - (1 + np.exp(report.epsilon[0])) * report_failure(q)
+    assert gaussian.delta(report.epsilon[0], 1.0) <= left * (1 + 1e-9)
+    assert report.epsilon[0] > gaussian.epsilon(1.0, 0.01) + 1e-6
+    assert report.epsilon_lower is None
+    assert any("δ includes (1 + e^ε)·" in line for line in report.assumptions)
+
+
+def report_failure(q):
+    """C = 1 leaves less room for the noise than the C = .005 that the power was set for."""
+    return float(chdtrc(4, 0.005**2 + float(chdtri(4, q)) - 1.0))
+
+
+def test_many_devices_limited_by_power_are_still_no_worse_off_than_with_nobody_trusted():
+    net = Network.uniform(num_devices=40, noise_std=1.0, weight=1.0, clip_norm=0.2, dimension=4, delta=1e-3)
+    limited = replace(net, devices=replace(net.devices, power_dbm=10 * np.log10(0.04 + float(chdtri(4, 1e-5)))))
+    report = guarantee(replace(limited, channel=Channel(power_rule="paper", gamma=1.0)))
+    assert (report.epsilon <= report.epsilon_local).all()
+
+
+# Live noise
+
+
+def test_live_noise_costs_a_delta_that_the_report_counts():
+    net = Network.uniform(num_devices=12, noise_std=0.05, participation=0.9, dimension=64)
+    live, ideal = guarantee(net, live=True), guarantee(net)
+    assert live.live
+    assert not ideal.live
+    assert live.epsilon == pytest.approx(ideal.epsilon, rel=1e-9)
+    assert (live.epsilon >= ideal.epsilon).all()
+    assert any("drawn live" in line for line in live.assumptions)
+
+
+def test_where_delta_is_tiny_the_grid_shows_in_epsilon():
+    net = Network.uniform(num_devices=12, noise_std=0.3, dimension=64, delta=1e-45)
+    live, ideal = (guarantee(net, live=live).epsilon[0] for live in (True, False))
+    left = 1e-45 - (1 + np.exp(live)) * 12 * 64 * 2.0**-186
+    assert live > ideal
+    assert live == pytest.approx(float(gaussian.epsilon(1 / 12 / (0.3 * 12**0.5), left)), rel=3e-12)
+
+
+def test_scheme_2_1_pays_for_the_rounding_of_its_live_coin():
+    net = Network.uniform(num_devices=4, noise_std=0.5, delta=1e-10, scheme=Scheme("2.1", score_noise_std=0.5))
+    live, ideal = (guarantee(net, live=live).epsilon[0] for live in (True, False))
+    left = 1e-10 - (1 + np.exp(live)) * 4 * 2.0**-48
+    assert live == pytest.approx(guarantee(replace(net, delta=left)).epsilon[0], rel=1e-9)
+    assert live > ideal * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"noise_std": (1.0, 1e8)}, "noise_std from 1 to 1e\\+08 must lie within a factor of 1e5"),
+        ({"noise_std": (1.0, 0.0)}, r"noise_std\[1\]=0 must be > 0"),
+        ({"delta": 1e-80}, "delta=1e-80 must be >= "),
+    ],
+)
+def test_networks_that_live_noise_cannot_serve_are_refused(changes, message):
+    net = Network.uniform(num_devices=2, weight=1.0, **changes)
+    with pytest.raises(ValueError, match=message):
+        guarantee(net, live=True)
+
+
+def test_live_signals_that_arrive_unaligned_need_receiver_noise():
+    """Backoff: a weak device's grid differs from the others', and an ideal receiver could tell them apart."""
+    silent = Network.uniform(
+        num_devices=4, noise_std=0.5, channel=Channel(fading="rician", power_rule="backoff", outage=0.1)
+    )
+    noisy = replace(silent, channel=replace(silent.channel, noise_std=1.0))
+    alone = replace(silent, channel=replace(silent.channel, access="orthogonal"))
+    assert guarantee(silent, live=True).epsilon == pytest.approx(guarantee(alone).epsilon, rel=1e-9)
+    assert guarantee(noisy, live=True).epsilon == pytest.approx(guarantee(noisy).epsilon, rel=1e-9)
+    unaligned = guarantee(silent, live=True).assumptions
+    assert any("only own noise counts" in line for line in unaligned)
+
+
+def test_live_removal_is_covered_by_receiver_noise_alone():
+    net = Network.uniform(num_devices=4, noise_std=0.5, dimension=4, participation=0.9, neighbours="remove", delta=1e-3)
+    assert np.isinf(guarantee(net, live=True).epsilon).all()
+    noisy = replace(net, channel=Channel(noise_std=1.0))
+    ideal = guarantee(noisy).epsilon
+    assert guarantee(noisy, live=True).epsilon == pytest.approx(ideal, rel=1e-3)

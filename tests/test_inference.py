@@ -10,7 +10,7 @@ import torch
 
 from airpool.air import clipped
 from airpool.guarantees import guarantee
-from airpool.inference import NO_ANSWER, apply, best_device_network, centralised, encode, infer, unbiased
+from airpool.inference import NO_ANSWER, apply, centralised, encode, infer, transmitted, unbiased
 from airpool.network import Channel, Network
 from airpool.radio import radio
 
@@ -180,7 +180,7 @@ def test_the_best_device_speaks_alone_with_weight_one_and_is_protected_by_its_ow
     assert heard.mean() > 0.99
     assert abs(error[heard].std() / 0.05 - 1) < SIGMAS / math.sqrt(2 * heard.sum() * R)
     np.testing.assert_array_equal(out.received.alignment[0].argmax(axis=-1)[heard], best[heard])
-    alone = guarantee(best_device_network(network))
+    alone = guarantee(transmitted(network, "best-device"))
     np.testing.assert_array_equal(out.report.epsilon, alone.epsilon)
     assert out.report.worst > guarantee(network).worst
 
@@ -266,7 +266,7 @@ def test_an_inference_runs_on_cuda(matrices):
         ({"encoder": [np.ones((R, D))] * 3 + [np.ones((R, 2))]}, r"encoder\[3\] has shape \(6, 2\), must be"),
         ({"decoder": np.ones((D, R + 1))}, r"decoder has shape \(10, 7\), must be a matrix \(\*, 6\)"),
         ({"classifier": np.ones((CLASSES, R))}, r"classifier has shape \(3, 6\), must be a matrix \(\*, 10\)"),
-        ({"baseline": "max"}, "baseline='max' must be best-device, centralised or None"),
+        ({"baseline": "max"}, "baseline='max' must be orthogonal, best-device, centralised or None"),
         ({"trials": 0}, "trials=0 must be >= 1"),
         ({"trials": 0, "baseline": "centralised"}, "trials=0 must be >= 1"),
     ],
@@ -299,3 +299,36 @@ def test_who_never_takes_part_cannot_be_made_unbiased():
 
 def test_a_matrix_multiplies_from_the_left():
     np.testing.assert_array_equal(apply(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])), [[11.0]])
+
+
+# --- a result carries the report of the network that transmitted ---
+
+
+def test_centralised_sends_no_noise_and_promises_nothing():
+    network = Network.uniform(num_devices=12, noise_std=0.05, participation=0.9, dimension=8)
+    f = np.random.default_rng(0).standard_normal((2, 12, 8))
+    out = infer(f, network, classifier=np.eye(8), rng=np.random.default_rng(1), baseline="centralised")
+    assert np.isinf(out.report.epsilon).all()
+    assert np.isinf(out.report.epsilon_local).all()
+    assert math.isinf(out.report.epsilon_object)
+
+
+def test_a_report_of_another_network_is_refused():
+    network = Network.uniform(num_devices=3, noise_std=0.5, dimension=4)
+    f, rng = np.zeros((1, 3, 4)), np.random.default_rng(0)
+    for other in (
+        guarantee(replace(network, devices=replace(network.devices, noise_std=0.6))),
+        guarantee(transmitted(network, "orthogonal")),
+    ):
+        with pytest.raises(ValueError, match="another network than the one that transmits"):
+            infer(f, network, classifier=np.eye(4), rng=rng, report=other)
+    own = guarantee(network, delta=1e-6, inferences=3)
+    assert infer(f, network, classifier=np.eye(4), rng=rng, report=own).report is own
+    with pytest.raises(ValueError, match="another network"):
+        infer(f, network, classifier=np.eye(4), rng=rng, report=own, baseline="centralised")
+
+
+def test_an_unknown_baseline_is_refused():
+    unknown: Any = "loudest"
+    with pytest.raises(ValueError, match="baseline='loudest' must be orthogonal, best-device, centralised or None"):
+        transmitted(Network.uniform(num_devices=3), unknown)

@@ -111,10 +111,17 @@ def test_under_orthogonal_access_squared_distances_add_up():
     assert object_epsilon(net) == pytest.approx(float(gaussian.epsilon(np.hypot(0.6, 0.4), DELTA)), rel=1e-9)
 
 
-@pytest.mark.parametrize("change", [{"colluding": (0,)}, {"absent": 1}])
-def test_under_orthogonal_access_a_colluders_noise_does_not_count_either(change):
-    net = Aggregate(np.array([0.3, 0.4]), np.array([0.25, 1.0]), np.ones(2), alone=True)
+@pytest.mark.parametrize("change", [{"colluding": (0,)}, {"absent": 1, "colluders": 1}])
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_colluder_sees_its_own_view_change(alone, change):
+    net = Aggregate(np.array([0.3, 0.4]), np.array([0.25, 1.0]), np.ones(2), alone=alone)
     assert object_epsilon(replace(net, **change)) == np.inf
+    assert object_epsilon(replace(net, shift=np.zeros(2), **change)) == np.inf
+
+
+def test_under_orthogonal_access_a_dropout_sends_nothing_and_reveals_nothing():
+    net = Aggregate(np.array([0.3, 0.4]), np.array([0.25, 1.0]), np.ones(2), alone=True)
+    assert object_epsilon(replace(net, absent=1)) == object_epsilon(net) < np.inf
 
 
 def test_the_object_is_never_better_off_than_any_device():

@@ -4,7 +4,7 @@ import json
 import math
 import os
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ import airpool
 from airpool import network_file, transmission
 from airpool.air import receive
 from airpool.cli import app
-from airpool.evaluate import BASELINES, evaluate
-from airpool.inference import infer
+from airpool.evaluate import evaluate
+from airpool.inference import Baseline, infer
 from airpool.level import level
 from airpool.network import Channel, Devices, Network, Scheme
 from airpool.privacy.noise import grid_of
@@ -265,7 +265,7 @@ def test_asking_only_who_is_sure_beats_asking_everybody(name):
     assert same.record() == found.record()
 
 
-@pytest.mark.parametrize("baseline", BASELINES)
+@pytest.mark.parametrize("baseline", get_args(Baseline))
 @pytest.mark.parametrize("name", ["2.1", "2.2"])
 def test_baselines_still_work(name, baseline):
     latents, labels, posteriors = two_classes(40)

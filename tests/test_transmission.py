@@ -6,7 +6,7 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -18,10 +18,10 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from airpool import transmission
-from airpool.network import Channel, Network
+from airpool.network import Channel, Devices, Network, Scheme
 from airpool.privacy.noise import Noise, grid_of
 from airpool.radio import radio
-from airpool.transmission import Signal, signal
+from airpool.transmission import Signal, noisy_score, signal
 
 SIGMAS = 4.5
 LEAST_P = 1e-3
@@ -88,7 +88,7 @@ def test_seeding_everything_that_can_be_seeded_changes_nothing():
 
 def test_a_signal_tells_nothing_but_itself():
     assert is_dataclass(Signal)
-    assert {field.name for field in fields(Signal)} == {"samples", "sends", "power"}
+    assert {field.name for field in fields(Signal)} == {"samples", "sends", "power", "report"}
 
 
 # --- the law ---
@@ -226,10 +226,47 @@ def test_power_stays_within_the_limit(rule):
         ({"gain": math.nan}, "gain=nan must be >= 0 and finite"),
         ({"gain": math.inf}, "gain=inf must be >= 0 and finite"),
         ({"network": three_devices({"power_rule": "paper"})}, "power_rule='paper' must not go on the air"),
-        ({"network": three_devices(noise_std=0.0)}, r"noise_std=0 must be > 0"),
+        ({"network": three_devices(noise_std=0.0)}, r"noise_std\[0\]=0 must be > 0"),
     ],
 )
 def test_bad_input_is_named(change, message):
     given: dict[str, Any] = {"latent": np.zeros(R), "network": three_devices(), "device": 0, "gain": 1.0}
     with pytest.raises(ValueError, match=message):
         signal(**(given | change))
+
+
+# --- going live ---
+
+
+def test_noise_too_unlike_for_one_grid_is_refused():
+    """σ = (1, 1e8): the sum modulo the coarse step would give device 0's signal away."""
+    devices = Devices(count=2, weight=1.0, noise_std=(1.0, 1e8))
+    network = Network(devices=devices, dimension=4, channel=Channel(gamma=1e-9))
+    for device in (0, 1):
+        with pytest.raises(ValueError, match=r"noise_std from 1 to 1e\+08 must lie within a factor of 1e5"):
+            signal(np.ones(4), network, device=device, gain=1.0)
+
+
+def test_a_delta_below_what_the_sampler_supports_is_refused():
+    with pytest.raises(ValueError, match="delta=1e-80 must be >= "):
+        signal(np.zeros(R), three_devices(delta=1e-80), device=0, gain=1.0)
+
+
+def test_what_is_sent_carries_the_live_report_of_its_network():
+    network = three_devices()
+    sent = signal(np.zeros(R), network, device=0, gain=1.0)
+    assert sent.report.live
+    assert sent.report.network == network
+
+
+@given(
+    arrays(np.float64, R, elements=st.floats(width=64) | st.sampled_from([5e-324, -5e-324, 1e308, math.nan, math.inf])),
+    st.floats(width=64),
+)
+def test_no_feature_and_no_score_raises_however_strict_the_arithmetic(latent, score):
+    scored = replace(three_devices(), scheme=Scheme("2.1"))
+    ranked = replace(three_devices(), scheme=Scheme("2.2", num_selected=2))
+    with np.errstate(all="raise"):
+        signal(latent, three_devices(), device=0, gain=1.0)
+        signal(latent, scored, device=1, gain=1.0, score=score)
+        noisy_score(score, ranked)

@@ -67,17 +67,23 @@ class Received:
         return array_namespace(self.power).sum(self.power, axis=-1)
 
 
+@np.errstate(all="ignore")
 def clipped(latents: Array, clip_norm: Any) -> Array:
-    """Every latent (..., K, r) scaled to a hair inside its clip norm where it is longer, and 0 where it is not finite.
+    """Every latent (..., K, r) scaled to just inside its clip norm where it is longer, and 0 where it is not finite.
 
-    Nothing here may fail because of what a feature contains: that would tell.
+    Never raises on feature values: an exception would leak them.
+    Edge cases: half precision cannot keep the norm; such latents come back in single precision.
 
     >>> clipped(np.array([[[3.0, 4.0], [np.nan, 1.0]]]), [1.0, 1.0]).round(6)
     array([[[0.6, 0.8],
             [0. , 0. ]]])
     """
     xp = array_namespace(latents)
+    if xp.finfo(latents.dtype).bits < 32:
+        latents = xp.astype(latents, xp.float32)
     hair = (_HAIR + _HAIR_PER_COORDINATE * latents.shape[-1]) * float(xp.finfo(latents.dtype).eps)
+    if hair > 0.5:
+        raise ValueError(f"latents has {latents.shape[-1]} coordinates of {latents.dtype}: too many; use float64")
     limit = like(clip_norm, latents)[..., None] * (1 - hair)
     finite = xp.all(xp.isfinite(latents), axis=-1, keepdims=True)
     z = xp.where(finite, latents, xp.zeros_like(latents))
@@ -92,6 +98,7 @@ def clipped(latents: Array, clip_norm: Any) -> Array:
     return xp.where(longer, scaled * (limit / norm), z)
 
 
+@np.errstate(all="ignore")
 def receive(
     latents: Array,
     network: Network,
@@ -128,9 +135,9 @@ def receive(
     z = clipped(latents, network.devices.column("clip_norm"))
     shape = (*(int(n) for n in latents.shape[:1]), trials, int(latents.shape[1]))
     air, own = _generators(rng, shape[-1], path)
-    gain = sample_gains(link.fading, shape, air, dtype=latents.dtype)
+    gain = sample_gains(link.fading, shape, air, dtype=z.dtype)
     off = _misalignment(gain, network, air)
-    taking_part, noisy_scores = _taking_part(network, shape, own, latents, scores, num_classes)
+    taking_part, noisy_scores = _taking_part(network, shape, own, z, scores, num_classes)
     if only_best:
         xp = array_namespace(gain)
         able = xp.where(taking_part, gain, gain * 0 - 1) if network.scheme.name == "2.2" else gain

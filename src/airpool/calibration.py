@@ -176,8 +176,14 @@ def _blame_scores(network: Network, target: Floats) -> None:
 
 def _with_most_inferences(network: Network, heard: Aggregate, target: Floats) -> Network:
     """As many inferences as the tightest target allows; an error where one is too many."""
-    stream = replace(network, inferences=2)
-    most = compose.most_inferences(game(stream, heard), network.delta, target)
+    if np.any(heard.misses):  # what goes astray grows with the number of inferences
+
+        def fits(inferences: int) -> bool:
+            return bool(np.all(device_epsilon(replace(network, inferences=inferences), heard) <= target))
+
+        most = search.most_inferences(fits)
+    else:
+        most = compose.most_inferences(game(replace(network, inferences=2), heard), network.delta, target)
     if most == 0:
         once = device_epsilon(replace(network, inferences=1), heard)
         k = int(np.argmax(once / target))

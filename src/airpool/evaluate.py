@@ -4,17 +4,17 @@ Latents in, one record out. The latents are those that ship (`models.pretrained`
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .air import check_latents, in_batches, receive
-from .guarantees import PrivacyReport, guarantee
-from .inference import best_device_network, centralised, labels
+from .guarantees import PrivacyReport
+from .inference import Baseline, centralised, labels, report_of, transmitted
 from .level import Level, level
 from .network import Network
 from .radio import radio
@@ -23,8 +23,6 @@ from .selection.scores import raw
 from .version import __version__
 from .wireless.channel import channel_uses
 
-Baseline = Literal["orthogonal", "best-device", "centralised"]
-BASELINES: tuple[Baseline, ...] = ("orthogonal", "best-device", "centralised")
 Server = Callable[[Level], Callable[[Tensor], Tensor]]
 
 _BATCH = 2**22  # coordinates of estimates in flight: 16 MB
@@ -122,16 +120,15 @@ def evaluate(
     check_latents(latents, network)
     if targets.shape != latents.shape[:1]:
         raise ValueError(f"labels has shape {tuple(targets.shape)}, must be ({len(latents)},)")
-    if baseline is not None and baseline not in BASELINES:
-        raise ValueError(f"baseline={baseline!r} must be {', '.join(BASELINES)} or None")
     if trials < 1:
         raise ValueError(f"trials={trials} must be >= 1")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence} must be > 0 and < 1")
-    spoken = _spoken(network, baseline)
-    link = radio(spoken)
+    sender = transmitted(network, baseline)
+    report = report_of(sender, report)
+    link = radio(sender)
     bits, num_classes = raw(network.scheme, scores=scores, posteriors=posteriors, num_classes=num_classes)
-    decoder = server(_level(spoken, baseline, participation))
+    decoder = server(_level(sender, baseline, participation))
     rng = torch.Generator(latents.device).manual_seed(seed)
     right = torch.zeros(len(latents), trials, dtype=torch.bool)
     silent, square, energy = 0, 0.0, 0.0
@@ -145,7 +142,7 @@ def evaluate(
             else:
                 received = receive(
                     some,
-                    spoken,
+                    sender,
                     rng=rng,
                     trials=count,
                     scores=None if bits is None else bits[rows],
@@ -167,26 +164,13 @@ def evaluate(
         no_answer=silent / inferences,
         mse=square / inferences,
         energy=energy / inferences,
-        channel_uses=_channel_uses(spoken, baseline),
+        channel_uses=_channel_uses(sender, baseline),
         trials=trials,
         objects=len(latents),
         seed=seed,
         baseline=baseline,
-        report=guarantee(spoken) if report is None else report,
+        report=report,
     )
-
-
-def _spoken(network: Network, baseline: Baseline | None) -> Network:
-    """The network that is on the air."""
-    match baseline:
-        case "orthogonal":
-            return replace(network, channel=replace(network.channel, access="orthogonal"))
-        case "best-device":
-            return best_device_network(network)
-        case "centralised":  # no noise protects anybody
-            return replace(network, devices=replace(network.devices, noise_std=0.0, participation=1.0))
-        case None:
-            return network
 
 
 def _level(network: Network, baseline: Baseline | None, participation: ArrayLike | None) -> Level:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .assumptions import assumptions
 from .network import Network, NetworkError
 from .paper import theorem1
-from .privacy import compose, device, gaussian, leakage
+from .privacy import compose, device, gaussian, leakage, nearby, noise
 from .privacy.arrays import Floats
 from .privacy.device import Aggregate
 from .privacy.game import Game, solve
@@ -19,8 +20,8 @@ from .selection.scores import score_range
 
 # Cells of a noise law where a whole curve is composed; rounded to the safe side, it costs about 0.1 % of ε.
 _COMPOSED_CELLS = 256
-# Share of δ below which the paper's power-limited outcomes are left out of account.
-_NEGLIGIBLE = 1e-3
+# How far Scheme 2.1's live coin is from its probability: the rounding of Φ. Scheme 1's is exact.
+_COIN_BIAS = 2.0**-48
 # Up to this many devices a report also says what colluders and dropouts would cost.
 _ABSENT_UP_TO = 64
 
@@ -35,6 +36,7 @@ class PrivacyReport:
     epsilon_object: all views change at once; feature privacy does not protect the object.
     epsilon_if_absent: the worst device's ε if so many others collude or drop out, for 0, 1, 2, ...
     paper: what the paper's Theorem 1 claims for one inference of the same network.
+    live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
     """
 
     network: Network
@@ -45,6 +47,7 @@ class PrivacyReport:
     epsilon_if_absent: tuple[float, ...]
     paper: theorem1.Claim
     assumptions: tuple[str, ...]
+    live: bool = False
 
     @property
     def worst(self) -> float:
@@ -69,6 +72,7 @@ def guarantee(
     inferences: int | None = None,
     colluding: Sequence[int] = (),
     credit_channel_noise: bool = False,
+    live: bool = False,
     tail: theorem1.Tail = "quadratic",
 ) -> PrivacyReport:
     """The exact (ε, δ) of every device, beside the paper's claim. What is not given is taken from the network.
@@ -76,6 +80,8 @@ def guarantee(
     colluding: devices known to collude, by index, on top of the network's number of colluders (whichever they are).
     credit_channel_noise: count the receiver's noise too; an eavesdropper may have a better receiver, so the default
         does not.
+    live: account for the noise that devices really draw (`privacy.noise`), with the δ that its grid costs. An error
+        where the theorem there does not cover the network, or δ is smaller than the sampler supports.
 
     >>> net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
     >>> float(guarantee(net).epsilon[0].round(4))
@@ -83,28 +89,42 @@ def guarantee(
     """
     given = {"delta": delta, "neighbours": neighbours, "inferences": inferences}
     network = replace(network, **{name: value for name, value in given.items() if value is not None})
-    heard = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise)
-    bounds = _bounds(network, heard)
+    heard = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live)
+    lower, upper = _bounds(network, heard)
+    worst = float(np.max(upper))
+    if live:
+        noise.delta_left(
+            network.delta,
+            network.devices.column("noise_std"),
+            dimension=network.dimension + 1,
+            epsilon=worst if np.isfinite(worst) else 0.0,
+            inferences=network.inferences,
+        )
     return PrivacyReport(
         network=network,
-        epsilon=bounds[1],
-        epsilon_lower=bounds[0],
+        epsilon=upper,
+        epsilon_lower=lower,
         epsilon_local=_local_epsilon(network, heard),
         epsilon_object=_object_epsilon(network, heard),
-        epsilon_if_absent=_if_absent(network, heard, float(np.max(bounds[1]))),
+        epsilon_if_absent=_if_absent(network, heard, worst),
         paper=paper_claim(network, tail),
-        assumptions=_assumptions(network, heard),
+        assumptions=assumptions(network, heard, live=live),
+        live=live,
     )
 
 
-def aggregate(network: Network, *, colluding: Sequence[int] = (), credit_channel_noise: bool = False) -> Aggregate:
+def aggregate(
+    network: Network, *, colluding: Sequence[int] = (), credit_channel_noise: bool = False, live: bool = False
+) -> Aggregate:
     """What the adversary hears of this network, for the privacy core (spec §2, power rules).
 
     truncate: g ∈ {0, 1}; a device in outage is silent, for itself and as noise for the others.
     backoff: g ≤ 1. A weak device leaks less than an aligned one, so it counts as aligned; its noise does not count.
     exact, or gains and phases that are not known exactly: only the device's own noise is sure to protect it.
     paper: everybody arrives aligned where power never limits. Where it does, a full feature exceeds the limit and a
-        zero one never, for whoever listens: no noise counts, so every ε is inf.
+        zero one never, for whoever listens: a failure of that probability, in every inference.
+    live: signals that arrive unaligned, or removal, need the receiver noise of case (c) of the theorem in
+        `privacy.noise`; without it own noise alone counts, and removal is not covered at all.
     """
     d, channel = network.devices, network.channel
     for k in colluding:
@@ -112,28 +132,48 @@ def aggregate(network: Network, *, colluding: Sequence[int] = (), credit_channel
             raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
     heard = radio(network)
     unsure = bool(channel.csi_error_std or channel.phase_error_std) or channel.power_rule == "exact"
-    told = _tells_by_power(network, heard)
+    failure, std = _limited_by_power(network, heard), heard.transmitters.noise_std
+    if live:
+        failure = failure + _live_failure(network)
+        drawn = np.array([noise.grid_of(s).sampled_std for s in std])
+        smooth = channel.noise_std / heard.gamma >= noise.RECEIVER_NOISE_RATIO * np.sqrt(np.sum(drawn**2))
+        unsure |= not smooth and channel.power_rule == "backoff" and bool(np.any(heard.outage > 0))
+        credit_channel_noise &= bool(smooth)
+        if network.neighbours == "remove":
+            failure, std = failure if smooth else np.ones(d.count), drawn
     return Aggregate(
         shift=heard.transmitters.feature_norm,
-        variance=np.zeros(d.count) if told else heard.transmitters.noise_std**2,
+        variance=std**2,
         participation=np.array(d.column("participation")),
         presence=np.ones(d.count) if channel.power_rule == "paper" else 1 - heard.outage,
         weakened=channel.power_rule in ("backoff", "exact"),
-        extra=(channel.noise_std / heard.gamma) ** 2 if credit_channel_noise and not (unsure or told) else 0.0,
+        extra=(channel.noise_std / heard.gamma) ** 2 if credit_channel_noise and not unsure else 0.0,
         dimension=network.dimension,
         cover_noise=network.cover_noise,
         absent=min(network.colluders + network.dropouts, d.count - 1),
+        colluders=network.colluders,
         colluding=tuple(colluding),
         alone=channel.access == "orthogonal" or unsure,
+        failure=np.minimum(failure, 1.0),
     )
 
 
-def _tells_by_power(network: Network, heard: Radio) -> bool:
-    """Whether the paper's rule limits a device often enough to matter."""
-    # Where scores choose, `participation` says nothing: anybody may speak.
-    often = np.array(network.devices.column("participation")) if network.scheme.name == "1" else 1.0
-    limited = often * heard.outage
-    return network.channel.power_rule == "paper" and bool(np.max(limited) > _NEGLIGIBLE * network.delta)
+def _limited_by_power(network: Network, heard: Radio) -> Floats:
+    """How often the paper's rule limits each device: the alignment then depends on the noise, and tells the feature."""
+    if network.channel.power_rule != "paper":
+        return np.zeros(network.devices.count)
+    # Where scores choose, `participation` says nothing; under cover noise everybody transmits.
+    coin = network.scheme.name == "1" and not network.cover_noise
+    return heard.outage * (np.array(network.devices.column("participation")) if coin else 1.0)
+
+
+def _live_failure(network: Network) -> Floats:
+    """Distance of what a live device sends from what is accounted for: its grid, its score's grid, its coin."""
+    scheme = network.scheme.name
+    coordinates = network.dimension + (scheme == "2.2")
+    std = network.devices.column("noise_std")
+    noise.delta_cost(std, dimension=coordinates, epsilon=0.0)  # refuses what the theorem does not cover
+    return np.full(len(std), coordinates * noise.ERROR + _COIN_BIAS * (scheme == "2.1"))
 
 
 def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
@@ -183,10 +223,20 @@ def game(network: Network, heard: Aggregate) -> Game:
 
 def _bounds(network: Network, heard: Aggregate) -> tuple[Floats | None, Floats]:
     played = game(network, heard)
+    if np.any(heard.misses):
+        # Whoever is next to a device sees more than the server: its ε bounds the other where many failures add up.
+        return None, np.minimum(_nearby(played, network, heard.misses), _local_epsilon(network, heard))
     if network.inferences == 1:
         found = solve(played, network.delta)
         return found.lower, found.upper
     return None, compose.epsilon(played, network.delta, network.inferences)
+
+
+def _nearby(played: Game, network: Network, misses: ArrayLike) -> Floats:
+    """ε of a game that is missed with these probabilities in each of the network's inferences."""
+    times = network.inferences
+    misses = np.minimum(times * np.asarray(misses), 1.0)
+    return nearby.epsilon(lambda delta: compose.epsilon(played, delta, times), network.delta, misses)
 
 
 def epsilon(network: Network, heard: Aggregate) -> Floats:
@@ -212,17 +262,22 @@ def score_epsilon(network: Network) -> Floats:
 
 def _local_epsilon(network: Network, heard: Aggregate) -> Floats:
     """Own noise alone; with a score, what the score and the decision tell besides."""
-    if network.scheme.name == "1":
-        return device.local_epsilon(heard, network.delta, neighbours=network.neighbours, inferences=network.inferences)
-    played = game(network, replace(heard, alone=True, extra=0.0))
-    return compose.epsilon(played, network.delta, network.inferences)
+    alone = replace(heard, alone=True, extra=0.0)
+    if network.scheme.name != "1":
+        return _nearby(game(network, alone), network, alone.misses)
+
+    def at(delta: float) -> Floats:
+        return device.local_epsilon(heard, delta, neighbours=network.neighbours, inferences=network.inferences)
+
+    return nearby.epsilon(at, network.delta, np.minimum(network.inferences * alone.misses, 1.0))
 
 
 def _object_epsilon(network: Network, heard: Aggregate) -> float:
     if network.scheme.name != "1":
         # Everybody's score may change as well: nothing better than all local releases at once is claimed.
         return float("inf")
-    return float(compose.epsilon(object_game(heard, network.neighbours), network.delta, network.inferences)[0])
+    misses = min(float(np.sum(heard.failure)), 1.0)
+    return float(_nearby(object_game(heard, network.neighbours), network, misses)[0])
 
 
 def _if_absent(network: Network, heard: Aggregate, worst: float) -> tuple[float, ...]:
@@ -244,55 +299,3 @@ def paper_claim(network: Network, tail: theorem1.Tail) -> theorem1.Claim:
         gamma=1.0 if gamma == "auto" else gamma,
         tail=tail,
     )
-
-
-def _assumptions(network: Network, heard: Aggregate) -> tuple[str, ...]:
-    neighbours = {
-        "zero-out": "Neighbours: the device's feature is replaced by zero, the device still behaves as a device.",
-        "replace": "Neighbours: the device's feature is replaced by any other one.",
-        "remove": "Neighbours: the device vanishes, and its noise with it.",
-    }
-    lines = [
-        neighbours[network.neighbours],
-        "Every latent is clipped to its clip_norm, and the noise is Gaussian, fresh and independent each time.",
-    ]
-    if network.channel.access == "orthogonal":
-        lines.append("Every device is heard by itself, so only its own noise protects it.")
-    elif heard.alone:
-        lines.append("Signals need not arrive aligned (CSI or phase errors, exact power), so only own noise counts.")
-    elif heard.absent or heard.colluding:
-        named = f", with devices {', '.join(map(str, heard.colluding))} known to collude" if heard.colluding else ""
-        lines.append(
-            f"Up to {heard.absent} other devices collude with the adversary or drop out, whichever they are{named}; "
-            "all others add their noise."
-        )
-    else:
-        lines.append("All other devices are honest and add their noise; nobody colludes or drops out.")
-    if not heard.alone:
-        lines.append("The receiver has one antenna, and the signals arrive aligned at it; others get the local ε.")
-    if np.any(heard.presence < 1):
-        worst = float(np.max(1 - heard.presence))
-        weak = "counts as aligned, its noise does not count" if heard.weakened else "is silent, which anybody may see"
-        lines.append(f"A device whose channel is too weak (up to {worst:.2g} of the time) {weak}.")
-    if _tells_by_power(network, radio(network)):
-        lines.append(
-            "ε is infinite: the paper's power rule tells a full feature from none where power limits a device."
-        )
-    if network.cover_noise and network.scheme.name != "1":
-        lines.append("Silent devices send their noise all the same; the adversary may know who they are.")
-    elif network.cover_noise:
-        lines.append("Silent devices send their noise all the same, and who took part never becomes known.")
-    elif network.scheme.name == "1" and network.neighbours != "remove":
-        lines.append("The adversary sees who takes part; ε is over the draw of participation (ex ante).")
-    elif network.scheme.name == "1":
-        lines.append("The adversary sees who of the others takes part, but not whether the device itself does.")
-    if network.scheme.name == "2.1":
-        lines.append("A changed feature may have any score; the others take part as rarely as their scores allow.")
-    if network.scheme.name == "2.2":
-        lines.append("The ranking server's noisy scores are visible; the selection leaves the least noise it can.")
-    credited = "The receiver's noise is counted" if heard.extra else "The receiver's noise is not counted"
-    lines.append(f"{credited}.")
-    if network.inferences > 1:
-        lines.append(f"ε covers {network.inferences} inferences together.")
-    lines.append("The object itself is not protected by a device's ε: see the object's own.")
-    return tuple(lines)

@@ -14,14 +14,14 @@ the air sends with airpool.transmission, which cannot be seeded.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from .air import Path, Received, check_latents, clipped, receive
 from .guarantees import PrivacyReport, guarantee
-from .network import Network
+from .network import Channel, Network, Scheme
 from .radio import alignment, radio
 from .selection.scores import raw
 from .wireless.arrays import Array, like
@@ -29,7 +29,7 @@ from .wireless.draws import Generator
 from .wireless.power import Transmission
 
 Map = Callable[[Array], Array] | Array  # a function, a torch module, or a matrix that multiplies from the left
-Baseline = Literal["best-device", "centralised"]
+Baseline = Literal["orthogonal", "best-device", "centralised"]
 
 NO_ANSWER = -1
 
@@ -71,34 +71,66 @@ def infer(
         the same law where no power rule looks at the noise (truncate, backoff).
     posteriors: (n, K, L), what each device's own classifier thinks; or scores, (n, K), the uncertainty in bits made of
         them (with num_classes where the score rule is `scale`). Schemes 2.1 and 2.2 need one of the two.
-    baseline: "best-device", only the strongest channel speaks, with weight 1; "centralised", no noise and no channel.
-    report: the network's own, if it is known already.
+    baseline: "orthogonal", every device is received by itself; "best-device", only the strongest channel transmits,
+        with weight 1; "centralised", no noise and no channel.
+    report: that of the network that transmits (`transmitted(network, baseline)`), if it is known already.
     """
     latents = encode(features, encoder)
     check_latents(latents, network)
-    bits, num_classes = raw(network.scheme, scores=scores, posteriors=posteriors, num_classes=num_classes)
+    sender = transmitted(network, baseline)
+    report = report_of(sender, report)
     if baseline == "centralised":
         received = centralised(latents, network, trials)
-    elif baseline in ("best-device", None):
-        best = baseline == "best-device"
-        spoken = best_device_network(network) if best else network
+    else:
+        bits, num_classes = raw(network.scheme, scores=scores, posteriors=posteriors, num_classes=num_classes)
         received = receive(
             latents,
-            spoken,
+            sender,
             rng=rng,
             trials=trials,
             path=path,
             scores=bits,
             num_classes=num_classes,
-            only_best=best,
+            only_best=baseline == "best-device",
         )
-    else:
-        raise ValueError(f"baseline={baseline!r} must be best-device, centralised or None")
     decoded = received.estimate if decoder is None else apply(decoder, received.estimate, name="decoder")
     logits = apply(classifier, decoded, name="classifier")
-    if report is None:
-        report = guarantee(best_device_network(network) if baseline == "best-device" else network)
     return Inference(labels(logits, received.heard), logits, received, report)
+
+
+def transmitted(network: Network, baseline: Baseline | None = None) -> Network:
+    """The network that is really on the air where a baseline takes the network's place: the one to account for.
+
+    best-device: whoever has the strongest channel transmits alone, with weight 1; only its own noise protects it.
+    centralised: everybody's feature as it is, with no noise, no coin or score, and no channel.
+    """
+    devices, channel = network.devices, network.channel
+    match baseline:
+        case None:
+            return network
+        case "orthogonal":
+            return replace(network, channel=replace(channel, access="orthogonal"))
+        case "best-device":
+            return replace(network, devices=replace(devices, weight=1.0), channel=replace(channel, access="orthogonal"))
+        case "centralised":
+            bare = replace(devices, noise_std=0.0, participation=1.0)
+            return replace(network, devices=bare, channel=Channel(), scheme=Scheme(), cover_noise=False)
+        case _:
+            raise ValueError(f"baseline={baseline!r} must be {', '.join(get_args(Baseline))} or None")
+
+
+def report_of(sender: Network, known: PrivacyReport | None = None) -> PrivacyReport:
+    """The report of the network that transmits; a known one is taken if it is of that network, else refused.
+
+    What a report may choose for itself (δ, neighbours, number of inferences, targets) may differ.
+    """
+    if known is None:
+        return guarantee(sender)
+    chosen = {name: getattr(known.network, name) for name in ("delta", "neighbours", "inferences")}
+    aimed = replace(sender.devices, epsilon=known.network.devices.epsilon)
+    if replace(sender, devices=aimed, **chosen) != known.network:
+        raise ValueError("report is of another network than the one that transmits: leave it out, or make it of that")
+    return known
 
 
 def labels(logits: Array, heard: Array) -> Array:
@@ -114,8 +146,8 @@ def apply(function: Map, x: Array, *, name: str = "function") -> Array:
         return function(x)
     if function.ndim != 2 or function.shape[1] != x.shape[-1]:
         raise ValueError(f"{name} has shape {tuple(function.shape)}, must be a matrix (*, {x.shape[-1]})")
-    # Features that are too large or not finite are the guard's business: a warning would tell.
-    with np.errstate(over="ignore", invalid="ignore"):
+    # Features that are too large or not finite are the guard's business: a warning would leak them.
+    with np.errstate(all="ignore"):
         return array_namespace(x).matmul(x, function.T)
 
 
@@ -148,12 +180,6 @@ def centralised(latents: Array, network: Network, trials: int = 1) -> Received:
     everybody = xp.astype(ones, xp.bool)
     nothing_sent = Transmission(0 * ones, ones, 1.0, ones, ones)
     return Received(total, everybody, ones, ones, nothing_sent, 0 * ones, xp.any(everybody, axis=-1))
-
-
-def best_device_network(network: Network) -> Network:
-    """Whoever has the strongest channel speaks alone, with weight 1: only its own noise protects it."""
-    devices = replace(network.devices, weight=1.0)
-    return replace(network, devices=devices, channel=replace(network.channel, access="orthogonal"))
 
 
 def unbiased(network: Network) -> Network:

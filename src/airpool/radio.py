@@ -103,7 +103,7 @@ def receivers(network: Network, link: Radio, on_the_air: Floats) -> float:
 
 
 # A noise longer than all but this share counts as limited, so that rare outcomes are never missed.
-_RARE = 1e-12
+_RARE = 1e-20
 
 
 def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float) -> Floats:
@@ -112,9 +112,9 @@ def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float) 
 
     r, std = transmitters.dimension, transmitters.noise_std
     if fading.model == "none":
-        room = (fading.path_gain**2 * transmitters.power_max / gamma**2 - transmitters.feature_norm**2) / np.maximum(
-            std, 1e-300
-        ) ** 2
-        return np.where(room > 0, chdtrc(r, np.maximum(room, 0.0)), 1.0)
+        spare = fading.path_gain**2 * transmitters.power_max / gamma**2 - transmitters.feature_norm**2
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            room = np.where(std > 0, spare / std**2, np.where(spare >= 0, np.inf, 0.0))
+        return np.where(spare > 0, chdtrc(r, np.maximum(room, 0.0)), np.where(spare == 0, std > 0, 1.0))
     longest = np.sqrt(chdtri(r, _RARE)) * std
     return cdf(fading, threshold(transmitters, gamma=gamma, rule="paper", norm=longest)) + _RARE

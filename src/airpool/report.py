@@ -45,6 +45,7 @@ def to_json(report: PrivacyReport) -> dict[str, Any]:
         "colluders": network.colluders,
         "dropouts": network.dropouts,
         "inferences": network.inferences,
+        "live": report.live,
         "assumptions": list(report.assumptions),
         "paper": {
             "epsilon": [number(e) for e in report.paper.epsilon],

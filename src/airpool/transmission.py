@@ -11,10 +11,12 @@ cannot get seeded noise by accident. Simulations are airpool.inference.
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .guarantees import PrivacyReport, guarantee
 from .network import Network
 from .privacy.arrays import Floats
 from .privacy.noise import grid_of, live_noise, to_grid
@@ -30,13 +32,28 @@ class Signal:
 
     sends: whether it transmits at all, which anybody near by can see. Whether it took part under cover noise, its
     clipping and its noise stay on the device: they are not in here.
+    report: what the network leaks, with the δ that live noise costs.
     """
 
     samples: Floats
     sends: bool
     power: float
+    report: PrivacyReport
 
 
+@lru_cache(maxsize=64)
+def live_report(network: Network) -> PrivacyReport:
+    """The guarantee of a network whose devices draw live noise; an error where it must not go on the air.
+
+    Refused: the paper's power rule; a δ that the sampler does not support; noise_std that is 0 somewhere or spread
+    over more than a factor of 1e5, where the finest grid in the sum would tell the coarser ones apart.
+    """
+    if network.channel.power_rule == "paper":
+        raise ValueError("power_rule='paper' must not go on the air: at its power limit it tells a feature from none")
+    return guarantee(network, live=True)
+
+
+@np.errstate(all="ignore")
 def signal(
     latent: ArrayLike,
     network: Network,
@@ -52,14 +69,13 @@ def signal(
 
     score: Scheme 2.1, the device's raw uncertainty in bits (num_classes: of its posterior, where the rule is `scale`).
     selected: Scheme 2.2, the ranking server's answer to `noisy_score`.
-    Holds for: the ε of the network's report, up to the δ that the grid costs (privacy.noise.delta_cost); the channel's
-    gain is independent of the data. Scheme 1's coin is biased by at most 2^−64. Scheme 2.1's test u + v ≤ η is played
-    as what it is, a coin that falls with probability Φ((η − u)/σ₀): noise on a grid would move that probability by
-    more than the account allows for. It is off by less than 2^−48, rounding of Φ included, so that K devices in T
-    inferences add at most (1 + e^ε)·K·T·2^−48 to δ.
+    Holds for: the ε of `live_report`, which counts what grid and coins cost; the channel's gain is independent of the
+    data. Scheme 2.1's test u + v ≤ η is played as what it is, a coin that falls with probability Φ((η − u)/σ₀): noise
+    on a grid would move that probability by more than the account allows for. Φ is off by less than 2^−48.
+    Never raises on the values of latent and score: an exception would leak them.
     Edge cases: a latent that is not finite is sent as 0; a channel too weak for its power → silent (truncate).
     """
-    d, rule = network.devices, network.channel.power_rule
+    d = network.devices
     if not 0 <= device < d.count:
         raise ValueError(f"device={device} must be from 0 to {d.count - 1}")
     z = np.asarray(latent, dtype=np.float64)
@@ -67,31 +83,30 @@ def signal(
         raise ValueError(f"latent has shape {z.shape}, must be ({network.dimension},)")
     if not np.isfinite(gain) or gain < 0:
         raise ValueError(f"gain={gain} must be >= 0 and finite")
-    if rule == "paper":
-        raise ValueError("power_rule='paper' must not go on the air: at its power limit it tells a feature from none")
+    report = live_report(network)
     weight, std = d.column("weight")[device], d.column("noise_std")[device]
     link = radio(network) if link is None else link
 
     takes_part = _takes_part(network, device, score=score, num_classes=num_classes, selected=selected)
     # An untouched feature must not be told from a silent one by the time it takes: both ways run through all steps.
     step = grid_of(std).step
-    with np.errstate(over="ignore"):
-        weighted = weight * z if weight > 0 else np.zeros_like(z)
+    weighted = weight * z if weight > 0 else np.zeros_like(z)
     feature = to_grid(weighted, step, weight * d.column("clip_norm")[device])
     noisy = takes_part * feature + live_noise(std, network.dimension).values
     sent = transmit(
         link.only(device).transmitters,
         np.array([gain]),
         gamma=link.gamma,
-        rule=rule,
+        rule=network.channel.power_rule,
         taking_part=np.array([takes_part or network.cover_noise]),
         signal_norm=np.array([np.linalg.norm(noisy)]),
     )
     # Adding zero turns the −0 of a silent device into 0: its sign would be a bit of z̃.
     samples = float(sent.scale[0]) * noisy + 0.0
-    return Signal(samples, bool(sent.scale[0] > 0), float(samples @ samples))
+    return Signal(samples, bool(sent.scale[0] > 0), float(samples @ samples), report)
 
 
+@np.errstate(all="ignore")
 def noisy_score(score: float, network: Network, *, num_classes: int | None = None) -> float:
     """ũ = u + v for the ranking server of Scheme 2.2, from a raw uncertainty in bits; fresh noise at each call.
 
@@ -104,6 +119,7 @@ def noisy_score(score: float, network: Network, *, num_classes: int | None = Non
         raise ValueError(f"scheme.name={scheme.name!r} must be 2.2: otherwise no score leaves the device")
     if scheme.score_noise_std == 0:
         raise ValueError("scheme.score_noise_std=0 must be > 0: without noise a score must not leave the device")
+    live_report(network)
     step = grid_of(scheme.score_noise_std).step
     u = to_grid(_bounded(score, network, num_classes), step, score_range(scheme).high)
     return float((u + live_noise(scheme.score_noise_std, 1).values)[0])
@@ -133,5 +149,7 @@ def _bounded(score: float, network: Network, num_classes: int | None) -> Floats:
 
 
 def _coin(probability: float) -> bool:
-    """True with this probability, from the operating system's entropy."""
-    return int.from_bytes(os.urandom(8), "big") < probability * 2.0**64
+    """True with exactly this probability, from the operating system's entropy."""
+    ones, outcomes = probability.as_integer_ratio()  # outcomes is a power of two
+    bits = outcomes.bit_length() - 1
+    return int.from_bytes(os.urandom(bits // 8 + 1), "big") % outcomes < ones

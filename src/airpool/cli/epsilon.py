@@ -1,6 +1,8 @@
 """`airpool epsilon`: what each device leaks."""
 
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from airpool.network import Network
 
@@ -13,6 +15,9 @@ def epsilon(
     colluding: tuple[int, ...],
     *,
     credit_channel_noise: o.ChannelNoise = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Account for noise that is really drawn, with the δ that its grid costs.")
+    ] = False,
     tail: o.Tail = "quadratic",
     json: o.Json = False,
     plot: o.Plot = None,
@@ -22,7 +27,7 @@ def epsilon(
 
     claim: Any = tail
     with o.progress("computing ε"):
-        report = guarantee(net, colluding=colluding, credit_channel_noise=credit_channel_noise, tail=claim)
+        report = guarantee(net, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live, tail=claim)
     show(report, json=json, plot=plot)
 
 

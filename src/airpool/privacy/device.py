@@ -36,10 +36,13 @@ class Aggregate:
     extra: variance of credited noise that is always there (the receiver's).
     dimension: r; it matters for removal alone.
     absent: how many of the others do not count, whichever they are (colluders who know their own noise, dropouts).
+    colluders: how many of the absent ones collude; they see their own views.
     colluding: devices that are known to collude; their noise protects nobody but themselves.
     weakened: a device that is not present is heard all the same, only weaker: it leaks as if it were there, but its
         noise does not count for the others.
     alone: every device is heard by itself (orthogonal access), so nobody's noise protects another.
+    failure: probability, in one inference, that a device's signal does not follow the law described here, whatever the
+        data. It costs δ: see `nearby`.
     """
 
     shift: Floats
@@ -49,10 +52,12 @@ class Aggregate:
     dimension: int = 1
     cover_noise: bool = False
     absent: int = 0
+    colluders: int = 0
     colluding: tuple[int, ...] = ()
     alone: bool = False
     weakened: bool = False
     presence: Floats = field(default_factory=lambda: np.ones(0))
+    failure: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         for name in ("shift", "variance"):
@@ -60,14 +65,17 @@ class Aggregate:
         object.__setattr__(self, "participation", probability("participation", self.participation))
         presence = probability("presence", self.presence if np.size(self.presence) else np.ones_like(self.shift))
         object.__setattr__(self, "presence", presence)
+        failure = probability("failure", self.failure if np.size(self.failure) else np.zeros_like(self.shift))
+        object.__setattr__(self, "failure", failure)
         at_least_zero("extra", self.extra)
-        shapes = {self.shift.shape, self.variance.shape, self.participation.shape, self.presence.shape}
+        columns = ("shift", "variance", "participation", "presence", "failure")
+        shapes = {getattr(self, name).shape for name in columns}
         if len(shapes) > 1 or self.shift.ndim != 1:
-            raise ValueError(f"shift, variance, participation and presence need one value per device, not {shapes}")
+            raise ValueError(f"{', '.join(columns)} need one value per device, not {shapes}")
         if self.num_devices == 0:
             raise ValueError("there must be at least one device")
-        if self.absent < 0:
-            raise ValueError(f"absent={self.absent} must be >= 0")
+        if not 0 <= self.colluders <= self.absent:
+            raise ValueError(f"colluders={self.colluders} must be from 0 to absent={self.absent}")
         if any(not 0 <= k < self.num_devices for k in self.colluding):
             raise ValueError(f"colluding={self.colluding} must name devices 0 to {self.num_devices - 1}")
 
@@ -91,6 +99,16 @@ class Aggregate:
     def exposed(self) -> Floats:
         """The probability that each device's feature is there to be found."""
         return self.participation if self.weakened else self.heard
+
+    @property
+    def misses(self) -> Floats:
+        """The probability that what is seen of each device does not follow the law, in one inference.
+
+        One signal that goes astray spoils the sum, so everybody's failures count unless devices are heard alone.
+        """
+        if self.alone:
+            return self.failure
+        return np.full(self.num_devices, min(float(np.sum(self.failure)), 1.0))
 
     def distance(self, neighbours: Neighbours) -> Floats:
         """How far the two sums lie apart: the sensitivity."""

@@ -163,6 +163,7 @@ def _grid(std: float) -> Grid:
     return Grid(step, min((p for p in pairs if math.gcd(*p) == 1), key=lambda p: p[0] ** 2 + p[1] ** 2))
 
 
+@np.errstate(all="ignore")
 def to_grid(z: ArrayLike, step: float, clip_norm: float) -> Floats:
     """Vectors (the last axis of z), clipped to norm C and rounded towards zero to multiples of `step`.
 

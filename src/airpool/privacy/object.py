@@ -20,20 +20,17 @@ def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Ga
 
         δ(ε) = E_τ[ δ_G(ε; Σ τ_i Δ_i / √(Σ τ_i a_i + extra)) ],    under cover noise Σ a_i instead
 
-    Holds for: the same assumptions as the device's ε; absent and colluding devices' noise does not count, but their
-    views change too. Exact for up to 65,536 outcomes of who takes part (many like devices, or sixteen unlike ones);
-    beyond that an upper bound, with everybody's feature in the shift. Under cover noise an upper bound (the adversary
-    is given who took part). Removal of everybody leaves nothing to hide in: ε = inf.
+    Holds for: the same assumptions as the device's ε; the noise of dropouts does not count, but their views do (a
+    bound). Exact for up to 65,536 outcomes of who takes part (many like devices, or sixteen unlike ones); beyond that
+    an upper bound, with everybody's feature in the shift. Under cover noise an upper bound (the adversary is given who
+    took part).
+    Edge cases: a colluder sees its own view change → inf; removal of everybody leaves nothing to hide in → inf.
     """
-    if neighbours == "remove":
+    if neighbours == "remove" or aggregate.colluders or aggregate.colluding:
         mu, mass, slack = np.array([np.inf]), np.ones(1), 0.0
     elif aggregate.alone:
-        # Every signal by itself: squared distances, in standard deviations, add up.
-        own = aggregate.variance.copy()
-        # A colluder tells what it has seen, whoever it is.
-        bare = list(aggregate.colluding) + list(np.argsort(-aggregate.shift)[: aggregate.absent])
-        own[bare] = 0.0
-        each = ratio(aggregate.distance(neighbours), np.sqrt(own + aggregate.extra))
+        # Every signal by itself: squared distances, in standard deviations, add up. Dropouts only take some away.
+        each = ratio(aggregate.distance(neighbours), np.sqrt(aggregate.variance + aggregate.extra))
         mu, mass, slack = np.array([np.sqrt(np.sum(each**2))]), np.ones(1), 0.0
     else:
         mu, mass, slack = _outcomes(aggregate, neighbours)

@@ -112,6 +112,7 @@ def worst_pair(
     return features, -features if neighbours == "replace" else np.zeros_like(features)
 
 
+@np.errstate(all="ignore")
 def clipped(latents: Floats, clip_norm: Floats) -> Floats:
     """Each latent (..., r), scaled down to a hair inside its clip norm where longer; 0 where not finite.
 

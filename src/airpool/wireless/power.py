@@ -159,7 +159,7 @@ def transmit(
 
     Holds: g ∈ {0, 1} under truncate and 0 ≤ g ≤ 1 under the others, as long as gains are known; then the alignment is
         exactly 1 where the power suffices.
-    Edge cases: gain 0 → silent, g = 0, under every rule.
+    Edge cases: gain 0, or too faint to be inverted → silent, g = 0, under every rule.
 
     >>> devices = Transmitters.of(weight=0.5, clip_norm=1.0, noise_std=0.0, power_dbm=[0.0, 0.0], dimension=4, margin=0)
     >>> transmit(devices, np.array([[1.0, 0.25]]), gamma=1.0).alignment
@@ -174,7 +174,8 @@ def transmit(
     norm = _norm(rule, gain.shape, noise_norm=noise_norm, signal_norm=signal_norm)
     t = threshold(transmitters, gamma=gamma, rule=rule, norm=norm)
     t = t if norm is not None else like(t, gain)
-    sends = known > 0
+    # A gain so faint that its inverse overflows counts as none.
+    sends = known > float(xp.finfo(gain.dtype).smallest_normal) ** 0.5
     if taking_part is not None:
         sends &= xp.astype(require_shape("taking_part", taking_part, gain.shape), xp.bool)
     if rule == "truncate":
