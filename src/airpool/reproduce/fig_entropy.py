@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import pearsonr
 
 from airpool.figures import BLACK, BLUE, ORANGE, canvas
 from airpool.network import Score
@@ -69,9 +70,8 @@ def draw(table: Rows, folder: Path) -> list[Path]:
 
 def finding(table: Rows) -> Finding:
     means = [np.array(column(table, f"{score}_mean")) for score in NAMES]
-    correlation = float(np.corrcoef(means)[0, 1])
-    # Fisher's interval.
-    low, high = np.tanh(np.arctanh(correlation) + np.array([-1.96, 1.96]) / (len(table) - 3) ** 0.5)
+    found = pearsonr(*means)
+    correlation, (low, high) = found.statistic, found.confidence_interval(0.95)
     alike = {number: float(np.mean(column(table, f"alike_{number}"))) for number in CHOSEN}
     error = {number: (p * (1 - p) / table[0]["objects"]) ** 0.5 for number, p in alike.items()}
     shares = [number / len(table) for number in CHOSEN]
