@@ -13,10 +13,26 @@ from typer.testing import CliRunner
 from airpool import reproduce
 from airpool.cli import app
 from airpool.paper.accuracy import EPSILON_MAX, TABLE_2
-from airpool.reproduce import IDS, fig_asymptotics, fig_dim, fig_hetero_16, gpu_runs, report, results, table_2
+from airpool.reproduce import (
+    IDS,
+    fig_asymptotics,
+    fig_dim,
+    fig_hetero_16,
+    fig_hetero_512,
+    gpu_runs,
+    report,
+    results,
+    table_2,
+)
 from airpool.reproduce.report import Told
+from airpool.reproduce.verdicts import Check, Finding, Gain, beats, verdict
 from airpool.sweep import grid
 
+ROOT = Path(__file__).parents[1]
+TRUE, FALSE, UNTESTED = (
+    Check(f"water is {word}", "Section 0", holds, "1 glass")
+    for word, holds in (("wet", True), ("dry", False), ("old", None))
+)
 RUNS = [
     {
         "dimension": 49 * q,
@@ -44,6 +60,7 @@ def test_every_result_of_the_paper_has_a_module_that_keeps_the_interface():
         assert name == module.ID
         assert module.TITLE
         assert module.PAPER
+        assert module.SETTING
         assert isinstance(module.FRESH, bool)
 
 
@@ -113,10 +130,6 @@ def test_every_figure_is_redrawn_from_its_committed_table(name, tmp_path):
     assert first == f"# {table.line()}"
     assert all(len(row) == len(next(csv.reader([header]))) for row in csv.reader(rows))
     assert rows
-    found = reproduce.result(name).finding(table.rows)
-    assert found.holds in ("yes", "partly", "no")
-    assert found.says
-    assert any(character.isdigit() for character in found.found)
 
 
 def test_the_same_table_gives_the_same_figure_byte_for_byte(tmp_path):
@@ -154,12 +167,30 @@ def test_with_unscaled_scores_scheme_21_has_no_epsilon_at_all(cells):
     assert {row["epsilon_exact"] for row in results.where(cells, account="feature", scheme="2.1")} == {np.inf}
 
 
-def test_the_finding_follows_the_table():
-    table = reproduce.stored("table-2").rows
-    assert table_2.finding(table).holds == "partly"
-    best = [row | {"accuracy": {"2.1": 0.95, "2.2": 0.9}.get(row["scheme"], 0.8)} for row in table]
-    assert table_2.finding(best).holds == "yes"
-    assert table_2.finding([row | {"accuracy": 0.8} for row in table]).holds == "no"
+@pytest.mark.parametrize("name", ["table-2", "fig-schemes"])
+def test_the_order_of_the_schemes_is_tested_pair_by_pair_with_error_bars(name):
+    table, finding = reproduce.stored(name).rows, reproduce.result(name).finding
+
+    def held(rows):
+        return [check.holds for check in finding(rows).checks if " beats " in check.says]
+
+    def accuracies(**given):
+        return [row | {"accuracy": given.get("s" + row["scheme"].replace(".", ""), 0.8)} for row in table]
+
+    assert held(table) == [True, True, True, False, False, False]
+    assert held(accuracies(s21=0.95, s22=0.9)) == [True] * 6
+    assert held(accuracies(s21=0.9, s22=0.95)) == [True, True, False] * 2
+    assert held(accuracies()) == [False] * 6
+    # An advantage within the errors is none.
+    wide = [row | {"accuracy_std": 0.2} for row in accuracies(s21=0.95, s22=0.9)]
+    assert held(wide) == [False] * 6
+
+
+def test_accuracies_on_other_pictures_are_not_said_to_be_the_papers():
+    (printed,) = [
+        check for check in table_2.finding(reproduce.stored("table-2").rows).checks if "printed" in check.says
+    ]
+    assert printed.holds is None
 
 
 def test_a_cell_is_the_claim_it_says_it_is():
@@ -245,6 +276,101 @@ def test_a_random_network_is_measured_within_its_bound():
     assert 0 < found["error"] < found["bound"]
 
 
+def test_an_upper_bound_of_one_over_k_is_met_by_what_falls_faster_and_not_by_what_levels_off():
+    checks = {check.says: check for check in fig_asymptotics.finding(reproduce.stored("fig-asymptotics").rows).checks}
+    assert {kind: checks[f"MSE ~ O(1/K) at {kind}"].holds for kind in fig_asymptotics.REGIMES} == {
+        "fixed σ": False,
+        "fixed local ε": True,
+        "fixed device ε": True,
+        "fixed device ε, p = 0.9": False,
+    }
+    # A floor of 0.01 is no power law, and has no exponent.
+    assert checks["MSE ~ O(1/K) at fixed device ε, p = 0.9"].found.startswith("no power law; ")
+    assert checks["MSE ~ O(1/K) at fixed device ε"].found.startswith("K^-2.00; ")
+
+
+@pytest.mark.parametrize(
+    ("power", "bounded", "linear"), [(-0.5, True, False), (0.8, True, True), (1.0, True, True), (1.6, False, False)]
+)
+def test_growth_against_depth_is_judged_by_the_larger_depths(power, bounded, linear):
+    sizes = fig_asymptotics.DEPTHS
+    rows = [
+        {"part": "depth", "kind": "random", "size": L, "error": L**power, "error_se": 0.01 * L**power} for L in sizes
+    ]
+    half = fig_asymptotics.larger_half(rows, "random")
+    assert [row["size"] for row in half] == [4, 8, 16]
+    assert fig_asymptotics.grows_at_most(half, 1) == bounded
+    assert fig_asymptotics.is_linear(half) == linear
+    assert fig_asymptotics.law(rows, "random") == f"L^{power:+.2f}"
+    rows[2]["error"] *= 1.3
+    assert fig_asymptotics.law(rows, "random") == "no power law"
+
+
+# Verdicts
+
+
+def test_a_finding_holds_if_all_statements_do_and_does_not_if_none_does():
+    assert verdict([TRUE, TRUE]) == "yes"
+    assert verdict([TRUE, FALSE]) == verdict([TRUE, UNTESTED]) == "partly"
+    assert verdict([FALSE]) == verdict([FALSE, UNTESTED]) == verdict([UNTESTED]) == "no"
+    with pytest.raises(ValueError, match="at least one statement"):
+        verdict([])
+
+
+def test_the_sentence_is_made_of_the_statements_and_cannot_contradict_the_verdict():
+    sentence = Finding([TRUE, FALSE, UNTESTED], "", "").sentence
+    assert sentence == "Holds: water is wet. Does not hold: water is dry. Not tested: water is old."
+
+
+def test_a_curve_beats_another_where_it_is_above_beyond_the_error_and_nowhere_below():
+    assert beats([Gain(0.03, 0.01), Gain(0.0, 0.01)])
+    # Two standard errors are enough for one comparison, not for one of six.
+    assert beats([Gain(0.021, 0.01)])
+    assert not beats([Gain(0.021, 0.01)] + 5 * [Gain(0.0, 0.01)])
+    assert not beats([Gain(0.1, 0.01), Gain(-0.1, 0.01)])
+    # Few draws know their own error badly.
+    assert not beats([Gain(0.021, 0.01, dof=4)])
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_every_statement_says_what_the_paper_says_where_and_what_we_find_in_numbers(name):
+    finding = reproduce.result(name).finding(reproduce.stored(name).rows)
+    assert finding.instead
+    for check in finding.checks:
+        assert check.says
+        assert check.where
+        assert check.holds in (True, False, None)
+        assert any(character.isdigit() for character in check.found) or check.holds is None
+        assert "nan" not in check.found
+    assert len({check.says for check in finding.checks}) == len(finding.checks)
+
+
+def test_without_the_papers_own_account_a_finding_is_no_plain_holds():
+    table = reproduce.stored("fig-hetero-512").rows
+    finding = fig_hetero_512.finding(table)
+    assert finding.holds == "partly"
+    assert [check.holds for check in finding.checks] == [None] * 3 + [True] * 3
+    redrawn = [row | {"account": "theorem 1"} for row in results.where(table, account="exact")]
+    assert fig_hetero_512.finding(redrawn + results.where(table, account="exact")).holds == "yes"
+
+
+def test_designs_that_do_not_beat_uniform_are_said_not_to():
+    table = [row | {"accuracy": 0.8} for row in reproduce.stored("fig-hetero-16").rows]
+    assert fig_hetero_16.finding(table).holds == "no"
+
+
+def test_the_documents_have_the_verdicts_that_the_tables_give():
+    computed = {name: reproduce.result(name).finding(reproduce.stored(name).rows).holds for name in IDS}
+    lines = (ROOT / "docs" / "reproduction.md").read_text("utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith(("| fig", "| table"))]
+    told = {name: holds for name, _, holds, _ in rows}
+    assert told == {name: {"yes": "yes", "partly": "in part", "no": "no"}[holds] for name, holds in computed.items()}
+    words = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+    counts = [words[list(computed.values()).count(holds)] for holds in ("yes", "partly", "no")]
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert "Of the paper's twelve results {} hold, {} hold in part and {} does not.".format(*counts) in readme
+
+
 # The page and the command
 
 
@@ -255,7 +381,7 @@ def told(tmp_path_factory):
     for name in ("fig-dim", "table-2"):
         table, module = reproduce.stored(name), reproduce.result(name)
         files = reproduce.drawn(name, table, folder)
-        out.append(Told(name, module.TITLE, module.PAPER, table, files, module.finding(table.rows)))
+        out.append(Told(module, table, files, module.finding(table.rows)))
     return out
 
 
@@ -263,7 +389,7 @@ def test_the_page_begins_with_what_holds_and_fetches_nothing(told, tmp_path):
     html = report.write(told, tmp_path).read_text("utf-8")
     page = Reader(html)
     header, *rows = page.tables[0]
-    assert header == ["result", "finding", "the paper says", "we find"]
+    assert header == ["result", "finding", "the paper's statements"]
     assert [row[0] for row in rows] == ["fig-dim", "table-2"]
     assert all(address.startswith(("#", "data:")) for address in page.attributes("src", "href"))
     assert "<script" not in html
@@ -271,10 +397,30 @@ def test_the_page_begins_with_what_holds_and_fetches_nothing(told, tmp_path):
 
 
 def test_what_does_not_hold_is_counted(told, tmp_path):
-    wrong = [replace(each, finding=replace(each.finding, holds="no")) for each in told]
+    wrong = [replace(each, finding=replace(each.finding, checks=[FALSE])) for each in told]
     facts = "".join(Reader(report.write(wrong, tmp_path).read_text("utf-8")).texts)
     assert "2 of 2" in facts
-    assert report.record(wrong)["table-2"]["holds"] == "no"
+    recorded = report.record(wrong)["table-2"]
+    assert (recorded["holds"], recorded["checks"]) == ("no", [vars(FALSE)])
+
+
+def test_the_page_names_data_and_channel_of_each_result_that_uses_them(told, tmp_path):
+    texts = Reader(report.write(told, tmp_path).read_text("utf-8")).texts
+    for each in told:
+        assert any(text.strip() == each.module.SETTING for text in texts)
+    for name in IDS:
+        setting, columns = reproduce.result(name).SETTING, reproduce.stored(name).rows[0]
+        sends = "accuracy" in columns or "error" in columns
+        assert ("voxel renders of ModelNet40" in setting) == (name != "fig-feasible")
+        assert ("ideal, with unit gain and no receiver noise" in setting) == sends
+
+
+def test_the_page_shows_every_statement_with_where_the_paper_makes_it(told, tmp_path):
+    page = Reader(report.write(told, tmp_path).read_text("utf-8"))
+    shown = [tuple(row) for table in page.tables for row in table]
+    for each in told:
+        for check in each.finding.checks:
+            assert (check.says, check.where, check.word, check.found) in shown
 
 
 def test_one_result_by_command_is_redrawn_where_it_is_asked_for(tmp_path):

@@ -10,7 +10,7 @@ from scipy.special import log_ndtr
 from scipy.stats import entropy
 
 from airpool import load
-from airpool.reproduce import drawn, fig_entropy, fig_feasible, fig_p21, fig_p22, fig_psigma, result, stored, table_1
+from airpool.reproduce import drawn, fig_feasible, fig_p22, result, stored, table_1
 from airpool.reproduce.results import rows_of, where
 from airpool.reproduce.uncertainty import entropies
 
@@ -237,31 +237,38 @@ def test_a_figure_is_redrawn_from_its_table(name, tmp_path):
 @pytest.mark.parametrize(
     ("name", "holds"),
     [
-        ("fig-entropy", "yes"),
-        ("fig-p21", "yes"),
-        ("table-1", "no"),
-        ("fig-p22", "no"),
-        ("fig-psigma", "no"),
-        ("fig-feasible", "partly"),
+        ("fig-entropy", [True, True]),
+        ("fig-p21", [True, True]),
+        # Not the printed ε; by the formula both orders; exactly, 2.1 below 2.2 but not the lower threshold.
+        ("table-1", [False, True, True, True, False]),
+        ("fig-p22", [None, False, False]),
+        # The bounds do coincide; the lower one holds in the true set only; the upper one does not.
+        ("fig-psigma", [True, True, False, False, True]),
+        ("fig-feasible", [True, False, False, False, True]),
     ],
 )
-def test_findings_say_what_the_tables_say(name, holds):
-    finding = result(name).finding(rows(name))
-    assert finding.holds == holds
-    assert finding.says
-    assert finding.found
-    assert finding.instead
-    assert "nan" not in finding.found
+def test_statements_hold_as_the_tables_say(name, holds):
+    assert [check.holds for check in result(name).finding(rows(name)).checks] == holds
 
 
-def test_findings_follow_the_table_and_not_the_text():
+def test_statements_follow_the_table_and_not_the_text():
     def changed(name, **columns):
-        return [row | {key: value(row) for key, value in columns.items()} for row in rows(name)]
+        table = [row | {key: value(row) for key, value in columns.items()} for row in rows(name)]
+        return [check.holds for check in result(name).finding(table).checks]
 
-    assert fig_p22.finding(changed("fig-p22", printed_upper=lambda _: 1.0)).holds == "yes"
-    assert fig_psigma.finding(changed("fig-psigma", product=lambda _: 1.0)).holds == "yes"
-    assert fig_p21.finding(changed("fig-p21", exact=lambda row: 1 - row["exact"])).holds == "no"
-    assert fig_entropy.finding(changed("fig-entropy", alike_6=lambda _: 0.5)).holds == "partly"
-    assert table_1.finding(changed("table-1", exact_scale=lambda _: 0.01)).holds == "partly"
-    assert fig_feasible.finding(changed("fig-feasible", weight_1=lambda _: 0.5)).holds == "yes"
-    assert "0.1235" in table_1.finding(changed("table-1", ours=lambda _: 0.12345)).found
+    assert changed("fig-p22", printed_upper=lambda _: 1.0) == [None, True, False]
+    assert changed("fig-p22", printed_lower=lambda _: 0.99) == [False, False, False]
+    assert changed("fig-p22", noise_std=lambda row: row["score"])[2] is True
+    assert changed("fig-psigma", product=lambda _: 1.0)[0] is False
+    assert changed("fig-psigma", printed_lower=lambda _: 0.0)[2] is None
+    assert changed("fig-psigma", printed_6_broken=lambda _: 0, printed_11_broken=lambda _: 0)[3] is True
+    assert changed("fig-psigma", exact_6_first=lambda _: 1.0)[4] is False
+    assert changed("fig-p21", exact=lambda row: 1 - row["exact"]) == [True, False]
+    assert changed("fig-p21", exact_se=lambda _: 1.0) == [True, False]
+    assert changed("fig-entropy", alike_6=lambda _: 0.5) == [True, False]
+    assert changed("fig-entropy", min_mean=lambda row: -row["shannon_mean"]) == [False, True]
+    assert changed("table-1", **dict.fromkeys(("exact_raw", "exact_clip", "exact_scale"), lambda _: 0.01))[0] is True
+    assert changed("table-1", exact_scale=lambda _: 0.01)[3] is False
+    assert changed("fig-feasible", weight_1=lambda _: 0.5, weight_2=lambda _: 0.5)[1] is True
+    assert changed("fig-feasible", epsilon_2=lambda _: 3.0) == [False, False, True, False, True]
+    assert "0.1235" in table_1.finding([row | {"ours": 0.12345} for row in rows("table-1")]).checks[1].found

@@ -52,19 +52,20 @@ def _told(name: str, out: Path, *, fresh: bool, seed: int, alone: bool) -> "Told
         table = r.stored(name)
     with o.progress(f"drawing {name}"):
         files = r.drawn(name, table, out)
-    return Told(name, module.TITLE, module.PAPER, table, files, module.finding(table.rows))
+    return Told(module, table, files, module.finding(table.rows))
 
 
 def _print(told: "list[Told]") -> None:
     from rich.console import Console
 
-    from airpool.reproduce.report import WORDS
+    from airpool.reproduce.verdicts import WORDS
 
     console = Console(highlight=False)
     for each in told:
         finding = each.finding
-        console.print(f"{each.name}: {each.title}", style="bold", markup=False)
-        lines = {"paper": finding.says, WORDS[finding.holds]: finding.found, "instead": finding.instead}
-        for what, text in lines.items():
+        title = f"{each.module.ID}: {each.module.TITLE}. The finding {WORDS[finding.holds]}."
+        console.print(title, style="bold", markup=False)
+        lines = [(check.word, f"{check.says}. {check.found}") for check in finding.checks]
+        for what, text in (*lines, ("more", finding.more), ("instead", finding.instead)):
             if text:
                 console.print(f"  {what}: {text}", markup=False)

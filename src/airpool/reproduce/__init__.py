@@ -1,19 +1,21 @@
 """Every figure and table of the paper, redrawn: in the paper's terms, the exact one beside it, and whether it holds.
 
-One small module for each result, with ID, TITLE, PAPER, FRESH and three functions:
+One small module for each result, with ID, TITLE, PAPER, SETTING, FRESH and three functions:
 
     compute(seed=0, on_step=...)    measures the table again
     draw(rows, folder)              figures (PNG, SVG) and their data (CSV)
-    finding(rows)                   what the paper finds, what we find, what to do
+    finding(rows)                   the paper's statements, tested, and what to do
 
-results/ holds the committed tables, results.py reads and writes them, report.py makes one page of everything.
+results/ holds the committed tables, results.py reads and writes them, verdicts.py
+has the rule by which a finding holds, report.py makes one page of everything.
 """
 
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from .results import RESULTS, Finding, OnStep, Rows, Stored, read, rows_of, unheard, write
+from .results import RESULTS, OnStep, Rows, Stored, read, rows_of, unheard, write
+from .verdicts import Finding
 
 # In the order of the paper.
 IDS = (
@@ -33,11 +35,15 @@ IDS = (
 
 
 class Result(Protocol):
-    """What a module of this package offers. FRESH: whether its table can be measured here, without a GPU."""
+    """What a module of this package offers.
+
+    SETTING: data and channel. FRESH: whether its table can be measured here, without a GPU.
+    """
 
     ID: str
     TITLE: str
     PAPER: str
+    SETTING: str
     FRESH: bool
 
     def compute(self, *, seed: int = 0, on_step: OnStep = unheard) -> Any: ...

@@ -12,7 +12,8 @@ from airpool.privacy.device import Aggregate, epsilon
 from airpool.sweep import Table
 from airpool.wireless.arrays import Floats
 
-from .results import Finding, OnStep, Rows, as_csv, both, measured, unheard, where
+from .results import OnStep, Rows, as_csv, both, measured, unheard, where
+from .verdicts import CAPTION, Check, Finding
 
 ID = "fig-feasible"
 TITLE = "Feasible weights for two devices"
@@ -21,11 +22,13 @@ PAPER = (
     "lies. Neither ε nor noise is given: here ε = 4 and 10, σ² = 0.1, δ = δ′ = 1e-5 as in its experiments, and C = 1 "
     "(C = 100, as there, makes every limit 100 times smaller, and no weights add up to 1)."
 )
+SETTING = "No data and no channel: formulas alone."
 FRESH = True
 Account = Literal["exact", "no slack", "quadratic", "appendix", "statement", "bernstein"]
 TARGETS, NOISE_VAR, CLIP_NORM, DELTA = np.array([4.0, 10.0]), 0.1, 1.0, 1e-5
 # Theorem 1 is defined at p = 0.9 from about this δ′ on; at 1e-5, which the paper uses, never.
 LARGE_DELTA_PRIME = 0.05
+APPENDIX = "Appendix on weights, optimisation problem and figure"
 
 
 def largest_weights(account: Account, *, participation: float, delta_prime: float) -> Floats:
@@ -133,30 +136,61 @@ def draw(table: Rows, folder: Path) -> list[Path]:
 
 def finding(table: Rows) -> Finding:
     at_paper = [r for r in table if r["devices_needed"] is not None and r["delta_prime"] == DELTA]
-    empty = all(r["weight_1"] == r["weight_2"] == 0 for r in at_paper)
-    (sure,) = where(table, account="no slack")
+    defined = [r for r in table if r["account"] != "exact" and r["weight_1"] > 0]
     exact = {p: where(table, account="exact", participation=p)[0] for p in (1.0, 0.9)}
+    corner = [r[f"epsilon_{k}"] / r[f"target_{k}"] - 1 for r in exact.values() for k in (1, 2)]
     mended = min((r for r in at_paper if r["participation"] == 0.9), key=lambda r: r["devices_needed"])
-    loose = where(table, delta_prime=LARGE_DELTA_PRIME)[0]
 
-    def pair(r: dict[str, Any]) -> str:
-        return f"({r['weight_1']:.3f}, {r['weight_2']:.3f})"
+    def pair(r: dict[str, Any], name: str = "weight", digits: int = 3) -> str:
+        return f"({r[f'{name}_1']:.{digits}f}, {r[f'{name}_2']:.{digits}f})"
+
+    def adding(rows: Rows) -> str:
+        return ", ".join(f"up to {pair(r)}: {'none' if r['line_from'] is None else 'some'}" for r in rows)
 
     shrunk = 1 - exact[0.9]["weight_1"] / exact[1.0]["weight_1"]
     return Finding(
-        "partly" if empty else "yes",
-        says="For two devices the feasible weights are a box, its sides given by Theorem 1, cut by w₁ + w₂ = 1.",
-        found=(
-            "The shape is right: noise alone protects, so neither limit depends on the other's weight. The sides are "
-            f"not: at δ′ = 1e-5 Theorem 1 says {'nothing' if empty else 'something'} about two devices, whatever the "
-            "noise, in any of four forms of t, two printed and two mended (the mildest needs "
-            f"{mended['devices_needed']} devices at p = 0.9); two are both silent with probability "
-            f"{mended['all_silent']:.2g}, far above δ′. With t = 0, which p = 1 allows, it gives {pair(sure)} where "
-            f"{pair(exact[1.0])} is exact: too little for ε = 4 (truly {sure['epsilon_1']:.2f}), too much for ε = 10 "
-            f"(truly {sure['epsilon_2']:.2f}). At p = 0.9 "
-            f"{pair(exact[0.9])} is exact; Theorem 1 at δ′ = {LARGE_DELTA_PRIME:g} gives {pair(loose)}, "
-            + ("where no weights add up to 1." if loose["line_from"] is None else "where some weights add up to 1.")
-        ),
+        [
+            Check(
+                "the feasible weights are a box, w_k ≤ w_max,k (exact account)",
+                APPENDIX,
+                max(map(abs, corner)) < 1e-6,
+                f"In its corner, {pair(exact[1.0])} at p = 1 and {pair(exact[0.9])} at p = 0.9, both devices' exact ε "
+                f"are their targets to {max(map(abs, corner)):.0e}: neither limit depends on the other's weight.",
+            ),
+            Check(
+                "its sides are found from Theorem 1, given ε",
+                CAPTION,
+                any(r["weight_1"] > 0 and r["weight_2"] > 0 for r in at_paper),
+                "At δ′ = 1e-5, two devices and any noise, Theorem 1 is defined in "
+                f"{sum(r['weight_1'] > 0 for r in at_paper)} of {len(at_paper)} cases (p = 1 and 0.9; four forms of t, "
+                f"two printed and two mended); the mildest needs {mended['devices_needed']} devices at p = 0.9. Two "
+                f"are both silent with probability {mended['all_silent']:.2g}, far above δ′.",
+            ),
+            Check(
+                "weights up to Theorem 1's limit meet ε, where it is defined",
+                "Theorem 1",
+                all(r[f"epsilon_{k}"] <= r[f"target_{k}"] for r in defined for k in (1, 2)),
+                "; ".join(
+                    f"{r['account']}, p = {r['participation']:g}, δ′ = {r['delta_prime']:g}: {pair(r)} has exact ε "
+                    f"{pair(r, 'epsilon', 2)}"
+                    for r in defined
+                )
+                + f" for targets {pair(table[0], 'target', 0)}.",
+            ),
+            Check(
+                "some weights of the box add up to 1 (Theorem 1 at the paper's δ′)",
+                APPENDIX,
+                any(r["line_from"] is not None for r in at_paper),
+                f"Weights {adding([mended])}.",
+            ),
+            Check(
+                "some weights of the box add up to 1 (exact account)",
+                APPENDIX,
+                all(r["line_from"] is not None for r in exact.values()),
+                f"Weights {adding(list(exact.values()))}.",
+            ),
+        ],
+        more='"no slack" is t = 0, which Theorem 1 allows at p = 1.',
         instead=(
             "Find the sides as roots of the exact ε (design.weights.largest_weight). With few devices let all take "
             f"part: at p = 0.9 the other one's silence takes {shrunk:.0%} of the first device's weight."

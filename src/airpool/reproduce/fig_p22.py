@@ -12,8 +12,9 @@ from airpool.selection import ranking
 from airpool.sweep import Table, grid
 from airpool.wireless.arrays import Floats
 
-from .results import Finding, OnStep, Rows, as_csv, both, column, measured, unheard, where
+from .results import RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard, where
 from .uncertainty import DEVICES, device_scores, entropies
+from .verdicts import CAPTION, Check, Finding
 
 ID = "fig-p22"
 TITLE = "Bounds on the participation of each device under Scheme 2.2"
@@ -21,6 +22,7 @@ PAPER = (
     "Theorem 3's lower and upper bound on p_k for each device at Ψ = 0.005 and σ_k = 1/(u_k + 0.01), noise inversely "
     "proportional to what it calls reliability. How many are selected is not said: here 6 and, as in its Table 2, 11."
 )
+SETTING = RENDERS
 FRESH = True
 GAP = 0.005
 SELECTED = (6, 11)
@@ -89,30 +91,39 @@ def draw(table: Rows, folder: Path) -> list[Path]:
 
 def finding(table: Rows) -> Finding:
     broken = {n: sum(r["exact"] > r["printed_upper"] for r in where(table, num_selected=n)) for n in SELECTED}
-    eleven = where(table, num_selected=11)
-    surest, least_sure = min(eleven, key=lambda r: r["score"]), max(eleven, key=lambda r: r["score"])
-    reversed_order = least_sure["exact"] > surest["exact"]
-    std = column(eleven, "noise_std")
+    eleven = sorted(where(table, num_selected=11), key=lambda r: r["score"])
+    exact, std, score = (column(eleven, name) for name in ("exact", "noise_std", "score"))
+    largest = max(column(table, "printed_lower"))
     return Finding(
-        "no" if any(broken.values()) else "yes",
-        says="p_k lies between Theorem 3's bounds, with less noise for devices it calls reliable, those of large u_k.",
-        found=(
-            f"The printed upper bound lies below the exact p_k for {broken[6]} of 12 devices where 6 are selected and "
-            f"for {broken[11]} where 11 are (at most {max(column(eleven, 'printed_upper')):.2f} against "
-            f"{min(column(eleven, 'exact')):.2f} to {max(column(eleven, 'exact')):.2f}); the product alone is "
-            f"{eleven[0]['product']:.4f}. The lower bound is {max(column(table, 'printed_lower')):g} for every device, "
-            f"which says nothing. With σ_k from {min(std):.2f} to {max(std):.2f} and mean scores from "
-            f"{min(column(eleven, 'score')):.2f} to {max(column(eleven, 'score')):.2f}, selection is a lottery"
-            + (
-                f", and with 11 of 12 it even favours the least sure device ({least_sure['exact']:.3f}) over the "
-                f"surest ({surest['exact']:.3f}), which has the most noise."
-                if reversed_order
-                else "."
-            )
+        [
+            Check(
+                "p_k is at least Theorem 3's lower bound",
+                "Theorem 3, " + CAPTION,
+                all(r["exact"] >= r["printed_lower"] for r in table) if largest > 0 else None,
+                f"It is at most {largest:g}" + ("." if largest > 0 else ", which every probability is."),
+            ),
+            Check(
+                "p_k is at most Theorem 3's upper bound",
+                "Theorem 3, " + CAPTION,
+                not any(broken.values()),
+                f"The bound is below the exact p_k for {broken[6]} of 12 devices where 6 are selected and for "
+                f"{broken[11]} where 11 are (at most {max(column(eleven, 'printed_upper')):.2f} against "
+                f"{min(exact):.2f} to {max(exact):.2f}); its product alone is {eleven[0]['product']:.4f}.",
+            ),
+            Check(
+                "more reliable devices get less noise",
+                CAPTION,
+                std == sorted(std),
+                f"u_k is uncertainty: the surest device ({score[0]:.2f} bits) gets σ = {std[0]:.2f}, the least sure "
+                f"({score[-1]:.2f} bits) {std[-1]:.2f}.",
+            ),
+        ],
+        more=(
+            f"With noise so far above the scores' spread selection is a lottery: where 11 of 12 are selected, the "
+            f"surest device takes part with {exact[0]:.3f}, the least sure with {exact[-1]:.3f}."
         ),
         instead=(
             "Use the exact integral (selection.ranking.participation) or the union bounds, and the same noise for "
-            "every device: u_k is uncertainty, so 1/(u_k + 0.01) gives the best devices the most noise. Noise that "
-            "follows the object's own score would leak it."
+            "every device. Noise that follows the object's own score would leak it."
         ),
     )

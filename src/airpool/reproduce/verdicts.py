@@ -1,0 +1,124 @@
+"""The one rule by which a finding of the paper holds, holds in part or does not hold (docs/decisions/0011-verdicts.md).
+
+A finding is a list of statements. Each is the paper's, with where the paper makes it, and has one computed test on the
+result's table:
+
+    holds            the test passes at every point of the table that the statement is about
+    does not hold    it fails at one of them
+    not tested       the table lacks the data, or the test cannot fail (p ≥ 0)
+
+The finding holds if every statement does, does not hold if none does, and holds in part otherwise. A statement about
+accuracy at equal ε is tested twice, by the paper's account of ε and by the exact one; explanations are not tested.
+Means are compared with their standard errors, at 5 % for a statement, shared among its comparisons.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import hypot, inf
+from typing import Any, Literal
+
+from scipy.stats import t as student
+
+Holds = Literal["yes", "partly", "no"]
+WORDS: dict[Holds, str] = {"yes": "holds", "partly": "holds in part", "no": "does not hold"}
+LEVEL = 0.05
+# Where the paper says it, and by which account of ε it is tested.
+CAPTION, TEXT = "the figure's caption", "Section VI, text"
+BY = {"theorem 1": "by Theorem 1", "exact": "at equal exact ε"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One statement of the paper (says), where it makes it, whether it holds (None: not tested), and our numbers."""
+
+    says: str
+    where: str
+    holds: bool | None
+    found: str
+
+    @property
+    def word(self) -> str:
+        return "not tested" if self.holds is None else "holds" if self.holds else "does not hold"
+
+
+def verdict(checks: Sequence[Check]) -> Holds:
+    """The rule.
+
+    >>> def check(holds): return Check("", "", holds, "")
+    >>> verdict([check(True), check(True)]), verdict([check(True), check(None)]), verdict([check(False), check(None)])
+    ('yes', 'partly', 'no')
+    """
+    if not checks:
+        raise ValueError("checks=[] must have at least one statement of the paper")
+    held = [bool(check.holds) for check in checks]
+    return "yes" if all(held) else "partly" if any(held) else "no"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The paper's statements, tested. more: what else the table shows; instead: what to do."""
+
+    checks: Sequence[Check]
+    more: str
+    instead: str
+
+    @property
+    def holds(self) -> Holds:
+        return verdict(self.checks)
+
+    @property
+    def sentence(self) -> str:
+        """The statements in groups, so that it cannot contradict the verdict: Holds: …. Does not hold: …."""
+        groups: dict[str, list[str]] = {}
+        for word in ("holds", "does not hold", "not tested"):
+            groups[word] = [check.says for check in self.checks if check.word == word]
+        return " ".join(f"{word.capitalize()}: {'; '.join(says)}." for word, says in groups.items() if says)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A difference of two means, its standard error and the degrees of freedom behind that (inf: known exactly)."""
+
+    value: float
+    se: float = 0.0
+    dof: float = inf
+
+    def interval(self, among: int = 1) -> tuple[float, float]:
+        """The 95 % interval, wider where it is one `among` several of the same statement (Bonferroni).
+
+        >>> low, high = Gain(1.0, 0.1).interval()
+        >>> round(low, 3), round(high, 3)
+        (0.804, 1.196)
+        """
+        half = float(student.isf(LEVEL / (2 * among), self.dof)) * self.se
+        return self.value - half, self.value + half
+
+
+def gain(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Gain:
+    """By how much one row's accuracy exceeds another's; each a mean over independent draws of the noise."""
+    counts = [row["trials"] if "trials" in row else row["noise_seeds"] for row in (ours, theirs)]
+    errors = [row["accuracy_std"] / count**0.5 for row, count in zip((ours, theirs), counts, strict=True)]
+    return Gain(ours["accuracy"] - theirs["accuracy"], hypot(*errors), sum(counts) - 2)
+
+
+def beats(gains: Sequence[Gain]) -> bool:
+    """Whether one curve beats another: above it beyond the error somewhere, and below it beyond the error nowhere.
+
+    >>> beats([Gain(0.1, 0.01), Gain(-0.01, 0.01)]), beats([Gain(0.01, 0.01)]), beats([Gain(0.1), Gain(-0.1)])
+    (True, False, False)
+    """
+    spans = [each.interval(len(gains)) for each in gains]
+    return any(low > 0 for low, _ in spans) and not any(high < 0 for _, high in spans)
+
+
+def span(gains: Sequence[Gain]) -> str:
+    """The gains in words.
+
+    >>> span([Gain(0.1, 0.002), Gain(-0.01, 0.001)])
+    '-0.010 to +0.100 (standard errors up to 0.002)'
+    >>> span([Gain(0.1, 0.002)])
+    '+0.100 (standard error 0.002)'
+    """
+    least, most = (f"{end(each.value for each in gains):+.3f}" for end in (min, max))
+    values = least if len(gains) == 1 else f"{least} to {most}"
+    return f"{values} (standard error{'' if len(gains) == 1 else 's up to'} {max(each.se for each in gains):.3f})"
