@@ -3,6 +3,8 @@
 import argparse
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from itertools import groupby
@@ -31,12 +33,18 @@ def air_rows() -> list[Row]:
     found = air.run("cpu", trials=256, batch=2**11)
     what = f"inferences, {air.DEVICES} devices, r = {air.DIMENSION}, on the CPU"
     slower = 1 / found["fraction"]
+    growth = [
+        Row("air", f"ten times the {grown}, {path} path", ratio, "times the time", "10 is linear", limit=20.0)
+        for path in ("fast", "full")
+        for grown, ratio in zip(("devices", "coordinates"), air.tenfold(path), strict=True)
+    ]
     return [
         Row("air", what, found["per_second"], "/s", "on an H200: benchmarks/results/air-h200.json"),
         Row(
             "air", "- matrix products and random numbers alone", found["ceiling"], "/s", "the ceiling, in the same run"
         ),
         Row("air", "- time, relative to the ceiling's", slower, "times", "2 is half of the ceiling", limit=2.0),
+        *growth,
     ]
 
 
@@ -58,6 +66,12 @@ def design_rows() -> list[Row]:
     return design.rows()
 
 
+def example_rows() -> list[Row]:
+    script = Path(__file__).parent.parent / "examples" / "own_data.py"
+    took, _ = privacy.timed(lambda: subprocess.run([sys.executable, script], check=True, capture_output=True))
+    return [Row("example", "a backbone and data of one's own, examples/own_data.py", took, "s", limit=300.0)]
+
+
 def plan_rows() -> list[Row]:
     from . import plan
 
@@ -73,6 +87,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "sweep": sweep_rows,
     "design": design_rows,
     "plan": plan_rows,
+    "example": example_rows,
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from airpool.air import in_batches, receive
+from airpool.air import Path, in_batches, receive
 from airpool.network import Channel, Network
 from airpool.radio import Radio
 from airpool.wireless.fading import Fading
@@ -127,6 +127,25 @@ def growth(device: str) -> list[tuple[int, int, float]]:
 
         out.append((count, r, _shortest({"job": job}, device, 4)["job"] / (8 * trials) * 1e6))
     return out
+
+
+def tenfold(path: Path) -> tuple[float, float]:
+    """How much longer ten times the devices take, and ten times the coordinates; 10 is linear."""
+
+    def job(count: int, r: int) -> Callable[[], None]:
+        net = Network.uniform(num_devices=count, dimension=r, participation=0.9)
+        latents, known = np.random.default_rng(7).standard_normal((1, count, r)), link(net)
+        # Enough on the fast path to be out of the processor's caches from the start.
+        trials = 4_000 if path == "fast" else 500
+
+        def once() -> None:
+            receive(latents, net, rng=np.random.default_rng(26), trials=trials, path=path, link=known)
+
+        return once
+
+    jobs = {"one": job(16, 64), "devices": job(160, 64), "coordinates": job(16, 640)}
+    took = _shortest(jobs, "cpu", 6)
+    return took["devices"] / took["one"], took["coordinates"] / took["one"]
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ import os
 import sys
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Some virtual machines advertise AMX and trap on it.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
@@ -12,9 +12,12 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # Tests run side by side already: threads within one would only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-settings.register_profile("airpool", deadline=None, derandomize=True, max_examples=40)
+# No test may fail because the machine is busy.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+untimed = settings.get_profile("untimed")
+settings.register_profile("airpool", untimed, derandomize=True, max_examples=40)
 # A longer search for counterexamples, new ones every time: pytest --hypothesis-profile=search
-settings.register_profile("search", deadline=None, max_examples=2000)
+settings.register_profile("search", untimed, max_examples=2000)
 settings.load_profile("airpool")
 
 

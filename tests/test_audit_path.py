@@ -6,6 +6,7 @@ into a test show most of what there is to show.
 
 import copy
 import json
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from airpool import air, network_file
 from airpool.adversary import mechanism, released
 from airpool.cli import app
 from airpool.guarantees import guarantee
-from airpool.network import Channel, Network
+from airpool.network import Channel, Devices, Network
 from airpool.privacy.audit import AuditReport, audit
 from airpool.privacy.release import Received, log_likelihood_ratio, simulated, worst_pair
 from airpool.radio import radio
@@ -271,6 +272,53 @@ def test_the_command_plays_on_the_real_path(tmp_path, monkeypatch):
     assert json.loads(out.stdout)["violated"]
 
 
+UNLIKE = ("--clip-norm", "1,0.5,0.2", "--noise-std", "0.3", "--dimension", "2", "--runs", "3000")
+
+
+def test_all_devices_are_audited_on_request_and_their_bounds_hold_together():
+    out = run(*UNLIKE, "--device", "all", "--json")
+    assert out.exit_code == 0
+    found = json.loads(out.stdout)
+    claimed = guarantee(Network(Devices(3, clip_norm=(1.0, 0.5, 0.2), noise_std=0.3), dimension=2)).epsilon
+    assert [game["device"] for game in found["devices"]] == [0, 1, 2]
+    assert [game["claimed_epsilon"] for game in found["devices"]] == pytest.approx(claimed.tolist())
+    assert [game["confidence"] for game in found["devices"]] == pytest.approx([1 - 0.05 / 3] * 3)
+    assert (found["confidence"], found["violated"]) == (0.95, False)
+    assert len({game["threshold"] for game in found["devices"]}) == 3  # each has noise of its own
+
+
+def test_a_leak_of_a_device_that_claims_little_is_found_where_all_are_audited(monkeypatch, tmp_path):
+    honest = air.clipped
+    monkeypatch.setattr(air, "clipped", lambda z, clip_norm: honest(z, clip_norm) * np.array([1, 1, 40])[:, None])
+    assert run(*UNLIKE).exit_code == 0  # device 0, whose ε is the largest
+    picture = tmp_path / "audit.png"
+    out = run(*UNLIKE, "--device", "all", "--plot", str(picture))
+    assert out.exit_code == 1
+    assert "claims of devices 2 VIOLATED; all 3 bounds hold together with 0.95 confidence (Bonferroni)" in out.stdout
+    assert out.stdout.count("not refuted") == 2
+    assert f"Picture of device 2: {picture}" in out.stdout
+    assert picture.exists()
+    out = run(*UNLIKE, "--device", "0,2", "--json")
+    assert out.exit_code == 1
+    found = json.loads(out.stdout)
+    assert found["violated"]
+    assert [(game["device"], game["violated"]) for game in found["devices"]] == [(0, False), (2, True)]
+
+
+def test_every_device_has_its_own_progress(monkeypatch):
+    seen = []
+
+    @contextmanager
+    def progress(what, total):
+        done = []
+        yield done.append
+        seen.append((what, total, sum(done)))
+
+    monkeypatch.setattr("airpool.cli.options.progress", progress)
+    assert run(*UNLIKE, "--device", "1,2").exit_code == 0
+    assert seen == [(f"auditing device {k} ({n} of 2)", 6_000, 6_000) for n, k in ((1, 1), (2, 2))]
+
+
 def test_the_command_names_what_it_cannot_audit(tmp_path):
     path = tmp_path / "net.toml"
     network_file.write(twelve(FADING | {"power_rule": "backoff"}), path)
@@ -278,6 +326,9 @@ def test_the_command_names_what_it_cannot_audit(tmp_path):
         (("--network", str(path)), "power_rule='backoff'"),
         (("--devices", "3", "--neighbours", "remove"), "neighbours='remove'"),
         (("--devices", "3", "--device", "3"), "--device 3 must be from 0 to 2"),
+        (("--devices", "3", "--device", "0,3"), "--device 3 must be from 0 to 2"),
+        (("--devices", "3", "--device", "every"), "--device 'every' must be a number, numbers such as 0,3, or all"),
+        (("--devices", "3", "--confidence", "1"), "--confidence 1 must be > 0 and < 1"),
     ):
         out = run(*arguments, "--runs", "100")
         assert isinstance(out.exception, ValueError)

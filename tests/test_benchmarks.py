@@ -1,5 +1,6 @@
 """The parts of `python -m benchmarks` that could be wrong without anybody noticing."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +11,27 @@ import torch
 from benchmarks import Row, trunk
 from benchmarks.__main__ import print_table, shown
 from benchmarks.int8 import calibration_views, compared
+from hypothesis import HealthCheck, settings
 
 from airpool.data.dataset import Dataset
 from airpool.data.voxels import pack
 from airpool.models.vgg import MVCNN, Architecture
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_times_are_measured_in_benchmarks_and_not_in_tests():
+    clocks = re.compile(r"perf_counter|process_time|time\.time\(|timeit|monotonic\(\) - ")
+    tests = sorted((ROOT / "tests").glob("*.py"))
+    assert len(tests) > 50
+    assert [path.name for path in tests if path.name != Path(__file__).name and clocks.search(path.read_text())] == []
+
+
+def test_no_property_fails_because_the_machine_is_busy():
+    for name in ("airpool", "search"):
+        profile = settings.get_profile(name)
+        assert profile.deadline is None
+        assert HealthCheck.too_slow in profile.suppress_health_check
 
 
 def test_what_could_not_be_measured_is_shown_with_the_reason_and_misses_nothing(capsys):

@@ -51,7 +51,7 @@ class Checkout:
             env=env,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
         )
 
     def error(self, **env: str) -> str:

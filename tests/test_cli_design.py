@@ -86,6 +86,20 @@ def test_without_latents_the_shipped_validation_objects_are_used():
     assert data["mse"] < data["mse_before"]
 
 
+@pytest.mark.parametrize("what", [["weights", "--normalise", "free"], ["clipping"]], ids=["weights", "clipping"])
+@pytest.mark.parametrize(("count", "note"), [(3, "used: 0, 4, 8;"), (14, "from device 12 on"), (12, None)])
+def test_any_number_of_devices_is_designed_with_the_shipped_cameras(what, count, note):
+    targets = ([0.5, 8] * count)[:count]
+    flags = ["design", *what, "--devices", count, "--epsilon", ",".join(map(str, targets))]
+    data = json.loads(run(*flags, "--json"))
+    assert np.all(np.array(data["epsilon"]) <= targets)
+    if note is None:
+        assert data["cameras"] is None
+    else:
+        assert note in data["cameras"]
+        assert data["cameras"] in run(*flags)
+
+
 def test_what_cannot_be_designed_is_refused_with_what_can(files, refused):
     net, latents = files
     both = ["--network", net, "--latents", latents]

@@ -12,7 +12,7 @@ import airpool
 from airpool import cli
 from airpool.models.codec import Codec, CodecShape
 from airpool.models.pretrained import Objects
-from airpool.network import Channel, Network, Scheme
+from airpool.network import Channel, Devices, Network, Scheme
 from airpool.network_file import write
 
 K, R, CLASSES = 3, 6, 4
@@ -84,7 +84,7 @@ BOUNDS = {"ideal", "margin", "margin_paper", "paper", "chebyshev", "ball", "half
 
 def test_json_has_what_is_promised(net):
     data = run_json("--network", net(), "--objects", 20, "--trials", 50)
-    about = {"epsilon", "split", "trials", "seed", "objects", "no_answer"}
+    about = {"epsilon", "split", "trials", "seed", "objects", "no_answer", "cameras"}
     assert set(data) == about | {"error", "server", "linear", "measured"}
     assert set(data["server"]) == set(data["linear"]) == BOUNDS
     assert set(data["error"]) == {"bias", "participation", "privacy_noise", "channel_noise", "total"}
@@ -173,7 +173,7 @@ def test_the_same_seed_measures_the_same(net):
         ({"scheme": Scheme("2.2", num_selected=2)}, "scheme.name='2.2' must be 1: by scores"),
         ({"channel": Channel(power_rule="paper")}, "channel.power_rule='paper' must be truncate or backoff"),
         ({"channel": Channel(power_rule="exact")}, "channel.power_rule='exact' must be truncate or backoff"),
-        ({"dimension": 64}, "the network has 3 devices and dimension 64, must have 3 and 6"),
+        ({"dimension": 64}, "the network has dimension 64, must have 6, as the shipped latents"),
     ],
 )
 @pytest.mark.parametrize("flags", [[], ["--epsilon", 2.0]], ids=["as it is", "calibrated"])
@@ -185,9 +185,23 @@ def test_networks_out_of_reach_get_a_reason(net, refused, change, message, flags
     assert message in err
 
 
-def test_too_few_devices_are_named(net, refused):
-    err = refused("--network", net(Network.uniform(num_devices=2, dimension=R)))
-    assert "the network has 2 devices and dimension 6, must have 3 and 6: those of the shipped latents" in err
+@pytest.mark.parametrize(("count", "note"), [(2, "used: 0, 1; left out: 2"), (4, "from device 3 on"), (3, None)])
+def test_any_number_of_devices_is_proven_and_it_is_said_which_cameras_they_use(net, count, note):
+    network = replace(NETWORK, devices=Devices(count, noise_std=0.02))
+    path, flags = net(network), ["--objects", 10, "--trials", 1]
+    data = run_json("--network", path, *flags)
+    text = run("--network", path, *flags)
+    if note is None:
+        assert data["cameras"] is None
+        assert "camera" not in text
+    else:
+        assert note in data["cameras"]
+        assert data["cameras"] in text
+
+
+def test_devices_that_the_shipped_cameras_cannot_serve_are_named(net, refused):
+    err = refused("--network", net(Network.uniform(num_devices=31, dimension=R)))
+    assert "num_devices=31 must be from 1 to 30" in err
 
 
 @pytest.mark.parametrize(

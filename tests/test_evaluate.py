@@ -272,6 +272,11 @@ def test_raw_views_go_through_the_shipped_trunk_and_codec(tmp_path):
     record = json.loads(done.stdout)
     assert record["objects"] == 2
     assert record["accuracy_mean"] == 1.0
+    save_file({"views": views[:, :3].contiguous(), "labels": torch.tensor([0, 1])}, path)
+    done = RUN.invoke(app, ["evaluate", "--views", str(path), "--trials", "5", "--json"])
+    assert len(json.loads(done.stdout)["epsilon"]) == 3
+    done = RUN.invoke(app, ["evaluate", "--views", str(path), "--scheme", "2.1"])
+    assert "views must be those of as many cameras as ship" in str(done.exception)
     save_file({"views": views.float(), "labels": torch.zeros(2, dtype=torch.int64)}, path)
     with pytest.raises(ValueError, match=r"must be uint8 \(N, K, 2, H, H\)"):
         read_views(path)
@@ -284,6 +289,30 @@ def test_cuda_agrees_with_the_cpu_within_the_interval():
     there = evaluate(network(), latents.cuda(), labels.cuda(), server=by_sign, trials=20)
     low, high = here.accuracy_ci
     assert low <= there.accuracy_mean <= high
+
+
+@pytest.mark.parametrize("scheme", [Scheme("1"), Scheme("2.1"), Scheme("2.2", num_selected=1)], ids=lambda s: s.name)
+@pytest.mark.parametrize(("count", "note"), [(1, "used: 0;"), (5, "used: 0, 2, 4, 7, 9;"), (25, "from device 12 on")])
+def test_a_network_of_any_number_of_devices_is_evaluated_on_what_ships(scheme, count, note, tmp_path):
+    from airpool import write_network
+
+    path = tmp_path / "net.toml"
+    write_network(Network.uniform(num_devices=count, dimension=40, noise_std=0.02, scheme=scheme), path)
+    arguments = ["evaluate", "--network", str(path), "--split", "validation", "--trials", "1"]
+    done = RUN.invoke(app, [*arguments, "--json"], catch_exceptions=False)
+    record = json.loads(done.stdout)
+    assert len(record["epsilon"]) == count
+    assert note in record["cameras"]
+    assert record["cameras"] in RUN.invoke(app, arguments).stdout
+
+
+@pytest.mark.parametrize("count", [3, 13, 12])
+def test_a_sweep_over_the_number_of_devices_says_which_cameras_they_use(count):
+    from airpool.sweep.known import evaluate as point
+
+    found = point(seed=0, devices=count, split="validation", trials=1)
+    assert found["epsilon_device"] == pytest.approx(2.0)
+    assert ("cameras" in found) == (count != 12)
 
 
 def test_shipped_latents_at_the_papers_accounting():

@@ -135,17 +135,17 @@ def test_a_killed_run_leaves_its_chunks_and_no_worker(folder, data, tmp_path, mo
         "import sys, time; from pathlib import Path\n"
         "from airpool.data import prepare as p; p.CHUNK = 1\n"
         "if __name__ == '__main__': p.prepare(Path(sys.argv[1]), Path(sys.argv[2]), workers=2,"
-        " on_objects=lambda n: time.sleep(60))\n"
+        " on_objects=lambda n: time.sleep(600))\n"
     )
     main = tmp_path / "main.py"
     main.write_text(script)
     process = subprocess.Popen([sys.executable, main, folder, out], stdout=subprocess.PIPE)
     work = tmp_path / "voxels.npz.work"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not list(work.glob("*.chunk")) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.kill()
-    process.communicate(timeout=60)  # ends when the last worker has let go of the pipe
+    process.communicate(timeout=600)  # ends when the last worker has let go of the pipe
     finished = {path.name: path.stat().st_mtime_ns for path in work.glob("*.chunk")}
     assert finished
     monkeypatch.setattr(preparation, "CHUNK", 1)

@@ -113,7 +113,7 @@ def complaints(path):
     shot = path.with_suffix(".png")
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
     command += ["--window-size=1000,1200", f"--screenshot={shot}", path.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert shot.stat().st_size > 5000
     return [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 

@@ -1,6 +1,7 @@
 """The planner: every option meets its targets, the best is the best, and predictions hold on the test objects."""
 
 import json
+import shlex
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from airpool.network import Devices, Scheme
 from airpool.plan import Candidate, candidates, fewest_devices, plan, smallest_epsilon
 from airpool.plan.candidates import PAPER, network
 from airpool.plan.frontier import draw, frontier
-from airpool.plan.search import built, cameras, simulated
+from airpool.plan.search import built, simulated
 
 TWELVE = Network.uniform(num_devices=12)
 FEW = (Candidate(), Candidate(participation=0.9), Candidate(scheme=Scheme("2.2", num_selected=11), share=0.05))
@@ -96,14 +97,6 @@ def test_a_target_that_is_no_target_is_refused(model, bad):
         plan(TWELVE, model=model, epsilon=bad, choice=FEW[:1])
 
 
-def test_cameras_are_picked_evenly_or_share_an_azimuth(model):
-    objects = model.held_out("validation")
-    three, twenty = cameras(objects, 3), cameras(objects, 20)
-    assert np.array_equal(three.latents, objects.latents[:, [0, 4, 8]])
-    assert np.array_equal(twenty.latents[:, 12:], objects.latents[:, :8])
-    assert cameras(objects, 12) is objects
-
-
 def test_candidates_never_select_everybody_or_nobody():
     for count in (1, 2, 3, 12, 50):
         chosen = [each.scheme.num_selected for each in candidates(count, ("compact",), unlike=False)
@@ -178,6 +171,44 @@ def test_the_command_writes_a_network_that_evaluate_reads(tmp_path, monkeypatch)
     assert guarantee(network_file.read(out)).worst <= 2.0
     measured = CliRunner().invoke(app, ["evaluate", "--network", str(out), "--trials", "1", "--json"])
     assert json.loads(measured.output)["accuracy_mean"] > 0.85
+
+
+@pytest.mark.parametrize(
+    ("count", "note"),
+    [
+        (1, "used: 0; left out: 1, 2, 3"),
+        (3, "used: 0, 4, 8; left out: 1, 2"),
+        (13, "from device 12 on"),
+        (12, None),
+    ],
+)
+def test_the_command_that_plan_prints_works_for_any_number_of_devices(tmp_path, monkeypatch, count, note):
+    monkeypatch.setattr("airpool.plan.search.candidates", lambda *_, **__: FEW[:1])
+    out = tmp_path / "my net.toml"
+    planned = CliRunner().invoke(app, ["plan", "--epsilon", "2", "--devices", str(count), "--out", str(out)])
+    assert planned.exit_code == 0, planned.output
+    printed = planned.output.rsplit("test objects: airpool ", 1)[1]
+    measured = CliRunner().invoke(app, [*shlex.split(printed), "--trials", "1", "--json"], catch_exceptions=False)
+    assert measured.exit_code == 0, measured.output
+    record = json.loads(measured.output)
+    assert len(record["epsilon"]) == count
+    if note is None:
+        assert record["cameras"] is None
+        assert "camera" not in planned.output
+    else:
+        assert note in record["cameras"]
+        assert record["cameras"] in planned.output
+
+
+def test_the_record_of_a_plan_says_which_cameras_were_repeated(model):
+    found = plan(Network.uniform(num_devices=13), model=model, epsilon=2.0, choice=FEW[:1], trials=(1,))
+    assert "not that of 13 different cameras" in found.record()["cameras"]
+
+
+def test_more_devices_than_can_share_the_cameras_are_refused_at_once(refused):
+    assert "num_devices=121 must be from 1 to 120: only 12 cameras ship" in refused(
+        "plan", "--epsilon", "2", "--devices", "121"
+    )
 
 
 def test_the_record_of_the_command_is_whole(monkeypatch):

@@ -78,6 +78,26 @@ def test_the_paper_codec_gives_its_shipped_accuracy_under_theorem_1(model):
     assert label_accuracy(model, some, network, codec="q16") == pytest.approx(shipped["seed_0"], abs=0.05)
 
 
+def test_devices_see_through_evenly_spaced_cameras_or_share_them_and_it_is_said(model):
+    objects = model.held_out("validation")
+    three, twenty = objects.fitted(3), objects.fitted(20)
+    assert torch.equal(three.latents, objects.latents[:, [0, 4, 8]])
+    assert torch.equal(three.posteriors, objects.posteriors[:, [0, 4, 8]])
+    assert three.note == "Of the 12 cameras that ship, used: 0, 4, 8; left out: 1, 2, 3, 5, 6, 7, 9, 10, 11."
+    assert torch.equal(twenty.latents[:, 12:], objects.latents[:, :8])
+    assert twenty.note is not None
+    assert "from device 12 on, their views are repeated in turn, with fresh noise" in twenty.note
+    assert "not that of 20 different cameras" in twenty.note
+    assert objects.fitted(12) is objects
+    assert objects.note is None
+
+
+@pytest.mark.parametrize("count", [0, 121])
+def test_devices_that_the_shipped_cameras_cannot_serve_are_refused(model, count):
+    with pytest.raises(ValueError, match=f"num_devices={count} must be from 1 to 120: only 12 cameras ship"):
+        model.held_out("validation").fitted(count)
+
+
 def test_the_local_posteriors_are_calibrated(model):
     test = model.held_out("test")
     errors = [expected_calibration_error(test.posteriors[:, k], test.labels) for k in range(12)]

@@ -20,7 +20,7 @@ def readme(tmp_path: Path):
     def run(text: str, *options: str):
         (tmp_path / "README.md").write_text(text)
         command = [sys.executable, runner, *options]
-        return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
 
     return run
 

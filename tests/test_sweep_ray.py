@@ -89,7 +89,7 @@ def address(environment):
         assert cluster.stdout is not None
         yield cluster.stdout.readline().strip()
         assert cluster.poll() is None
-        cluster.communicate(timeout=60)
+        cluster.communicate(timeout=600)
 
 
 def sweep(folder, function, number, *flags, env, status=0):

@@ -1,6 +1,6 @@
 """What an adversary hears of a network on the real transmission path, so that the path itself can be audited.
 
-The game is played by privacy.audit, on airpool.air device by device, with fading, power and everything; the score is
+The game is played by privacy.audit, on the full path of airpool.air, with fading, power and everything; the score is
 the likelihood ratio of privacy.release, the reference that knows nothing of radio. Where scores choose who transmits,
 a world is a feature and a score of every device, and the observation has in it what the choice shows: who spoke
 (Scheme 2.1), or all noisy scores (2.2).
@@ -15,6 +15,7 @@ import numpy as np
 from .air import receive
 from .network import Network
 from .privacy.arrays import Floats
+from .privacy.audit import AuditReport, audit
 from .privacy.release import Received, Release, log_likelihood_ratio, release, worst_pair
 from .radio import Radio, radio
 from .selection import threshold
@@ -131,6 +132,43 @@ def likelihood_ratio(network: Network, world: World, neighbour: World) -> Callab
         return _ranked_ratio(network, world, neighbour)
     here, there = (released(network, each.scores) for each in (world, neighbour))
     return log_likelihood_ratio(here, world.features, neighbour.features, neighbour_devices=there)
+
+
+def audited(
+    network: Network,
+    device: int,
+    *,
+    claimed_epsilon: float,
+    runs: int,
+    seed: int,
+    confidence: float = 0.95,
+    score: End = "high",
+    together: int = 1,
+    on_batch: Callable[[int], None] | None = None,
+) -> AuditReport:
+    """The game against one device on the real path, `runs` runs a side; the other arguments as of privacy.audit.
+
+    together: how many such games, one a device, are to hold with the stated confidence all at once. Each is then played
+        at 1 − (1 − confidence)/together: any of them errs with probability at most 1 − confidence (Bonferroni).
+    """
+    if network.neighbours == "remove":
+        raise ValueError("neighbours='remove' is always seen where participation is visible; audit zero-out or replace")
+    if together < 1:
+        raise ValueError(f"together={together} must be >= 1")
+    world, neighbour = worst_worlds(network, device, score=score)
+    stream = np.random.SeedSequence(seed, spawn_key=() if together == 1 else (device,))
+    return audit(
+        mechanism(network),
+        world,
+        neighbour,
+        runs=runs,
+        rng=np.random.default_rng(stream),
+        delta=network.delta,
+        confidence=confidence if together == 1 else 1 - (1 - confidence) / together,
+        score=likelihood_ratio(network, world, neighbour),
+        claimed_epsilon=claimed_epsilon,
+        on_batch=on_batch,
+    )
 
 
 def _ranked_ratio(network: Network, world: World, neighbour: World) -> Callable[[Received], Floats]:

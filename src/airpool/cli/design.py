@@ -51,7 +51,7 @@ def weights(
 
     how: Any = normalise
     with o.progress("designing"):
-        objects = _calibration(latents, codec)
+        objects, cameras = _calibration(latents, codec, net.devices.count)
         net = _sized(net, objects)
         found = design(net, objects, epsilon=epsilon, normalise=how, colluding=colluding)
     extra = {
@@ -59,6 +59,7 @@ def weights(
         "scale": found.scale,
         "kkt_residual": found.kkt_residual,
         "normalise": normalise,
+        "cameras": cameras,
     }
     _show(net, found, colluding=colluding, extra=extra, out=out, json=json)
 
@@ -79,21 +80,23 @@ def clipping(
     from airpool.design.clipping import design
 
     with o.progress("designing"):
-        objects = _calibration(latents, codec)
+        objects, cameras = _calibration(latents, codec, net.devices.count)
         net = _sized(net, objects)
         found = design(net, objects, epsilon=epsilon, colluding=colluding)
-    _show(net, found, colluding=colluding, extra={"noise_factor": found.noise_factor}, out=out, json=json)
+    extra = {"noise_factor": found.noise_factor, "cameras": cameras}
+    _show(net, found, colluding=colluding, extra=extra, out=out, json=json)
 
 
-def _calibration(path: Path | None, codec: str) -> "Floats":
-    """Latents of objects that nothing is evaluated on."""
+def _calibration(path: Path | None, codec: str, num_devices: int) -> "tuple[Floats, str | None]":
+    """Latents of objects that nothing is evaluated on, and which shipped cameras do not fit the devices."""
     if path is not None:
         from airpool.latents_file import read
 
-        return read(path).latents.double().numpy()
+        return read(path).latents.double().numpy(), None
     from airpool.models.pretrained import load
 
-    return load("modelnet40").held_out("validation", codec=codec).latents.double().numpy()
+    held = load("modelnet40").held_out("validation", codec=codec).fitted(num_devices)
+    return held.latents.double().numpy(), held.note
 
 
 def _sized(net: Network, latents: "Floats") -> Network:
@@ -166,3 +169,5 @@ def _print(found: Any, leaked: "Floats", extra: dict[str, Any]) -> None:
     console.print(f"Mean square error on calibration objects: {found.mse_before:.4g} before, {found.mse:.4g} now.")
     if "kkt_residual" in extra:
         console.print(f"No weights within these limits are better by more than {extra['kkt_residual']:.1g}.")
+    if extra["cameras"] is not None:
+        typer.echo(extra["cameras"])

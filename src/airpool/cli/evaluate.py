@@ -58,9 +58,10 @@ def evaluate(
         raise ValueError(f"--accounting {accounting!r} must be exact or theorem1")
     if share is not None and (epsilon is None or accounting != "exact"):
         raise ValueError("--share divides --epsilon between scores and features, with exact accounting: give --epsilon")
+    given = None if network is None else network_file.read(network)
     with o.progress("loading"):
-        objects, server = _objects(codec, latents, views, split)
-    net = _network(network, objects, scheme=scheme, neighbours=neighbours, participation=participation)
+        objects, server, cameras = _objects(codec, latents, views, split, given)
+    net = _network(given, objects, scheme=scheme, neighbours=neighbours, participation=participation)
     if epsilon is not None:
         with o.progress("calibrating"):
             net = _scaled(net, epsilon, accounting, share)
@@ -78,14 +79,16 @@ def evaluate(
             baseline=against,
             on_inferences=advance,
         )
-    record = {**result.record(), "accounting": accounting, "codec": codec, "split": split}
+    record = {**result.record(), "accounting": accounting, "codec": codec, "split": split, "cameras": cameras}
     if out is not None:
         one_row(record, function="airpool evaluate").write(out)
     o.print_json(record) if json else _print(record)
 
 
-def _objects(codec: str, latents: Path | None, views: Path | None, split: str) -> "tuple[Latents, Server]":
-    """Latents with their labels, and what decodes them."""
+def _objects(
+    codec: str, latents: Path | None, views: Path | None, split: str, given: Network | None
+) -> "tuple[Latents, Server, str | None]":
+    """Latents with their labels, what decodes them, and which shipped cameras do not fit the given network."""
     from airpool.latents_file import Latents, read, read_views
     from airpool.models import codec as codecs
     from airpool.models.pretrained import load
@@ -97,18 +100,22 @@ def _objects(codec: str, latents: Path | None, views: Path | None, split: str) -
         objects = read(latents)
         if own is None and objects.classifier is None:
             raise ValueError(f"{latents} holds no classifier: add one, or give the --codec FILE that made the latents")
-        return objects, own.server if own is not None else lambda _: objects.decoder
+        return objects, own.server if own is not None else lambda _: objects.decoder, None
     if own is not None:
         raise ValueError("--codec FILE decodes --latents of your own; the shipped latents belong to the shipped codecs")
     model = load("modelnet40")
     chosen = model.codec(codec)
     if views is not None:
         seen, labels = read_views(views)
-        encoded, posteriors = model.seen(seen, codec=codec)
-        return Latents(encoded, labels, posteriors=posteriors), chosen.server
+        # The local head knows its own cameras only; Scheme 1 does without it.
+        scored = seen.shape[1] == len(model.head.temperatures)
+        encoded, posteriors = model.seen(seen, codec=codec) if scored else (model.encode(seen, codec=codec), None)
+        return Latents(encoded, labels, posteriors=posteriors), chosen.server, None
     which: Any = split
     held = model.held_out(which, codec=codec)
-    return Latents(held.latents, held.labels, posteriors=held.posteriors), chosen.server
+    if given is not None:
+        held = held.fitted(given.devices.count)
+    return Latents(held.latents, held.labels, posteriors=held.posteriors), chosen.server, held.note
 
 
 def _posteriors(net: Network, objects: "Latents") -> "Tensor | None":
@@ -116,7 +123,8 @@ def _posteriors(net: Network, objects: "Latents") -> "Tensor | None":
         return None
     if objects.posteriors is None:
         raise ValueError(
-            f"scheme {net.scheme.name} chooses by scores: the file of latents must hold posteriors (N, K, L) as well"
+            f"scheme {net.scheme.name} chooses by scores: a file of latents must hold posteriors (N, K, L) as well; "
+            "views must be those of as many cameras as ship"
         )
     return objects.posteriors
 
@@ -132,10 +140,10 @@ def _expected(net: Network, *, shipped: bool, given: float | None) -> Any:
     return None if net.scheme.name == "1" else given
 
 
-def _network(path: Path | None, objects: "Latents", **changes: Any) -> Network:
+def _network(given: Network | None, objects: "Latents", **changes: Any) -> Network:
     """The file's network, or the plain one for these latents, with what the flags change."""
     _, num_devices, dimension = objects.latents.shape
-    net = Network.uniform(num_devices=num_devices, dimension=dimension) if path is None else network_file.read(path)
+    net = Network.uniform(num_devices=num_devices, dimension=dimension) if given is None else given
     if changes["participation"] is not None:
         net = replace(net, devices=replace(net.devices, participation=changes["participation"]))
     if changes["neighbours"] is not None:
@@ -183,3 +191,5 @@ def _print(record: Mapping[str, Any]) -> None:
     for name, value in rows.items():
         table.add_row(name, value)
     Console().print(table)
+    if record["cameras"] is not None:
+        typer.echo(record["cameras"])

@@ -1,5 +1,6 @@
 """`airpool plan`: the most accurate network for an ε, the smallest ε for an accuracy, or the fewest devices."""
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -88,8 +89,8 @@ def plan(
         if path is not None:
             typer.echo(f"{name}: {path}")
     if out is not None:
-        codec = found.best.candidate.codec
-        typer.echo(f"Measure it on the test objects: airpool evaluate --network {out} --codec {codec}")
+        file, codec = shlex.quote(str(out)), found.best.candidate.codec
+        typer.echo(f"Measure it on the test objects: airpool evaluate --network {file} --codec {codec}")
 
 
 def _print(found: "Plan") -> None:
@@ -127,3 +128,5 @@ def _print(found: "Plan") -> None:
     for candidate, why in found.impossible:
         table.add_row(candidate.words, "–", "", why)
     console.print(table)
+    if found.cameras is not None:
+        typer.echo(found.cameras)

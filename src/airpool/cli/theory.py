@@ -41,14 +41,12 @@ def theory(
         held, codec = model.held_out(which), model.codec("compact")
         # The linear server is never made from the objects that it is judged by.
         others = model.held_out("validation" if split == "test" else "test")
-    net = network_file.read(network) if network else Network.uniform(num_devices=12, dimension=held.latents.shape[2])
+    dimension = held.latents.shape[2]
+    net = network_file.read(network) if network else Network.uniform(num_devices=12, dimension=dimension)
     check_network(net)
-    have, want = (net.devices.count, net.dimension), tuple(held.latents.shape[1:])
-    if have != want:
-        raise ValueError(
-            f"the network has {have[0]} devices and dimension {have[1]}, must have {want[0]} and {want[1]}: those of "
-            "the shipped latents"
-        )
+    if net.dimension != dimension:
+        raise ValueError(f"the network has dimension {net.dimension}, must have {dimension}, as the shipped latents")
+    held, others = (each.fitted(net.devices.count) for each in (held, others))
     if epsilon is not None:
         net = calibrate(net, epsilon=epsilon)
     rows = np.linspace(0, len(held) - 1, min(objects or len(held), len(held))).round().astype(int)
@@ -68,9 +66,11 @@ def theory(
             for name, run in runs.items()
         }
         about = {"epsilon": number(guarantee(net).worst), "split": split, "trials": trials, "seed": seed}
-        o.print_json({**about, **found.to_json(), "measured": measured})
+        o.print_json({**about, **found.to_json(), "measured": measured, "cameras": held.note})
     else:
         _print(found, runs, guarantee(net).worst, net.delta)
+        if held.note is not None:
+            typer.echo(held.note)
 
 
 def _run(net: Any, latents: Any, labels: Any, server: Any, trials: int, seed: int) -> "Evaluation":

@@ -37,21 +37,49 @@ ASSETS = Path(__file__).parent.parent / "assets"
 HeldOut = Literal["test", "validation"]
 
 _VIEWS = 2**40  # added to the seed that picks bad views
+_MOST_PER_CAMERA = 10  # devices that may share one shipped camera
 
 
 @dataclass(frozen=True, eq=False)
 class Objects:
     """Objects that no weight was trained on: latents (N, K, r), labels (N,), local posteriors (N, K, C).
 
-    In the order of the packed file.
+    In the order of the packed file. note: which cameras were left out or repeated to fit the devices; None for none.
     """
 
     latents: Tensor
     labels: Tensor
     posteriors: Tensor
+    note: str | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def fitted(self, num_devices: int) -> "Objects":
+        """The objects as `num_devices` devices see them: through evenly spaced cameras, or through all of them in turn.
+
+        Edge cases: more devices than cameras → those that share a camera send the same latent, each with noise of its
+        own: the noise averages out as with more cameras, but nothing new is seen.
+        """
+        held = self.latents.shape[1]
+        if not 1 <= num_devices <= _MOST_PER_CAMERA * held:
+            raise ValueError(
+                f"num_devices={num_devices} must be from 1 to {_MOST_PER_CAMERA * held}: only {held} cameras ship, and "
+                f"at most {_MOST_PER_CAMERA} devices may share one; evaluate more devices on latents of your own"
+            )
+        if num_devices == held:
+            return self
+        if num_devices < held:
+            which = [k * held // num_devices for k in range(num_devices)]
+            used, rest = (", ".join(str(k) for k in range(held) if (k in which) == wanted) for wanted in (True, False))
+            note = f"Of the {held} cameras that ship, used: {used}; left out: {rest}."
+        else:
+            which = [k % held for k in range(num_devices)]
+            note = (
+                f"Only {held} cameras ship: from device {held} on, their views are repeated in turn, with fresh noise; "
+                f"the accuracy is not that of {num_devices} different cameras."
+            )
+        return Objects(self.latents[:, which], self.labels, self.posteriors[:, which], note)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,14 +169,11 @@ class Pretrained:
     def participation(self, network: Network) -> NDArray[Any] | None:
         """How often each device is expected to transmit where scores choose, by the validation objects; else None.
 
-        A public number, for `level`: it says nothing about the object at hand.
+        A public number, for `level`: it says nothing about the object at hand. Cameras are fitted to the devices.
         """
         if network.scheme.name == "1":
             return None
-        posteriors = self.held_out("validation").posteriors
-        if posteriors.shape[1] != network.devices.count:
-            raise ValueError(f"the network has {network.devices.count} devices, must be {posteriors.shape[1]}")
-        return _expected_participation(self, network.scheme).copy()
+        return _expected_participation(self, network.scheme, network.devices.count).copy()
 
     def file(self, name: str) -> Path:
         """The path of a file, once its bytes have been found to be what they should."""
@@ -206,8 +231,8 @@ def _codec(model: Pretrained, name: str) -> Codec:
 
 
 @cache
-def _expected_participation(model: Pretrained, scheme: Scheme) -> NDArray[Any]:
-    return expected_of_posteriors(model.held_out("validation").posteriors, scheme)
+def _expected_participation(model: Pretrained, scheme: Scheme, num_devices: int) -> NDArray[Any]:
+    return expected_of_posteriors(model.held_out("validation").fitted(num_devices).posteriors, scheme)
 
 
 @cache

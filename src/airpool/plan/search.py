@@ -2,21 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..evaluate import Evaluation, evaluate
 from ..guarantees import PrivacyReport
-from ..network import Devices, Network, Scheme
+from ..network import Devices, Network
 from ..report import number
-from ..selection.participation import expected_of_posteriors
 from ..wireless.arrays import Floats
 from .candidates import PAPER, Candidate, candidates, network
 
 if TYPE_CHECKING:
-    from ..models.pretrained import Objects, Pretrained
+    from ..models.pretrained import Pretrained
 
 # Simulated inferences of every validation object at each stage, and how many candidates go on to the next.
 TRIALS, KEPT = (1, 6, 20), (6, 3)
@@ -64,6 +62,7 @@ class Plan:
     """The best option, the runners-up in falling order, the paper's network at the same ε, and what cannot be built.
 
     Options that left the search early were seen by fewer trials than those that stayed.
+    cameras: which shipped cameras were left out or repeated to fit the devices; None for none.
     """
 
     best: Option
@@ -71,6 +70,7 @@ class Plan:
     paper: Option | None
     impossible: tuple[tuple[Candidate, str], ...]
     seed: int
+    cameras: str | None = None
 
     def record(self) -> dict[str, Any]:
         return {
@@ -79,6 +79,7 @@ class Plan:
             "paper": None if self.paper is None else self.paper.row(),
             "impossible": [{"candidate": each.words, "why": why} for each, why in self.impossible],
             "seed": self.seed,
+            "cameras": self.cameras,
         }
 
 
@@ -102,6 +103,7 @@ def plan(
     targets = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), (count,)).copy()
     if not np.all((targets > 0) & np.isfinite(targets)):
         raise ValueError(f"epsilon={epsilon} must be > 0 and finite")
+    cameras = model.held_out("validation").fitted(count).note
     unlike = bool(np.any(targets != targets[0]))
     wanted = candidates(count, model.codecs, unlike=unlike) if choice is None else tuple(choice)
     networks: list[tuple[Candidate, Network]] = []
@@ -135,7 +137,7 @@ def plan(
             paper = simulated(PAPER, reference, model, trials=trials[-1], seed=seed)
         except ValueError:
             paper = None
-    return Plan(options[0], (*options[1:], *left), paper, tuple(impossible), seed)
+    return Plan(options[0], (*options[1:], *left), paper, tuple(impossible), seed, cameras)
 
 
 def simulated(
@@ -152,8 +154,7 @@ def simulated(
 
     report: the network's, if it is known already.
     """
-    seen = cameras(model.held_out(split, codec=candidate.codec), net.devices.count)
-    chooses = net.scheme.name != "1"
+    seen = model.held_out(split, codec=candidate.codec).fitted(net.devices.count)
     result = evaluate(
         net,
         seen.latents,
@@ -161,34 +162,19 @@ def simulated(
         server=model.codec(candidate.codec).server,
         trials=trials,
         seed=seed,
-        posteriors=seen.posteriors if chooses else None,
-        participation=_expected(model, net.scheme, net.devices.count) if chooses else None,
+        posteriors=None if net.scheme.name == "1" else seen.posteriors,
+        participation=model.participation(net),
         report=report,
     )
     return Option(candidate, net, result)
 
 
-def cameras(objects: "Objects", count: int) -> "Objects":
-    """The objects as `count` cameras see them: evenly picked of the twelve azimuths, or several cameras to one."""
-    from ..models.pretrained import Objects
-
-    held = objects.latents.shape[1]
-    if count == held:
-        return objects
-    which = [k * held // count for k in range(count)] if count < held else [k % held for k in range(count)]
-    return Objects(objects.latents[:, which], objects.labels, objects.posteriors[:, which])
-
-
-@cache
-def _expected(model: "Pretrained", scheme: Scheme, count: int) -> Floats:
-    """How often each of `count` devices transmits, over the validation objects; a public number."""
-    return expected_of_posteriors(cameras(model.held_out("validation"), count).posteriors, scheme)
-
-
 def built(candidate: Candidate, given: Network, targets: Floats, model: "Pretrained") -> Network:
     """The candidate's network, weights and clip norms by the validation objects."""
-    known = cameras(model.held_out("validation", codec=candidate.codec), given.devices.count)
-    latents = known.latents.double().numpy() if candidate.handle != "noise" else np.zeros((0, 0, 0))
+    latents = np.zeros((0, 0, 0))
+    if candidate.handle != "noise":
+        known = model.held_out("validation", codec=candidate.codec).fitted(given.devices.count)
+        latents = known.latents.double().numpy()
     dimension = model.codec(candidate.codec).shape.dimension
     return network(candidate, given, epsilon=targets, dimension=dimension, calibration=latents)
 
