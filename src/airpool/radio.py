@@ -112,9 +112,10 @@ def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float) 
 
     r, std = transmitters.dimension, transmitters.noise_std
     if fading.model == "none":
-        room = (fading.path_gain**2 * transmitters.power_max / gamma**2 - transmitters.feature_norm**2) / np.maximum(
-            std, 1e-300
-        ) ** 2
+        spare = fading.path_gain**2 * transmitters.power_max / gamma**2 - transmitters.feature_norm**2
+        # Without noise there is room without end, or none.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            room = spare / std**2
         return np.where(room > 0, chdtrc(r, np.maximum(room, 0.0)), 1.0)
     longest = np.sqrt(chdtri(r, _RARE)) * std
     return cdf(fading, threshold(transmitters, gamma=gamma, rule="paper", norm=longest)) + _RARE
