@@ -10,12 +10,12 @@ scripts/train_codecs.py keeps them) and objects-SPLIT.safetensors (labels and lo
 
 import argparse
 import json
-import shutil
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
+from airpool import files
 from airpool.data import modelnet
 from airpool.models import codec as codecs
 from airpool.models import local, weights
@@ -40,28 +40,30 @@ def main() -> None:
     model, about = weights.load(args.trunk)
     weights.save(args.out / "trunk.safetensors", model, about)
     local.load(args.head)
-    shutil.copyfile(args.head, args.out / "head.safetensors")
+    files.write(args.out / "head.safetensors", args.head.read_bytes())
     names = dict(each.split("=", 1) for each in args.codec)
     for name, file in names.items():
         codecs.load(Path(file))
-        shutil.copyfile(file, args.out / f"{name}.safetensors")
+        files.write(args.out / f"{name}.safetensors", Path(file).read_bytes())
         for split in SPLITS:
             parts = [load_file(part) for part in sorted(args.encoded.glob(f"{name}-{split}[0-9].safetensors"))]
             latents = torch.cat([part["latents"] for part in parts])
-            save_file({"latents": latents, "step": parts[0]["scale"]}, args.out / f"{name}-{split}.safetensors")
+            content = save({"latents": latents, "step": parts[0]["scale"]})
+            files.write(args.out / f"{name}-{split}.safetensors", content)
     for split in SPLITS:
-        shutil.copyfile(args.encoded / f"objects-{split}.safetensors", args.out / f"objects-{split}.safetensors")
+        name = f"objects-{split}.safetensors"
+        files.write(args.out / name, (args.encoded / name).read_bytes())
 
-    files = sorted(path for path in args.out.glob("*.safetensors"))
+    made = sorted(path for path in args.out.glob("*.safetensors"))
     manifest = {
         "version": __version__,
         "data": {"file": args.voxels.name, "sha256": sha256(args.voxels)},
         "classes": list(modelnet.read(args.voxels).classes),
         "codecs": list(names),
-        "files": {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in files},
+        "files": {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in made},
         "results": json.loads(args.results.read_text()),
     }
-    (args.out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    files.write(args.out / "manifest.json", json.dumps(manifest, indent=1) + "\n")
     for name, each in manifest["files"].items():
         print(f"{each['bytes'] / 1e6:8.2f} MB  {name}")
     print(f"{sum(each['bytes'] for each in manifest['files'].values()) / 1e6:8.2f} MB  in all")

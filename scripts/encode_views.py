@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
+from airpool import files
 from airpool.data import modelnet
 from airpool.data.corruption import KINDS, Corruption, corrupted
 from airpool.data.renders import renders
@@ -66,7 +67,9 @@ def main() -> None:
         print(f"{split}: corrupted views {hit.mean():.4f} ({each}), {time.perf_counter() - start:.1f} s", flush=True)
         whole, step = quantised(latents)
         kept = {"latents": whole, "step": step, "posteriors": posteriors.half(), "kind": kind.to(torch.uint8)}
-        save_file({k: v.contiguous().cpu() for k, v in kept.items()}, args.out / f"corrupted-{split}.safetensors")
+        files.write(
+            args.out / f"corrupted-{split}.safetensors", save({k: v.contiguous().cpu() for k, v in kept.items()})
+        )
 
     start = time.perf_counter()
     rows = modelnet.split(data, "test")
@@ -81,7 +84,7 @@ def main() -> None:
             )
     latents, step = quantised(torch.cat(found))
     kept = {"latents": latents, "step": step, "labels": labels[torch.as_tensor(rows)].to(torch.uint8)}
-    save_file({k: v.contiguous().cpu() for k, v in kept.items()}, args.out / "azimuths.safetensors")
+    files.write(args.out / "azimuths.safetensors", save({k: v.contiguous().cpu() for k, v in kept.items()}))
     print(f"{len(rows)} objects from {args.azimuths} azimuths: {time.perf_counter() - start:.1f} s", flush=True)
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from airpool import files
 from airpool.data import modelnet
 from airpool.data.renders import renders
 from airpool.models import codec as codecs
@@ -101,14 +102,14 @@ def encoded(codec: Codec, features: torch.Tensor) -> torch.Tensor:
 
 def keep(path: Path, codec: Codec, latents: dict[str, torch.Tensor], about: dict[str, Any]) -> None:
     """Weights, and latents as bytes in files of at most 15 MB."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     codecs.save(path.with_suffix(".safetensors"), codec, about)
     for part, each in latents.items():
         pieces = quantised(each)[0].cpu().chunk(-(-each.numel() // 15_000_000))
         for number, piece in enumerate(pieces):
             name = path.with_name(f"{path.name}-{part}{number}.safetensors")
-            save_file({"latents": piece.contiguous(), "scale": quantised(each)[1].cpu()}, name)
+            files.write(name, save({"latents": piece.contiguous(), "scale": quantised(each)[1].cpu()}))
 
 
 def main() -> None:
@@ -128,7 +129,8 @@ def main() -> None:
     run.add_argument("--objects", type=int, default=None, help="use so few objects only, for a trial")
     args = parser.parse_args()
     if args.command == "settings":
-        args.file.write_text(json.dumps({r: settings(r, unlike=r in args.unlike) for r in args.dimension}, indent=1))
+        made = {r: settings(r, unlike=r in args.unlike) for r in args.dimension}
+        files.write(args.file, json.dumps(made, indent=1))
     else:
         train(args)
 
@@ -180,7 +182,7 @@ def train(args: argparse.Namespace) -> None:
                 if seed == run["seeds"][0] and run.get("keep", True):
                     keep(args.out / run["name"], codec, latents, {"run": run, "seed": seed})
             results.append(result)
-            (args.out / "results.json").write_text(json.dumps(results))
+            files.write(args.out / "results.json", json.dumps(results))
             shown = result.get("test", {})
             for title, rows in (
                 ("validation", found),

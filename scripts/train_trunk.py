@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from airpool import files
 from airpool.data import modelnet
 from airpool.data.renders import renders
 from airpool.models import weights
@@ -124,7 +125,7 @@ def main() -> None:
             f" {seconds:.0f} s",
             flush=True,
         )
-        (args.out / "results.json").write_text(json.dumps(results, indent=1))
+        files.write(args.out / "results.json", json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

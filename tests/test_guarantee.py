@@ -1,11 +1,15 @@
 """Network in, privacy report out: the reference values end to end, what each setting does, and what is assumed."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.special import chdtrc, chdtri
+from tests.random_networks import extreme_networks
 
 from airpool.calibration import calibrate
 from airpool.guarantees import aggregate, guarantee, realised_epsilon
@@ -274,6 +278,21 @@ def test_named_colluders_and_credited_noise_are_among_the_assumptions():
 
 
 # Bad input
+
+
+@settings(max_examples=80)
+@given(extreme_networks(), st.booleans(), st.sampled_from(["quadratic", "appendix", "statement", "bernstein"]))
+def test_every_network_that_can_be_made_has_a_number_or_infinity(network, credit_channel_noise, tail):
+    """Warnings are errors here: no square, product or ratio overflows on the way."""
+    try:
+        radio(network)
+    except NetworkError:  # a fixed γ beyond a device's power
+        assert network.channel.gamma != "auto"
+        return
+    report = guarantee(network, credit_channel_noise=credit_channel_noise, tail=tail)
+    for each in (report.epsilon, report.epsilon_local, report.epsilon_object, report.paper.epsilon):
+        assert np.all(np.asarray(each) >= 0)  # false for NaN
+    assert "nan" not in json.dumps(report.to_json())
 
 
 def test_bad_arguments_are_refused_by_name_and_value():

@@ -70,7 +70,7 @@ def test_there_is_something_to_walk():
 
 @pytest.mark.parametrize("path", modules_of("privacy"), ids=name_of)
 def test_privacy_knows_nothing_of_the_rest(path):
-    assert ours(path, "privacy") == set()
+    assert ours(path, "privacy", "files") == set()
 
 
 @pytest.mark.parametrize("path", modules_of("wireless"), ids=name_of)
@@ -112,9 +112,11 @@ def test_the_papers_formulas_import_nothing_above_them(path):
     assert "airpool.selection.budget" not in imported(path)
 
 
-@pytest.mark.parametrize("path", [SOURCE / "units.py", SOURCE / "network.py", SOURCE / "network_file.py"], ids=name_of)
-def test_networks_and_units_stand_at_the_bottom(path):
-    assert ours(path, "units", "network") == set()
+@pytest.mark.parametrize(
+    "path", [SOURCE / f"{name}.py" for name in ("units", "files", "network", "network_file")], ids=name_of
+)
+def test_networks_units_and_files_stand_at_the_bottom(path):
+    assert ours(path, "units", "files", "network") == set()
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if "cli" not in p.parts], ids=name_of)

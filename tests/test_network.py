@@ -175,3 +175,34 @@ def test_a_ranking_cannot_select_more_devices_than_there_are():
 def test_an_unknown_field_is_refused():
     with pytest.raises(TypeError, match="colour"):
         Network.uniform(num_devices=3, colour="red")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Devices(2, weight=1e31), "devices.weight=1e+31 is too large: it must be at most 1e+30"),
+        (lambda: Devices(2, clip_norm=[1, 1e31]), "devices.clip_norm of device 1=1e+31 is too large"),
+        (lambda: Devices(2, noise_std=1e80), "devices.noise_std=1e+80 is too large: it must be at most 1e+50"),
+        (lambda: Devices(2, noise_std=1e-300), "devices.noise_std=1e-300 is too small: it must be 0 or at least 1e-50"),
+        (lambda: Devices(2, power_dbm=-4e3), "devices.power_dbm=-4000.0 is too large: it must be from -300 to 300"),
+        (lambda: Devices(2, clip_norm=10**400), "devices.clip_norm has more than 300 digits, must be at most 1e+30"),
+        (lambda: Devices(10**400), "devices.count has more than 300 digits, must be at most 10000000"),
+        (lambda: Devices(10**8), "devices.count=100000000 is too large: it must be at most 10000000"),
+        (lambda: Channel(gamma=1e-31), "channel.gamma=1e-31 is too small: it must be at least 1e-30"),
+        (lambda: Channel(noise_std=1e51), "channel.noise_std=1e+51 is too large"),
+        (lambda: Channel(k_factor_db=1e5), "channel.k_factor_db=100000.0 is too large: it must be from -300 to 300"),
+        (lambda: Channel(outage=1e-31), "channel.outage=1e-31 is too small: it must be at least 1e-30"),
+        (lambda: Channel(csi_error_std=1e31), "channel.csi_error_std=1e+31 is too large"),
+        (lambda: Channel(phase_error_std=1e-31), "channel.phase_error_std=1e-31 is too small"),
+        (lambda: Scheme(score_bound=1e-31), "scheme.score_bound=1e-31 is too small"),
+        (lambda: Scheme(score_noise_std=1e51), "scheme.score_noise_std=1e+51 is too large"),
+        (lambda: Scheme(threshold=-1e31), "scheme.threshold=-1e+31 is too large: it must be from -1e+30 to 1e+30"),
+        (lambda: Network.uniform(num_devices=2, dimension=10**10), "dimension=10000000000 is too large"),
+        (lambda: Network.uniform(num_devices=2, inferences=10**13), "inferences=10000000000000 is too large"),
+        (lambda: Network.uniform(num_devices=2, delta=1e-301), "delta=1e-301 is too small: it must be at least 1e-300"),
+    ],
+)
+def test_a_number_out_of_range_is_refused_by_field_and_value(make, message):
+    with pytest.raises(NetworkError) as caught:
+        make()
+    assert message in str(caught.value)

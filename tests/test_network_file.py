@@ -49,11 +49,11 @@ threshold = 0.5              # 2.1
 num_selected = 11            # 2.2
 """
 
-FINITE = st.floats(-1e300, 1e300)
-NOT_NEGATIVE = st.floats(0, 1e300)
-POSITIVE = st.floats(1e-300, 1e300)
+FINITE = st.floats(-300, 300)
+POSITIVE = st.floats(1e-30, 1e30)
+NOT_NEGATIVE = st.one_of(st.just(0.0), POSITIVE)
 SHARES = st.floats(0, 1)
-OPEN_SHARES = st.floats(0, 1, exclude_min=True, exclude_max=True)
+OPEN_SHARES = st.floats(1e-30, 1, exclude_max=True)
 FADING = st.one_of(st.sampled_from(["none", "rician", "rayleigh", "sionna:tdl-d", "sionna:umi"]))
 
 

@@ -3,8 +3,11 @@
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from . import files
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,17 +48,19 @@ def canvas(*paths: str | Path, width: float = 5.0, height: float = 3.4) -> Itera
     import matplotlib
     from matplotlib.figure import Figure
 
-    files = [Path(path) for path in paths]
-    for file in files:
+    wanted = [Path(path) for path in paths]
+    for file in wanted:
         if file.suffix.lower() not in (".png", ".svg", ".pdf"):
             raise ValueError(f"{file}: a figure's name must end in .png, .svg or .pdf")
     with matplotlib.rc_context(_STYLE):
         fig = Figure(figsize=(width, height), layout="constrained")
         yield fig
-        for file in files:
+        for file in wanted:
             file.parent.mkdir(parents=True, exist_ok=True)
             # No date in the file: the same data gives the same bytes.
-            fig.savefig(file, metadata={"Date": None} if file.suffix.lower() == ".svg" else None)
+            kind, drawn = file.suffix.lower().removeprefix("."), BytesIO()
+            fig.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else None)
+            files.write(file, drawn.getvalue())
 
 
 @contextmanager
@@ -69,9 +74,10 @@ def write_csv(path: str | Path, columns: Mapping[str, Sequence[Any]], *, comment
     """The data behind a figure, with a first line that says how it came about."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        if comment:
-            file.write(f"# {comment}\n")
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
+    text = StringIO(newline="")
+    if comment:
+        text.write(f"# {comment}\n")
+    writer = csv.writer(text)
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    files.write(path, text.getvalue())

@@ -4,13 +4,14 @@
     >>> net.devices.weight[0]
     0.08333333333333333
 
-The file format is network_file.py.
+Every number has a range (`Rule`), wide enough for any use and narrow enough that no square, product or ratio overflows:
+a network that can be made has an ε, a number or inf. The file format is network_file.py.
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 Neighbours = Literal["zero-out", "replace", "remove"]
 Access = Literal["superposed", "orthogonal"]
@@ -27,29 +28,50 @@ class NetworkError(ValueError):
 
 
 PerDevice = tuple[float, ...]
+_LARGEST_INT = 10**300  # that a float can hold
 
 
-def _number(where: str, value: Any, allowed: str, ok: Callable[[float], bool]) -> float:
+class Rule(NamedTuple):
+    """What a number must be, in words and as a test; and, unless it is 0, how small and how large it may be."""
+
+    allowed: str
+    ok: Callable[[float], bool]
+    least: float = 0.0
+    most: float = math.inf
+
+
+def _number(where: str, value: Any, rule: Rule) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise NetworkError(f"{where}={value!r} must be a number")
-    if math.isnan(value) or not ok(float(value)):
-        raise NetworkError(f"{where}={value} {allowed}")
+    if isinstance(value, int) and abs(value) > _LARGEST_INT:
+        raise NetworkError(f"{where} has more than 300 digits, must be at most {min(rule.most, 1e300):g}")
+    if math.isnan(value) or not rule.ok(float(value)):
+        raise NetworkError(f"{where}={value} {rule.allowed}")
+    if abs(value) > rule.most:
+        below = f"from {-rule.most:g} to" if rule.ok(-1.0) else "at most"
+        raise NetworkError(f"{where}={value} is too large: it must be {below} {rule.most:g}")
+    if 0 < abs(value) < rule.least:
+        raise NetworkError(f"{where}={value} is too small: it must be {'0 or ' * rule.ok(0.0)}at least {rule.least:g}")
     return float(value)
 
 
-def _per_device(name: str, value: Any, count: int, allowed: str, ok: Callable[[float], bool]) -> PerDevice:
+def _per_device(name: str, value: Any, count: int, rule: Rule) -> PerDevice:
     """One value for each device from a number, which stands for all, or from a sequence."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        return (_number(name, value, allowed, ok),) * count
+        return (_number(name, value, rule),) * count
     values: list[Any] = [v.item() if hasattr(v, "item") else v for v in value]
     if len(values) != count:
         raise NetworkError(f"{name} has {len(values)} values for {count} devices; give one number or {count}")
-    return tuple(_number(f"{name} of device {k}", v, allowed, ok) for k, v in enumerate(values))
+    return tuple(_number(f"{name} of device {k}", v, rule) for k, v in enumerate(values))
 
 
-def _whole(where: str, value: Any, allowed: str, ok: Callable[[int], bool]) -> int:
+def _whole(where: str, value: Any, allowed: str, ok: Callable[[int], bool], most: int = 10**7) -> int:
+    if isinstance(value, int) and abs(value) > _LARGEST_INT:
+        raise NetworkError(f"{where} has more than 300 digits, must be at most {most}")
     if isinstance(value, bool) or not isinstance(value, int) or not ok(value):
         raise NetworkError(f"{where}={value!r} {allowed}")
+    if value > most:
+        raise NetworkError(f"{where}={value} is too large: it must be at most {most}")
     return value
 
 
@@ -64,10 +86,16 @@ def _set(obj: Any, **values: Any) -> None:
         object.__setattr__(obj, name, value)
 
 
-_POSITIVE = ("must be > 0 and finite", lambda x: 0 < x < math.inf)
-_NOT_NEGATIVE = ("must be >= 0 and finite", lambda x: 0 <= x < math.inf)
-_PROBABILITY = ("must be between 0 and 1", lambda x: 0 <= x <= 1)
-_FINITE = ("must be finite", math.isfinite)
+_POSITIVE = Rule("must be > 0 and finite", lambda x: 0 < x < math.inf)
+_NOT_NEGATIVE = Rule("must be >= 0 and finite", lambda x: 0 <= x < math.inf)
+_PROBABILITY = Rule("must be between 0 and 1", lambda x: 0 <= x <= 1)
+_BETWEEN = Rule("must be > 0 and < 1", lambda x: 0 < x < 1)
+_FINITE = Rule("must be finite", math.isfinite)
+# A feature may be as small as it likes; what divides may not. Noise has room for the factors that calibration tries.
+_SIZE, _LENGTH = (rule._replace(most=1e30) for rule in (_NOT_NEGATIVE, _POSITIVE))
+_SCALE, _ERROR = (rule._replace(least=1e-30, most=1e30) for rule in (_POSITIVE, _NOT_NEGATIVE))
+_STD = _NOT_NEGATIVE._replace(least=1e-50, most=1e50)
+_DECIBEL, _SCORE = _FINITE._replace(most=300.0), _FINITE._replace(most=1e30)
 
 
 @dataclass(frozen=True)
@@ -89,16 +117,16 @@ class Devices:
     def __post_init__(self) -> None:
         count = _whole("devices.count", self.count, "must be a whole number >= 1", lambda n: n >= 1)
 
-        def column(name: str, rule: tuple[str, Callable[[float], bool]]) -> PerDevice:
-            return _per_device(f"devices.{name}", getattr(self, name), count, *rule)
+        def column(name: str, rule: Rule) -> PerDevice:
+            return _per_device(f"devices.{name}", getattr(self, name), count, rule)
 
         _set(
             self,
-            weight=(1 / count,) * count if self.weight is None else column("weight", _NOT_NEGATIVE),
-            clip_norm=column("clip_norm", _POSITIVE),
-            noise_std=column("noise_std", _NOT_NEGATIVE),
+            weight=(1 / count,) * count if self.weight is None else column("weight", _SIZE),
+            clip_norm=column("clip_norm", _LENGTH),
+            noise_std=column("noise_std", _STD),
             participation=column("participation", _PROBABILITY),
-            power_dbm=column("power_dbm", _FINITE),
+            power_dbm=column("power_dbm", _DECIBEL),
             epsilon=None if self.epsilon is None else column("epsilon", _POSITIVE),
         )
 
@@ -128,12 +156,12 @@ class Channel:
         _choice("channel.power_rule", self.power_rule, get_args(PowerRule))
         _set(
             self,
-            k_factor_db=_number("channel.k_factor_db", self.k_factor_db, *_FINITE),
-            noise_std=_number("channel.noise_std", self.noise_std, *_NOT_NEGATIVE),
-            gamma="auto" if self.gamma == "auto" else _number("channel.gamma", self.gamma, *_POSITIVE),
-            outage=_number("channel.outage", self.outage, "must be > 0 and < 1", lambda x: 0 < x < 1),
-            csi_error_std=_number("channel.csi_error_std", self.csi_error_std, *_NOT_NEGATIVE),
-            phase_error_std=_number("channel.phase_error_std", self.phase_error_std, *_NOT_NEGATIVE),
+            k_factor_db=_number("channel.k_factor_db", self.k_factor_db, _DECIBEL),
+            noise_std=_number("channel.noise_std", self.noise_std, _STD),
+            gamma="auto" if self.gamma == "auto" else _number("channel.gamma", self.gamma, _SCALE),
+            outage=_number("channel.outage", self.outage, _BETWEEN._replace(least=1e-30)),
+            csi_error_std=_number("channel.csi_error_std", self.csi_error_std, _ERROR),
+            phase_error_std=_number("channel.phase_error_std", self.phase_error_std, _ERROR),
         )
 
 
@@ -155,9 +183,9 @@ class Scheme:
         _choice("scheme.score_rule", self.score_rule, get_args(ScoreRule))
         _set(
             self,
-            score_bound=_number("scheme.score_bound", self.score_bound, *_POSITIVE),
-            score_noise_std=_number("scheme.score_noise_std", self.score_noise_std, *_NOT_NEGATIVE),
-            threshold=_number("scheme.threshold", self.threshold, *_FINITE),
+            score_bound=_number("scheme.score_bound", self.score_bound, _SCALE),
+            score_noise_std=_number("scheme.score_noise_std", self.score_noise_std, _STD),
+            threshold=_number("scheme.threshold", self.threshold, _SCORE),
             num_selected=_whole(
                 "scheme.num_selected", self.num_selected, "must be a whole number >= 1", lambda n: n >= 1
             ),
@@ -180,15 +208,15 @@ class Network:
     inferences: int = 1
 
     def __post_init__(self) -> None:
-        _whole("dimension", self.dimension, "must be a whole number >= 1", lambda n: n >= 1)
+        _whole("dimension", self.dimension, "must be a whole number >= 1", lambda n: n >= 1, most=10**9)
         _choice("neighbours", self.neighbours, get_args(Neighbours))
         if not isinstance(self.cover_noise, bool):
             raise NetworkError(f"cover_noise={self.cover_noise!r} must be true or false")
         limit = self.devices.count - 1
         for name in ("colluders", "dropouts"):
             _whole(name, getattr(self, name), f"must be a whole number from 0 to {limit}", lambda n: 0 <= n <= limit)
-        _whole("inferences", self.inferences, "must be a whole number >= 1", lambda n: n >= 1)
-        _set(self, delta=_number("delta", self.delta, "must be > 0 and < 1", lambda x: 0 < x < 1))
+        _whole("inferences", self.inferences, "must be a whole number >= 1", lambda n: n >= 1, most=10**12)
+        _set(self, delta=_number("delta", self.delta, _BETWEEN._replace(least=1e-300)))
         if self.scheme.name == "2.2" and self.scheme.num_selected > self.devices.count:
             raise NetworkError(
                 f"scheme.num_selected={self.scheme.num_selected} must not exceed the {self.devices.count} devices"

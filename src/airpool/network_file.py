@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from . import files
 from .network import Channel, Devices, Network, NetworkError, Scheme
 
 VERSION = 1
@@ -64,7 +65,7 @@ def _reject_unknown(where: str, data: dict[str, Any], known: list[str]) -> None:
 
 
 def write(network: Network, path: str | Path) -> None:
-    Path(path).write_text(dump(network), encoding="utf-8")
+    files.write(path, dump(network))
 
 
 def dump(network: Network) -> str:

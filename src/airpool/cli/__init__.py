@@ -60,12 +60,19 @@ def _root(
     """Options of airpool itself, before any command."""
 
 
+def _message(error: Exception) -> str:
+    """What went wrong; of the operating system's errors, with which file."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 def main() -> None:
     """Bad input ends with one line and exit status 2, never with a traceback."""
     try:
         app()
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {_message(error)}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

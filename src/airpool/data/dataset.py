@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from airpool import files
+
 from .voxels import NUM_POSES, PACKED_BYTES, unpack
 
 SPLITS = ("train", "test")
@@ -68,8 +70,7 @@ def read(path: Path) -> Dataset:
 
 def write(path: Path, dataset: Dataset) -> None:
     """The packed file, whole or not at all."""
-    partial = path.with_name(path.name + ".tmp")
-    with partial.open("wb") as file:
+    with files.opened(path) as file:
         np.savez_compressed(
             file,
             vox=dataset.objects,
@@ -78,7 +79,6 @@ def write(path: Path, dataset: Dataset) -> None:
             split=dataset.split,
             name=dataset.names,
         )
-    partial.replace(path)
 
 
 def _check(name: str, array: NDArray, shape: tuple[int, ...], kind: type[np.generic]) -> None:

@@ -20,6 +20,8 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from airpool import files
+
 from . import dataset as packed
 from . import meshes
 from .dataset import SPLITS, Dataset
@@ -169,10 +171,8 @@ def _make(source: Path, work: Path, key: str, part: list[Entry], limits: meshes.
                 errors[i] = str(error)
             except (PermissionError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
                 errors[i] = f"{entry.path}: {error or type(error).__name__}"
-    partial = work / f"{key}.{os.getpid()}.tmp"
-    with partial.open("wb") as file:
+    with files.opened(_file(work, key)) as file:
         np.savez_compressed(file, vox=objects, error=np.array(errors))
-    partial.replace(_file(work, key))
     return key
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from airpool import network_file
+from airpool import files, network_file
 from airpool.page import Code, Download, Facts, Figure, Gallery, Items, Part, Section, Text, page
 from airpool.report import shown
 from airpool.version import __version__
@@ -47,7 +47,7 @@ def write(demo: Demo, folder: Path) -> dict[str, Path]:
         footer=[f"Made by airpool {__version__}, seed {demo.seed}, {demo.trials} trials. {SIMULATED}", DATA],
     )
     target = folder / "demo.html"
-    target.write_text(html, encoding="utf-8")
+    files.write(target, html)
     return {"page": target} | drawn
 
 

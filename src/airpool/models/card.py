@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from airpool import files
 from airpool.version import __version__
 
 RENDERS = "voxel renders of {} (24³ detail), not CAD renders"
@@ -85,12 +86,10 @@ def write(path: Path, card: Mapping[str, Any]) -> tuple[Path, Path]:
     """The card as PATH.json and as PATH.md, each whole or not at all; returns where they are."""
     lines = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in card.items()]
     texts = {".json": "{\n" + ",\n".join(lines) + "\n}\n", ".md": markdown(card)}
-    written = []
-    for suffix, text in texts.items():
-        partial = path.with_name(f"{path.name}{suffix}.tmp")
-        partial.write_text(text, encoding="utf-8")
-        written.append(partial.replace(path.with_name(path.name + suffix)))
-    return written[0], written[1]
+    json_file, md_file = (path.with_name(path.name + suffix) for suffix in texts)
+    for file, text in zip((json_file, md_file), texts.values(), strict=True):
+        files.write(file, text)
+    return json_file, md_file
 
 
 def markdown(card: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
+from airpool import files
 from airpool.version import __version__
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -119,16 +120,14 @@ def reference(layers: Sequence[Layer], views: Tensor) -> Tensor:
 
 def save(path: Path, trunk: Int8Trunk) -> None:
     """The trunk's file (safetensors, 9 MB), whole or not at all. It holds the layers, nothing of OpenVINO's."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save as serialised
 
     tensors: dict[str, Tensor] = {}
     for index, layer in enumerate(trunk.layers):
         tensors |= {f"{index}.weight": layer.weight, f"{index}.scale": layer.scale, f"{index}.bias": layer.bias}
     about = {"format": _FORMAT, "version": __version__, "resolution": trunk.resolution}
     about |= {"limits": [layer.limit for layer in trunk.layers], "pools": [layer.pool for layer in trunk.layers]}
-    partial = path.with_name(path.name + ".tmp")
-    save_file(tensors, partial, metadata={"about": json.dumps(about)})
-    partial.replace(path)
+    files.write(path, serialised(tensors, metadata={"about": json.dumps(about)}))
 
 
 def load(path: Path, *, threads: int | None = None) -> Int8Trunk:

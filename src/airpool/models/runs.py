@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from airpool import files
 from airpool.data import dataset, modelnet
 from airpool.data.dataset import Dataset
 from airpool.data.modelnet import SPLITS, Indices, Split
@@ -140,9 +141,7 @@ def make(
     if not made(path, plan):
         if not _begun(path).exists():  # whose the checkpoint is, nobody knows
             checkpoint.unlink(missing_ok=True)
-        partial = path.with_suffix(".tmp")
-        partial.write_text(json.dumps(plan.record()), "utf-8")
-        partial.replace(_begun(path))
+        files.write(_begun(path), json.dumps(plan.record()))
         trained = train(plan.recipe, plan.architecture, images, validation=validation, checkpoint=checkpoint, log=log)
         about = {**plan.record(), "seed": plan.recipe.seed, "history": list(trained.history)}
         weights.save(path, trained.model, about)

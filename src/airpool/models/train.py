@@ -18,6 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from airpool import files
+
 from .vgg import MAP_SHAPE, MVCNN, Architecture, pool_views
 
 
@@ -258,17 +260,14 @@ def accuracy(model: MVCNN, images: Images) -> float:
 def _save(
     path: Path, recipe: Recipe, learner: nn.Module, average: nn.Module, optimizer: torch.optim.Optimizer, history: Any
 ) -> None:
-    from safetensors.torch import save_file
+    from safetensors.torch import save as serialised
 
     tensors = {f"learner.{k}": v for k, v in learner.state_dict().items()}
     tensors |= {f"average.{k}": v for k, v in average.state_dict().items()}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{k}": torch.as_tensor(v) for k, v in state.items()}
     about = {"recipe": json.dumps(asdict(recipe)), "history": json.dumps(history)}
-    partial = path.with_suffix(".partial")
-    save_file({k: v.contiguous() for k, v in tensors.items()}, partial, metadata=about)
-    # A kill while writing leaves the old checkpoint whole.
-    partial.replace(path)
+    files.write(path, serialised({k: v.contiguous() for k, v in tensors.items()}, metadata=about))
 
 
 def _load(

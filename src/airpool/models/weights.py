@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from airpool import files
 from airpool.version import __version__
 
 from .vgg import MVCNN, Architecture
@@ -50,9 +51,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -
         if not tensor.isfinite().all():
             raise ValueError(f"{name} is not finite, so {path} is not written: try a smaller learning_rate")
     header = {"about": json.dumps({**about, "version": __version__})}
-    partial = path.with_name(path.name + ".tmp")
-    partial.write_bytes(serialised(stored, metadata=header))
-    partial.replace(path)
+    files.write(path, serialised(stored, metadata=header))
 
 
 def read(

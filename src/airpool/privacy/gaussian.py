@@ -42,8 +42,10 @@ def _log_delta_positive(epsilon: Floats, mu: Floats) -> Floats:
     """ln δ_G for ε ≥ 0, in whichever of two forms does not cancel."""
     out = np.full(mu.shape, -np.inf)
     out[np.isinf(mu) & np.isfinite(epsilon)] = 0.0
-    near = (mu > 0) & (mu < _NEAR) & np.isfinite(epsilon)
-    far = (mu >= _NEAR) & np.isfinite(mu) & np.isfinite(epsilon)
+    # Beyond this ε/μ no δ is left that a float could hold, and the square of ε/μ soon overflows.
+    within = np.isfinite(epsilon) & (epsilon / 1e150 <= mu)
+    near = (mu > 0) & (mu < _NEAR) & within
+    far = (mu >= _NEAR) & np.isfinite(mu) & within
     out[near] = _log_delta_near(epsilon[near], mu[near])
     out[far] = _log_delta_far(epsilon[far], mu[far])
     return out

@@ -17,6 +17,9 @@ from .cover import shifted_forward
 
 # From this noncentrality on SciPy's series gets slow and then fails; the quadrature below is exact there.
 _FAR = 1e6
+# Below this the survival function, which is nearly 1, may overflow in SciPy; the distribution function does not.
+_LOW = 1e-6
+_NOTHING = 1e-30
 # Nodes over the length of the part of y that is orthogonal to Δ; it is concentrated, so they lie within ±12 deviations.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(160)
 
@@ -84,11 +87,14 @@ def divergence(epsilon: Floats, *, shift: Floats, rest: Floats, own: Floats, dim
     out = np.ones(epsilon.shape)
     nothing = (own == 0) & (rest == 0)
     out[nothing] = np.where(shift[nothing] > 0, 1.0, np.maximum(-np.expm1(np.minimum(epsilon[nothing], 0.0)), 0.0))
-    plain = (own == 0) & (rest > 0)
+    # Noise of one part in 10³⁰ shows in no dimension that a network may have.
+    plain = (own <= _NOTHING * rest) & (rest > 0)
     out[plain] = gaussian.delta(epsilon[plain], shift[plain] / np.sqrt(rest[plain]))
+    both = (own > 0) & (rest > 0) & ~plain
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        noncentrality = shift**2 * rest / own**2
-    both = (own > 0) & (rest > 0)
+        # In units of the rest: only ratios count, and no product of theirs overflows.
+        shift, own, rest = shift / np.sqrt(rest), own / rest, np.ones_like(rest)
+        noncentrality = (shift / own) ** 2
     for at, tails in (
         (both & (noncentrality <= _FAR), _by_tails),
         (both & (noncentrality > _FAR), _by_quadrature),
@@ -112,7 +118,12 @@ def _by_tails(eps: Floats, shift: Floats, b: Floats, own: Floats, r: int, backwa
         central, x = noncentrality < 1e-12, np.maximum(x, 0.0)
         noncentrality = np.where(central, 1.0, noncentrality)
         plain = floats(chi2.cdf(x, r) if backward else chi2.sf(x, r))
-        moved = floats(ncx2.cdf(x, r, noncentrality) if backward else ncx2.sf(x, r, noncentrality))
+        below = x < _LOW
+        if backward:
+            moved = floats(ncx2.cdf(x, r, noncentrality))
+        else:
+            moved = floats(ncx2.sf(np.maximum(x, _LOW), r, noncentrality))
+            moved[below] = 1 - floats(ncx2.cdf(x[below], r, noncentrality[below]))
         return np.where(central, plain, moved)
 
     first, second = (tail(*Q), tail(*P)) if backward else (tail(*P), tail(*Q))

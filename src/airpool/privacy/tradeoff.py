@@ -3,10 +3,13 @@
 # pyright: reportUnknownMemberType=false
 # Matplotlib annotates its keyword arguments in part only.
 
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from airpool import files
 
 from .arrays import Floats
 from .audit import AuditReport
@@ -80,7 +83,9 @@ def plot(report: AuditReport, path: str | Path) -> None:
             axes.fill_between(grid, shown(claim), shown(np.zeros_like(grid)), color="tab:red", alpha=0.15, label=label)
         axes.grid(alpha=0.3)
     whole.legend(loc="upper right")
-    figure.savefig(path, dpi=150)
+    kind, drawn = Path(path).suffix.lower().removeprefix("."), BytesIO()
+    figure.savefig(drawn, format=kind or "png", dpi=150)
+    files.write(path, drawn.getvalue())
 
 
 def _complement(rate: ArrayLike) -> Floats:

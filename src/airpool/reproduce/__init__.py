@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from airpool import files
+
 from .results import RESULTS, OnStep, Rows, Stored, read, rows_of, unheard, write
 from .verdicts import Finding
 
@@ -86,12 +88,12 @@ def fresh(name: str, folder: Path, *, seed: int = 0, on_step: OnStep = unheard) 
 def drawn(name: str, table: Stored, folder: Path) -> list[Path]:
     """The figures of a result and their data, in a folder; the data say on top how they came about."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = result(name).draw(table.rows, folder)
-    for path in files:
+    made = result(name).draw(table.rows, folder)
+    for path in made:
         if path.suffix == ".csv":
             text = path.read_text("utf-8")
-            path.write_text(f"# {table.line()}\n" + text if not text.startswith("#") else text, "utf-8")
-    return files
+            files.write(path, f"# {table.line()}\n" + text if not text.startswith("#") else text)
+    return made
 
 
 __all__ = ["IDS", "Finding", "Result", "Rows", "Stored", "drawn", "fresh", "result", "rows_of", "stored"]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from airpool import files
 from airpool.page import Download, Facts, Figure, Items, Part, Section, Table, Text, page
 from airpool.version import __version__
 
@@ -43,7 +44,7 @@ def write(told: Sequence[Told], folder: Path) -> Path:
         footer=[f"Made by airpool {__version__}.", DATA, IDEAL],
     )
     target = folder / "report.html"
-    target.write_text(html, "utf-8")
+    files.write(target, html)
     return target
 
 

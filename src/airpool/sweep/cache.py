@@ -5,6 +5,7 @@ loses that record and no other, two sweeps may append to one file at the same ti
 measure again, never a wrong row. docs/decisions/0006-sweep-cache.md says why it is not a database or a file per row.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -62,8 +63,13 @@ def appending(path: Path) -> Iterator[Callable[[Record], None]]:
         nonlocal synced
         text = json.dumps(record).encode()
         line = b"\n" + _checksum(text) + b" " + text + b"\n"
-        if os.write(file, line) != len(line):
-            raise OSError(f"{path}: the disk is full")
+        try:
+            if os.write(file, line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            if os.fstat(file).st_size == 0:
+                path.unlink(missing_ok=True)
+            raise OSError(error.errno, error.strerror, str(path)) from None
         if time.monotonic() - synced > _SYNC_EVERY_S:
             os.fsync(file)
             synced = time.monotonic()

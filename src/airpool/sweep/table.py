@@ -4,8 +4,11 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from airpool import files
 
 from .points import Point
 
@@ -83,10 +86,7 @@ class Table:
 
     def write(self, path: Path) -> None:
         """Writes a file by the ending of its name, whole or not at all."""
-        writer = writer_for(path)
-        partial = path.with_name(f".{path.name}.tmp")
-        writer(self, partial)
-        partial.replace(path)
+        writer_for(path)(self, path)
 
     def to_csv(self, path: Path) -> None:
         """The columns under comment lines that say how they came about; lists in a cell are JSON."""
@@ -109,7 +109,9 @@ class Table:
                 raise ValueError(f"{name}: values of several types do not fit into one Parquet column") from None
         path.parent.mkdir(parents=True, exist_ok=True)
         table = pyarrow.table(arrays).replace_schema_metadata({"airpool": json.dumps(about, ensure_ascii=False)})
-        parquet.write_table(table, path)
+        content = BytesIO()
+        parquet.write_table(table, content)
+        files.write(path, content.getvalue())
 
 
 def one_row(record: Mapping[str, Any], *, function: str) -> Table:
@@ -127,7 +129,7 @@ def _number(value: Any) -> Any:
 
 def _to_json_file(table: Table, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(table.to_json(), ensure_ascii=False, allow_nan=False, indent=1) + "\n", "utf-8")
+    files.write(path, json.dumps(table.to_json(), ensure_ascii=False, allow_nan=False, indent=1) + "\n")
 
 
 _WRITERS: dict[str, Callable[[Table, Path], None]] = {

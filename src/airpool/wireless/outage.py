@@ -25,6 +25,8 @@ _NORM_NODES, _NORM_WEIGHTS = (_NORM_NODES + 1) / 2, _NORM_WEIGHTS / 2
 _SCALES = 6.5
 # Fluctuations of one part in 10¹⁰ of the amplitude drown in rounding and count as none.
 _STEADY = 1e-20
+# No larger γ is of use: devices that send next to nothing could do with any, and its square would overflow.
+_LOUDEST = 1e60
 
 
 def outage_probability(
@@ -47,7 +49,7 @@ def outage_probability(
 def auto_gamma(
     fading: Fading, transmitters: Transmitters, *, outage: float = 0.01, csi_error_std: float = 0.0
 ) -> float:
-    """The largest γ with an outage of at most `outage` for every device: min_k reach_k·F_k⁻¹(outage).
+    """The largest γ, up to 1e60, with an outage of at most `outage` for every device: min_k reach_k·F_k⁻¹(outage).
 
     Holds: outage_probability at the result is never above `outage`, and equal to it, up to rounding, for the weakest
         device (fading none: 0, the weakest device exactly at its limit).
@@ -59,6 +61,7 @@ def auto_gamma(
     floats("outage", outage, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1))
     _path_gain(fading, transmitters)
     gamma = float(np.min(transmitters.reach * quantile(fading, outage, csi_error_std=csi_error_std)))
+    gamma = min(gamma, _LOUDEST) if gamma < np.inf else gamma
     if gamma == np.inf:
         raise ValueError('gamma="auto" must have a device that sends something: weight or noise_std > 0')
     # The inverse is as exact as rounding: steps of one, two, four, ... last bits down, until no device is above.
