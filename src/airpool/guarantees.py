@@ -17,8 +17,8 @@ from .privacy.object import object_game
 from .radio import Radio, radio
 from .selection.scores import score_range
 
-# Cells of a noise law where a whole curve is composed; rounded to the safe side, it costs about 0.1 % of ε.
-_COMPOSED_CELLS = 256
+# Cells of a noise law where a whole curve is composed; rounded to the safe side, it costs about 0.05 % of ε.
+_COMPOSED_CELLS = 512
 # Share of δ below which the paper's power-limited outcomes are left out of account.
 _NEGLIGIBLE = 1e-3
 # Up to this many devices a report also says what colluders and dropouts would cost.

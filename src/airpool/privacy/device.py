@@ -182,16 +182,27 @@ def game(
 
 
 def representatives(around: Floor, of_device: Integers, cells: int | None) -> Floor:
-    """The floor's pairs for the first device of each kind only, with at most so many cells a law."""
+    """The floor's pairs for the first device of each kind only, with at most so many cells a law.
+
+    With `cells`, the slack becomes an outcome too, the worst one, in which nobody else's noise is there: for a falling f
+    slack·f(0) bounds what the law misses. As a bare addition to δ it would be an infinite loss in each inference.
+    """
     _, first = np.unique(of_device, return_index=True)
     kept = np.zeros(len(of_device), dtype=bool)
     kept[first] = True
     at = kept[around.device]
     found = replace(around, device=around.device[at], row=around.row[at])
-    if cells is None or found.low.variance.shape[1] <= cells:
+    if cells is None or (found.low.variance.shape[1] <= cells and not found.slack):
         return found
     low, high = coarsened(found.low, cells, down=True), coarsened(found.high, cells, down=False)
-    return replace(found, low=low, high=high)
+    if found.slack:
+        low, high = _with_outcome(low, 0.0, found.slack), _with_outcome(high, 0.0, -found.slack)
+    return replace(found, low=low, high=high, slack=0.0)
+
+
+def _with_outcome(law: Law, variance: float, mass: float) -> Law:
+    """The law with one more cell in front of each row."""
+    return Law(*(np.insert(x, 0, value, axis=1) for x, value in ((law.variance, variance), (law.mass, mass))))
 
 
 def _shift_game(aggregate: Aggregate, neighbours: Neighbours, found: Floor, of_device: Integers) -> Game:
