@@ -94,8 +94,8 @@ def test_what_the_law_of_many_unlike_devices_misses_costs_little_in_a_long_strea
     """The law is known up to 1e-13. As a failure probability that would be δ itself after 1,000 inferences."""
     t = np.linspace(0, 1, 24)
     net = Aggregate(0.05 + 0.1 * t, (0.04 + 0.04 * t) ** 2, 0.5 + 0.45 * t)
-    shorter, longer = (epsilon(game(net, "zero-out", cells=256), 1e-10, times).max() for times in (100, 2_000))
-    assert longer < 20 * shorter
+    once = stream(game(net, "zero-out", cells=64))
+    assert once.repeated(2_000).epsilon(1e-10) < 20 * once.repeated(100).epsilon(1e-10)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ random_aggregates = st.builds(
     ),
     st.lists(
         st.tuples(
-            st.floats(0.0, 3.0),
+            st.sampled_from([0.0, 1e-9]) | st.floats(0.001, 3.0),
             st.sampled_from([0.0, 1e-6]) | st.floats(0.01, 4.0),
             st.sampled_from([0.0, 1e-9, 1.0]) | st.floats(0.01, 1.0),
         ),
@@ -419,7 +419,7 @@ def test_a_delta_that_cannot_be_resolved_is_refused(delta):
 
 def test_more_inferences_than_rounding_allows_are_refused():
     once = stream(game(one_device(1.0, 0.5), "zero-out"))
-    with pytest.raises(ValueError, match=f"inferences={MOST_INFERENCES + 1} must be <= 1073741824"):
+    with pytest.raises(ValueError, match=f"inferences={MOST_INFERENCES + 1} must be <= 16777216"):
         once.repeated(MOST_INFERENCES + 1).epsilon(DELTA)
 
 

@@ -10,22 +10,22 @@ a convolution m∗r is Σ_y h(ε−y) r(y): whatever raises a curve or a mass ra
   curve is at least δ at each of them is so everywhere. Losses below 0 come from the other direction's curve δ′,
   δ(−ε) = 1 − e^−ε + e^−ε δ′(ε), which loses no digits. Masses are differences of slopes of δ, with an error of a few
   u = 2^-53 of the slope each; slopes are sums of masses and δ a sum of slopes, so over n points the curve is off by a
-  relative 64 n u at most. A factor makes up for that, and for a relative 1e-12 of δ as evaluated (an assumption).
-  Masses that rounding made negative are raised to 0.
+  relative 64 n u at most. A factor makes up for that and for the error of δ as evaluated (an assumption: `Game.error`,
+  and 1e-22 absolute). Masses that rounding made negative are raised to 0.
 - Convolution: directly, without Fourier transforms. All terms are ≥ 0, so every sum of n products has a *relative*
   error of n u at most, far out in the tail too. A factor 1 + 2 n u makes up for it.
 - Coarser grid: a mass between two points goes to both of them such that Σ m and Σ e^−x m stay; h only rises (Jensen).
 - Ends: what is cut off at the top counts as infinite loss, what is cut off at the bottom moves up.
 
-The price, in δ: factors of 1 + 2e-11 T in all, and 2e-22 T for what is cut off; within the limits below a few percent
-of δ, and next to nothing for a million inferences. In ε: the grid, under 0.1 %.
+The price, in δ: a factor of 1 + (3e-11 + error) T in all, and 4e-22 T for what is cut off. For a million inferences of
+Scheme 1 that is 4e-5 of any δ ≥ 1e-10, and it stays a small share within the limits below. In ε: the grid, under 0.1 %.
 
 Where the game is one Gaussian against another (everybody always takes part), μ² adds up and no grid is needed.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,16 +36,16 @@ from .arrays import Floats, failure_probability, floats
 from .game import Direction, Game, solve
 
 # Within these limits all that is given away stays a small share of δ.
-SMALLEST_DELTA, MOST_INFERENCES = 1e-10, 2**30
+SMALLEST_DELTA, MOST_INFERENCES = 1e-10, 2**24
 # Mass that is cut off at the top at a time; mass that is moved up at the bottom, which raises δ by a relative 1e-13.
 _TOP, _BOTTOM = 1e-22, 1e-13
 # Masses are raised to this at least, so that no product of two underflows.
 _TINY = 1e-100
-# Relative errors: of δ as evaluated, and of two roundings.
-_EVALUATION, _ROUNDING = 1e-12, 2.0**-52
+# Two roundings.
+_ROUNDING = 2.0**-52
 # Cells of a law; points on each side of 0 for one inference.
 _CELLS, _POINTS = 2**12, 2**10
-# A law of up to four times as many cells is kept where the next coarser grid would cost more than this share of its mean.
+# Up to four times as many cells are kept where the next coarser grid would raise the mean loss by more than this share.
 _CHEAP = 3e-5
 # Losses of one inference that are told apart; larger ones count as infinite.
 _LEAST, _REACH = 1e-15, 700.0
@@ -180,7 +180,7 @@ class Stream:
 
 def _joined(parts: tuple[tuple[Loss, Loss, int], ...], most: int) -> list[tuple[Loss, Loss]]:
     """Parts composed until so many are left: those on the finest grids first, since a grid suits its own spread."""
-    pairs = [_each(lambda loss, n=count: loss.power(n), (forward, backward)) for forward, backward, count in parts]
+    pairs = [_each(partial(Loss.power, times=count), (forward, backward)) for forward, backward, count in parts]
     while len(pairs) > most:
         first, second, *rest = sorted(pairs, key=lambda pair: pair[0].step)
         pairs = [_each(composed, first, second), *rest]
@@ -211,13 +211,13 @@ def stream(game: Game, kind: int = 0) -> Stream:
         return np.clip(np.maximum.accumulate(game.delta(kind, points, direction)[::-1])[::-1], 0.0, 1.0)
 
     curves = [curve(direction) for direction in game.directions]
-    forward = _connected(curves[0], curves[-1], step)
-    backward = forward if len(curves) == 1 else _connected(curves[1], curves[0], step)
+    forward = _connected(curves[0], curves[-1], step, game.error)
+    backward = forward if len(curves) == 1 else _connected(curves[1], curves[0], step, game.error)
     return Stream(((forward, backward, 1),), inferences=1)
 
 
-def _connected(above: Floats, below: Floats, step: float) -> Loss:
-    """Connect the dots: δ at 0, step, 2·step, …, seen from this side and from the other."""
+def _connected(above: Floats, below: Floats, step: float, error: float) -> Loss:
+    """Connect the dots: δ at 0, step, 2·step, …, seen from this side and from the other, up to a relative error."""
     start, rate, decay = max(above[0], below[0]), -np.expm1(-step), np.exp(-step)
 
     def half(deltas: Floats) -> tuple[Floats, Floats]:
@@ -229,15 +229,18 @@ def _connected(above: Floats, below: Floats, step: float) -> Loss:
     # A loss of −x has e^−x times the probability that the other side gives to x.
     down = down * np.exp(-step * np.arange(1, len(down) + 1))
     mass = np.concatenate((down[::-1], [zero], up))
-    points = Loss(step, -len(down), mass, float(above[-1]))
-    return _fitted(points, error=_EVALUATION + 16 * len(mass) * _ROUNDING)
+    points = Loss(step, -len(down), mass, float(above[-1]) + _TOP)
+    return _fitted(points, error=error + 16 * len(mass) * _ROUNDING)
 
 
 def _reach(game: Game, kind: int, direction: Direction) -> float:
-    """The loss beyond which next to nothing happens that could still be told apart."""
+    """The loss beyond which next to nothing happens that could still be told apart.
+
+    At least 1/16 of the probability that all is revealed: beside it a finer grid would resolve rounding errors only.
+    """
     eps = floats(np.append(np.geomspace(_LEAST, _REACH, 400), _REACH))
     deltas = game.delta(kind, eps, direction)
-    return float(eps[np.argmax(deltas <= deltas[-1] * (1 + _EVALUATION) + _TOP)])
+    return max(float(eps[np.argmax(deltas <= deltas[-1] * (1 + 1e-12) + _TOP)]), float(deltas[-1]) / 16)
 
 
 def epsilon(game: Game, delta: float, inferences: int) -> Floats:

@@ -23,6 +23,8 @@ Neighbours = Literal["zero-out", "replace", "remove"]
 _REMOVAL_BINS = 1024
 # e^ε overflows beyond this; a removal that costs more is reported as inf.
 _REMOVAL_CEILING = 700.0
+# Relative errors of δ as computed, by differences of tails that nearly agree where a shift or a variance is small.
+_COVER_ERROR, _REMOVAL_ERROR = 1e-10, 1e-8
 
 
 @dataclass(frozen=True)
@@ -184,8 +186,8 @@ def game(
 def representatives(around: Floor, of_device: Integers, cells: int | None) -> Floor:
     """The floor's pairs for the first device of each kind only, with at most so many cells a law.
 
-    With `cells`, the slack becomes an outcome too, the worst one, in which nobody else's noise is there: for a falling f
-    slack·f(0) bounds what the law misses. As a bare addition to δ it would be an infinite loss in each inference.
+    With `cells`, the slack becomes the worst outcome, in which nobody else's noise is there: slack·f(0) bounds what the
+    law misses of a falling f. As a bare addition to δ it would count as an infinite loss in every inference.
     """
     _, first = np.unique(of_device, return_index=True)
     kept = np.zeros(len(of_device), dtype=bool)
@@ -285,6 +287,7 @@ def _removal_game(aggregate: Aggregate, found: Floor, of_device: Integers) -> Ga
         low=lowest,
         high=lowest if low is high else curve(high, -1),
         ceiling=lambda _: np.full(len(found.device), _REMOVAL_CEILING),
+        error=_REMOVAL_ERROR,
     )
 
 
@@ -340,6 +343,7 @@ def _cover_game(aggregate: Aggregate, neighbours: Neighbours, of_device: Integer
         gaussian=ratio(distance, np.sqrt(found.low.variance[found.row, 0] + own))
         if certain and neighbours != "remove"
         else None,
+        error=_REMOVAL_ERROR if neighbours == "remove" else _COVER_ERROR,
     )
 
 
