@@ -18,8 +18,8 @@ from .privacy.object import object_game
 from .radio import Radio, radio
 from .selection.scores import score_range
 
-# Cells of a noise law where a whole curve is composed; rounded to the safe side, it costs about 0.1 % of ε.
-_COMPOSED_CELLS = 256
+# Cells of a noise law where a whole curve is composed; rounded to the safe side, it costs about 0.05 % of ε.
+_COMPOSED_CELLS = 512
 # How far Scheme 2.1's live coin is from its probability: the rounding of Φ. Scheme 1's is exact.
 _COIN_BIAS = 2.0**-48
 # Up to this many devices a report also says what colluders and dropouts would cost.
