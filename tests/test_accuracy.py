@@ -382,15 +382,20 @@ def test_what_is_pooled_to_a_tie_is_not_won_by_the_order_of_the_sum(seed, count,
     assert ball(server, law(network), z, own).tolist() == [0.0] * 6
 
 
-@given(seed=st.integers(0, 2**32 - 1), exponents=st.lists(st.integers(-150, 150), min_size=4, max_size=4))
-def test_certificates_are_chances_in_order_at_any_scale(seed, exponents):
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    exponents=st.lists(st.integers(-150, 150) | st.integers(-2, 2), min_size=6, max_size=6),
+    hidden=st.booleans(),
+)
+def test_certificates_are_chances_in_order_at_any_scale(seed, exponents, hidden):
     rng = np.random.default_rng(seed)
     sizes = [10.0**e for e in exponents]
-    A, b = rng.standard_normal((3, R)) * sizes[0], rng.standard_normal(3) * sizes[1]
-    network = Network.uniform(num_devices=2, clip_norm=10 * sizes[2], noise_std=sizes[3], dimension=R)
-    z, own = rng.standard_normal((4, 2, R)) * sizes[2], rng.integers(0, 3, 4)
-    server, known = Server(((A, b),)), law(network)
-    low, high, inside = (f(server, known, z, own) for f in (half_spaces, ceiling, ball))
+    made = random_server(rng, R, *([6] if hidden else []), 3)
+    server = Server(tuple((A * a, b * c) for (A, b), a, c in zip(made.layers, sizes[2:], sizes[:2], strict=False)))
+    network = Network.uniform(num_devices=2, clip_norm=10 * sizes[4], noise_std=sizes[5], dimension=R)
+    z, own, known = rng.standard_normal((4, 2, R)) * sizes[4], rng.integers(0, 3, 4), law(network)
+    low, inside = half_spaces(server, known, z, own), ball(server, known, z, own)
+    high = np.ones(4) if hidden else ceiling(server, known, z, own)
     assert np.all((low >= 0) & (low <= high + 1e-12) & (high <= 1))
     assert np.all((inside >= 0) & (inside <= high + 1e-12))
 

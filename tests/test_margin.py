@@ -1,5 +1,8 @@
 """Margins: exact where that is possible, from below never above from above, and never below the paper's lemma."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -102,6 +105,24 @@ def test_what_the_attack_returns_is_the_distance_of_a_point_that_is_misnamed(ser
     # On a line there are two points at that distance; a hair further for the rounding of x ± reach.
     tried = [x + side * reach * (1 + hair) for side in (-1, 1) for hair in (0.0, 1e-12, 1e-9)]
     assert np.all(np.any([wrong(server, each, own) for each in tried], axis=0))
+
+
+@given(seed=SEEDS, size=st.integers(-150, 150), ulps=st.integers(0, 3), dimension=st.integers(1, 30))
+def test_the_margin_of_a_linear_server_is_never_above_the_exact_one(seed, size, ulps, dimension):
+    """In rational numbers, also for rows that are a last bit apart."""
+    rng = np.random.default_rng(seed)
+    A, b = rng.standard_normal((4, dimension)) * 10.0**size, np.array([0.0, 1.0, 0.0, 0.0]) * 10.0**size
+    A[3] = A[0] + ulps * np.spacing(A[0])
+    x, own = rng.standard_normal((8, dimension)), rng.integers(0, 4, 8)
+    for point, label, found in zip(x.tolist(), own, linear(Server(((A, b),)), x, own), strict=True):
+        for j in set(range(4)) - {label}:
+            apart = [Fraction(p) - Fraction(q) for p, q in zip(A[label].tolist(), A[j].tolist(), strict=True)]
+            gap = sum((d * Fraction(v) for d, v in zip(apart, point, strict=True)), Fraction(b[label]) - Fraction(b[j]))
+            if found > 0:
+                square = sum(d * d for d in apart)
+                assert gap > 0
+                assert math.isinf(found) <= (square == 0)
+                assert math.isinf(found) or Fraction(found) ** 2 * square <= gap**2 * (1 + Fraction(1, 10**12))
 
 
 # Laws
