@@ -1,5 +1,7 @@
 """Channels and networks at random, for tests that compare a formula with transmissions."""
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from airpool.network import Channel, Devices, Network, Scheme
@@ -55,7 +57,9 @@ def extreme_networks(draw: st.DrawFn) -> Network:
     def column(values: st.SearchStrategy[float]) -> tuple[float, ...]:
         return tuple(draw(st.lists(values, min_size=count, max_size=count)))
 
-    scheme, neighbours = draw(st.sampled_from(["1", "1", "2.1", "2.2"])), ["zero-out", "replace", "remove"]
+    scheme: Any = draw(st.sampled_from(["1", "1", "2.1", "2.2"]))
+    gamma: Any = draw(st.just("auto") | powers_of_ten(-30, 30))
+    neighbours: list[Any] = ["zero-out", "replace", "remove"]
     return Network(
         devices=Devices(
             count=count,
@@ -71,7 +75,7 @@ def extreme_networks(draw: st.DrawFn) -> Network:
             noise_std=draw(stds),
             access=draw(st.sampled_from(["superposed", "orthogonal"])),
             power_rule=draw(st.sampled_from(["truncate", "backoff", "paper", "exact"])),
-            gamma=draw(st.just("auto") | powers_of_ten(-30, 30)),
+            gamma=gamma,
             outage=draw(powers_of_ten(-30, -1e-9)),
             csi_error_std=draw(nothing | powers_of_ten(-30, 30)),
             phase_error_std=draw(nothing | powers_of_ten(-30, 30)),
