@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 from scipy.stats import ncx2
+from tests.oracle import DIGITS, Oracle, Real, noncentral
+from tests.random_networks import any_network
 
 from airpool.guarantees import guarantee
 from airpool.network import Devices, Network
-from tests.oracle import DIGITS, Oracle, Real, noncentral
-from tests.random_networks import any_network
 
 # How far below the oracle's an ε may lie, relative; and how far above it where the law is exact.
 TOO_SMALL, TOO_LARGE = 1e-9, 1e-6
