@@ -1,5 +1,8 @@
 """What enters from outside is checked: bad files, arrays and arguments end in one clear error, never in a number."""
 
+# Wrong types are what these tests are about.
+# pyright: reportArgumentType=false
+
 from typing import Any
 
 import numpy as np
