@@ -73,7 +73,7 @@ def _lowest(excess: Callable[[float], float], most: float) -> float:
     top = float(np.log(most))
     # Closer together below `most`, where a limit on the power makes ε turn, and around 1.
     near, far = top - np.linspace(0, 3, 31), np.linspace(-9, 9, 37)
-    grid = np.unique(np.concatenate([near, far[far < top]]))
+    grid: Floats = np.unique(np.concatenate([near, far[far < top]]))
     for _ in range(3):
         at = int(np.argmin([excess(float(x)) for x in grid]))
         top = float(grid[at])
