@@ -1,8 +1,15 @@
 """Channels and networks at random, for tests that compare a formula with transmissions."""
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from airpool.network import Channel, Devices, Network, Scheme
+
+
+def stds(most: float) -> st.SearchStrategy[float]:
+    """Standard deviations that a network may have: none, or not too small for its square."""
+    return st.just(0.0) | st.floats(1e-30, most)
 
 
 @st.composite
@@ -10,7 +17,7 @@ def channels(draw: st.DrawFn) -> Channel:
     """Any fading, access, power rule, outage and error for which the alignment does not depend on the noise."""
     return Channel(
         fading=draw(st.sampled_from(["none", "rician", "rayleigh"])),
-        noise_std=draw(st.floats(0.0, 5.0)),
+        noise_std=draw(stds(5.0)),
         access=draw(st.sampled_from(["superposed", "orthogonal"])),
         power_rule=draw(st.sampled_from(["truncate", "backoff"])),
         outage=draw(st.floats(0.05, 0.6)),
@@ -24,16 +31,16 @@ def networks(draw: st.DrawFn, dimension: int) -> Network:
     """A few unlike devices, any channel, cover noise or not."""
     count = draw(st.integers(1, 4))
 
-    def column(low: float, high: float) -> tuple[float, ...]:
-        return tuple(draw(st.lists(st.floats(low, high), min_size=count, max_size=count)))
+    def column(values: st.SearchStrategy[float]) -> tuple[float, ...]:
+        return tuple(draw(st.lists(values, min_size=count, max_size=count)))
 
     devices = Devices(
         count=count,
-        weight=column(0.0, 1.0),
-        clip_norm=column(0.3, 3.0),
-        noise_std=column(0.0, 0.3),
-        participation=column(0.0, 1.0),
-        power_dbm=column(20.0, 30.0),
+        weight=column(st.floats(0.0, 1.0)),
+        clip_norm=column(st.floats(0.3, 3.0)),
+        noise_std=column(stds(0.3)),
+        participation=column(st.floats(0.0, 1.0)),
+        power_dbm=column(st.floats(20.0, 30.0)),
     )
     return Network(devices=devices, channel=draw(channels()), dimension=dimension, cover_noise=draw(st.booleans()))
 
@@ -50,28 +57,30 @@ def extreme_networks(draw: st.DrawFn) -> Network:
     shares = st.floats(0, 1) | powers_of_ten(-300, 0) | powers_of_ten(-16, 0).map(lambda x: 1 - x)
     decibels = st.floats(-300, 300)
     nothing = st.just(0.0)
-    stds = nothing | powers_of_ten(-30, 30) | powers_of_ten(-50, 50)
+    spreads = nothing | powers_of_ten(-30, 30) | powers_of_ten(-50, 50)
 
     def column(values: st.SearchStrategy[float]) -> tuple[float, ...]:
         return tuple(draw(st.lists(values, min_size=count, max_size=count)))
 
-    scheme, neighbours = draw(st.sampled_from(["1", "1", "2.1", "2.2"])), ["zero-out", "replace", "remove"]
+    scheme: Any = draw(st.sampled_from(["1", "1", "2.1", "2.2"]))
+    gamma: Any = draw(st.just("auto") | powers_of_ten(-30, 30))
+    neighbours: list[Any] = ["zero-out", "replace", "remove"]
     return Network(
         devices=Devices(
             count=count,
             weight=column(nothing | powers_of_ten(-30, 30) | powers_of_ten(-320, 30)),
             clip_norm=column(powers_of_ten(-30, 30) | powers_of_ten(-320, 30)),
-            noise_std=column(stds),
+            noise_std=column(spreads),
             participation=column(shares),
             power_dbm=column(decibels),
         ),
         channel=Channel(
             fading=draw(st.sampled_from(["none", "rician", "rayleigh"])),
             k_factor_db=draw(decibels),
-            noise_std=draw(stds),
+            noise_std=draw(spreads),
             access=draw(st.sampled_from(["superposed", "orthogonal"])),
             power_rule=draw(st.sampled_from(["truncate", "backoff", "paper", "exact"])),
-            gamma=draw(st.just("auto") | powers_of_ten(-30, 30)),
+            gamma=gamma,
             outage=draw(powers_of_ten(-30, -1e-9)),
             csi_error_std=draw(nothing | powers_of_ten(-30, 30)),
             phase_error_std=draw(nothing | powers_of_ten(-30, 30)),
@@ -79,7 +88,7 @@ def extreme_networks(draw: st.DrawFn) -> Network:
         scheme=Scheme(
             name=scheme,
             score_bound=draw(powers_of_ten(-30, 30)),
-            score_noise_std=draw(stds),
+            score_noise_std=draw(spreads),
             threshold=draw(powers_of_ten(-30, 30)) * draw(st.sampled_from([-1, 1])),
             num_selected=draw(st.integers(1, count)),
         ),

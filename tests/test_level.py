@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from tests.random_networks import channels
+from tests.random_networks import channels, stds
 
 from airpool.air import receive
 from airpool.level import level
@@ -30,7 +30,7 @@ def networks(draw: st.DrawFn) -> Network:
         count=count,
         weight=tuple(column(0.1, 1.0)),
         clip_norm=tuple(column(0.3, 2.0)),
-        noise_std=tuple(column(0.0, 0.5)),
+        noise_std=tuple(draw(st.lists(stds(0.5), min_size=count, max_size=count))),
         participation=tuple(column(0.1, 1.0)),
         power_dbm=tuple(column(20.0, 30.0)),
     )

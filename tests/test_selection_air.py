@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
-from tests.random_networks import channels
+from tests.random_networks import channels, stds
 from typer.testing import CliRunner
 
 import airpool
@@ -54,7 +54,7 @@ def networks(draw):
             count=count,
             weight=column(0.1, 1.0),
             clip_norm=column(0.5, 2.0),
-            noise_std=column(0.0, 0.5),
+            noise_std=tuple(draw(st.lists(stds(0.5), min_size=count, max_size=count))),
             participation=column(0.0, 1.0),  # Scheme 1's, and without effect here
         ),
         channel=draw(channels()),

@@ -8,7 +8,7 @@ import numpy as np
 
 from .guarantees import aggregate, game, paper_claim, score_epsilon
 from .guarantees import epsilon as device_epsilon
-from .network import Network
+from .network import Network, require_network
 from .paper import theorem1
 from .privacy import calibrate as search
 from .privacy import compose
@@ -45,6 +45,7 @@ def calibrate(
     >>> round(net.devices.noise_std[0], 5), bool(guarantee(net).worst <= 2.0)
     (0.04796, True)
     """
+    require_network(network)
     if delta is not None:
         network = replace(network, delta=delta)
     target = targets(network, epsilon)
@@ -100,8 +101,8 @@ def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "
     """
     from scipy.optimize import brentq
 
-    if not 0 < epsilon < np.inf:
-        raise ValueError(f"epsilon={epsilon} must be > 0 and finite")
+    require_network(network)
+    epsilon = float(checked("epsilon", epsilon, allowed="must be > 0 and finite", ok=lambda x: (x > 0) & (x < np.inf)))
     start = np.array(network.devices.column("noise_std"))
     if not np.any(start > 0):
         raise ValueError("noise_std is 0 everywhere: nothing to scale")

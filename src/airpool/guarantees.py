@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .network import Network, NetworkError
+from .network import Network, NetworkError, require_network
 from .paper import theorem1
 from .privacy import compose, device, gaussian, leakage
 from .privacy.arrays import Floats
@@ -81,6 +81,7 @@ def guarantee(
     >>> float(guarantee(net).epsilon[0].round(4))
     2.0639
     """
+    require_network(network)
     given = {"delta": delta, "neighbours": neighbours, "inferences": inferences}
     network = replace(network, **{name: value for name, value in given.items() if value is not None})
     heard = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise)
@@ -108,7 +109,7 @@ def aggregate(network: Network, *, colluding: Sequence[int] = (), credit_channel
     """
     d, channel = network.devices, network.channel
     for k in colluding:
-        if not 0 <= k < d.count:
+        if not (isinstance(k, int | np.integer) and 0 <= k < d.count):
             raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
     heard = radio(network)
     unsure = bool(channel.csi_error_std or channel.phase_error_std) or channel.power_rule == "exact"

@@ -34,7 +34,9 @@ def evaluate(
     share: Annotated[
         float | None, typer.Option(help="Schemes 2.1, 2.2: of --epsilon, the share that the scores may spend.")
     ] = None,
-    codec: Annotated[str, typer.Option(help="A shipped codec (compact, q16), or a file of your own.")] = "compact",
+    codec: Annotated[
+        str | None, typer.Option(help="A shipped codec (compact, the default, or q16), or a file of your own.")
+    ] = None,
     latents: Annotated[
         Path | None, typer.Option(help="Your own latents (safetensors: latents, labels, perhaps classifier).")
     ] = None,
@@ -44,7 +46,7 @@ def evaluate(
     split: Annotated[str, typer.Option(help="Which of the shipped latents: test or validation.")] = "test",
     baseline: Annotated[str | None, typer.Option(help="orthogonal, best-device or centralised.")] = None,
     trials: Annotated[int, typer.Option(help="How often every object is sent.")] = 20,
-    seed: Annotated[int, typer.Option(help="Seed of the simulated noise.")] = 0,
+    seed: Annotated[int, o.seed("Seed of the simulated noise.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the record as a table: .csv, .json or .parquet.")] = None,
     json: o.Json = False,
 ) -> None:
@@ -60,6 +62,11 @@ def evaluate(
         raise ValueError("--share divides --epsilon between scores and features, with exact accounting: give --epsilon")
     with o.progress("loading"):
         objects, server = _objects(codec, latents, views, split)
+    if codec is None and latents is None:
+        codec = "compact"
+    if network is not None:
+        needed_by = f"the codec {codec}" if latents is None else str(latents)
+        o.check_dimension(network_file.read(network), network, objects.latents.shape[2], needed_by)
     net = _network(network, objects, scheme=scheme, neighbours=neighbours, participation=participation)
     if epsilon is not None:
         with o.progress("calibrating"):
@@ -84,7 +91,7 @@ def evaluate(
     o.print_json(record) if json else _print(record)
 
 
-def _objects(codec: str, latents: Path | None, views: Path | None, split: str) -> "tuple[Latents, Server]":
+def _objects(codec: str | None, latents: Path | None, views: Path | None, split: str) -> "tuple[Latents, Server]":
     """Latents with their labels, and what decodes them."""
     from airpool.latents_file import Latents, read, read_views
     from airpool.models import codec as codecs
@@ -92,22 +99,24 @@ def _objects(codec: str, latents: Path | None, views: Path | None, split: str) -
 
     if latents is not None and views is not None:
         raise ValueError("give --latents or --views, not both")
-    own = codecs.load(Path(codec))[0] if codec.endswith(".safetensors") else None
+    own = codecs.load(Path(codec))[0] if codec is not None and codec.endswith(".safetensors") else None
     if latents is not None:
         objects = read(latents)
+        if codec is not None and objects.classifier is not None:
+            raise ValueError(f"{latents} brings a classifier, so --codec {codec} has nothing to decode: leave one out")
         if own is None and objects.classifier is None:
             raise ValueError(f"{latents} holds no classifier: add one, or give the --codec FILE that made the latents")
         return objects, own.server if own is not None else lambda _: objects.decoder
     if own is not None:
         raise ValueError("--codec FILE decodes --latents of your own; the shipped latents belong to the shipped codecs")
-    model = load("modelnet40")
-    chosen = model.codec(codec)
+    model, name = load("modelnet40"), codec or "compact"
+    chosen = model.codec(name)
     if views is not None:
         seen, labels = read_views(views)
-        encoded, posteriors = model.seen(seen, codec=codec)
+        encoded, posteriors = model.seen(seen, codec=name)
         return Latents(encoded, labels, posteriors=posteriors), chosen.server
     which: Any = split
-    held = model.held_out(which, codec=codec)
+    held = model.held_out(which, codec=name)
     return Latents(held.latents, held.labels, posteriors=held.posteriors), chosen.server
 
 

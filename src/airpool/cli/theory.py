@@ -18,7 +18,7 @@ def theory(
     split: Annotated[str, typer.Option(help="Which of the shipped latents: test or validation.")] = "test",
     objects: Annotated[int | None, typer.Option(help="Look at so many objects only, evenly picked.")] = None,
     trials: Annotated[int, typer.Option(help="Simulated inferences of every object beside it; 0 for none.")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of the simulated noise.")] = 0,
+    seed: Annotated[int, o.seed("Seed of the simulated noise.")] = 0,
     json: o.Json = False,
 ) -> None:
     """The error in its parts and proven bounds on the accuracy, on the shipped latents of the compact codec."""
@@ -43,6 +43,8 @@ def theory(
         others = model.held_out("validation" if split == "test" else "test")
     net = network_file.read(network) if network else Network.uniform(num_devices=12, dimension=held.latents.shape[2])
     check_network(net)
+    if network:
+        o.check_dimension(net, network, held.latents.shape[2], "the codec compact")
     have, want = (net.devices.count, net.dimension), tuple(held.latents.shape[1:])
     if have != want:
         raise ValueError(
