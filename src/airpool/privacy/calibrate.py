@@ -75,9 +75,9 @@ def _lowest(excess: Callable[[float], float], most: float) -> float:
     near, far = top - np.linspace(0, 3, 31), np.linspace(-9, 9, 37)
     grid: Floats = np.unique(np.concatenate([near, far[far < top]]))
     for _ in range(3):
-        at = int(np.argmin([excess(float(x)) for x in grid]))
-        top = float(grid[at])
-        grid = np.linspace(grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)], 11)
+        at = int(np.argmin([excess(x) for x in grid.tolist()]))
+        low, top, high = (float(grid[min(max(i, 0), len(grid) - 1)]) for i in (at - 1, at, at + 1))
+        grid = np.linspace(low, high, 11)
     return float(np.exp(top))
 
 
@@ -122,13 +122,14 @@ def balanced(meets: Callable[[Floats], NDArray[np.bool_]], start: Floats, high: 
 def seen_to_meet(meets: Callable[[Floats], NDArray[np.bool_]], x: Floats) -> Floats:
     """x, a little smaller where need be, so that every target is seen to be met; 0 where none will do.
 
-    All elements shrink together: one by itself could push another above its target, back and forth.
+    Who meets its target shrinks half as much. Not at all, and two that pull at each other would take turns; as much,
+    and nothing would change where only ratios count.
     """
     step = 1e-12
-    while np.all(x > 0) and not np.all(meets(x)):
+    while np.all(x > 0) and not np.all(met := meets(x)):
         if step > 0.5:
             return np.zeros_like(x)
-        x, step = x * (1 - step), 2 * step
+        x, step = x * (1 - np.where(met, step / 2, step)), 1.5 * step
     return x
 
 
