@@ -428,7 +428,7 @@ def test_the_largest_value_is_zero_where_nothing_meets_the_target_and_the_end_wh
 
 
 def test_elements_that_move_each_others_limits_end_where_all_are_met_and_none_can_grow():
-    for pull in (-0.7, -0.3, 0.3, 0.7):
+    for pull in (-0.7, -0.3, 0.3, 0.7, 0.9):
 
         def meets(x, pull=pull):
             return np.log(x) <= np.array([1.0, -2.0]) + pull * np.log(x[::-1])
@@ -437,6 +437,15 @@ def test_elements_that_move_each_others_limits_end_where_all_are_met_and_none_ca
         root = np.linalg.solve(np.array([[1, -pull], [-pull, 1]]), np.array([1.0, -2.0]))
         assert meets(found).all()
         assert np.log(found) == pytest.approx(root, abs=1e-8)
+
+
+def test_an_element_that_others_at_their_limit_hold_up_is_found_too():
+    def meets(x):
+        return np.array([True, x[1] <= 0.3 * x[0]])
+
+    found = balanced(meets, np.array([10.0, 10.0]), np.full(2, 10.0))
+    assert meets(found).all()
+    assert found == pytest.approx([10.0, 3.0], rel=1e-8)
 
 
 def test_elements_of_which_one_meets_no_target_end_at_zero():

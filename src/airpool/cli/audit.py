@@ -59,9 +59,10 @@ def audit(
             )
         if json:
             continue
-        if several and len(games) == 1:
-            typer.echo(f"{len(chosen)} devices, {about}")
-        typer.echo(f"Device {k}: {games[k]}" if several else f"Device {k}, {about}\n{games[k]}")
+        if several:
+            if len(games) == 1:
+                typer.echo(f"{len(chosen)} devices, {about}")
+            typer.echo(f"Device {k}: {games[k]}")
     refuted = [k for k, game in games.items() if game.violated]
     # The picture of several games is that of the claim that came nearest to being refuted, or furthest beyond.
     drawn = max(games, key=lambda k: games[k].epsilon_lower - claimed[k])
@@ -78,6 +79,8 @@ def audit(
         if several:
             outcome = f"claims of devices {', '.join(map(str, refuted))} VIOLATED" if refuted else "no claim refuted"
             typer.echo(f"{outcome}; all {len(chosen)} bounds hold together with {confidence:g} confidence (Bonferroni)")
+        else:
+            typer.echo(f"Device {drawn}, {about}\n{games[drawn]}")
         if plot is not None:
             typer.echo(f"Picture{f' of device {drawn}' if several else ''}: {plot}")
     if refuted:

@@ -122,13 +122,14 @@ def balanced(meets: Callable[[Floats], NDArray[np.bool_]], start: Floats, high: 
 def seen_to_meet(meets: Callable[[Floats], NDArray[np.bool_]], x: Floats) -> Floats:
     """x, a little smaller where need be, so that every target is seen to be met; 0 where none will do.
 
-    All elements shrink together: one by itself could push another above its target, back and forth.
+    Who meets its target shrinks half as much. Not at all, and two that pull at each other would take turns; as much,
+    and nothing would change where only ratios count.
     """
     step = 1e-12
-    while np.all(x > 0) and not np.all(meets(x)):
+    while np.all(x > 0) and not np.all(met := meets(x)):
         if step > 0.5:
             return np.zeros_like(x)
-        x, step = x * (1 - step), 2 * step
+        x, step = x * (1 - np.where(met, step / 2, step)), 1.5 * step
     return x
 
 
