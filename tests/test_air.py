@@ -607,3 +607,17 @@ def test_no_feature_raises_however_strict_the_arithmetic(z):
     with np.errstate(all="raise"):
         clipped(z, [1.0, 1e-3])
         receive(z, network, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("unit", [1e-25, 1e-22, 1e22])
+def test_signals_whose_squares_do_not_fit_their_type_are_refused(unit):
+    network = Network.uniform(num_devices=3, noise_std=0.1 * unit, weight=unit / 3, dimension=4)
+    z = torch.ones(1, 3, 4)
+    with pytest.raises(ValueError, match=r"their squares do not fit torch.float32; give float64 latents"):
+        receive(z, network, rng=torch.Generator().manual_seed(0))
+    same = Network.uniform(num_devices=3, noise_std=0.1, weight=1 / 3, dimension=4)
+    got, wanted = (
+        receive(z.double(), each, rng=torch.Generator().manual_seed(0), trials=4) for each in (network, same)
+    )
+    torch.testing.assert_close(got.estimate / unit, wanted.estimate)
+    torch.testing.assert_close(got.energy, wanted.energy)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import chdtrc, chdtri
 from tests.random_networks import extreme_networks
 
+from airpool.air import receive
 from airpool.calibration import calibrate
 from airpool.guarantees import aggregate, guarantee, realised_epsilon
 from airpool.network import Channel, Devices, Network, NetworkError, Scheme
@@ -480,6 +481,32 @@ def test_live_signals_that_arrive_unaligned_need_receiver_noise():
     assert guarantee(noisy, live=True).epsilon == pytest.approx(guarantee(noisy).epsilon, rel=1e-9)
     unaligned = guarantee(silent, live=True).assumptions
     assert any("only own noise counts" in line for line in unaligned)
+
+
+@pytest.mark.parametrize("noise_std", [0.045, 0.042, 0.03])
+def test_a_live_promise_beyond_what_the_grid_can_keep_is_infinite(noise_std):
+    net = Network.uniform(num_devices=4, noise_std=noise_std, dimension=4, weight=1.0)
+    ideal = guarantee(net).epsilon[0]
+    kept = (1 + np.exp(ideal)) * 4 * 4 * 2.0**-186 < 1e-5
+    assert np.isfinite(guarantee(net, live=True).epsilon).all() == kept
+
+
+def test_a_live_stream_takes_the_smallest_delta_that_streams_take():
+    net = Network.uniform(num_devices=3, noise_std=5.0, participation=0.9, delta=1e-10, inferences=10)
+    ideal, live = guarantee(net), guarantee(net, live=True)
+    assert (live.epsilon >= ideal.epsilon).all()
+    assert live.epsilon == pytest.approx(ideal.epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize("csi_error_std", [0.1, 0.2, 0.3])
+def test_the_papers_rule_counts_devices_that_think_their_channel_weak(csi_error_std):
+    """Power is set by the estimate, which may be small where the channel is not."""
+    channel = Channel(power_rule="paper", csi_error_std=csi_error_std)
+    net = Network.uniform(num_devices=12, noise_std=0.05, channel=channel)
+    limited = receive(np.zeros((1, 12, 64)), net, rng=np.random.default_rng(0), trials=2_000, path="full").sent.aim < 1
+    rate = float(limited.mean())
+    assert radio(net).outage[0] >= rate - 5 * np.sqrt(rate / limited.size)
+    assert np.isinf(guarantee(net).epsilon).all()
 
 
 def test_live_removal_is_covered_by_receiver_noise_alone():

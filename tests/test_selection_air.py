@@ -342,12 +342,9 @@ def the_same_entropy_in_every_run(monkeypatch):
 @pytest.mark.usefixtures("the_same_entropy_in_every_run")
 def test_a_live_device_speaks_as_often_as_its_score_says():
     network = scored("2.1", score_noise_std=0.4)
-    link = radio(network)
     for score in (0.1, 0.8, math.nan):
         n = 800
-        sent = [
-            transmission.signal(np.ones(R), network, device=1, gain=1.0, score=score, link=link).sends for _ in range(n)
-        ]
+        sent = [transmission.signal(np.ones(R), network, device=1, gain=1.0, score=score).sends for _ in range(n)]
         p = participation([[1.0 if math.isnan(score) else score]], network.scheme)[0, 0]
         within(np.mean(sent), p, n)
 

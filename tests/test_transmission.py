@@ -77,12 +77,12 @@ def test_nothing_in_the_module_takes_a_generator_or_a_seed():
 
 
 def test_seeding_everything_that_can_be_seeded_changes_nothing():
-    network, link = three_devices(), radio(three_devices())
+    network = three_devices()
     sent = []
     for _ in range(2):
         random.seed(0)
         np.random.seed(0)  # noqa: NPY002
-        sent.append(signal(np.zeros(R), network, device=0, gain=1.0, link=link).samples)
+        sent.append(signal(np.zeros(R), network, device=0, gain=1.0).samples)
     assert not np.any(sent[0] == sent[1])
 
 
@@ -106,7 +106,7 @@ def test_signals_add_up_to_the_sum_of_the_spec(cover_noise, participation):
     gains = (1.0, 0.8, 1.3)
     total = np.zeros((runs, R))
     for k, h in enumerate(gains):
-        total += [h * signal(z[k], network, device=k, gain=h, link=link).samples / link.gamma for _ in range(runs)]
+        total += [h * signal(z[k], network, device=k, gain=h).samples / link.gamma for _ in range(runs)]
     d, p = network.devices, participation
     std = np.array([grid_of(s).sampled_std for s in d.column("noise_std")])
     weighted = np.array(d.column("weight"))[:, None] * z
@@ -123,15 +123,15 @@ def test_signals_add_up_to_the_sum_of_the_spec(cover_noise, participation):
 
 @pytest.mark.usefixtures("the_same_entropy_in_every_run")
 def test_devices_take_part_as_often_as_they_should():
-    network, link = three_devices(participation=0.3), radio(three_devices())
-    sends = [signal(np.ones(R), network, device=1, gain=1.0, link=link).sends for _ in range(2_000)]
+    network = three_devices(participation=0.3)
+    sends = [signal(np.ones(R), network, device=1, gain=1.0).sends for _ in range(2_000)]
     assert abs(np.mean(sends) - 0.3) < SIGMAS * math.sqrt(0.3 * 0.7 / 2_000)
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0])
 def test_never_is_never_and_always_is_always(p):
-    network, link = three_devices(participation=p), radio(three_devices())
-    assert {signal(np.ones(R), network, device=0, gain=1.0, link=link).sends for _ in range(300)} == {p == 1}
+    network = three_devices(participation=p)
+    assert {signal(np.ones(R), network, device=0, gain=1.0).sends for _ in range(300)} == {p == 1}
 
 
 @given(
@@ -180,12 +180,12 @@ def test_a_device_whose_channel_is_too_weak_is_silent_to_the_last_bit(cover_nois
     link = radio(network)
     weakest = link.gamma / link.transmitters.reach[0]
     for gain in (0.0, 1e-12, weakest * 0.999):
-        sent = signal(-np.ones(R), network, device=0, gain=gain, link=link)
+        sent = signal(-np.ones(R), network, device=0, gain=gain)
         assert not sent.sends
         assert sent.power == 0
         # Not even the sign of a zero tells.
         assert sent.samples.tobytes() == bytes(8 * R)
-    assert signal(-np.ones(R), network, device=0, gain=weakest * 1.001, link=link).sends
+    assert signal(-np.ones(R), network, device=0, gain=weakest * 1.001).sends
 
 
 def test_a_silent_device_sends_the_same_bits_whatever_it_sees():
@@ -199,7 +199,7 @@ def test_power_stays_within_the_limit(rule):
     network = three_devices({"gamma": 3.0, "power_rule": rule}, power_dbm=10.0)
     link = radio(network)
     gains = stats.rice.rvs(2.45, scale=1 / math.sqrt(8), size=400, random_state=3)
-    sent = [signal(np.ones(R), network, device=0, gain=float(h), link=link) for h in gains]
+    sent = [signal(np.ones(R), network, device=0, gain=float(h)) for h in gains]
     above = sum(x.power > 10.0 * (1 + 1e-9) for x in sent)
     assert any(x.sends for x in sent)
     # A device exactly at its limit exceeds it once in 1,000 under truncate and backoff.
@@ -270,3 +270,24 @@ def test_no_feature_and_no_score_raises_however_strict_the_arithmetic(latent, sc
         signal(latent, three_devices(), device=0, gain=1.0)
         signal(latent, scored, device=1, gain=1.0, score=score)
         noisy_score(score, ranked)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"network": "net.toml"}, "network is of type str, must be a Network"),
+        ({"device": 1.0}, "device=1.0 must be a whole number"),
+        ({"device": True}, "device=True must be a whole number"),
+        ({"latent": np.ones(R) * 1j}, "latent is complex, must be real"),
+    ],
+)
+def test_wrong_types_are_named(change, message):
+    given: dict[str, Any] = {"latent": np.zeros(R), "network": three_devices(), "device": 0, "gain": 1.0} | change
+    with pytest.raises(TypeError, match=message):
+        signal(given.pop("latent"), given.pop("network"), **given)
+
+
+def test_nobody_can_change_the_report_that_signals_share():
+    sent = signal(np.zeros(R), three_devices(), device=0, gain=1.0)
+    with pytest.raises(ValueError, match="read-only"):
+        sent.report.epsilon[:] = 0.0

@@ -133,6 +133,7 @@ def receive(
     if path == "fast" and rule in ("paper", "exact"):
         raise ValueError(f"path='fast' is not exact where power_rule={rule!r} looks at the noise; use path='full'")
     z = clipped(latents, network.devices.column("clip_norm"))
+    _check_squares(link, z)
     shape = (*(int(n) for n in latents.shape[:1]), trials, int(latents.shape[1]))
     air, own = _generators(rng, shape[-1], path)
     gain = sample_gains(link.fading, shape, air, dtype=z.dtype)
@@ -145,6 +146,19 @@ def receive(
         taking_part = taking_part & (strongest == like(np.arange(shape[-1]), gain))
     carry = _full if path == "full" else _fast
     return replace(carry(z, network, link, _Drawn(gain, off, taking_part, air, own)), noisy_scores=noisy_scores)
+
+
+def _check_squares(link: Radio, z: Array) -> None:
+    """That the powers of signal and noise are numbers of the latents' type: beyond it noise would vanish unseen."""
+    xp, sent = array_namespace(z), link.transmitters
+    loudest = float(max(sent.feature_norm.max(), sent.noise_std.max()))
+    kind = xp.finfo(z.dtype)
+    for value in (loudest, link.gamma):
+        if value > 0 and not float(kind.smallest_normal) < value**2 < float(kind.max) / (sent.dimension + 1e3) ** 2:
+            raise ValueError(
+                f"signals of size {loudest:.3g} at gamma={link.gamma:.3g}: their squares do not fit {z.dtype}; "
+                "give float64 latents, or scale weight and noise_std together"
+            )
 
 
 class _Drawn(NamedTuple):

@@ -49,6 +49,11 @@ class PrivacyReport:
     assumptions: tuple[str, ...]
     live: bool = False
 
+    def __post_init__(self) -> None:
+        for promise in (self.epsilon, self.epsilon_lower, self.epsilon_local):
+            if promise is not None:
+                promise.setflags(write=False)  # reports are shared
+
     @property
     def worst(self) -> float:
         return float(np.max(self.epsilon))
@@ -80,8 +85,9 @@ def guarantee(
     colluding: devices known to collude, by index, on top of the network's number of colluders (whichever they are).
     credit_channel_noise: count the receiver's noise too; an eavesdropper may have a better receiver, so the default
         does not.
-    live: account for the noise that devices really draw (`privacy.noise`), with the δ that its grid costs. An error
-        where the theorem there does not cover the network, or δ is smaller than the sampler supports.
+    live: account for the noise that devices really draw (`privacy.noise`), with the δ that its grid costs; inf where
+        that exceeds δ (beyond an ε of about 100). An error where noise_std is 0 or too unlike for the theorem there, or
+        where the sampler does not support δ at any ε.
 
     >>> net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
     >>> float(guarantee(net).epsilon[0].round(4))
@@ -94,13 +100,14 @@ def guarantee(
     lower, upper = _bounds(network, heard)
     worst = float(np.max(upper))
     if live:
-        noise.delta_left(
-            network.delta,
+        smallest = noise.smallest_delta(
             network.devices.column("noise_std"),
             dimension=network.dimension + 1,
-            epsilon=worst if np.isfinite(worst) else 0.0,
+            epsilon=0.0,
             inferences=network.inferences,
         )
+        if network.delta < smallest:
+            raise ValueError(f"delta={network.delta:g} must be >= {smallest:.3g}, what live noise supports")
     return PrivacyReport(
         network=network,
         epsilon=upper,
@@ -229,14 +236,8 @@ def _bounds(network: Network, heard: Aggregate) -> tuple[Floats | None, Floats]:
         return found.lower, found.upper
     # Whoever is next to a device sees more than the server, so the local ε is a bound as well: the smaller one where
     # many failures add up, or where the grid of a stream costs more than the others' noise is worth.
-    return None, np.minimum(_nearby(played, network, heard.misses), _local_epsilon(network, heard))
-
-
-def _nearby(played: Game, network: Network, misses: ArrayLike) -> Floats:
-    """ε of a game that is missed with these probabilities in each of the network's inferences."""
-    times = network.inferences
-    misses = np.minimum(times * np.asarray(misses), 1.0)
-    return nearby.epsilon(lambda delta: compose.epsilon(played, delta, times), network.delta, misses)
+    found = compose.epsilon(played, network.delta, network.inferences, missed=heard.misses)
+    return None, np.minimum(found, _local_epsilon(network, heard))
 
 
 def epsilon(network: Network, heard: Aggregate) -> Floats:
@@ -264,7 +265,7 @@ def _local_epsilon(network: Network, heard: Aggregate) -> Floats:
     """Own noise alone; with a score, what the score and the decision tell besides."""
     alone = replace(heard, alone=True, extra=0.0)
     if network.scheme.name != "1":
-        return _nearby(game(network, alone), network, alone.misses)
+        return compose.epsilon(game(network, alone), network.delta, network.inferences, missed=alone.misses)
 
     def at(delta: float) -> Floats:
         return device.local_epsilon(heard, delta, neighbours=network.neighbours, inferences=network.inferences)
@@ -276,8 +277,8 @@ def _object_epsilon(network: Network, heard: Aggregate) -> float:
     if network.scheme.name != "1":
         # Everybody's score may change as well: nothing better than all local releases at once is claimed.
         return float("inf")
-    misses = min(float(np.sum(heard.failure)), 1.0)
-    return float(_nearby(object_game(heard, network.neighbours), network, misses)[0])
+    played, missed = object_game(heard, network.neighbours), min(float(np.sum(heard.failure)), 1.0)
+    return float(compose.epsilon(played, network.delta, network.inferences, missed=missed)[0])
 
 
 def _if_absent(network: Network, heard: Aggregate, worst: float) -> tuple[float, ...]:

@@ -63,7 +63,7 @@ def radio(network: Network) -> Radio:
     else:
         gamma = channel.gamma
     if channel.power_rule == "paper":
-        return Radio(fading, transmitters, gamma, _limited_by_paper(fading, transmitters, gamma))
+        return Radio(fading, transmitters, gamma, _limited_by_paper(fading, transmitters, gamma, csi))
     outage = outage_probability(fading, transmitters, gamma=gamma, csi_error_std=csi)
     if channel.power_rule == "truncate" and np.any(outage >= 1):
         weak = int(np.argmax(outage))
@@ -106,15 +106,18 @@ def receivers(network: Network, link: Radio, on_the_air: Floats) -> float:
 _RARE = 1e-20
 
 
-def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float) -> Floats:
-    """Pr(h < γ√(w²C² + ‖n‖²)/√P) of each device, over fading and noise; an upper bound where there is fading."""
+def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float, csi_error_std: float) -> Floats:
+    """Pr(ĥ < γ√(w²C² + ‖n‖²)/√P) of each device, over fading, CSI error and noise; an upper bound where ĥ varies."""
     from scipy.special import chdtrc, chdtri
 
     r, std = transmitters.dimension, transmitters.noise_std
-    if fading.model == "none":
+    if fading.model == "none" and csi_error_std == 0:
         spare = fading.path_gain**2 * transmitters.power_max / gamma**2 - transmitters.feature_norm**2
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             room = np.where(std > 0, spare / std**2, np.where(spare >= 0, np.inf, 0.0))
         return np.where(spare > 0, chdtrc(r, np.maximum(room, 0.0)), np.where(spare == 0, std > 0, 1.0))
     longest = np.sqrt(chdtri(r, _RARE)) * std
-    return cdf(fading, threshold(transmitters, gamma=gamma, rule="paper", norm=longest)) + _RARE
+    return (
+        cdf(fading, threshold(transmitters, gamma=gamma, rule="paper", norm=longest), csi_error_std=csi_error_std)
+        + _RARE
+    )

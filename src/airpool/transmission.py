@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .guarantees import PrivacyReport, guarantee
-from .network import Network
+from .network import Network, require_network
 from .privacy.arrays import Floats
 from .privacy.noise import grid_of, live_noise, to_grid
-from .radio import Radio, radio
+from .radio import radio
 from .selection import threshold
 from .selection.scores import bounded, score_range
 from .wireless.power import transmit
@@ -53,6 +53,10 @@ def live_report(network: Network) -> PrivacyReport:
     return guarantee(network, live=True)
 
 
+# A device sends with the radio of its own network, and no other.
+_link = lru_cache(maxsize=64)(radio)
+
+
 @np.errstate(all="ignore")
 def signal(
     latent: ArrayLike,
@@ -63,7 +67,6 @@ def signal(
     score: float | None = None,
     num_classes: int | None = None,
     selected: bool | None = None,
-    link: Radio | None = None,
 ) -> Signal:
     """One transmission of one latent, (r,), over a channel of known gain h.
 
@@ -75,9 +78,14 @@ def signal(
     Never raises on the values of latent and score: an exception would leak them.
     Edge cases: a latent that is not finite is sent as 0; a channel too weak for its power → silent (truncate).
     """
+    require_network(network)
     d = network.devices
+    if isinstance(device, bool) or not isinstance(device, int | np.integer):
+        raise TypeError(f"device={device!r} must be a whole number")
     if not 0 <= device < d.count:
         raise ValueError(f"device={device} must be from 0 to {d.count - 1}")
+    if np.iscomplexobj(latent):
+        raise TypeError("latent is complex, must be real: two real coordinates share one symbol")
     z = np.asarray(latent, dtype=np.float64)
     if z.shape != (network.dimension,):
         raise ValueError(f"latent has shape {z.shape}, must be ({network.dimension},)")
@@ -85,7 +93,7 @@ def signal(
         raise ValueError(f"gain={gain} must be >= 0 and finite")
     report = live_report(network)
     weight, std = d.column("weight")[device], d.column("noise_std")[device]
-    link = radio(network) if link is None else link
+    link = _link(network)
 
     takes_part = _takes_part(network, device, score=score, num_classes=num_classes, selected=selected)
     # An untouched feature must not be told from a silent one by the time it takes: both ways run through all steps.
@@ -114,6 +122,7 @@ def noisy_score(score: float, network: Network, *, num_classes: int | None = Non
     covers it as one coordinate more.
     Edge cases: a score that is not finite counts as the upper end of the range.
     """
+    require_network(network)
     scheme = network.scheme
     if scheme.name != "2.2":
         raise ValueError(f"scheme.name={scheme.name!r} must be 2.2: otherwise no score leaves the device")
