@@ -1,10 +1,11 @@
 """The trunk in whole numbers, for devices without an accelerator: eight bits, run by OpenVINO (extra `int8`).
 
-A convolution, batch norm folded into it, reads whole numbers x from 0 to 255 and has weights w from -127 to 127:
+A convolution, batch norm folded into it, reads whole numbers x from 0 to 255 and has weights w from -64 to 64:
 
     y = scale · limit / 255 · Σ w x + bias        scale, bias: one per output channel; limit: of what comes in
 
-ReLU follows; then all is rounded to 255 steps of the layer's own limit, the last map excepted, which stays float32.
+Processors without VNNI (Intel before 2019, AMD before 2022) add two products in 16 bits and cut what exceeds them:
+2 · 255 · 64 just fits, so the result is the same on all of them. ReLU follows; then all is rounded to 255 steps of the layer's own limit, the last map excepted, which stays float32.
 Views have the limit 1, so those kept as bytes lose nothing. Limits and biases are fitted to calibration views: they
 should look like what the devices will see, and must not be those that the trunk is tested on.
 
@@ -32,13 +33,14 @@ Module = TypeVar("Module", bound=nn.Module)
 
 _FORMAT = "airpool int8 trunk 1"
 _STEPS = 255
+_LARGEST_WEIGHT = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
     """One convolution of the trunk and the ReLU after it."""
 
-    weight: Tensor  # (out, in, 3, 3) int8, from -127 to 127
+    weight: Tensor  # (out, in, 3, 3) int8, from -64 to 64
     scale: Tensor  # (out,) float32, what a weight of 1 is worth
     bias: Tensor  # (out,) float32
     limit: float | None  # the largest value that comes out, in 255 steps; None: any, in float32
@@ -48,9 +50,7 @@ class Layer:
 class Int8Trunk(nn.Module):
     """Takes the place of a trunk: views (B, C, H, H) in [0, 1] to maps (B, 512, 7, 7), never negative, no gradient.
 
-    Holds for: the CPU, and one call at a time. A batch size seen for the first time takes longer. Without the
-    instructions called VNNI (Intel before 2019, AMD before 2022) sums that exceed 16 bits are cut: the maps
-    of a ModelNet object were off by 10 % instead of 2 %. Compare with `reference`.
+    Holds for: the CPU, and one call at a time. A batch size seen for the first time takes longer.
 
         model.features = nn.Sequential(quantise(model.features, views))
     """
@@ -97,7 +97,7 @@ def fitted(trunk: nn.Sequential, calibration_views: Tensor) -> tuple[Layer, ...]
     layers: list[Layer] = []
     exact, rounded = views, _rounded(views, 1.0)
     for index, (weight, bias, pool) in enumerate(folded):
-        scale = weight.abs().amax((1, 2, 3)).clamp(min=1e-12) / 127
+        scale = weight.abs().amax((1, 2, 3)).clamp(min=1e-12) / _LARGEST_WEIGHT
         whole = (weight / scale[:, None, None, None]).round().to(torch.int8).contiguous()
         plain = Layer(whole, scale, bias, None, pool=False)
         exact, rounded = F.conv2d(exact, weight, bias, padding=1), _convolved(rounded, plain)
