@@ -7,6 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from airpool.theory.asymptotics import Trend, against_devices, device_error, resampled, thinned, trend, view_error
+from airpool.theory.depth import norm_bound, propagation, random_weights, relu_layers
 from docs import asymptotics_depth, asymptotics_devices, theory_figures
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,8 +17,6 @@ from tests.random_networks import channels
 
 from airpool import Channel, Devices, Network, calibrate
 from airpool.inference import unbiased
-from airpool.theory.asymptotics import Trend, against_devices, device_error, resampled, thinned, trend, view_error
-from airpool.theory.depth import norm_bound, propagation, random_weights, relu_layers
 
 SIGMAS = 4.5
 COUNTS = (12, 30, 100, 300)

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-
 from airpool.data.corruption import KINDS, Corruption, corrupted
+
 from airpool.data.views import AMBIENT
 
 SIDE = 32

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from airpool.theory.smoothing import after_change, proven, radius
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, norm
@@ -12,7 +13,6 @@ from airpool.inference import labels as labels_of
 from airpool.network import Network
 from airpool.theory.law import law
 from airpool.theory.server import Server, scores
-from airpool.theory.smoothing import after_change, proven, radius
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -28,11 +28,3 @@ def dbm_to_mw(power_dbm: float) -> float:
     1000.0
     """
     return db_to_linear(power_dbm)
-
-
-def mw_to_dbm(power_mw: float) -> float:
-    """
-    >>> mw_to_dbm(1.0)
-    0.0
-    """
-    return linear_to_db(power_mw)

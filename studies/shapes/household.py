@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from airpool.data.meshes import Mesh
+
 from .furniture import Kind
-from .meshes import Mesh
 from .solids import arc, box, join, lathe, moved, prism, rod, turned
 
 Profile = Sequence[tuple[float, float]]

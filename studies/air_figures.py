@@ -1,11 +1,10 @@
-"""Superposed against orthogonal access at equal device ε: `python docs/air_figures.py`, in about half a minute.
+"""Superposed against orthogonal access at equal device ε: `python -m studies.air_figures`, in about half a minute.
 
 Computes every number of docs/air.md's comparison, measures it on airpool.air, writes CSV and paints SVG and PNG.
 """
 
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,8 @@ from airpool.radio import Radio, radio
 from airpool.version import __version__
 from airpool.wireless.fading import sample_gains
 from airpool.wireless.outage import energy
+from studies.tables import FIGURES
 
-FOLDER = Path(__file__).parent / "figures"
 R, DELTA, RECEIVER_VAR, POWER_DBM, TRIALS = 64, 1e-5, 0.1, 30.0, 2_000
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 24, 48, 96)
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 10.0)
@@ -137,7 +136,7 @@ def compare() -> dict[tuple[str, int, float], Outcome]:
         f"noise variance {RECEIVER_VAR:g} per real coordinate, Rician 4.8 dB, outage 1 %, {TRIALS} trials"
     )
     columns: dict[str, Any] = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    write_csv(FOLDER / "superposed-vs-orthogonal.csv", columns, comment=comment)
+    write_csv(FIGURES / "superposed-vs-orthogonal.csv", columns, comment=comment)
     return found
 
 
@@ -206,7 +205,7 @@ def main() -> None:
     found = compare()
     print_tables(found)
     for ending in ("svg", "png"):
-        with figure(FOLDER / f"superposed-vs-orthogonal.{ending}", width=9.0, height=3.8) as (fig, axes):
+        with figure(FIGURES / f"superposed-vs-orthogonal.{ending}", width=9.0, height=3.8) as (fig, axes):
             paint(fig, axes, found)
 
 

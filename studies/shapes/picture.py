@@ -1,10 +1,11 @@
-"""Draws docs/figures/shapes.png, what the cameras see of our own shapes: `python docs/views.py`, in half a minute.
+"""Draws docs/figures/shapes.png, what the cameras see of our own shapes, in half a minute.
+
+    python -m studies.shapes.picture
 
 On top the twelve views of one object, shading over depth; below, every kind of object in four variants, by one camera.
 """
 
 from itertools import groupby
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,8 +14,9 @@ from PIL import Image, ImageDraw
 from airpool.data import shapes
 from airpool.data.views import object_views, render
 from airpool.data.voxels import voxelise
+from studies.tables import FIGURES
 
-SHEET = Path(__file__).parent / "figures" / "shapes.png"
+SHEET = FIGURES / "shapes.png"
 TILE = 112
 COLUMNS = 12
 VARIANTS = 4

@@ -1,4 +1,4 @@
-"""The contestants of docs/selection_study.py: which networks each scheme may choose from, and how one is judged.
+"""The contestants of studies/selection_study.py: which networks each scheme may choose from, and how one is judged.
 
 All of them meet the same total ε of every device, scores included. Each has parameters of its own, chosen on validation
 objects; and each may tell the decoder a share of the level (`told`), since corrupted views add up to less.

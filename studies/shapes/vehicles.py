@@ -1,7 +1,8 @@
 """Our own airplanes and cars, in metres: nose towards -y, z up. `VEHICLES` lists what was built."""
 
+from airpool.data.meshes import Mesh
+
 from .furniture import Kind
-from .meshes import Mesh
 from .solids import disc, join, lathe, moved, prism, turned
 
 

@@ -1,6 +1,6 @@
 """Trains trunks on ModelNet40's voxel renders and compares them on the validation split: the runs of docs/models.md.
 
-    PYTHONPATH=src python scripts/train_trunk.py VOXELS.npz --out DIR --runs '[{"name": "base"}, ...]'
+    PYTHONPATH=src python -m studies.train_trunk VOXELS.npz --out DIR --runs '[{"name": "base"}, ...]'
 
 Needs torch, NumPy and safetensors only, and one GPU (a CPU with --objects for a trial). Each run overrides fields of
 Recipe or Architecture, or "channels" (of "shading", "depth"); "keep": true keeps the weights. Views are rendered once

@@ -1,7 +1,8 @@
-"""Draws the figures of docs/theory.md from the tables in docs/results: `python -m docs.theory_figures`, in seconds.
+"""Draws the figures of docs/theory.md from the tables in studies/results.
 
-    python -m docs.theory_figures asymptotics-depth              one figure
-    python -m docs.theory_figures --fresh --azimuths FILE        measures the tables again first, in minutes
+    python -m studies.theory_figures                                all of them, in seconds
+    python -m studies.theory_figures asymptotics-depth              one figure
+    python -m studies.theory_figures --fresh --azimuths FILE        measures the tables again first, in minutes
 
 Every figure is a module with `measure`, which writes tables, and `draw`, which reads them.
 """
@@ -11,9 +12,9 @@ import shlex
 from pathlib import Path
 from types import ModuleType
 
-from docs import asymptotics_depth, asymptotics_devices, certificates
+from studies import asymptotics_depth, asymptotics_devices, certificates
+from studies.tables import FIGURES, RESULTS
 
-RESULTS, FIGURES = (Path(__file__).parent / name for name in ("results", "figures"))
 MODULES: dict[str, ModuleType] = {
     "asymptotics-devices": asymptotics_devices,
     "asymptotics-depth": asymptotics_depth,
@@ -22,7 +23,7 @@ MODULES: dict[str, ModuleType] = {
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser("python -m docs.theory_figures")
+    parser = argparse.ArgumentParser("python -m studies.theory_figures")
     parser.add_argument("names", nargs="*", help=f"of {', '.join(MODULES)}; all by default")
     parser.add_argument("--fresh", action="store_true", help="measure the tables again")
     parser.add_argument("--azimuths", type=Path, help="latents (N, V, r) and labels of V azimuths, safetensors")
@@ -33,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"{', '.join(sorted(unknown))}: there is {', '.join(MODULES)}")
     for name in given.names or MODULES:
         if given.fresh:
-            command = ["python", "-m", "docs.theory_figures", name, "--fresh"]
+            command = ["python", "-m", "studies.theory_figures", name, "--fresh"]
             command += ["--azimuths", str(given.azimuths)] if given.azimuths else []
             MODULES[name].measure(given.results, azimuths=given.azimuths, command=shlex.join(command))
         MODULES[name].draw(given.results, given.figures)

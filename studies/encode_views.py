@@ -1,6 +1,6 @@
 """Latents of views that the packed file does not hold: gone wrong (issue: selection), and from 1,000 azimuths (theory).
 
-    PYTHONPATH=src:carry python scripts/encode_views.py VOXELS.npz --out DIR [--objects N] [--azimuths 1000]
+    PYTHONPATH=src python -m studies.encode_views VOXELS.npz --out DIR [--objects N] [--azimuths 1000]
 
 Uses the trunk, the compact codec and the local head that ship. Needs torch, NumPy and safetensors only. Writes
 corrupted-SPLIT.safetensors (latents int8 and their step, posteriors in half precision, kind) for validation and test,
@@ -18,13 +18,13 @@ from torch import Tensor
 
 from airpool import files
 from airpool.data import modelnet
-from airpool.data.corruption import KINDS, Corruption, corrupted
 from airpool.data.renders import renders
 from airpool.data.views import object_views, unpack
 from airpool.models import codec as codecs
 from airpool.models import features, local, weights
 from airpool.models.codec import quantised
 from airpool.models.runs import some_rows
+from studies.corruption import KINDS, Corruption, corrupted
 
 ASSETS = Path(__file__).parent.parent / "src/airpool/assets/modelnet40"
 

@@ -1,6 +1,6 @@
 """The error, and the accuracy, against the number of devices: the measurements of docs/theory.md, and their figure.
 
-Run by docs/theory_figures.py. K views of an object are drawn with replacement from the twelve that ship, or, with a
+Run by studies/theory_figures.py. K views of an object are drawn with replacement from the twelve that ship, or, with a
 file of azimuths (latents (N, V, r), labels: as airpool.latents_file reads them), evenly spaced around it.
 """
 
@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from docs.theory_tables import Rows, column, copy_as_csv, rows, save
 from matplotlib.axes import Axes
 from torch import Tensor
 
@@ -21,8 +20,10 @@ from airpool import latents_file as latents_on_disk
 from airpool.evaluate import evaluate
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, write_csv
 from airpool.inference import unbiased
+from airpool.reproduce.trends import Trend, trend
 from airpool.sweep import grid, run
-from airpool.theory.asymptotics import Trend, device_error, resampled, thinned, trend, view_error
+from studies.asymptotics import device_error, resampled, thinned, view_error
+from studies.tables import Rows, column, copy_as_csv, rows, save
 
 COUNTS = (2, 4, 8, 12, 24, 50, 100, 200, 500, 1000)
 FITTED = (12, 1000)  # laws are fitted between these K
@@ -189,7 +190,7 @@ def exponents(results: Path) -> Rows:
 def draw(results: Path, figures: Path) -> None:
     copy_as_csv(NAMES, results, figures)
     laws = exponents(results)
-    comment = f"power laws in K: K in {FITTED}, of views {FITTED_VIEWS}; errors: see airpool.theory.asymptotics.trend"
+    comment = f"power laws in K: K in {FITTED}, of views {FITTED_VIEWS}; errors: see airpool.reproduce.trends.trend"
     columns = {name: column(laws, name) for name in laws[0]}
     write_csv(figures / "asymptotics-exponents.csv", columns, comment=comment)
     paths = [figures / f"{NAMES[0]}.{ending}" for ending in ("png", "svg")]

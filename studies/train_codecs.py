@@ -1,7 +1,7 @@
 """Trains codecs on a trunk's features of ModelNet40's voxel renders, through noise: the runs behind docs/models.md.
 
-    PYTHONPATH=src python scripts/train_codecs.py settings FILE.json --dimension 40 784       # here, where SciPy is
-    PYTHONPATH=src python scripts/train_codecs.py train VOXELS.npz --trunk A B --settings FILE.json \
+    PYTHONPATH=src python -m studies.train_codecs settings FILE.json --dimension 40 784       # here, where SciPy is
+    PYTHONPATH=src python -m studies.train_codecs train VOXELS.npz --trunk A B --settings FILE.json \
         --out DIR --runs RUNS.json
 
 The second needs torch, NumPy, safetensors and array-api-compat only, and one GPU (or a CPU with --objects for a trial).
@@ -14,23 +14,27 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from airpool import files
+from airpool import files, network_file
 from airpool.data import modelnet
 from airpool.data.renders import renders
+from airpool.level import Level
 from airpool.models import codec as codecs
 from airpool.models import weights
 from airpool.models.codec import Codec, CodecShape, quantised
-from airpool.models.codec_training import CodecRecipe, Setting, decoded, fit, packed, unpacked
+from airpool.models.codec_training import CodecRecipe, Setting, decoded, fit
 from airpool.models.features import maps
 from airpool.models.runs import some_rows
+from airpool.radio import Radio
 from airpool.version import __version__
+from airpool.wireless.fading import Fading
+from airpool.wireless.power import Transmitters
 
 if TYPE_CHECKING:
     from airpool.network import Network
@@ -80,6 +84,32 @@ def _unlike(net: "Network") -> "dict[str, Network]":
             made = designed(way, small, known, targets=targets, sensitive=sensitive)
             out[f"h{way}-{strict:g}"] = replace(made, dimension=net.dimension)
     return out
+
+
+def packed(setting: Setting) -> dict[str, Any]:
+    """A setting as plain data, to be taken to a machine without SciPy."""
+    link = setting.link
+    return {
+        "network": network_file.dump(setting.network),
+        "gamma": link.gamma,
+        "margin": link.transmitters.margin,
+        "outage": link.outage.tolist(),
+        "level": asdict(setting.level),
+    }
+
+
+def unpacked(data: dict[str, Any]) -> Setting:
+    """What `packed` made plain."""
+    network = network_file.parse(data["network"])
+    d, channel = network.devices, network.channel
+    transmitters = Transmitters.of(
+        **{name: d.column(name) for name in ("weight", "clip_norm", "noise_std", "power_dbm")},
+        dimension=network.dimension,
+        margin=data["margin"],
+    )
+    fading = Fading(channel.fading, k_factor_db=channel.k_factor_db)
+    link = Radio(fading, transmitters, data["gamma"], np.array(data["outage"]))
+    return Setting(network, link, Level(**data["level"]))
 
 
 @torch.no_grad()

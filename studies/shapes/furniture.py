@@ -7,7 +7,8 @@ sofas with the back towards +x; shelves, stands and doors wide in x.
 from collections.abc import Callable
 from typing import Any
 
-from .meshes import Mesh
+from airpool.data.meshes import Mesh
+
 from .solids import box, corners, disc, join, lathe, rod, turned
 
 Kind = tuple[Callable[..., Mesh], list[dict[str, Any]]]  # how to build it, and the variants

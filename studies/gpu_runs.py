@@ -1,6 +1,6 @@
-"""What needs a GPU: runs of scripts/train_codecs.py for codecs of several q, as result tables.
+"""What needs a GPU: runs of studies/train_codecs.py for codecs of several q, as result tables.
 
-    python -m airpool.reproduce.gpu_runs RUNS.json [MORE.json]     # writes results/fig-dim.json and fig-hetero-512.json
+    python -m studies.gpu_runs RUNS.json [MORE.json]     # writes results/fig-dim.json and fig-hetero-512.json
 
 Settings of such a run: tE, Theorem 1 claims E (p = 0.9); zE, exact zero-out ε = E (p = 1); hWAY-E, every other device
 at an exact ε = E, the others at 10. Of each, accuracy of objects and of classes for several seeds of the noise. A codec
@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from airpool.reproduce.fig_dim import THROUGH, WITHOUT
+from airpool.reproduce.results import RESULTS, Rows, write
 from airpool.sweep import Effort, Table
 
-from .results import RESULTS, Rows, write
-
 ACCOUNTS = {"t": "theorem 1", "z": "exact"}
-THROUGH, WITHOUT = "through noise", "without noise"
 TRANSMISSIONS = 20  # of every object, for each seed of the noise
 
 
@@ -81,11 +80,11 @@ def as_table(rows: Rows, runs: list[dict[str, Any]], *, source: str) -> Table:
             name for name in ("q", "dimension", "trained", "account", "way", "epsilon") if name in columns
         ),
         failures=(),
-        function="scripts/train_codecs.py train (one NVIDIA H200)",
+        function="studies.train_codecs train (one NVIDIA H200)",
         seed=0,
         version=", ".join(sorted({run["version"] for run in runs})),
         effort=effort,
-        command=f"python -m airpool.reproduce.gpu_runs {source}",
+        command=f"python -m studies.gpu_runs {source}",
     )
 
 
@@ -98,5 +97,5 @@ def main(*paths: Path, folder: Path = RESULTS) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
-        sys.exit("usage: python -m airpool.reproduce.gpu_runs RUNS.json [MORE.json]")
+        sys.exit("usage: python -m studies.gpu_runs RUNS.json [MORE.json]")
     main(*map(Path, sys.argv[1:]))

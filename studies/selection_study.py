@@ -1,7 +1,7 @@
 """Schemes 1, 2.1 and 2.2 at equal total ε, some cameras bad: measured for docs/selection.md, and drawn.
 
-    python -m docs.selection_study              draws from the tables in docs/results, in seconds
-    python -m docs.selection_study --fresh      measures them again first, in about ten minutes on one core
+    python -m studies.selection_study              draws from the tables in studies/results, in seconds
+    python -m studies.selection_study --fresh      measures them again first, in about ten minutes on one core
 
 Every scheme chooses its parameters on validation objects with cameras gone bad by another seed; the test objects are
 read once, at what was chosen, with two draws of bad cameras and three of noise.
@@ -15,16 +15,15 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from docs.selection_contest import TOLD, Candidate, Setting, candidates, claimed, judged, views
-from docs.theory_tables import Rows, column, copy_as_csv, rows, save
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from airpool import guarantee
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, canvas
 from airpool.sweep import grid, run
+from studies.selection_contest import TOLD, Candidate, Setting, candidates, claimed, judged, views
+from studies.tables import FIGURES, RESULTS, Rows, column, copy_as_csv, rows, save
 
-RESULTS, FIGURES = (Path(__file__).parent / name for name in ("results", "figures"))
 NAMES = ("selection-study", "selection-search", "selection-paper")
 
 BAD_SHARES, EPSILONS = (0.0, 0.25, 0.5, 0.75), (1.0, 2.0, 4.0, 10.0)
@@ -229,13 +228,13 @@ def _draw_search(table: Rows, figures: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser("python -m docs.selection_study")
+    parser = argparse.ArgumentParser("python -m studies.selection_study")
     parser.add_argument("--fresh", action="store_true", help="measure the tables again")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--figures", type=Path, default=FIGURES)
     given = parser.parse_args(arguments)
     if given.fresh:
-        measure(given.results, command="python -m docs.selection_study --fresh")
+        measure(given.results, command="python -m studies.selection_study --fresh")
     draw(given.results, given.figures)
     print(f"drew {', '.join(NAMES[:2])}")
 

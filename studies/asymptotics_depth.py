@@ -1,7 +1,7 @@
 """The error of a noisy estimate against the depth of the server's network: measured for docs/theory.md, and drawn.
 
-Run by docs/theory_figures.py. Three kinds of network, the first two on the mean view of real objects, as twelve devices
-at device ε = 2 let the server hear it: random ReLU networks of every depth; networks trained for every depth; and the
+Run by studies/theory_figures.py. Three kinds of network: random ReLU networks of every depth, and networks trained for
+every depth, both on the mean view of real objects as twelve devices at device ε = 2 let the server hear it; and the
 shipped trunk, cut after each of its convolutions, where the noise comes in.
 """
 
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from docs.theory_tables import Rows, column, copy_as_csv, rows, save
 from matplotlib.axes import Axes
 from torch import Tensor, nn
 
@@ -21,11 +20,11 @@ from airpool.data.views import object_views
 from airpool.data.voxels import voxelise
 from airpool.figures import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, canvas, write_csv
 from airpool.level import level
-from airpool.reproduce.depth_networks import trained
+from airpool.reproduce.trends import Form, trend
 from airpool.sweep import grid, run
-from airpool.theory.asymptotics import Form, trend
-from airpool.theory.depth import DepthError, norm_bound, propagation, random_weights, relu_layers
-from airpool.theory.lipschitz import convolution_norm, folded
+from studies.depth import DepthError, convolution_norm, folded, norm_bound, propagation, random_weights, relu_layers
+from studies.depth_networks import trained
+from studies.tables import Rows, column, copy_as_csv, rows, save
 
 EPSILON, COPIES = 2.0, 10
 RANDOM_DEPTHS, RANDOM_NETS, RANDOM_WIDTH = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), 10, 256

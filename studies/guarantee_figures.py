@@ -1,11 +1,10 @@
-"""Draws every figure of docs/guarantee.md: `python docs/figures.py`, in about half a minute.
+"""Draws every figure of docs/guarantee.md: `python -m studies.guarantee_figures`, in about half a minute.
 
 Each figure is one function; it computes its columns, writes them as CSV and paints them as SVG and PNG.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -24,8 +23,8 @@ from airpool.privacy.device import Aggregate
 from airpool.privacy.object import object_game
 from airpool.privacy.release import log_likelihood_ratio, release, simulated, worst_pair
 from airpool.version import __version__
+from studies.tables import FIGURES
 
-FOLDER = Path(__file__).parent / "figures"
 DELTA = 1e-5
 NETWORK = "K = 12, w = 1/12, C = 1, sigma = 0.05, p = 0.9, delta = 1e-5"
 
@@ -84,13 +83,13 @@ def saved(
 ) -> None:
     write_data(name, columns, comment)
     for ending in ("svg", "png"):
-        with figure(FOLDER / f"{name}.{ending}", width=width, height=height) as (fig, axes):
+        with figure(FIGURES / f"{name}.{ending}", width=width, height=height) as (fig, axes):
             paint(fig, axes)
 
 
 def write_data(name: str, columns: Columns, comment: str) -> None:
     rows = {column: np.asarray(values).tolist() for column, values in columns.items()}
-    write_csv(FOLDER / f"{name}.csv", rows, comment=f"airpool {__version__}; {comment}")
+    write_csv(FIGURES / f"{name}.csv", rows, comment=f"airpool {__version__}; {comment}")
 
 
 def removal_against_dimension() -> None:
@@ -343,7 +342,7 @@ def audit_picture() -> None:
             claimed_epsilon=promise,
         )
         print(f"{name}: {report}")
-        picture = FOLDER / f"{name}.png"
+        picture = FIGURES / f"{name}.png"
         tradeoff.plot(report, picture)
         # A palette takes a third of the bytes and looks the same.
         Image.open(picture).convert("RGB").quantize(128).save(picture, optimize=True)

@@ -1,6 +1,6 @@
 """Proven and measured accuracy of the shipped compact codec against ε: measured for docs/theory.md, and drawn.
 
-Run by docs/theory_figures.py. Test objects; the linear server is made from validation objects.
+Run by studies/theory_figures.py. Test objects; the linear server is made from validation objects.
 """
 
 from functools import cache
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from docs.theory_tables import column, copy_as_csv, rows, save
 from matplotlib.ticker import FixedLocator, NullLocator
 from torch import Tensor
 
@@ -22,11 +21,13 @@ from airpool.paper.margin import frobenius_margin
 from airpool.prediction import linear_for, on_tensors, predict
 from airpool.sweep import grid, run
 from airpool.theory.lipschitz import lipschitz_constants
-from airpool.theory.margin import attack, margin
+from airpool.theory.margin import margin
 from airpool.theory.mse import pooled
 from airpool.theory.server import Server, scores
-from airpool.theory.smoothing import proven, radius
 from airpool.wireless.arrays import Floats
+from studies.attack import attack
+from studies.smoothing import proven, radius
+from studies.tables import column, copy_as_csv, rows, save
 
 EPSILONS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0)
 CHANNELS = {"ideal": {}, "p = 0.9": {"participation": 0.9}, "rician": {"channel": Channel("rician", noise_std=0.3162)}}
