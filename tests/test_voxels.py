@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from airpool.data.solids import box, disc, join, rod
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.ndimage import binary_fill_holes
+from studies.shapes.solids import box, disc, join, rod
 
 from airpool.data import shapes
 from airpool.data.voxels import PACKED_BYTES, SIDE, pack, unpack, voxelise

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from airpool.data.corruption import KINDS, Corruption, corrupted
+from studies.corruption import KINDS, Corruption, corrupted
 
 from airpool.data.views import AMBIENT
 

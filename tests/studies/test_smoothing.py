@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from airpool.theory.smoothing import after_change, proven, radius
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, norm
+from studies.smoothing import after_change, proven, radius
 from tests.random_servers import random_server
 
 from airpool.air import receive

@@ -1,106 +1,25 @@
-"""Laws fitted to points with a known law; the error against K and against depth; figures redrawn from their tables."""
+"""The error against K, by formula and over the air; figures redrawn from their tables."""
 
 import json
 import math
-from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from airpool.theory.asymptotics import Trend, against_devices, device_error, resampled, thinned, trend, view_error
-from airpool.theory.depth import norm_bound, propagation, random_weights, relu_layers
-from docs import asymptotics_depth, asymptotics_devices, theory_figures
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
+from studies.asymptotics import against_devices, device_error, resampled, thinned, view_error
 from tests.random_networks import channels
 
 from airpool import Channel, Devices, Network, calibrate
 from airpool.inference import unbiased
+from airpool.reproduce.trends import trend
+from studies import asymptotics_depth, asymptotics_devices, theory_figures
 
 SIGMAS = 4.5
 COUNTS = (12, 30, 100, 300)
 R = 6
-
-
-# Laws
-
-
-FORMS = ("power", "exponential", "linear", "constant")
-
-
-@given(scale=st.floats(1e-3, 1e3), rate=st.floats(-3, 3), form=st.sampled_from(FORMS))
-def test_points_on_a_law_give_that_law_back(scale, rate, form):
-    x = np.array([1.0, 2.0, 5.0, 10.0, 20.0])
-    rate = 0.0 if form == "constant" else abs(rate) if form == "linear" else rate
-    truth = Trend(form, scale, rate, 0.0, 0.0)
-    found = trend(x, truth(x), form=form)
-    assert found.rate == pytest.approx(rate, abs=1e-7 * max(1, scale))
-    assert found(x) == pytest.approx(truth(x), rel=1e-6)
-    assert found.misfit < 1e-6
-
-
-@pytest.mark.parametrize("form", ["power", "exponential", "linear"])
-def test_the_law_that_made_the_points_fits_best(form):
-    x = np.arange(1.0, 33.0)
-    y = Trend(form, 0.5, {"power": 2.0, "exponential": 0.3, "linear": 2.0}[form], 0.0, 0.0)(x)
-    misfit = {other: trend(x, y, form=other).misfit for other in FORMS}
-    assert min(misfit, key=lambda other: misfit[other]) == form
-
-
-def test_a_weighted_fit_is_that_of_numpy():
-    rng = np.random.default_rng(0)
-    x = np.array([12.0, 24.0, 50.0, 100.0, 1000.0])
-    spread = np.array([0.01, 0.02, 0.01, 0.05, 0.03])
-    y = 3 * x**-1.0 * np.exp(spread * rng.standard_normal(5))
-    found = trend(x, y, std=spread * y)
-    (slope, _), cov = np.polyfit(np.log(x), np.log(y), 1, w=1 / spread, cov="unscaled")
-    chi_square = np.sum(((np.log(y) - np.log(found(x))) / spread) ** 2) / 3
-    assert found.rate == pytest.approx(slope)
-    assert found.rate_se == pytest.approx(math.sqrt(cov[0, 0] * max(1.0, chi_square)))
-
-
-def test_standard_errors_cover_the_truth_as_often_as_they_should():
-    rng = np.random.default_rng(0)
-    x = np.geomspace(12, 1000, 7)
-    runs, inside = 2000, 0
-    for noisy in np.exp(0.05 * rng.standard_normal((runs, 7))):
-        found = trend(x, 2 * x**-1.0 * noisy, std=0.05 * 2 * x**-1.0 * noisy)
-        inside += abs(found.rate + 1) < 1.96 * found.rate_se
-    # Widened where χ² is large, so a little more often than 95 %.
-    assert 0.95 - 4 * math.sqrt(0.95 * 0.05 / runs) < inside / runs < 0.99
-
-
-def test_points_further_off_than_their_errors_widen_the_error_of_the_rate():
-    x, y = np.array([1.0, 2.0, 4.0, 8.0]), np.array([1.0, 3.0, 3.0, 9.0])
-    assert trend(x, y, std=0.01 * y).rate_se == pytest.approx(trend(x, y).rate_se)
-    assert trend(x, y, std=10 * y).rate_se > 10 * trend(x, y).rate_se
-
-
-def test_a_point_that_is_hardly_known_hardly_counts():
-    x, y = np.array([1.0, 2.0, 4.0, 8.0]), np.array([1.0, 0.5, 0.25, 9.0])
-    assert trend(x, y, std=[0.01, 0.005, 0.0025, 9000.0]).rate == pytest.approx(-1, abs=1e-3)
-
-
-def test_a_line_that_falls_below_zero_misfits_infinitely():
-    x = np.array([1.0, 2.0, 4.0, 8.0, 100.0])
-    assert trend(x, 1 / x**2, form="linear").misfit > 1
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"y": [1.0, 0.0, 2.0]}, r"y\[1\]=0 must be > 0"),
-        ({"x": [1.0, -1.0, 2.0]}, r"x\[1\]=-1 must be > 0"),
-        ({"x": [1.0, 1.0, 2.0]}, "must be a list with at least 3 different values"),
-        ({"y": [1.0, 2.0]}, r"y has shape \(2,\), must be \(3\)"),
-        ({"std": [1.0, 0.0, 1.0]}, r"std\[1\]=0 must be > 0"),
-        ({"form": "cubic"}, "form='cubic' must be constant, linear, power or exponential"),
-    ],
-)
-def test_points_without_a_law_are_refused(given, message):
-    with pytest.raises(ValueError, match=message):
-        trend(**({"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0]} | given))
 
 
 # The error at K devices
@@ -148,7 +67,7 @@ def test_many_trials_at_once_or_in_steps_are_the_same_law(monkeypatch):
     net = Network.uniform(num_devices=4, participation=0.7, noise_std=0.1, dimension=R)
     z = some_views(views=4)
     whole = device_error(z, net, rng=np.random.default_rng(0), trials=500)
-    monkeypatch.setattr("airpool.theory.asymptotics._IN_FLIGHT", 100)
+    monkeypatch.setattr("studies.asymptotics._IN_FLIGHT", 100)
     steps = device_error(z, net, rng=np.random.default_rng(1), trials=500)
     away = whole.measured_total - steps.measured_total
     assert abs(away) < SIGMAS * math.hypot(whole.measured_total_se, steps.measured_total_se)
@@ -261,94 +180,6 @@ def test_as_many_views_as_there_are_not_are_refused(count):
         thinned(some_views(), count)
 
 
-# Depth
-
-
-def test_errors_are_those_of_plain_loops():
-    rng = np.random.default_rng(0)
-    weights = random_weights(3, 7, inputs=4, rng=rng)
-    clean, noisy = rng.standard_normal((5, 4)), rng.standard_normal((5, 3, 4))
-    found = propagation(relu_layers(weights), clean, noisy)
-
-    def through(x, depth):
-        for W in weights[:depth]:
-            x = [max(0.0, sum(W[i, j] * x[j] for j in range(len(x)))) for i in range(len(W))]
-        return np.array(x)
-
-    for depth, row in enumerate(found):
-        h = [through(x, depth) for x in clean]
-        away = [np.sum((through(noisy[n, t], depth) - h[n]) ** 2) for n in range(5) for t in range(3)]
-        assert row.depth == depth
-        assert row.error == pytest.approx(np.mean(away))
-        assert row.signal == pytest.approx(np.mean([np.sum(x**2) for x in h]))
-        assert row.spread == pytest.approx(np.mean([np.sum((x - np.mean(h, axis=0)) ** 2) for x in h]))
-    assert found[2].to_signal == found[2].error / found[2].signal
-    assert found[2].to_spread == found[2].error / found[2].spread
-
-
-def test_torch_gives_what_numpy_gives():
-    rng = np.random.default_rng(0)
-    weights = random_weights(2, 7, inputs=4, rng=rng)
-    clean, noisy = rng.standard_normal((5, 4)), rng.standard_normal((5, 3, 4))
-    layers = [partial(lambda W, x: torch.relu(x @ W.T), torch.from_numpy(W)) for W in weights]
-    there = propagation(layers, torch.from_numpy(clean), torch.from_numpy(noisy))
-    here = propagation(relu_layers(weights), clean, noisy)
-    assert [row.error for row in there] == pytest.approx([row.error for row in here])
-
-
-@given(seed=st.integers(0, 10**6), kind=st.sampled_from(["gaussian", "orthogonal"]), depth=st.integers(1, 8))
-def test_no_error_exceeds_the_product_of_norms(seed, kind, depth):
-    rng = np.random.default_rng(seed)
-    weights = random_weights(depth, 9, inputs=5, rng=rng, kind=kind)
-    clean = rng.standard_normal((4, 5))
-    noisy = clean[:, None] + 0.3 * rng.standard_normal((4, 2, 5))
-    found = propagation(relu_layers(weights, [rng.standard_normal(9) for _ in weights]), clean, noisy)
-    spectral, frobenius = (norm_bound(weights, found[0].error, norm=norm) for norm in ("spectral", "frobenius"))
-    for row, bound, looser in zip(found, spectral, frobenius, strict=True):
-        assert row.error <= bound * (1 + 1e-9) <= looser * (1 + 2e-9)
-
-
-@pytest.mark.parametrize("kind", ["gaussian", "orthogonal"])
-@pytest.mark.parametrize("inputs", [5, 40])
-def test_random_weights_double_a_vectors_length_per_row(kind, inputs):
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(inputs)
-    ratio = [
-        np.sum((random_weights(1, 16, inputs=inputs, rng=rng, kind=kind)[0] @ x) ** 2) / np.sum(x**2)
-        for _ in range(2000)
-    ]
-    assert abs(np.mean(ratio) - 2 * 16 / inputs) < SIGMAS * np.std(ratio) / math.sqrt(2000) + 1e-9
-
-
-def test_wide_random_networks_bring_angles_together_as_the_arc_cosine_kernel_says():
-    # Cho & Saul: with h = relu(Wx), cos → (√(1−c²) + c(π − arccos c))/π, and lengths stay.
-    rng = np.random.default_rng(0)
-    x, y = np.array([1.0, 0.0]), np.array([0.0, 1.0])
-    layers = relu_layers(random_weights(4, 1200, inputs=2, rng=rng))
-    found = propagation(layers, x[None], y[None, None])
-    cosine = 0.0
-    for row in found[1:]:
-        cosine = (math.sqrt(1 - cosine**2) + cosine * (math.pi - math.acos(cosine))) / math.pi
-        # Lengths fluctuate by about √(5/width) a layer.
-        assert row.to_signal == pytest.approx(2 - 2 * cosine, rel=3 * math.sqrt(5 * row.depth / 1200))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: propagation([], np.ones((2, 3)), np.ones((2, 3))), r"noisy has shape \(2, 3\), must be"),
-        (lambda: propagation([], np.ones((2, 3)), np.ones((2, 1, 4))), r"noisy has shape \(2, 1, 4\), must be"),
-        (lambda: random_weights(0, 3, inputs=2, rng=np.random.default_rng(0)), "depth=0 must be >= 1"),
-        (lambda: random_weights(1, 3, inputs=2, rng=np.random.default_rng(0), kind="sparse"), "kind='sparse' must be"),  # pyright: ignore[reportArgumentType]
-        (lambda: relu_layers([np.eye(2)], []), "biases has 0 entries for 1 weights"),
-        (lambda: norm_bound([np.eye(2)], 1.0, norm="nuclear"), "norm='nuclear' must be spectral or frobenius"),  # pyright: ignore[reportArgumentType]
-    ],
-)
-def test_what_has_no_depth_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 # Tables and figures
 
 
@@ -372,7 +203,8 @@ def test_a_figure_that_is_not_there_is_named(capsys):
 def test_committed_tables_say_how_they_came_about(name):
     table = json.loads((theory_figures.RESULTS / f"{name}.json").read_text("utf-8"))
     assert table["failures"] == []
-    assert table["command"].startswith("python -m docs.theory_figures")
+    # Run from docs before the studies had a folder of their own.
+    assert table["command"].startswith(("python -m docs.theory_figures", "python -m studies.theory_figures"))
     assert table["version"]
     assert "--fresh" in table["command"]
 
