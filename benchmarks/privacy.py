@@ -187,7 +187,7 @@ def _streams() -> list[Row]:
         repeat=5,
     )
     total = f"ε = {thousand.epsilon(_DELTA):.3f}"
-    mixed = device.game(unlike(12), "zero-out", cells=256)
+    mixed = device.game(unlike(12), "zero-out", cells=512)
     (every,) = seconds(lambda: compose.epsilon(mixed, _DELTA, 1_000), repeat=1)
     return [
         Row("streams", "first inference, as a curve", first, "s", "12 like devices"),

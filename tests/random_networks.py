@@ -1,8 +1,13 @@
-"""Channels and networks at random, for tests that compare a formula with transmissions."""
+"""Channels and networks at random, for tests that compare a formula with transmissions or with another formula."""
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 from hypothesis import strategies as st
 
 from airpool.network import Channel, Devices, Network, Scheme
+from airpool.radio import radio
 
 
 @st.composite
@@ -55,7 +60,9 @@ def extreme_networks(draw: st.DrawFn) -> Network:
     def column(values: st.SearchStrategy[float]) -> tuple[float, ...]:
         return tuple(draw(st.lists(values, min_size=count, max_size=count)))
 
-    scheme, neighbours = draw(st.sampled_from(["1", "1", "2.1", "2.2"])), ["zero-out", "replace", "remove"]
+    scheme: Any = draw(st.sampled_from(["1", "1", "2.1", "2.2"]))
+    gamma: Any = draw(st.just("auto") | powers_of_ten(-30, 30))
+    neighbours: list[Any] = ["zero-out", "replace", "remove"]
     return Network(
         devices=Devices(
             count=count,
@@ -71,7 +78,7 @@ def extreme_networks(draw: st.DrawFn) -> Network:
             noise_std=draw(stds),
             access=draw(st.sampled_from(["superposed", "orthogonal"])),
             power_rule=draw(st.sampled_from(["truncate", "backoff", "paper", "exact"])),
-            gamma=draw(st.just("auto") | powers_of_ten(-30, 30)),
+            gamma=gamma,
             outage=draw(powers_of_ten(-30, -1e-9)),
             csi_error_std=draw(nothing | powers_of_ten(-30, 30)),
             phase_error_std=draw(nothing | powers_of_ten(-30, 30)),
@@ -90,3 +97,66 @@ def extreme_networks(draw: st.DrawFn) -> Network:
         colluders=draw(st.integers(0, count - 1)),
         dropouts=draw(st.integers(0, count - 1)),
     )
+
+
+def any_network(rng: np.random.Generator) -> Network:
+    """A small network over all options together that one inference has; the rule "paper" is left out."""
+    count = int(rng.choice([1, 2, 3, 4, 5, 6], p=[0.05, 0.2, 0.3, 0.25, 0.15, 0.05]))
+
+    def one(*options: Any, p: list[float] | None = None) -> Any:
+        return options[rng.choice(len(options), p=p)]
+
+    def column(low: float, high: float, *often: float) -> tuple[float, ...]:
+        """Uniform in logarithms, sometimes the same for all devices, and now and then one of the special values."""
+        values = np.exp(rng.uniform(np.log(low), np.log(high), count))
+        values = np.full(count, values[0]) if rng.random() < 0.3 else values
+        special = rng.random(count) < 0.15 * bool(often)
+        return tuple(float(rng.choice(often)) if s else float(v) for s, v in zip(special, values, strict=True))
+
+    scheme = one("1", "2.1", "2.2", p=[0.6, 0.2, 0.2])
+    neighbours = (
+        one("zero-out", "replace", "remove", p=[0.4, 0.4, 0.2]) if scheme == "1" else one("zero-out", "replace")
+    )
+    faded = Channel(
+        fading=one("none", "rician", "rayleigh"),
+        k_factor_db=float(rng.uniform(-3, 12)),
+        access=one("superposed", "orthogonal", p=[0.8, 0.2]),
+        power_rule=one("truncate", "backoff", "exact", p=[0.6, 0.3, 0.1]),
+        outage=float(np.exp(rng.uniform(np.log(1e-4), np.log(0.5)))),
+        csi_error_std=one(0.0, float(rng.uniform(0.05, 0.3)), p=[0.85, 0.15]),
+        phase_error_std=one(0.0, 0.3, p=[0.9, 0.1]),
+    )
+    absent = rng.multinomial(int(rng.choice([0, 1, 2], p=[0.6, 0.3, 0.1])), [0.5, 0.5])
+    network = Network(
+        devices=Devices(
+            count=count,
+            weight=column(0.05, 2.0, 0.0),
+            clip_norm=column(0.3, 3.0),
+            noise_std=column(0.1, 3.0, 0.0),
+            participation=column(0.2, 1.0, 0.0, 1.0, 1.0, 0.999, 1e-6),
+            power_dbm=tuple(float(x) for x in rng.uniform(20, 30, count)),
+        ),
+        channel=faded,
+        scheme=Scheme(
+            name=scheme,
+            score_rule=one("clip", "scale"),
+            score_bound=float(rng.uniform(0.05, 2.0)),
+            score_noise_std=float(rng.uniform(0.2, 2.0)),
+            threshold=float(rng.uniform(-1.0, 2.0)),
+            num_selected=int(rng.integers(1, count + 1)),
+        ),
+        dimension=int(rng.choice([1, 2, 4, 16, 64])),
+        delta=float(10 ** rng.uniform(-9, -1.5)),
+        neighbours=neighbours,
+        cover_noise=bool(rng.random() < 0.3),
+        colluders=int(min(absent[0], count - 1)),
+        dropouts=int(min(absent[1], count - 1)),
+    )
+    gamma = radio(network).gamma
+    if rng.random() < 0.4:
+        # A fixed γ around what the powers allow; under truncate nobody may be out of reach.
+        steady = faded.fading == "none" and faded.power_rule == "truncate"
+        gamma *= float(rng.uniform(0.3, 1.0 if steady else 3.0))
+        faded = replace(faded, gamma=gamma)
+    # Of the order of the devices' own noise, once the server has divided by γ.
+    return replace(network, channel=replace(faded, noise_std=gamma * float(rng.uniform(0, 1.5))))

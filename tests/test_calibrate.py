@@ -80,6 +80,16 @@ def test_delta_may_be_given():
     assert 1.999 < guarantee(met).worst <= 2.0
 
 
+@pytest.mark.parametrize("knob", ["noise", "weight", "clip"])
+def test_a_stream_is_calibrated_where_the_search_meets_networks_that_reveal_all(knob):
+    """Next to no noise, and a partner that is not always there: ε is inf on the way, which is an answer."""
+    net = replace(Network.uniform(num_devices=2, noise_std=0.5), inferences=5)
+    net = replace(net, devices=replace(net.devices, participation=(1.0, 0.9)))
+    met = guarantee(calibrate(net, epsilon=2.0, knob=knob)).epsilon
+    assert (met <= 2.0).all()
+    assert met.max() > 1.99
+
+
 def test_many_inferences_are_calibrated_together():
     met = calibrate(replace(TWELVE, inferences=10), epsilon=5.0)
     assert 4.99 < guarantee(met).worst <= 5.0

@@ -159,6 +159,11 @@ def test_calibrate_turns_the_knob_that_is_asked_for():
     assert max(often["epsilon"]) <= 5
 
 
+def test_calibrate_takes_streams_in_which_a_device_is_not_always_there():
+    flags = ["--devices", 2, "--participation", "1,0.9", "--inferences", 5]
+    assert 1.99 < max(run_json("calibrate", "--epsilon", 2, *flags)["epsilon"]) <= 2
+
+
 def test_calibrate_takes_its_target_from_the_file(tmp_path):
     path = tmp_path / "net.toml"
     write(Network(devices=Devices(count=3, epsilon=1.5)), path)

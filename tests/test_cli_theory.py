@@ -173,7 +173,7 @@ def test_the_same_seed_measures_the_same(net):
         ({"scheme": Scheme("2.2", num_selected=2)}, "scheme.name='2.2' must be 1: by scores"),
         ({"channel": Channel(power_rule="paper")}, "channel.power_rule='paper' must be truncate or backoff"),
         ({"channel": Channel(power_rule="exact")}, "channel.power_rule='exact' must be truncate or backoff"),
-        ({"dimension": 64}, "the network has dimension 64, must have 6, as the shipped latents"),
+        ({"dimension": 64}, "has dimension 64, the codec compact needs 6: calibrate with --dimension 6"),
     ],
 )
 @pytest.mark.parametrize("flags", [[], ["--epsilon", 2.0]], ids=["as it is", "calibrated"])

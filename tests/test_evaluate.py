@@ -253,7 +253,7 @@ def test_a_network_of_another_size_is_refused(own_file, tmp_path, capsys, monkey
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 2
-    assert "9 coordinates" in capsys.readouterr().err
+    assert "has dimension 9" in capsys.readouterr().err
 
 
 def test_raw_views_go_through_the_shipped_trunk_and_codec(tmp_path):

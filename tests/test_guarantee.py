@@ -159,6 +159,13 @@ def test_orthogonal_access_leaves_each_device_alone():
     assert (report.epsilon <= report.epsilon_local).all()
 
 
+@pytest.mark.parametrize("noise_std", [0.0, 1e-6])
+@pytest.mark.parametrize("inferences", [2, 5, 1000])
+def test_without_noise_a_stream_has_infinite_epsilon(noise_std, inferences):
+    net = Network(devices=Devices(count=2, noise_std=noise_std, participation=(1.0, 0.9)), inferences=inferences)
+    assert (guarantee(net).epsilon == np.inf).all()
+
+
 def test_without_noise_every_epsilon_is_infinite():
     report = guarantee(Network.uniform(num_devices=3, noise_std=0.0))
     assert (report.epsilon == np.inf).all()

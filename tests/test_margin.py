@@ -1,5 +1,8 @@
 """Margins: exact where that is possible, from below never above from above, and never below the paper's lemma."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -11,7 +14,7 @@ from airpool.paper.margin import frobenius_margin
 from airpool.paper.theorem2 import accuracy_bound
 from airpool.theory.lipschitz import lipschitz_constants, spectral_constants
 from airpool.theory.margin import margin
-from airpool.theory.server import Server, gaps, scores
+from airpool.theory.server import Server, bounded_scores, gaps, scores
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -105,6 +108,24 @@ def test_what_the_attack_returns_is_the_distance_of_a_point_that_is_misnamed(ser
     assert np.all(np.any([wrong(server, each, own) for each in tried], axis=0))
 
 
+@given(seed=SEEDS, size=st.integers(-150, 150), ulps=st.integers(0, 3), dimension=st.integers(1, 30))
+def test_the_margin_of_a_linear_server_is_never_above_the_exact_one(seed, size, ulps, dimension):
+    """In rational numbers, also for rows that are a last bit apart."""
+    rng = np.random.default_rng(seed)
+    A, b = rng.standard_normal((4, dimension)) * 10.0**size, np.array([0.0, 1.0, 0.0, 0.0]) * 10.0**size
+    A[3] = A[0] + ulps * np.spacing(A[0])
+    x, own = rng.standard_normal((8, dimension)), rng.integers(0, 4, 8)
+    for point, label, found in zip(x.tolist(), own, margin(Server(((A, b),)), x, own), strict=True):
+        for j in set(range(4)) - {label}:
+            apart = [Fraction(p) - Fraction(q) for p, q in zip(A[label].tolist(), A[j].tolist(), strict=True)]
+            gap = sum((d * Fraction(v) for d, v in zip(apart, point, strict=True)), Fraction(b[label]) - Fraction(b[j]))
+            if found > 0:
+                square = sum(d * d for d in apart)
+                assert gap > 0
+                assert math.isinf(found) <= (square == 0)
+                assert math.isinf(found) or Fraction(found) ** 2 * square <= gap**2 * (1 + Fraction(1, 10**12))
+
+
 # Laws
 
 
@@ -165,6 +186,57 @@ def test_classes_with_one_row_are_settled_by_their_bias_and_a_tie_is_lost():
     torn = Server(((rows, np.zeros(2)),))
     assert margin(torn, [[0.3, 0.2]], [0]).tolist() == [-np.inf]
     assert attack(torn, [[0.3, 0.2]], [0]).tolist() == [0.0]
+
+
+def twins(seed=0):
+    """Eighteen classes, the first and the last with one row, and points that are theirs."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((18, 38))
+    A[17] = A[0]
+    return A, 5 * A[[17]] / np.linalg.norm(A[17]) + rng.standard_normal((7, 38))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_gap_that_rounding_made_is_not_won(seed):
+    """A matrix product need not round two equal rows alike: a gap of 1e-15, and no slope."""
+    A, x = twins(seed)
+    for bias in (np.zeros(18), np.random.default_rng(seed).standard_normal(17)[np.arange(18) % 17]):
+        linear_one = Server(((A, bias),))
+        hidden = Server(((np.concatenate((np.eye(38), -np.eye(38))), np.zeros(76)), (np.hstack((A, -A)), bias)))
+        deep = Server((*hidden.layers[:1], (np.eye(76), np.zeros(76)), *hidden.layers[1:]))
+        for server in (linear_one, hidden, deep):
+            for label in (0, 17):
+                assert np.all(margin(server, x, [label] * 7) == -np.inf)
+        assert np.all(margin(hidden, x, [17] * 7, constants=lipschitz_constants(hidden)) == -np.inf)
+
+
+def test_a_gap_that_rounding_made_is_no_margin_of_the_lemma_either():
+    A, x = twins()
+    deaf = Server(((np.zeros((38, 38)), np.abs(x[0])), (A, np.zeros(18))))
+    computed, error = bounded_scores(deaf, x)
+    for label in (0, 17):
+        assert np.all(frobenius_margin(computed, [label] * 7, matrices=deaf.matrices, error=error) <= 0)
+
+
+@pytest.mark.parametrize("size", [1e-170, 1e-300, 1e-320])
+def test_rows_that_differ_by_next_to_nothing_are_not_one_row(size):
+    """Their squares vanish, their difference does not."""
+    server = Server(((np.array([[size], [-size]]), np.zeros(2)),))
+    assert margin(server, [[3.0]], [0])[0] <= 3.0
+    below = Server(((np.full((1, 1), size), np.zeros(1)), (np.array([[size], [-size]]), np.array([1.0, 0.0]))))
+    assert np.all(spectral_constants(below)[~np.eye(2, dtype=bool)] > 0)
+    assert np.all(lipschitz_constants(below)[~np.eye(2, dtype=bool)] > 0)
+
+
+def test_points_that_may_be_off_have_a_margin_less_by_that():
+    server = Server(((np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros(2)),))
+    found = margin(server, [[0.5, 9.0]] * 2, [0, 0], x_error=[[0.1, 7.0], [0.6, 0.0]])
+    assert found == pytest.approx([0.4, -0.1])
+
+
+def test_scores_that_overflow_have_no_margin():
+    huge = Server(((np.array([[1e200], [-1e200]]), np.zeros(2)), (np.array([[1e200, 0.0], [0.0, 1e200]]), np.zeros(2))))
+    assert np.all(~(margin(huge, [[1.0], [1e150]], [0, 1]) > 0))
 
 
 def test_a_server_that_hears_nothing_has_no_border():

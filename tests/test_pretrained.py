@@ -153,7 +153,7 @@ def test_a_damaged_manifest_or_another_name_is_a_clear_error(tmp_path, monkeypat
 def test_what_does_not_fit_the_codec_is_refused(model):
     views = torch.zeros(1, 12, 2, 112, 112)
     rng = torch.Generator().manual_seed(0)
-    with pytest.raises(ValueError, match="dimension=64 must be 40"):
+    with pytest.raises(ValueError, match="dimension=64, the codec 'compact' needs dimension=40"):
         airpool.infer(model, views, network=airpool.Network.uniform(num_devices=12, dimension=64), rng=rng)
     with pytest.raises(ValueError, match="codec 'huge' must be one of compact, q16"):
         model.codec("huge")

@@ -1,6 +1,7 @@
 """Scheme 2.2: whom the ranking server names, and how often, against quadrature, plain loops and Monte Carlo."""
 
 import math
+from fractions import Fraction
 from itertools import product
 from statistics import NormalDist
 
@@ -11,6 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from airpool.network import Scheme
+from airpool.selection import participation as expected
 from airpool.selection import ranking
 from airpool.selection.ranking import participation, selected, union_bounds
 
@@ -32,6 +35,34 @@ def rankings(draw, most=7, silent=True):
     still = draw(st.lists(st.booleans(), min_size=count, max_size=count)) if silent else [False] * count
     noise = [0.0 if s and draw(st.booleans()) else x for s, x in zip(still, std, strict=True)]
     return u, noise, draw(st.integers(1, count))
+
+
+@st.composite
+def extremes(draw, most=6):
+    """Noise from none to 1e150, alike or not; scores of any size, equal, or so few noises or roundings apart."""
+    count = draw(st.integers(2, most))
+    noises = st.sampled_from([0.0, 5e-324]) | st.floats(-323, 150).map(lambda x: 10.0**x)
+    std = [draw(noises)] * count if draw(st.booleans()) else draw(st.lists(noises, min_size=count, max_size=count))
+    u = [draw(st.floats(0, 2) | st.floats(-1e150, 1e150))]
+    for noise in std[1:]:
+        near = draw(st.sampled_from(u))
+        steps = st.floats(-30, 30).map(lambda x, near=near, noise=noise: near + x * noise)
+        ulps = st.integers(-9, 9).map(lambda x, near=near: near + x * float(np.spacing(near)))
+        u.append(draw(st.just(near) | steps | ulps | st.floats(-1e150, 1e150)))
+    return u, std, draw(st.integers(1, count))
+
+
+@pytest.fixture
+def nodes(monkeypatch):
+    """Points of quadrature so far."""
+    seats, found = ranking._seats, [0]
+
+    def counted(below, num_selected):
+        found[0] += below.shape[0] * below.shape[1]
+        return seats(below, num_selected)
+
+    monkeypatch.setattr(ranking, "_seats", counted)
+    return lambda: found[0]
 
 
 def by_plain_quadrature(u, std, num_selected, k):
@@ -180,6 +211,105 @@ def test_much_noise_makes_all_alike_and_everybody_selected_is_certain():
     u = np.linspace(0, 1, 12)
     np.testing.assert_allclose(participation(u, score_noise_std=1e4, num_selected=5), 5 / 12, atol=1e-3)
     assert participation(u, score_noise_std=0.1, num_selected=12).tolist() == [1.0] * 12
+
+
+# --- any noise ---
+
+
+@pytest.mark.parametrize("std", [0.0, 5e-324, 1e-150, 1e-17, 1e-6, 0.003, 0.1, 1.0, 1e6, 1e150])
+@pytest.mark.parametrize(
+    "u", [[14.6, 29.2, 53.5], [0.1, 0.15, 0.2, 0.25, 0.3], [0.1] * 5, [0.0, 5e-324, 1e-323], [0.1, 0.1, 0.3, -1e150]]
+)
+def test_no_noise_needs_more_than_a_few_hundred_nodes(u, std, nodes):
+    for num_selected in range(1, len(u)):
+        before = nodes()
+        found = participation(u, score_noise_std=std, num_selected=num_selected)
+        assert nodes() - before <= 20 * ranking._NODES
+        assert found.sum() == pytest.approx(num_selected, abs=1e-12)
+    assert participation(u, score_noise_std=0.0, num_selected=2).tolist() == selected(np.array(u), 2).tolist()
+
+
+def test_gaps_between_scores_cost_nothing(nodes):
+    found = participation(np.arange(3000.0), score_noise_std=0.5, num_selected=1500)
+    assert nodes() <= 20 * ranking._NODES
+    np.testing.assert_allclose(found, np.arange(3000) < 1500, atol=0.08)
+    # Φ(−1/(.5√2)): the two on either side of the border change places; further away much less often.
+    assert found[1500] == pytest.approx(1 - found[1499], abs=1e-12)
+    assert found[0] == 1
+    assert found[-1] == 0
+
+
+def test_scores_that_are_far_apart_for_their_noise_are_ranked_in_bulk(nodes):
+    """Calibration objects of a network with score_bound = 5 and score_noise_std = .03."""
+    scheme = Scheme("2.2", score_bound=5.0, score_noise_std=0.03, num_selected=8)
+    found = expected.participation(np.random.default_rng(0).uniform(0, 5, (200, 12)), scheme)
+    assert nodes() <= 200 * 20 * ranking._NODES
+    np.testing.assert_allclose(found.sum(axis=1), 8, atol=1e-12)
+
+
+@given(extremes())
+def test_whatever_the_noise_participations_are_bounded_work_and_sum_to_the_number_selected(drawn):
+    u, std, num_selected = drawn
+    done, seats, count = [], ranking._seats, len(u)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "_seats", lambda q, k: (done.append(q.shape[0] * q.shape[1]), seats(q, k))[1])
+        found = participation(u, score_noise_std=std, num_selected=num_selected)
+    assert sum(done) <= (12 * count**1.5 + 2 * count + 1) * ranking._NODES
+    assert found.sum() == pytest.approx(num_selected, abs=1e-10)
+    assert ((found >= 0) & (found <= 1)).all()
+    low, high = union_bounds(u, score_noise_std=std, num_selected=num_selected)
+    assert (found >= low - 1e-10).all()
+    assert (found <= high + 1e-10).all()
+
+
+@given(extremes(most=2))
+def test_of_two_devices_the_difference_decides_at_any_noise(drawn):
+    u, std, _ = drawn
+    found = participation(u, score_noise_std=std, num_selected=1)[0]
+    spread = Fraction(std[0]) ** 2 + Fraction(std[1]) ** 2
+    gap = Fraction(u[1]) - Fraction(u[0])
+    if spread == 0:
+        assert found == (gap >= 0)
+    else:
+        ratio = gap**2 / spread
+        assert found == pytest.approx(CDF(math.copysign(math.sqrt(min(ratio, 10**4)), gap)), abs=1e-11)
+
+
+@given(rankings(), st.integers(-900, 900))
+def test_the_unit_of_the_scores_does_not_matter(drawn, exponent):
+    u, std, num_selected = drawn
+    assume(all(x == 0 or x > 1e-30 for x in u))
+    scaled = (np.ldexp(x, exponent) for x in (u, std))
+    found = participation(next(scaled), score_noise_std=next(scaled), num_selected=num_selected)
+    assert found.tolist() == participation(u, score_noise_std=std, num_selected=num_selected).tolist()
+
+
+@given(extremes(), st.randoms(use_true_random=False))
+def test_the_order_of_noisy_devices_does_not_matter(drawn, random):
+    u, std, num_selected = drawn
+    assume(all(std))
+    order = list(range(len(u)))
+    random.shuffle(order)
+    found = participation(np.array(u)[order], score_noise_std=np.array(std)[order], num_selected=num_selected)
+    straight = participation(u, score_noise_std=std, num_selected=num_selected)
+    np.testing.assert_allclose(found, straight[order], atol=1e-11)
+
+
+def test_a_noise_within_another_is_found_however_narrow_it_is():
+    """Two scores that are all but still share what the wide one leaves; the lower of them is σ/√π below .3."""
+    for narrow in (1e-3, 1e-10, 1e-30, 1e-300):
+        found = participation([0.3, 0.0, 0.3], score_noise_std=[narrow, 1.0, narrow], num_selected=1)
+        wide = CDF(0.3 - narrow / math.sqrt(math.pi))
+        np.testing.assert_allclose(found, [(1 - wide) / 2, wide, (1 - wide) / 2], atol=narrow**2 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noises_of_different_size_agree_with_a_term_by_term_integral(seed):
+    rng = np.random.default_rng(seed)
+    u, std = rng.uniform(0, 1, 4), np.array([1.0, 0.3, 0.03, 0.003])
+    found = participation(u, score_noise_std=std, num_selected=2)
+    for k in range(4):
+        assert found[k] == pytest.approx(by_plain_quadrature(u, std, 2, k), abs=2e-8)
 
 
 @pytest.mark.parametrize(

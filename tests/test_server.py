@@ -1,12 +1,16 @@
 """The server as matrices: against loops and torch, and the linear one against its formula and its rivals."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from hypothesis import strategies as st
 from tests.random_servers import random_server, servers
 
-from airpool.theory.server import Server, class_labels, gaps, linear_server, scores
+from airpool.theory.server import Server, bounded_scores, class_labels, gaps, linear_server, scores
 
 
 def test_scores_are_those_of_plain_loops():
@@ -156,3 +160,60 @@ def test_a_linear_server_cannot_be_made_of_that(change, message):
     given_all = {**good, **change}
     with pytest.raises(ValueError, match=message):
         linear_server(given_all["latents"], given_all["labels"], noise_std=given_all["noise_std"], num_classes=2)
+
+
+# Rounding
+
+
+def exactly(server, x):
+    """Scores of one point in rational numbers."""
+    h = [Fraction(v) for v in x.tolist()]
+    for layer, (A, b) in enumerate(server.layers, start=1):
+        rows = zip(A.tolist(), b.tolist(), strict=True)
+        h = [sum((Fraction(a) * v for a, v in zip(row, h, strict=True)), Fraction(c)) for row, c in rows]
+        h = [max(v, Fraction(0)) for v in h] if layer < len(server.layers) else h
+    return h
+
+
+@given(servers(dimension=(1, 40), hidden=(1, 20)), st.integers(0, 2**32 - 1), st.integers(-300, 200))
+def test_scores_are_within_their_error_of_the_exact_ones(server, seed, exponent):
+    """Also where products underflow, or one layer is huge and the next small."""
+    rng = np.random.default_rng(seed)
+    spread = 10.0 ** rng.integers(-40, 40, len(server.layers))
+    server = Server(tuple((A * size, b) for (A, b), size in zip(server.layers, spread, strict=True)))
+    x = rng.standard_normal((3, server.dimension)) * 10.0**exponent
+    found, error = bounded_scores(server, x)
+    assert found.tolist() == scores(server, x).tolist()
+    for point, computed, most in zip(x, found.tolist(), error.tolist(), strict=True):
+        for value, bound, exact in zip(computed, most, exactly(server, point), strict=True):
+            assert not math.isfinite(bound) or abs(Fraction(value) - exact) <= Fraction(bound)
+
+
+@given(servers(dimension=(1, 40), hidden=(1, 20)), st.integers(0, 2**32 - 1))
+def test_the_error_covers_points_that_are_off_and_is_small_otherwise(server, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((3, server.dimension))
+    off = 1e-3 * rng.random(x.shape)
+    found, error = bounded_scores(server, x, x_error=off)
+    assert np.all(np.abs(scores(server, x + off * rng.uniform(-1, 1, x.shape)) - found) <= error)
+    assert np.all(bounded_scores(server, x)[1] <= 1e-12 * (1 + np.max(np.abs(found)) + 40**1.5))
+
+
+@given(st.integers(1, 60), st.integers(0, 2**32 - 1))
+def test_gaps_less_their_error_are_never_above_the_exact_ones(dimension, seed):
+    rng = np.random.default_rng(seed)
+    server = random_server(rng, dimension, 3)
+    server = Server(((np.concatenate((server.matrices[0], server.matrices[0][:1])), rng.standard_normal(4)),))
+    x, own = rng.standard_normal((4, dimension)), [0, 1, 2, 3]
+    found, error = bounded_scores(server, x)
+    low, high = gaps(found, own, error), gaps(found, own, -error)
+    for i, label in enumerate(own):
+        s = exactly(server, x[i])
+        for j in set(range(4)) - {label}:
+            assert Fraction(low[i, j]) <= s[label] - s[j] <= Fraction(high[i, j])
+
+
+def test_scores_that_overflow_have_no_error_that_is_finite():
+    server = Server(((np.full((2, 2), 1e200), np.zeros(2)), (np.array([[1e200, 0.0], [0.0, -1e200]]), np.zeros(2))))
+    _, error = bounded_scores(server, [[1.0, 1.0]])
+    assert not np.any(np.isfinite(error))

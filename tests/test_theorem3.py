@@ -110,3 +110,10 @@ def test_where_everybody_is_selected_there_is_no_last_term():
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("std", [5e-324, 1e-310])
+def test_next_to_no_noise_gives_what_no_noise_gives(std):
+    found, still = (theorem3.bounds(U, score_noise_std=noise, num_selected=1) for noise in (std, 0.0))
+    assert found.lower.tolist() == still.lower.tolist()
+    assert found.upper.tolist() == still.upper.tolist()

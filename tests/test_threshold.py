@@ -71,3 +71,10 @@ def test_expectation_is_the_mean_over_calibration_objects():
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("std", [5e-324, 1e-310, 1e-150, 1e150])
+def test_no_noise_is_too_small_or_too_large(std):
+    assert participation([0.4, 0.5, 0.6], threshold=0.5, score_noise_std=std).tolist() == (
+        [1.0, 0.5, 0.0] if std < 1 else [0.5] * 3
+    )

@@ -15,12 +15,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from .network import Network
+from .network import Network, require_network
 from .radio import Radio, radio
 from .selection import ranking, threshold
 from .selection.scores import bounded, check_scores, noisy
 from .wireless import draws
-from .wireless.arrays import Array, like
+from .wireless.arrays import Array, like, require_array
 from .wireless.csi import Misalignment, misalign
 from .wireless.fading import sample_gains
 from .wireless.power import Transmission, transmit
@@ -310,6 +310,9 @@ def in_batches(latents: Array, *, trials: int, batch: int = 2**18) -> Iterator[t
 
 
 def check_latents(latents: Array, network: Network) -> None:
+    """Library, type and shape. What latents contain is never looked at: an exception would leak it."""
+    require_network(network)
+    require_array("latents", latents)
     shape = tuple(latents.shape)
     wanted = (network.devices.count, network.dimension)
     if len(shape) != 3 or shape[1:] != wanted:

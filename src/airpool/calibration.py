@@ -8,7 +8,7 @@ import numpy as np
 
 from .guarantees import aggregate, game, paper_claim, score_epsilon
 from .guarantees import epsilon as device_epsilon
-from .network import Network
+from .network import Network, require_network
 from .paper import theorem1
 from .privacy import calibrate as search
 from .privacy import compose
@@ -45,6 +45,7 @@ def calibrate(
     >>> round(net.devices.noise_std[0], 5), bool(guarantee(net).worst <= 2.0)
     (0.04796, True)
     """
+    require_network(network)
     if delta is not None:
         network = replace(network, delta=delta)
     target = targets(network, epsilon)
@@ -68,7 +69,7 @@ def calibrate(
     def meets(factor: Floats) -> Any:
         return epsilon_of(with_column(network, column, start * factor)) <= target
 
-    factor = _seen_to_meet(meets, search.largest(meets, most_feature(network)))
+    factor = _largest_factor(network, meets)
     if np.any(factor <= 0):
         bare = epsilon_of(with_column(network, column, start * 1e-12))
         k = int(np.argmax(bare / target))
@@ -76,17 +77,29 @@ def calibrate(
     return with_column(network, column, start * factor)
 
 
-def _seen_to_meet(meets: Callable[[Floats], Any], factor: Floats) -> Floats:
-    """The factors, a little smaller where need be: each was found while the others' were still moving, and where power
-    couples the devices (fading, γ "auto") one device's weight decides how often another is heard. 0 where none will do.
+# A factor that can grow by this without missing its target is not the largest.
+_TIGHT = 1e-6
+
+
+def _largest_factor(network: Network, meets: Callable[[Floats], Any]) -> Floats:
+    """Of each device, the largest factor on its weight or clip norm at which all targets are met; 0 where none is.
+
+    Searched for all devices at once. Where power couples them (fading, a γ that follows the weights), one device's
+    weight decides how often another is heard or how much receiver noise counts, so that some of what was found while
+    the others still moved is too large or too small: these are searched again, until all are right together.
     """
-    step = 1e-12
-    for _ in range(100):
-        if np.any(factor <= 0) or np.all(met := meets(factor)):
-            return factor
-        factor = np.where(met, factor, factor * (1 - step))
-        step = min(4 * step, 0.5)
-    return np.zeros_like(factor)
+    most = most_feature(network)
+    if np.any(most <= 0):
+        k = int(np.argmin(most))
+        raise ValueError(
+            f"device {k} has no power left for a feature: its noise takes all of power_dbm="
+            f"{network.devices.column('power_dbm')[k]:g} at gamma={network.channel.gamma:g}; lower noise_std or gamma, "
+            'or write gamma = "auto"'
+        )
+    factor = search.seen_to_meet(meets, search.largest(meets, most))
+    if np.all(factor > 0) and np.all((factor >= most) | ~meets(np.minimum(factor * (1 + _TIGHT), most))):
+        return factor
+    return search.balanced(meets, factor, most)
 
 
 def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "quadratic") -> Network:
@@ -100,8 +113,8 @@ def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "
     """
     from scipy.optimize import brentq
 
-    if not 0 < epsilon < np.inf:
-        raise ValueError(f"epsilon={epsilon} must be > 0 and finite")
+    require_network(network)
+    epsilon = float(checked("epsilon", epsilon, allowed="must be > 0 and finite", ok=lambda x: (x > 0) & (x < np.inf)))
     start = np.array(network.devices.column("noise_std"))
     if not np.any(start > 0):
         raise ValueError("noise_std is 0 everywhere: nothing to scale")

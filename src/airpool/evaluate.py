@@ -15,12 +15,14 @@ from torch import Tensor
 from .air import check_latents, in_batches, receive
 from .guarantees import PrivacyReport
 from .inference import Baseline, centralised, labels, report_of, transmitted
+from .latents_file import check_labels
 from .level import Level, level
 from .network import Network
 from .radio import radio
 from .report import number
 from .selection.scores import raw
 from .version import __version__
+from .wireless.arrays import require_array
 from .wireless.channel import channel_uses
 
 Server = Callable[[Level], Callable[[Tensor], Tensor]]
@@ -117,9 +119,12 @@ def evaluate(
         Scheme 2.1.
     Holds for: the same seed, torch and machine give the same record; other machines agree within the interval.
     """
+    require_array("latents", latents, torch=True)
+    require_array("targets", targets, torch=True)
     check_latents(latents, network)
-    if targets.shape != latents.shape[:1]:
-        raise ValueError(f"labels has shape {tuple(targets.shape)}, must be ({len(latents)},)")
+    check_labels(targets, objects=len(latents))
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"seed={seed!r} must be a whole number >= 0")
     if trials < 1:
         raise ValueError(f"trials={trials} must be >= 1")
     if not 0 < confidence < 1:
@@ -131,6 +136,7 @@ def evaluate(
     decoder = server(_level(sender, baseline, participation))
     rng = torch.Generator(latents.device).manual_seed(seed)
     right = torch.zeros(len(latents), trials, dtype=torch.bool)
+    most = int(targets.max())
     silent, square, energy = 0, 0.0, 0.0
     done = dict.fromkeys(range(len(latents)), 0)
     with torch.no_grad():
@@ -150,7 +156,10 @@ def evaluate(
                     link=link,
                     only_best=baseline == "best-device",
                 )
-            found = labels(decoder(received.estimate), received.heard)
+            logits = decoder(received.estimate)
+            if most >= (classes := logits.shape[-1]):
+                raise ValueError(f"labels has {most}, must be below {classes}, the number of the server's classes")
+            found = labels(logits, received.heard)
             first = done[rows.start]
             right[rows, first : first + count] = (found == targets[rows, None]).cpu()
             done[rows.start] += count

@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
 from .air import Path, Received, check_latents, clipped, receive
 from .guarantees import PrivacyReport, guarantee
 from .network import Channel, Network, Scheme
 from .radio import alignment, radio
 from .selection.scores import raw
-from .wireless.arrays import Array, like
+from .wireless.arrays import Array, like, require, require_array
 from .wireless.draws import Generator
 from .wireless.power import Transmission
 
@@ -136,6 +136,8 @@ def report_of(sender: Network, known: PrivacyReport | None = None) -> PrivacyRep
 def labels(logits: Array, heard: Array) -> Array:
     """The class of the largest logit; NO_ANSWER where nobody was heard."""
     xp = array_namespace(logits)
+    if bool(xp.any(xp.isnan(logits))):
+        raise ValueError("the classifier or decoder gives logits that are NaN: its parameters must be finite")
     best = xp.argmax(logits, axis=-1)
     return xp.where(heard, best, xp.full_like(best, NO_ANSWER))
 
@@ -144,16 +146,26 @@ def apply(function: Map, x: Array, *, name: str = "function") -> Array:
     """f(x) along the last axis; a matrix (out, in) multiplies from the left."""
     if callable(function):
         return function(x)
+    if not any(is_one(function) and is_one(x) for is_one in (is_numpy_array, is_torch_array)):
+        library = "torch" if is_torch_array(x) else "NumPy"
+        wanted = f"a function, a torch module or a {library} matrix"
+        raise TypeError(f"{name} is of type {type(function).__name__}, must be {wanted}")
     if function.ndim != 2 or function.shape[1] != x.shape[-1]:
         raise ValueError(f"{name} has shape {tuple(function.shape)}, must be a matrix (*, {x.shape[-1]})")
+    xp = array_namespace(x)
+    # What is trusted is checked; features never are.
+    require(name, function, "must be finite", ok=xp.isfinite)
+    if is_torch_array(x) and (function.dtype != x.dtype or function.device != x.device):
+        raise ValueError(f"{name} is {function.dtype} on {function.device}, must be {x.dtype} on {x.device}, as x is")
     # Features that are too large or not finite are the guard's business: a warning would leak them.
     with np.errstate(all="ignore"):
-        return array_namespace(x).matmul(x, function.T)
+        return xp.matmul(x, function.T)
 
 
 def encode(features: Array, encoder: Map | Sequence[Map] | None) -> Array:
     """z = W f of every device: (n, K, d) → (n, K, r)."""
-    if getattr(features, "ndim", 0) != 3:
+    require_array("features", features)
+    if features.ndim != 3:
         raise ValueError(f"features has shape {np.shape(features)}, must be (objects, devices, coordinates)")
     if encoder is None:
         return features

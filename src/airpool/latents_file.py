@@ -9,11 +9,16 @@
 Without a classifier a codec is needed to decode them (`airpool train codec`).
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
+
+from .wireless.arrays import require, require_array
+
+_SUM = 0.01  # how far a posterior's sum may be from 1: half precision, and many classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,16 +33,18 @@ class Latents:
 
     def __post_init__(self) -> None:
         latents, labels = self.latents, self.labels
+        for name, tensor in vars(self).items():
+            if tensor is not None:
+                require_array(name, tensor, torch=True)
+                require(name, tensor, "must be finite", ok=torch.isfinite)
         if latents.ndim != 3 or not latents.is_floating_point() or not len(latents):
             raise ValueError(f"latents is {latents.dtype} {tuple(latents.shape)}, must be float (N, K, r), N ≥ 1")
-        if labels.shape != latents.shape[:1]:
-            raise ValueError(f"labels has shape {tuple(labels.shape)}, must be ({len(latents)},)")
-        if int(labels.min()) < 0:
-            raise ValueError(f"labels has {int(labels.min())}, must be ≥ 0")
-        if self.posteriors is not None and self.posteriors.shape[:-1] != latents.shape[:2]:
-            wanted = f"({latents.shape[0]}, {latents.shape[1]}, L)"
-            raise ValueError(f"posteriors has shape {tuple(self.posteriors.shape)}, must be {wanted}")
+        check_labels(labels, objects=len(latents))
+        if self.posteriors is not None:
+            _check_posteriors(self.posteriors, latents)
         if self.classifier is None:
+            if self.bias is not None:
+                raise ValueError("bias is there without a classifier: give both or neither")
             return
         classes = int(labels.max()) + 1
         shape = tuple(self.classifier.shape)
@@ -54,6 +61,21 @@ class Latents:
         return logits if self.bias is None else logits + self.bias
 
 
+def check_labels(labels: Tensor, *, objects: int) -> None:
+    if labels.shape != (objects,) or labels.is_floating_point():
+        raise ValueError(f"labels is {labels.dtype} {tuple(labels.shape)}, must be whole numbers ({objects},)")
+    if int(labels.min()) < 0:
+        raise ValueError(f"labels has {int(labels.min())}, must be ≥ 0")
+
+
+def _check_posteriors(posteriors: Tensor, latents: Tensor) -> None:
+    count, devices, _ = latents.shape
+    if posteriors.ndim != 3 or posteriors.shape[:2] != latents.shape[:2] or posteriors.shape[2] < 2:
+        raise ValueError(f"posteriors has shape {tuple(posteriors.shape)}, must be ({count}, {devices}, L), L ≥ 2")
+    require("posteriors", posteriors, "must be ≥ 0", ok=lambda p: p >= 0)
+    require("the sum of posteriors", posteriors.sum(-1), "must be 1", ok=lambda p: (p - 1).abs() <= _SUM)
+
+
 def read(path: Path) -> Latents:
     """The file, or an error that says what is wrong with it."""
     found = _tensors(path, "latents", "labels")
@@ -61,7 +83,10 @@ def read(path: Path) -> Latents:
     if latents.dtype == torch.int8:
         if "step" not in found:
             raise ValueError(f"{path}: latents are int8, so step, the size of a step, must be there")
-        latents = latents.float() * found["step"].float()
+        step = found["step"].float()
+        if step.numel() != 1 or not 0 < float(step) < math.inf:
+            raise ValueError(f"{path}: step is {step.tolist()}, must be one number > 0 and finite")
+        latents = latents.float() * step
     floats = {name: found[name].float() for name in ("classifier", "bias", "posteriors") if name in found}
     try:
         return Latents(latents.float() if latents.is_floating_point() else latents, found["labels"].long(), **floats)

@@ -80,6 +80,12 @@ def _choice(where: str, value: Any, options: Sequence[str]) -> None:
         raise NetworkError(f"{where}={value!r} must be one of {', '.join(options)}")
 
 
+def require_network(value: object) -> None:
+    """An error that says what to do, where anything but a network was given."""
+    if not isinstance(value, Network):
+        raise TypeError(f"network is of type {type(value).__name__}, must be a Network (read_network reads a file)")
+
+
 def _set(obj: Any, **values: Any) -> None:
     """Frozen dataclasses normalise their fields once, in __post_init__."""
     for name, value in values.items():

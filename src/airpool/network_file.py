@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import files
-from .network import Channel, Devices, Network, NetworkError, Scheme
+from .network import Channel, Devices, Network, NetworkError, Scheme, require_network
 
 VERSION = 1
 _TABLES = {"devices": Devices, "channel": Channel, "scheme": Scheme}
@@ -70,6 +70,7 @@ def write(network: Network, path: str | Path) -> None:
 
 def dump(network: Network) -> str:
     """TOML that `parse` reads back to the same network, value for value."""
+    require_network(network)
     lines = [f"version = {VERSION}"]
     lines += [f"{f.name} = {_toml(getattr(network, f.name))}" for f in fields(Network) if f.name not in _TABLES]
     for name in _TABLES:

@@ -18,7 +18,7 @@ from .theory import accuracy, mse
 from .theory.law import law
 from .theory.lipschitz import lipschitz_constants
 from .theory.margin import margin
-from .theory.server import Server, class_labels, linear_server, scores
+from .theory.server import Server, bounded_scores, class_labels, linear_server
 from .wireless.arrays import Floats
 
 if TYPE_CHECKING:
@@ -102,15 +102,18 @@ def predict(
     ideal = mse.pooled(z, network.devices.column("weight"))
     # Margins around what is expected, not around what was meant: the bias is then no part of the error.
     moments = mse.expected(z, network, link=link)
+    x_error = mse.pooled_error(z, np.array(network.devices.column("weight")))
     spread = mse.error(z, network, target=moments, link=link).total
 
     def bounds(served: Server, ways: int) -> Bounds:
         y = class_labels(labels, count=len(z), num_classes=served.num_classes)
-        right = np.argmax(scores(served, ideal), axis=1) == y
+        at_ideal, error = bounded_scores(served, ideal, x_error=x_error)
+        right = np.argmax(at_ideal, axis=1) == y
         sharp = constants(served) if len(served.layers) <= 2 else None
-        away = margin(served, moments, y, constants=sharp)
-        printed = frobenius_margin(scores(served, ideal), y, matrices=served.matrices)
-        smallest = float(np.min(printed[right])) if np.any(right) else 0.0
+        away = margin(served, moments, y, constants=sharp, x_error=x_error)
+        printed = frobenius_margin(at_ideal, y, matrices=served.matrices, error=error)
+        # Named rightly beyond rounding: a tie has no margin.
+        sure = printed > 0
         chebyshev = accuracy.chebyshev(spread, away, unanswered=unanswered)
         try:
             exact = law(network, most=ways, link=link)
@@ -126,11 +129,11 @@ def predict(
         return Bounds(
             ideal=float(np.mean(right)),
             margin=float(np.median(away[away > 0])) if np.any(away > 0) else 0.0,
-            margin_paper=float(np.median(printed[right])) if np.any(right) else 0.0,
+            margin_paper=float(np.median(printed[sure])) if np.any(sure) else 0.0,
             paper=accuracy_bound(
-                ideal=float(np.mean(right)),
-                mse=float(np.mean(whole.total[right])) if np.any(right) else 0.0,
-                margin=smallest,
+                ideal=float(np.mean(sure)),
+                mse=float(np.mean(whole.total[sure])) if np.any(sure) else 0.0,
+                margin=float(np.min(printed[sure])) if np.any(sure) else 0.0,
             ),
             chebyshev=float(np.mean(chebyshev)),
             ball=ball,

@@ -26,7 +26,7 @@ def audit(
     score: Annotated[
         str, typer.Option(help="Schemes 2.1, 2.2: which end of the scores goes with the feature, high or low.")
     ] = "high",
-    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
+    seed: Annotated[int, o.seed("Seed of the simulation.")] = 0,
     json: o.Json = False,
     plot: o.Plot = None,
 ) -> None:

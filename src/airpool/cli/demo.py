@@ -22,7 +22,7 @@ def demo(
     ] = "chair",
     epsilon: Annotated[float, typer.Option(help="ε of every device for that object.")] = 2.0,
     trials: Annotated[int, typer.Option(help="How often every test object is sent.")] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of the simulated noise.")] = 0,
+    seed: Annotated[int, o.seed("Seed of the simulated noise.")] = 0,
     json: o.Json = False,
 ) -> None:
     """The paper's network and ours on the ModelNet40 test set, one object sent, and the paper's claim: a page of it."""

@@ -34,7 +34,9 @@ def evaluate(
     share: Annotated[
         float | None, typer.Option(help="Schemes 2.1, 2.2: of --epsilon, the share that the scores may spend.")
     ] = None,
-    codec: Annotated[str, typer.Option(help="A shipped codec (compact, q16), or a file of your own.")] = "compact",
+    codec: Annotated[
+        str | None, typer.Option(help="A shipped codec (compact, the default, or q16), or a file of your own.")
+    ] = None,
     latents: Annotated[
         Path | None, typer.Option(help="Your own latents (safetensors: latents, labels, perhaps classifier).")
     ] = None,
@@ -44,7 +46,7 @@ def evaluate(
     split: Annotated[str, typer.Option(help="Which of the shipped latents: test or validation.")] = "test",
     baseline: Annotated[str | None, typer.Option(help="orthogonal, best-device or centralised.")] = None,
     trials: Annotated[int, typer.Option(help="How often every object is sent.")] = 20,
-    seed: Annotated[int, typer.Option(help="Seed of the simulated noise.")] = 0,
+    seed: Annotated[int, o.seed("Seed of the simulated noise.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the record as a table: .csv, .json or .parquet.")] = None,
     json: o.Json = False,
 ) -> None:
@@ -61,6 +63,11 @@ def evaluate(
     given = None if network is None else network_file.read(network)
     with o.progress("loading"):
         objects, server, cameras = _objects(codec, latents, views, split, given)
+    if codec is None and latents is None:
+        codec = "compact"
+    if given is not None and network is not None:
+        needed_by = f"the codec {codec}" if latents is None else str(latents)
+        o.check_dimension(given, network, objects.latents.shape[2], needed_by)
     net = _network(given, objects, scheme=scheme, neighbours=neighbours, participation=participation)
     if epsilon is not None:
         with o.progress("calibrating"):
@@ -86,7 +93,7 @@ def evaluate(
 
 
 def _objects(
-    codec: str, latents: Path | None, views: Path | None, split: str, given: Network | None
+    codec: str | None, latents: Path | None, views: Path | None, split: str, given: Network | None
 ) -> "tuple[Latents, Server, str | None]":
     """Latents with their labels, what decodes them, and which shipped cameras do not fit the given network."""
     from airpool.latents_file import Latents, read, read_views
@@ -95,24 +102,26 @@ def _objects(
 
     if latents is not None and views is not None:
         raise ValueError("give --latents or --views, not both")
-    own = codecs.load(Path(codec))[0] if codec.endswith(".safetensors") else None
+    own = codecs.load(Path(codec))[0] if codec is not None and codec.endswith(".safetensors") else None
     if latents is not None:
         objects = read(latents)
+        if codec is not None and objects.classifier is not None:
+            raise ValueError(f"{latents} brings a classifier, so --codec {codec} has nothing to decode: leave one out")
         if own is None and objects.classifier is None:
             raise ValueError(f"{latents} holds no classifier: add one, or give the --codec FILE that made the latents")
         return objects, own.server if own is not None else lambda _: objects.decoder, None
     if own is not None:
         raise ValueError("--codec FILE decodes --latents of your own; the shipped latents belong to the shipped codecs")
-    model = load("modelnet40")
-    chosen = model.codec(codec)
+    model, name = load("modelnet40"), codec or "compact"
+    chosen = model.codec(name)
     if views is not None:
         seen, labels = read_views(views)
         # The local head knows its own cameras only; Scheme 1 does without it.
         scored = seen.shape[1] == len(model.head.temperatures)
-        encoded, posteriors = model.seen(seen, codec=codec) if scored else (model.encode(seen, codec=codec), None)
+        encoded, posteriors = model.seen(seen, codec=name) if scored else (model.encode(seen, codec=name), None)
         return Latents(encoded, labels, posteriors=posteriors), chosen.server, None
     which: Any = split
-    held = model.held_out(which, codec=codec)
+    held = model.held_out(which, codec=name)
     if given is not None:
         held = held.fitted(given.devices.count)
     return Latents(held.latents, held.labels, posteriors=held.posteriors), chosen.server, held.note

@@ -24,6 +24,11 @@ def per_device(text: str) -> Any:
     return values[0] if len(values) == 1 else values
 
 
+def seed(text: str) -> Any:
+    """A --seed that every generator here can take."""
+    return typer.Option("--seed", help=text, min=0, max=2**40)
+
+
 def _option(flag: str, text: str) -> Any:
     return typer.Option(flag, help=f"{text}; or one each: 1,2,3.", parser=per_device, metavar="NUMBER")
 
@@ -120,6 +125,15 @@ def colluders_from(text: str | None) -> tuple[int | None, tuple[int, ...]]:
         return int(text), ()
     except ValueError:
         raise ValueError(f"--colluders {text!r} must be a number, or devices such as '#3,#7'") from None
+
+
+def check_dimension(net: Network, path: Path, needed: int, by: str) -> None:
+    """That a network file fits the latents it is to send, whose dimension `by` needs."""
+    if net.dimension != needed:
+        raise ValueError(
+            f"{path} has dimension {net.dimension}, {by} needs {needed}: calibrate with --dimension {needed}, "
+            f"or write dimension = {needed}"
+        )
 
 
 def print_json(data: Any) -> None:

@@ -36,7 +36,7 @@ def plan(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the chosen network (TOML), for airpool evaluate.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the frontier, accuracy against ε (PNG, SVG or PDF).")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the simulated noise.")] = 0,
+    seed: Annotated[int, o.seed("Seed of the simulated noise.")] = 0,
     json: o.Json = False,
 ) -> None:
     """Finds codec, participation, scheme, weights, noise and cover noise; predicts on validation objects."""
@@ -49,8 +49,6 @@ def plan(
 
     if colluding:
         raise ValueError("--colluders takes a number here: a plan holds whichever devices collude")
-    if seed < 0:
-        raise ValueError(f"--seed {seed} must be ≥ 0")
     changes = {"fading": fading, "noise_std": channel_noise_std}
     net = replace(net, channel=replace(net.channel, **{k: v for k, v in changes.items() if v is not None}))
     wanted: Any = net.devices.epsilon if epsilon is None and accuracy is None else epsilon

@@ -16,7 +16,7 @@ def reproduce(
     name: Annotated[str, typer.Argument(metavar="ID|all", help="table-2, fig-p21, …; all: a page of everything.")],
     out: Annotated[Path, typer.Option(help="Folder for figures, data and the page.")] = Path("report"),
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again, instead of the committed table.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of what is measured again.")] = 0,
+    seed: Annotated[int, o.seed("Seed of what is measured again.")] = 0,
     json: o.Json = False,
 ) -> None:
     """Redraw a figure or table of the paper, with the exact one beside it and whether the paper's finding holds."""

@@ -25,7 +25,7 @@ def sweep(
         typer.Argument(help="A name airpool knows (epsilon), or module:function, also of a file in this folder."),
     ],
     values: Set = None,
-    seed: Annotated[int, typer.Option(help="Seed of the sweep; every point's own follows from it.")] = 0,
+    seed: Annotated[int, o.seed("Seed of the sweep; every point's own follows from it.")] = 0,
     backend: Annotated[str, typer.Option(help="serial, pool (processes on this machine) or ray.")] = "pool",
     workers: Annotated[int | None, typer.Option(help="Points at a time; as many as processors by default.")] = None,
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; none: Ray on this machine.")] = None,

@@ -18,7 +18,7 @@ def theory(
     split: Annotated[str, typer.Option(help="Which of the shipped latents: test or validation.")] = "test",
     objects: Annotated[int | None, typer.Option(help="Look at so many objects only, evenly picked.")] = None,
     trials: Annotated[int, typer.Option(help="Simulated inferences of every object beside it; 0 for none.")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of the simulated noise.")] = 0,
+    seed: Annotated[int, o.seed("Seed of the simulated noise.")] = 0,
     json: o.Json = False,
 ) -> None:
     """The error in its parts and proven bounds on the accuracy, on the shipped latents of the compact codec."""
@@ -44,8 +44,8 @@ def theory(
     dimension = held.latents.shape[2]
     net = network_file.read(network) if network else Network.uniform(num_devices=12, dimension=dimension)
     check_network(net)
-    if net.dimension != dimension:
-        raise ValueError(f"the network has dimension {net.dimension}, must have {dimension}, as the shipped latents")
+    if network:
+        o.check_dimension(net, network, dimension, "the codec compact")
     held, others = (each.fitted(net.devices.count) for each in (held, others))
     if epsilon is not None:
         net = calibrate(net, epsilon=epsilon)

@@ -106,7 +106,7 @@ def head(
     trunk: t.Trunk,
     out: t.Out,
     name: t.Name = "head",
-    seed: Annotated[int, typer.Option(help="Seed.")] = 0,
+    seed: Annotated[int, o.seed("Seed.")] = 0,
     epochs: t.Epochs = None,
     settings: t.Settings = None,
     recipe_file: t.RecipeFile = None,

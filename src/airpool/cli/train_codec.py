@@ -87,7 +87,7 @@ def everything(
     epsilon: Epsilon = None,
     fading: Fading = None,
     receiver_noise_std: ReceiverNoise = None,
-    seed: Annotated[int, typer.Option(help="Seed of all three.")] = 0,
+    seed: Annotated[int, o.seed("Seed of all three.")] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="PART.NAME=VALUE", help="As in trunk.epochs=30, head.hidden=64, codec.epochs=9."),

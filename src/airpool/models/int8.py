@@ -142,6 +142,9 @@ def load(path: Path, *, threads: int | None = None) -> Int8Trunk:
         raise ValueError(f"{path}: damaged, or no safetensors file ({error})") from None
     if about.get("format") != _FORMAT:
         raise ValueError(f"{path}: holds no int8 trunk; airpool.models.int8.save writes them")
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise ValueError(f"{path}: {name} is not finite; save the trunk again")
     layers = [
         Layer(tensors[f"{index}.weight"], tensors[f"{index}.scale"], tensors[f"{index}.bias"], limit, pool)
         for index, (limit, pool) in enumerate(zip(about["limits"], about["pools"], strict=True))

@@ -23,8 +23,9 @@ from torch import Tensor
 from airpool.inference import Inference
 from airpool.inference import infer as infer_features
 from airpool.level import level
-from airpool.network import Network, Scheme
+from airpool.network import Network, Scheme, require_network
 from airpool.selection.participation import expected_of_posteriors
+from airpool.wireless.arrays import require, require_array
 
 from . import codec as codecs
 from . import features, local, weights
@@ -154,6 +155,7 @@ class Pretrained:
     def _encoded(self, views: Tensor, codec: str) -> tuple[Tensor, Tensor]:
         """Latents, and the averages of the maps that they were made of, (N, K, F)."""
         chosen = self.codec(codec)
+        check_views(views, channels=next(self.trunk.features.parameters()).shape[1])
         with torch.no_grad():
             if chosen.shape.kind != "map":
                 averages = features.pooled(self.trunk.features, views)
@@ -182,9 +184,24 @@ class Pretrained:
         return _checked(self.folder / name, self.manifest["files"][name]["sha256"])
 
 
+def check_views(views: Tensor, *, channels: int) -> None:
+    """That views are (N, K, channels, H, H), bytes, or floats in [0, 1]."""
+    require_array("views", views, torch=True)
+    shape = tuple(views.shape)
+    if len(shape) != 5 or shape[2] != channels or shape[3] != shape[4] or 0 in shape:
+        raise ValueError(f"views has shape {shape}, must be (N, K, {channels}, H, H)")
+    if views.dtype != torch.uint8:
+        if not views.is_floating_point():
+            raise ValueError(f"views is {views.dtype}, must be uint8, or floating numbers from 0 to 1")
+        hint = "must be from 0 to 1 (bytes go from 0 to 255: give them as uint8)"
+        require("views", views, hint, ok=lambda x: (x >= 0) & (x <= 1))
+
+
 @cache
 def load(name: str = "modelnet40") -> Pretrained:
     """What ships under a name."""
+    if not isinstance(name, str):
+        raise TypeError(f"name is of type {type(name).__name__}, must be the name of a pretrained model")
     manifest = ASSETS / name / "manifest.json"
     if not manifest.exists():
         there = sorted(path.parent.name for path in ASSETS.glob("*/manifest.json"))
@@ -209,9 +226,13 @@ def infer(
     The network's dimension must be the codec's r, its clip norms the length of the latents' (1) or less. In Schemes 2.1
     and 2.2 every device asks its local head how sure it is.
     """
+    require_network(network)
+    if not isinstance(model, Pretrained):
+        raise TypeError(f'model is of type {type(model).__name__}, must be what airpool.load("modelnet40") gives')
     chosen = model.codec(codec)
     if network.dimension != chosen.shape.dimension:
-        raise ValueError(f"dimension={network.dimension} must be {chosen.shape.dimension}, as of codec {codec!r}")
+        needed = chosen.shape.dimension
+        raise ValueError(f"the network has dimension={network.dimension}, the codec {codec!r} needs dimension={needed}")
     with torch.no_grad():
         chooses = network.scheme.name != "1"
         latents, posteriors = model.seen(views, codec=codec) if chooses else (model.encode(views, codec=codec), None)

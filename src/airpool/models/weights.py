@@ -93,6 +93,9 @@ def _read(path: Path, device: torch.device) -> tuple[dict[str, Tensor], dict[str
             tensors = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path}: damaged, or no safetensors file ({error}); copy it again or train anew") from None
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise ValueError(f"{path}: {name} is not finite; copy the file again or train anew")
     try:
         about = json.loads(header["about"])
         return tensors, {**about}

@@ -15,8 +15,13 @@ from scipy.special import softmax
 Floats = NDArray[np.float64]
 
 
-def frobenius_margin(scores: ArrayLike, labels: ArrayLike, *, matrices: Sequence[ArrayLike]) -> Floats:
+def frobenius_margin(
+    scores: ArrayLike, labels: ArrayLike, *, matrices: Sequence[ArrayLike], error: ArrayLike = 0.0
+) -> Floats:
     """The lemma's bound (n,) from the classifier's scores before softmax (n, C); negative where it errs.
+
+    error: how far the scores may be off by rounding (theory.server.bounded_scores). A gap of two probabilities counts
+        beyond max error + 2(C + 8)u: |∂p_l/∂s| sums to 2p_l(1 − p_l) ≤ ½, and softmax itself rounds within (C + 8)u.
 
     >>> frobenius_margin([[2.0, 0.0]], [0], matrices=[np.eye(2)]).round(4)
     array([0.7616])
@@ -27,7 +32,9 @@ def frobenius_margin(scores: ArrayLike, labels: ArrayLike, *, matrices: Sequence
     others = p.copy()
     others[rows, own] = -np.inf
     norms = [np.linalg.norm(np.asarray(A, dtype=np.float64)) for A in matrices]
-    apart = np.sqrt(2) * (p[rows, own] - others.max(axis=-1))
+    gap = p[rows, own] - others.max(axis=-1)
+    allowance = np.max(np.broadcast_to(error, p.shape), axis=-1, initial=0.0) + 2 * (p.shape[-1] + 8) * 2.0**-53
+    apart = np.sqrt(2) * np.where(gap > 0, np.maximum(gap - allowance, 0.0), gap)
     # A server that never changes its answer: infinitely far from any border, unless it is torn.
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(apart == 0, 0.0, apart / np.prod(norms))

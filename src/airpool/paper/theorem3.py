@@ -92,7 +92,7 @@ def bounds(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected: int, 
 def _phi(gap: ArrayLike, std: Floats) -> Floats:
     """Φ(gap/std), in the limit where there is no noise."""
     gap = np.broadcast_to(np.asarray(gap, dtype=np.float64), std.shape)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         t = np.where(gap == 0, 0.0, gap / std)
     return ndtr(t)
 

@@ -19,9 +19,12 @@ def checked(name: str, value: ArrayLike, *, allowed: str, ok: Callable[[Floats],
     ValueError: delta=1.5 must be in (0, 1)
     """
     try:
-        array = np.asarray(value, dtype=np.float64)
+        given = np.asarray(value)
+        array = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}={value!r} must be a number or a list of numbers") from None
+        given = array = np.empty(0, dtype=object)
+    if given.dtype.kind not in "biuf":  # NumPy would read "2" as a number
+        raise ValueError(f"{name}={value!r} must be a number or a list of numbers")
     bad = ~ok(array) | np.isnan(array)
     if bad.any():
         where = "" if array.ndim == 0 else f"[{', '.join(str(i) for i in np.argwhere(bad)[0])}]"

@@ -73,6 +73,40 @@ def largest(meets: Callable[[Floats], NDArray[np.bool_]], high: Floats) -> Float
     return np.where(at_high, high, good)
 
 
+def balanced(meets: Callable[[Floats], NDArray[np.bool_]], start: Floats, high: Floats) -> Floats:
+    """The largest x in (0, high] at which every target is met, where one element moves the limits of the others.
+
+    Each element grows while its target is met and shrinks while it is not, by a factor of its own that comes closer to
+    1 at every turn and moves away from it between them. Rounded down: the x returned was seen to meet every target.
+    Edge cases: no such x was seen → 0.
+    """
+    x, step, before = np.minimum(np.maximum(start, 1e-9), high), np.full(len(high), 0.05), np.ones(len(high), bool)
+    best = np.zeros_like(high)
+    for _ in range(400):
+        met = meets(x)
+        if np.any(~met & (x < _LEAST)):
+            return best
+        if np.all(met) and np.sum(np.log(x)) > np.sum(np.log(np.maximum(best, 1e-300))):
+            best = x
+        step = np.where(met == before, np.minimum(1.3 * step, 3.0), step / 2)
+        if np.all((step < 1e-11) | (met & (x >= high))):
+            break
+        x, before = np.minimum(x * np.exp(np.where(met, step, -step)), high), met
+    found = seen_to_meet(meets, x)
+    return found if np.all(found > 0) else best
+
+
+def seen_to_meet(meets: Callable[[Floats], NDArray[np.bool_]], x: Floats) -> Floats:
+    """x, a little smaller where need be, so that every target is seen to be met; 0 where none will do."""
+    step = 1e-12
+    for _ in range(100):
+        if np.any(x <= 0) or np.all(met := meets(x)):
+            return x
+        x = np.where(met, x, x * (1 - step))
+        step = min(4 * step, 0.5)
+    return np.zeros_like(x)
+
+
 def largest_shift(aggregate: Aggregate, target: Floats, delta: float, neighbours: Neighbours) -> Floats:
     """How far each device's feature may move the sum, at this noise, if its ε is to meet its own target; rounded down.
 

@@ -21,7 +21,7 @@ def delta_zero_out(epsilon: Floats, mu: Floats, participation: Floats, *, backwa
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if backward:
-            c = 1 - np.exp(epsilon) * (1 - participation)
+            c = participation - np.expm1(epsilon) * (1 - participation)  # 1 − e^ε(1−p) without cancellation
             inside = np.exp(gaussian.log_delta(epsilon + np.log(participation / c), mu)) * c
             return np.where((c > 0) & (participation > 0), inside, np.maximum(-np.expm1(epsilon), 0.0))
         inner = shifted_forward(epsilon, participation)

@@ -23,6 +23,8 @@ Neighbours = Literal["zero-out", "replace", "remove"]
 _REMOVAL_BINS = 1024
 # e^ε overflows beyond this; a removal that costs more is reported as inf.
 _REMOVAL_CEILING = 700.0
+# Relative errors of δ as computed, by differences of tails that nearly agree where a shift or a variance is small.
+_COVER_ERROR, _REMOVAL_ERROR = 1e-10, 1e-8
 
 
 @dataclass(frozen=True)
@@ -200,16 +202,27 @@ def game(
 
 
 def representatives(around: Floor, of_device: Integers, cells: int | None) -> Floor:
-    """The floor's pairs for the first device of each kind only, with at most so many cells a law."""
+    """The floor's pairs for the first device of each kind only, with at most so many cells a law.
+
+    With `cells`, the slack becomes the worst outcome, in which nobody else's noise is there: slack·f(0) bounds what the
+    law misses of a falling f. As a bare addition to δ it would count as an infinite loss in every inference.
+    """
     _, first = np.unique(of_device, return_index=True)
     kept = np.zeros(len(of_device), dtype=bool)
     kept[first] = True
     at = kept[around.device]
     found = replace(around, device=around.device[at], row=around.row[at])
-    if cells is None or found.low.variance.shape[1] <= cells:
+    if cells is None or (found.low.variance.shape[1] <= cells and not found.slack):
         return found
     low, high = coarsened(found.low, cells, down=True), coarsened(found.high, cells, down=False)
-    return replace(found, low=low, high=high)
+    if found.slack:
+        low, high = _with_outcome(low, 0.0, found.slack), _with_outcome(high, 0.0, -found.slack)
+    return replace(found, low=low, high=high, slack=0.0)
+
+
+def _with_outcome(law: Law, variance: float, mass: float) -> Law:
+    """The law with one more cell in front of each row."""
+    return Law(*(np.insert(x, 0, value, axis=1) for x, value in ((law.variance, variance), (law.mass, mass))))
 
 
 def _shift_game(aggregate: Aggregate, neighbours: Neighbours, found: Floor, of_device: Integers) -> Game:
@@ -292,6 +305,7 @@ def _removal_game(aggregate: Aggregate, found: Floor, of_device: Integers) -> Ga
         low=lowest,
         high=lowest if low is high else curve(high, -1),
         ceiling=lambda _: np.full(len(found.device), _REMOVAL_CEILING),
+        error=_REMOVAL_ERROR,
     )
 
 
@@ -347,6 +361,7 @@ def _cover_game(aggregate: Aggregate, neighbours: Neighbours, of_device: Integer
         gaussian=ratio(distance, np.sqrt(found.low.variance[found.row, 0] + own))
         if certain and neighbours != "remove"
         else None,
+        error=_REMOVAL_ERROR if neighbours == "remove" else _COVER_ERROR,
     )
 
 

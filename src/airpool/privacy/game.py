@@ -27,7 +27,8 @@ class Game:
 
     `low` takes the noise rounded down, so its δ is the proven one; `high` rounds it up. `ceiling(δ)` is an ε that meets
     δ surely, the upper end of every search. Where the game is the same seen from both sides one direction is enough.
-    `gaussian` is μ of each pair where the game is nothing but one Gaussian against another.
+    `gaussian` is μ of each pair where the game is nothing but one Gaussian against another. `error` bounds the relative
+    error of `low` as computed, where it matters (composition): an assumption, with a margin over what was measured.
     """
 
     kind: Integers
@@ -37,6 +38,7 @@ class Game:
     ceiling: Callable[[float], Floats]
     directions: tuple[Direction, ...] = get_args(Direction)
     gaussian: Floats | None = None
+    error: float = 1e-11
 
     @property
     def exact(self) -> bool:

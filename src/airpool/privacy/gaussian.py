@@ -68,7 +68,7 @@ def _log_delta_near(epsilon: Floats, mu: Floats) -> Floats:
     a = mu / 2 - epsilon / mu
     t = a[..., None] - mu[..., None] * (_NODES + 0.5)
     integrand = np.maximum(_one_plus_t_mills(t), 0.0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return -(a**2) / 2 - 0.5 * np.log(2 * np.pi) + np.log(mu * (integrand @ _WEIGHTS))
 
 
@@ -76,7 +76,7 @@ def _one_plus_t_mills(t: Floats) -> Floats:
     """1 + t·Φ(t)/φ(t), by its asymptotic series far out, where the two terms cancel."""
     close = np.maximum(t, -30.0)
     direct = 1 + close * np.sqrt(np.pi / 2) * erfcx(-close / np.sqrt(2))
-    x = 1 / np.minimum(t, -30.0) ** 2
+    x = (1 / np.minimum(t, -30.0)) ** 2
     series = x * (1 - x * (3 - x * (15 - x * (105 - x * (945 - x * 10395)))))
     return np.where(t < -30, series, direct)
 

@@ -18,6 +18,8 @@ from .law import Law, alike
 
 # e^ε beyond this is out of floating point's reach; a larger ε is reported as inf.
 _CEILING = 700.0
+# Relative error of δ as computed, where silence is nearly as likely under both features.
+_ERROR = 1e-8
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def threshold_game(
 
     low = curve(found.low, +1)
     high = low if found.exact else curve(found.high, -1)
-    return Game(of_device[found.device], of_device, low, high, upper_end, ("forward",))
+    return Game(of_device[found.device], of_device, low, high, upper_end, ("forward",), error=_ERROR)
 
 
 def _difference(log_a: Floats, log_b: Floats) -> Floats:

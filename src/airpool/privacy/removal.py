@@ -44,7 +44,7 @@ def delta(
     trivial = np.maximum(-np.expm1(np.minimum(epsilon, 0.0)), 0.0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if backward:
-            c = 1 - np.exp(epsilon) * (1 - participation)
+            c = participation - np.expm1(epsilon) * (1 - participation)  # 1 − e^ε(1−p) without cancellation
             inner, factor = epsilon + np.log(participation / c), c
             defined = (c > 0) & (participation > 0)
         else:

@@ -19,6 +19,10 @@ _REACH = 8.5
 # Gauss-Legendre: points on a panel, and its length in what changes fastest there. Doubling either changes nothing
 # above 1e-12 (tests/test_ranking.py).
 _NODES, _PANEL = 16, 1.5
+# A distance that is shorter by less than this may be so by rounding alone.
+_ALMOST = 1 - 2.0**-50
+# The least noise that is told from none, in units of 2^-500 of the largest score or noise of a row.
+_TINY = float(np.finfo(np.float64).tiny)
 # Numbers in flight at a time: 32 MB.
 _CHUNK = 2**22
 
@@ -44,8 +48,13 @@ def participation(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected
 
         p_k = ∫ φ_k(x) Pr(#{j ≠ k : ũ_j < x} ≤ k̃ − 1) dx
 
-    The count is Poisson-binomial. Quadrature on panels as short as the sharpest change under them, good to about 1e-10;
+    The count is Poisson-binomial. A noisy score is found within its reach, u ± 8.5σ. Up to the k̃-th lowest start of a
+    reach fewer than k̃ scores are found, from the k̃-th lowest end on at least k̃: only devices that reach into this
+    window are in doubt. There quadrature on panels as short as the sharpest change under them, good to about 1e-10;
     they sum to k̃.
+    Work and memory: bounded by the number of devices alone. Everywhere in the window somebody is within reach, and a
+    panel that does not end where a reach starts has at least 1.5/√K of the smallest σ there: at most 12 K√K + 2K + 1
+    panels, and a dozen where few devices have equal noise.
     score_noise_std: one number, one per device, or the shape of scores.
     Differs from the paper: its Theorem 3 bounds this, not always on the right side (paper.theorem3).
     Edge cases: a device without noise sits at one point; equal ones are ranked by index, as the server does.
@@ -89,10 +98,10 @@ def union_bounds(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected:
     """
     from scipy.special import ndtr
 
-    u, std = _checked(scores, score_noise_std, num_selected)
+    u, std = _scaled(*_checked(scores, score_noise_std, num_selected))
     inside = selected(u, num_selected)
     gap, spread = u[..., :, None] - u[..., None, :], np.hypot(std[..., :, None], std[..., None, :])
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         later = np.where(spread > 0, ndtr(gap / spread), 0.0)  # Pr(the first of the pair comes after the second)
     passed = np.sum(later * ~inside[..., None, :], axis=-1)
     passing = np.sum(np.swapaxes(later, -1, -2) * inside[..., None, :], axis=-1)
@@ -119,84 +128,147 @@ def _check_number(num_selected: int, num_devices: int) -> None:
         raise ValueError(f"num_selected={num_selected} must be >= 1: somebody has to transmit")
 
 
+# A point is a sum of two floats, high + low, along a first axis of two; |low| is at most half the spacing of floats at
+# high. Near a score any noise can be resolved, however small beside the score.
+
+
+def _plus(x: Floats, step: Floats) -> Floats:
+    low = x[1] + step
+    high = x[0] + low
+    rest = high - x[0]
+    return np.stack((high, (x[0] - (high - rest)) + (low - rest)))
+
+
+def _minus(x: Floats, y: Floats) -> Floats:
+    return (x[0] - y[0]) + (x[1] - y[1])
+
+
+def _reaches(u: Floats, std: Floats) -> tuple[Floats, Floats]:
+    """Points from and to which each device's noisy score may be found."""
+    score = np.stack((u, np.zeros_like(u)))
+    return _plus(score, -_REACH * std), _plus(score, _REACH * std)
+
+
+def _scaled(u: Floats, std: Floats) -> tuple[Floats, Floats]:
+    """In units of a power of two for each row, which is exact: no sum overflows and no noise is subnormal."""
+    size = np.frexp(np.maximum(np.abs(u), std).max(axis=-1, keepdims=True))[1]
+    return np.ldexp(u, 500 - size), np.where(std > 0, np.maximum(np.ldexp(std, 500 - size), _TINY), 0.0)
+
+
 def _participation(u: Floats, std: Floats, num_selected: int) -> Floats:
-    """Of rows (n, K): below `a` a device is selected surely, above `b` never, and between them by quadrature."""
-    start, end = np.min(u - _REACH * std, axis=1), np.max(u + _REACH * std, axis=1)
-    a = _saturated(u, std, start, end, num_selected, certain=True)
-    b = _saturated(u, std, start, end, num_selected, certain=False)
+    """Of rows (n, K): first who is surely in or out, then the others by quadrature."""
+    u, std = _scaled(u, std)
+    starts, ends = _reaches(u, std)
+    rows = np.arange(len(u))
+    a, b = (x[:, rows, np.lexsort((x[1], x[0]), axis=1)[:, num_selected - 1]] for x in (starts, ends))
+    surely, never = _minus(a[..., None], ends) > 0, _minus(starts, b[..., None]) > 0
+    order = np.argsort(np.where(surely, 0, np.where(never, 2, 1)), axis=1, kind="stable")
+    first, last = int(surely.sum(axis=1).min()), int((~never).sum(axis=1).max())
+    in_doubt = order[:, first:last]
+    p = np.zeros_like(u)
+    np.put_along_axis(p, order[:, :first], 1.0, axis=1)
+    u, std = (np.take_along_axis(x, in_doubt, axis=1) for x in (u, std))
+    np.put_along_axis(p, in_doubt, _between(u, std, a, b, num_selected - first), axis=1)
+    return p
+
+
+def _between(u: Floats, std: Floats, a: Floats, b: Floats, num_selected: int) -> Floats:
+    """Below `a` a device is selected surely, above `b` never, and between them by quadrature."""
+    if num_selected == u.shape[1]:
+        return np.ones_like(u)
+    a, b = (_saturated(u, std, a, b, num_selected, certain=certain) for certain in (True, False))
     edges = _panels(u, std, a, b)
+    lengths = _minus(edges[..., 1:], edges[..., :-1])[..., None]
     at, weight = np.polynomial.legendre.leggauss(_NODES)
-    middle, half = (edges[:, 1:] + edges[:, :-1]) / 2, np.diff(edges, axis=1) / 2
-    x = (middle[..., None] + half[..., None] * at).reshape(len(u), -1)
-    dx = (half[..., None] * weight).reshape(len(u), -1)
-    p = _below(a[:, None], u, std)[:, 0]
-    step = max(1, _CHUNK // (len(u) * (u.shape[1] + 1)))
-    for i in range(0, x.shape[1], step):
-        some = x[:, i : i + step]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = (some[..., None] - u[:, None]) / std[:, None]
-            density = np.where(std[:, None] > 0, np.exp(-(t**2) / 2) / (np.sqrt(2 * np.pi) * std[:, None]), 0.0)
-        p = p + np.einsum("nq,nqk,nqk->nk", dx[:, i : i + step], density, _seats(_below(some, u, std), num_selected))
+    p = _below(a[..., None], u, std)[:, 0]
+    step = max(1, _CHUNK // (_NODES * u.size))
+    for i in range(0, lengths.shape[1], step):
+        left, length = edges[..., :-1][..., i : i + step], lengths[:, i : i + step]
+        high, low = np.broadcast_arrays(left[0][..., None], left[1][..., None] + length * (1 + at) / 2)
+        x = np.stack((high.reshape(len(u), -1), low.reshape(len(u), -1)))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            density = np.where(std[:, None] > 0, np.exp(-(_standard(x, u, std) ** 2) / 2), 0.0)
+            # Within its reach a panel has at most 1.5 of a device's σ, beyond there is no density.
+            per_panel = np.where(std[:, None] > 0, np.minimum(length / std[:, None], 2.0), 0.0)
+        dt = (per_panel[:, :, None] * weight[:, None]).reshape(density.shape) / np.sqrt(8 * np.pi)
+        p = p + np.einsum("nqk,nqk,nqk->nk", dt, density, _seats(_below(x, u, std), num_selected))
     still = std == 0
     if np.any(still):
         p = np.where(still, _at_a_point(u, std, num_selected), p)
     return np.clip(p, 0.0, 1.0)
 
 
+def _standard(x: Floats, u: Floats, std: Floats) -> Floats:
+    """(x − u)/σ at points x (2, n, q) for each device: (n, q, K). Without noise infinite, NaN at the score itself."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return ((x[0][..., None] - u[:, None]) + x[1][..., None]) / std[:, None]
+
+
 def _below(x: Floats, u: Floats, std: Floats) -> Floats:
-    """Pr(ũ_j < x) at points x (n, q) for each device: (n, q, K)."""
+    """Pr(ũ_j < x) at points x (2, n, q) for each device: (n, q, K)."""
     from scipy.special import ndtr
 
-    gap = x[..., None] - u[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(std[:, None] > 0, ndtr(gap / std[:, None]), gap > 0)
+    t = _standard(x, u, std)
+    return np.where(std[:, None] > 0, ndtr(t), t > 0)
 
 
 def _panels(u: Floats, std: Floats, a: Floats, b: Floats) -> Floats:
-    """Edges (n, P + 1) from a to b, close enough for everything that changes between them; the last ones may repeat."""
-    starts, ends = u - _REACH * std, u + _REACH * std
+    """Edges (2, n, P + 1) from a to b, close enough for all that changes between them; the last ones may repeat."""
+    from scipy.special import ndtr
 
-    def scale(x: Floats) -> Floats:
-        """The smallest noise at x, or the width over which the count passes one more device, if that is smaller."""
-        near = (std > 0) & (starts <= x[:, None]) & (x[:, None] < ends)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            density = np.where(near, np.exp(-(((x[:, None] - u) / std) ** 2) / 2) / (np.sqrt(2 * np.pi) * std), 0.0)
-            q = _below(x[:, None], u, std)[:, 0]
-            width = np.sqrt(np.sum(q * (1 - q), axis=1)) / np.sum(density, axis=1)
-        return np.fmin(np.min(np.where(near, std, np.inf), axis=1), np.where(width > 0, width, np.inf))
+    starts, ends = _reaches(u, std)
+    rows, order = np.arange(len(u)), np.lexsort((starts[1], starts[0]), axis=1)
+    u, std = (np.take_along_axis(x, order, axis=1) for x in (u, std))
+    starts, ends = (np.take_along_axis(x, order[None], axis=2) for x in (starts, ends))
 
-    x = a
-    edges = [x]
-    while np.any(x < b):
-        here = scale(x)
-        # No panel reaches into a noise that is narrower than itself.
-        ahead = np.where((starts > x[:, None]) & (std < here[:, None]), starts, np.inf).min(axis=1)
-        reach = np.minimum(np.minimum(x + _PANEL * here, ahead), b)
-        x = np.minimum(reach, x + _PANEL * np.minimum(here, scale(reach)))
-        # Where rounding would not let it move on, the panel is too short to matter.
-        x = np.minimum(np.maximum(x, np.nextafter(edges[-1], np.inf)), b)
+    def scales(x: Floats, *, ahead: bool) -> tuple[Floats, Floats]:
+        """Just ahead of x or just behind it: the smallest noise, and the width over which the count passes one more
+        device, if that is smaller: √(Σ q(1−q))/Σ density, at least 1.25/√K of that noise, since φ² ≤ .64 Φ(1 − Φ)."""
+        since, until = _minus(x[..., None], starts), _minus(ends, x[..., None])
+        near = (std > 0) & ((since >= 0) & (until > 0) if ahead else (since > 0) & (until >= 0))
+        t = np.where(near, _standard(x[..., None], u, std)[:, 0], np.inf)
+        noise = np.min(np.where(near, std, np.inf), axis=1)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            relative = np.where(near, noise[:, None] / std, 0.0)
+            density = np.sum(relative * np.exp(-(t**2) / 2), axis=1) / np.sqrt(2 * np.pi)
+            passing = np.fmin(np.sqrt(np.sum(ndtr(t) * ndtr(-t), axis=1)) / density, 1.0)
+        return noise, noise * passing
+
+    x, edges = a, [a]
+    within = _minus(b[..., None], starts) >= 0
+    while np.any((left := _minus(b, x)) > 0):
+        noise, width = scales(x, ahead=True)
+        # No panel reaches into a noise that is narrower than the ones under it, not even by rounding.
+        coming = _minus(starts, x[..., None])
+        coming = np.where((coming > 0) & (std < noise[:, None]) & within, coming, np.inf)
+        nearest = np.argmax(coming < np.inf, axis=1)  # the first: distances may round alike, starts do not
+        stop = coming[rows, nearest]
+        step = np.minimum(np.minimum(_PANEL * width, stop), left)
+        end = np.where(step >= _ALMOST * left, b, _plus(x, step))
+        end = np.where(step >= _ALMOST * stop, starts[:, rows, nearest], end)
+        short = np.minimum(_PANEL * scales(end, ahead=False)[1], step)
+        x = np.where(short < _ALMOST * step, _plus(x, short), end)
         edges.append(x)
-    return np.stack(edges, axis=1)
+    return np.stack(edges, axis=-1)
 
 
-def _saturated(u: Floats, std: Floats, start: Floats, end: Floats, num_selected: int, *, certain: bool) -> Floats:
+def _saturated(u: Floats, std: Floats, a: Floats, b: Floats, num_selected: int, *, certain: bool) -> Floats:
     """The largest x found up to which (certain), or the smallest from which (not), the count is beyond doubt.
 
     Bernstein: a Poisson-binomial count strays from its mean by t with probability ≤ exp(−t²/(2(var + t/3))) < 1e-15.
     """
 
     def doubtless(x: Floats) -> NDArray[np.bool_]:
-        q = _below(x[:, None], u, std)[:, 0]
+        q = _below(x[..., None], u, std)[:, 0]
         stray = 35 / 3 + np.sqrt((35 / 3) ** 2 + 70 * np.sum(q * (1 - q), axis=1))
         gap = num_selected - np.sum(q, axis=1)
         return (gap if certain else -gap) >= stray
 
-    good, bad = (start, end) if certain else (end, start)
+    good, bad = (a, b) if certain else (b, a)
     if not np.any(doubtless(good)):
         return good
-    good, bad = good.copy(), bad.copy()
     for _ in range(40):
-        middle = (good + bad) / 2
+        middle = _plus(good, _minus(bad, good) / 2)
         passed = doubtless(middle)
         good, bad = np.where(passed, middle, good), np.where(passed, bad, middle)
     return good
@@ -239,7 +311,7 @@ def _at_a_point(u: Floats, std: Floats, num_selected: int) -> Floats:
     """Of devices without noise, (n, K): how often at most k̃ − 1 of the others come before them."""
     num_devices = u.shape[1]
     index = np.arange(num_devices)
-    before = _below(u, u, std)
+    before = _below(np.stack((u, np.zeros_like(u))), u, std)
     ties = (std[:, None] == 0) & (u[:, :, None] == u[:, None]) & (index < index[:, None])
     before = np.where(ties, 1.0, before)
     before[:, index, index] = 0.0

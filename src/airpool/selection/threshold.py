@@ -37,6 +37,6 @@ def participation(score: ArrayLike, *, threshold: float, score_noise_std: ArrayL
 
     gap = finite("threshold", threshold) - finite("score", score)
     std = not_negative("score_noise_std", score_noise_std)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         p = np.where(std > 0, ndtr(gap / std), gap >= 0)
     return np.asarray(p, dtype=np.float64)[()]

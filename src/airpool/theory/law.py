@@ -15,6 +15,7 @@ from ..air import clipped
 from ..network import Network
 from ..radio import Radio, radio
 from ..wireless.arrays import Floats, require_shape
+from .mse import pooled_error
 
 # How many ways are listed by default; twelve devices that may be silent or not have 4,096.
 MOST_WAYS = 4096
@@ -43,6 +44,10 @@ class Law:
     def means(self, latents: Floats, way: int) -> Floats:
         """E[ẑ | way] (n, r) from latents (n, K, r) as `sent`."""
         return np.einsum("nkr,k->nr", latents, self.speaking[way] * self.weight)
+
+    def rounding(self, latents: Floats) -> Floats:
+        """How far any of the `means` may be off by rounding, (n, r)."""
+        return pooled_error(latents, self.weight)
 
 
 def law(network: Network, *, most: int = MOST_WAYS, link: Radio | None = None) -> Law:

@@ -19,6 +19,7 @@ from ..air import check_latents, clipped
 from ..network import Network
 from ..radio import Radio, alignment, radio, receivers
 from ..wireless.arrays import Floats, finite, require_shape
+from .server import affine
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +122,14 @@ def pooled(latents: ArrayLike, weight: ArrayLike, *, decoder: ArrayLike | None =
     if z.ndim != 3 or w.shape not in ((), z.shape[1:2]):
         raise ValueError(f"latents and weight have shapes {z.shape} and {w.shape}, must be (*, K, *) and (K,)")
     return _through(_matrix(decoder, z.shape[2]), np.einsum("nkr,k->nr", z, np.broadcast_to(w, z.shape[1:2])))
+
+
+def pooled_error(latents: Floats, weight: Floats) -> Floats:
+    """How far rounding may take each coordinate of Σ_k c_k z_k at most, (n, r), of any c that rounds 0 ≤ c ≤ w.
+
+    γ Σ_k w_k |z_k|, as in server.affine, where γ has room for the few roundings of c_k.
+    """
+    return affine(weight[None], np.zeros(1), np.swapaxes(latents, 1, 2), np.zeros(1))[1][..., 0]
 
 
 def _clipped(latents: ArrayLike, network: Network) -> Floats:

@@ -63,15 +63,63 @@ def scores(server: Server, x: ArrayLike) -> Floats:
     return h @ A.T + b
 
 
-def gaps(scores: Floats, labels: ArrayLike) -> Floats:
+def bounded_scores(server: Server, x: ArrayLike, *, x_error: ArrayLike = 0.0) -> tuple[Floats, Floats]:
+    """Scores (n, C) of points (n, r), and how far they may be from the exact ones at most.
+
+    x_error: how far the points themselves may be off, in each coordinate.
+    Proof: `affine`, layer by layer. ReLU rounds nothing and moves no two numbers apart.
+    Edge cases: what overflows is infinite or NaN, and so is its error: nothing is proven of it.
+    """
+    h, error = np.asarray(x, dtype=np.float64), np.asarray(x_error, dtype=np.float64)
+    if h.ndim < 1 or h.shape[-1] != server.dimension:
+        raise ValueError(f"x has shape {h.shape}, must be (..., {server.dimension}), as the server's first matrix")
+    for A, b in server.layers[:-1]:
+        h, error = affine(A, b, h, error)
+        h = np.maximum(h, 0.0)
+    return affine(*server.layers[-1], h, error)
+
+
+def affine(A: Floats, b: Floats, h: Floats, h_error: Floats) -> tuple[Floats, Floats]:
+    """A h + b (..., out) of h (..., in) as computed, and a bound on its error where h is off by at most `h_error`.
+
+    A sum of n products and a bias, in any order, fused or not, has a rounding error of at most
+
+        γ_{n+1} (|A||h| + |b|) + 2n·t,   γ_m = m u/(1 − m u),  u = 2⁻⁵³,  t = 2⁻¹⁰²² for underflow
+
+    (Higham, Accuracy and Stability of Numerical Algorithms, §3.1), and |A| h_error is what h brings along. Here
+    γ_{2n+8} takes the place of γ_{n+1}. The surplus, above (n + 7)u(|A||h| + |b|), pays for the roundings of a
+    difference of two scores and its allowance (`gaps`), at most 4u of either score. A factor of 1 + γ_{2n+8} pays for
+    the n + 6 roundings of this bound itself, whose terms are all positive.
+    """
+    count, tiny = A.shape[1], float(np.finfo(np.float64).tiny)
+    g = gamma(2 * count + 8)
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = h @ A.T + b
+        off = h_error + g * np.abs(h) + tiny
+        return value, (1 + g) * (off @ np.abs(A).T + g * np.abs(b) + 4 * count * tiny)
+
+
+def gamma(roundings: int) -> float:
+    """γ_n = n u/(1 − n u), u = 2⁻⁵³: the relative error that n roundings may add up to."""
+    return roundings * 2.0**-53 / (1 - roundings * 2.0**-53)
+
+
+def gaps(scores: Floats, labels: ArrayLike, error: Floats | None = None) -> Floats:
     """s_l − s_j (n, C) of the true class l against every j; inf at j = l, where there is nothing to fear.
+
+    error: of the scores (n, C), `bounded_scores`; the gaps are then lower bounds, and with −error upper bounds.
 
     >>> gaps(np.array([[3.0, 1.0, 2.5]]), [0])
     array([[inf, 2. , 0.5]])
+    >>> gaps(np.array([[3.0, 1.0, 2.5]]), [0], np.array([[0.1, 0.1, 0.4]])).round(6)
+    array([[inf, 1.8, 0. ]])
     """
     own = np.asarray(labels)
     rows = np.arange(len(own))
-    out = scores[rows, own][:, None] - scores
+    with np.errstate(invalid="ignore", over="ignore"):
+        out = scores[rows, own][:, None] - scores
+        if error is not None:
+            out -= error[rows, own][:, None] + error
     out[rows, own] = np.inf
     return out
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace, device, is_numpy_array, is_torch_array
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
@@ -13,6 +13,14 @@ Array = Any
 
 _POSITIVE = ("must be > 0 and finite", lambda x: (x > 0) & (x < np.inf))
 _NOT_NEGATIVE = ("must be >= 0 and finite", lambda x: (x >= 0) & (x < np.inf))
+
+
+def require_array(name: str, value: object, *, torch: bool = False) -> None:
+    """An error where `value` is neither a NumPy array nor a torch tensor, or, with `torch`, no tensor."""
+    if is_torch_array(value) or (is_numpy_array(value) and not torch):
+        return
+    wanted = "a torch tensor" if torch else "a NumPy array or a torch tensor"
+    raise TypeError(f"{name} is of type {type(value).__name__}, must be {wanted}")
 
 
 def require(name: str, array: Array, allowed: str, *, ok: Callable[[Array], Array]) -> Array:
@@ -50,9 +58,12 @@ def not_negative_array(name: str, array: Array) -> Array:
 def floats(name: str, value: ArrayLike, allowed: str, *, ok: Callable[[Floats], NDArray[np.bool_]]) -> Floats:
     """`value` as a checked float64 array."""
     try:
-        array = np.asarray(value, dtype=np.float64)
+        given = np.asarray(value)
+        array = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}={value!r} must be a number or a list of numbers") from None
+        given = array = np.empty(0, dtype=object)
+    if given.dtype.kind not in "biuf":  # NumPy would read "2" as a number
+        raise ValueError(f"{name}={value!r} must be a number or a list of numbers")
     return require(name, array, allowed, ok=ok)
 
 

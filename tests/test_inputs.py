@@ -1,0 +1,251 @@
+"""What enters from outside is checked: bad files, arrays and arguments end in one clear error, never in a number."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import airpool
+from airpool import Network, calibrate, guarantee, load, write_network
+from airpool.air import receive
+from airpool.calibration import calibrate_claim
+from airpool.evaluate import evaluate
+from airpool.inference import infer
+from airpool.latents_file import Latents, read
+from airpool.models import codec as codecs
+from airpool.models import weights
+
+NET = Network.uniform(num_devices=3, dimension=4)
+NUMPY: dict[str, Any] = {"classifier": np.eye(4), "rng": np.random.default_rng(0)}
+LATENTS, LABELS = torch.eye(4)[:, None, :].repeat(1, 3, 1), torch.arange(4)
+
+
+def own(tmp_path, **changes):
+    """A file of latents with a classifier, and posteriors that are distributions."""
+    tensors = {
+        "latents": LATENTS.clone(),
+        "labels": LABELS.clone(),
+        "classifier": torch.eye(4),
+        "bias": torch.zeros(4),
+        "posteriors": torch.full((4, 3, 4), 0.25),
+    }
+    save_file({name: tensor for name, tensor in (tensors | changes).items() if tensor is not None}, tmp_path / "own.st")
+    return tmp_path / "own.st"
+
+
+def spoilt(tensor, value):
+    tensor = tensor.clone()
+    tensor.view(-1)[-1] = value
+    return tensor
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"latents": spoilt(LATENTS, torch.nan)}, r"latents\[3, 2, 3\]=nan must be finite"),
+        ({"latents": spoilt(LATENTS, torch.inf)}, r"latents\[3, 2, 3\]=inf must be finite"),
+        ({"latents": LATENTS.double() * 1e300}, r"latents\[0, 0, 0\]=inf must be finite"),
+        (
+            {"latents": LATENTS.to(torch.int8), "step": torch.tensor([torch.nan])},
+            r"step is \[nan\], must be one number",
+        ),
+        ({"latents": LATENTS.to(torch.int8), "step": torch.ones(2)}, r"step is \[1.0, 1.0\], must be one number"),
+        ({"classifier": spoilt(torch.eye(4), torch.nan)}, r"classifier\[3, 3\]=nan must be finite"),
+        ({"bias": spoilt(torch.zeros(4), torch.inf)}, r"bias\[3\]=inf must be finite"),
+        ({"classifier": None}, "bias is there without a classifier"),
+        ({"labels": spoilt(LABELS, 4)}, r"classifier has shape \(4, 4\), must be \(C, 4\) with C ≥ 5"),
+        ({"labels": spoilt(LABELS, -1)}, "labels has -1, must be ≥ 0"),
+        ({"posteriors": spoilt(torch.full((4, 3, 4), 0.25), torch.nan)}, r"posteriors\[3, 2, 3\]=nan must be finite"),
+        ({"posteriors": spoilt(torch.full((4, 3, 4), 0.25), -0.25)}, r"posteriors\[3, 2, 3\]=-0.25 must be ≥ 0"),
+        ({"posteriors": torch.full((4, 3, 4), 0.5)}, r"the sum of posteriors\[0, 0\]=2 must be 1"),
+        ({"posteriors": torch.ones(4, 3, 1)}, r"posteriors has shape \(4, 3, 1\), must be \(4, 3, L\), L ≥ 2"),
+    ],
+)
+def test_a_file_of_latents_is_checked_when_it_enters(changes, message, tmp_path, refused):
+    path = own(tmp_path, **changes)
+    with pytest.raises(ValueError, match=message):
+        read(path)
+    assert str(path) in refused("evaluate", "--latents", path, "--trials", 1)
+
+
+def test_a_good_file_of_latents_enters(tmp_path):
+    assert read(own(tmp_path, posteriors=torch.full((4, 3, 4), 0.25).half())).posteriors is not None
+
+
+def test_weights_that_are_not_finite_are_refused_by_name(tmp_path):
+    codecs.save(tmp_path / "good.safetensors", codecs.Codec(codecs.CodecShape(hidden=2, server_hidden=2)), {})
+    tensors = load_file(tmp_path / "good.safetensors")
+    tensors["decoder.out.bias"][0] = torch.nan
+    save_file(tensors, tmp_path / "bad.safetensors", metadata={"about": '{"codec": {}}'})
+    for read_weights in (weights.read, codecs.load):
+        with pytest.raises(ValueError, match=r"bad\.safetensors: decoder\.out\.bias is not finite"):
+            read_weights(tmp_path / "bad.safetensors")
+
+
+VIEWS = torch.zeros(1, 12, 2, 112, 112, dtype=torch.uint8)
+
+
+@pytest.mark.parametrize(
+    ("views", "error", "message"),
+    [
+        (VIEWS.numpy(), TypeError, "views is of type ndarray, must be a torch tensor"),
+        (VIEWS.tolist(), TypeError, "views is of type list, must be a torch tensor"),
+        (VIEWS[:, :, [0, 0, 0]], ValueError, r"views has shape \(1, 12, 3, 112, 112\), must be \(N, K, 2, H, H\)"),
+        (VIEWS[0], ValueError, r"views has shape \(12, 2, 112, 112\), must be \(N, K, 2, H, H\)"),
+        (VIEWS[:, :, :, :64], ValueError, r"must be \(N, K, 2, H, H\)"),
+        (VIEWS.long(), ValueError, "views is torch.int64, must be uint8, or floating numbers from 0 to 1"),
+        (VIEWS.float() + 200, ValueError, r"views\[0, 0, 0, 0, 0\]=200 must be from 0 to 1 \(bytes"),
+        (VIEWS.float() - 1, ValueError, "=-1 must be from 0 to 1"),
+        (spoilt(VIEWS.float(), torch.nan), ValueError, r"views\[0, 11, 1, 111, 111\]=nan must be from 0 to 1"),
+    ],
+)
+def test_views_are_checked_when_they_enter(views, error, message):
+    net, rng = Network.uniform(num_devices=12, dimension=40), torch.Generator()
+    with pytest.raises(error, match=message):
+        airpool.infer(load(), views, network=net, rng=rng)
+
+
+def test_views_of_a_file_are_checked_when_they_enter(tmp_path, refused):
+    save_file({"views": VIEWS[:, :, [0, 0, 0]].contiguous(), "labels": torch.zeros(1).long()}, tmp_path / "rgb.st")
+    assert "must be (N, K, 2, H, H)" in refused("evaluate", "--views", tmp_path / "rgb.st", "--trials", 1)
+
+
+def nan_logits(x):
+    return x * np.nan
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (
+            {"classifier": None},
+            TypeError,
+            "classifier is of type NoneType, must be a function, a torch module or a NumPy",
+        ),
+        ({"classifier": np.eye(4).tolist()}, TypeError, "classifier is of type list, must be a function"),
+        ({"classifier": torch.eye(4)}, TypeError, "classifier is of type Tensor, .* a NumPy matrix"),
+        ({"classifier": np.full((4, 4), np.nan)}, ValueError, r"classifier\[0, 0\]=nan must be finite"),
+        ({"decoder": np.full((4, 4), np.inf)}, ValueError, r"decoder\[0, 0\]=inf must be finite"),
+        ({"encoder": np.full((4, 4), np.nan)}, ValueError, r"encoder\[0, 0\]=nan must be finite"),
+        ({"classifier": nan_logits}, ValueError, "logits that are NaN: its parameters must be finite"),
+        (
+            {"features": LATENTS.tolist()},
+            TypeError,
+            "features is of type list, must be a NumPy array or a torch tensor",
+        ),
+        (
+            {"network": "net.toml"},
+            TypeError,
+            r"network is of type str, must be a Network \(read_network reads a file\)",
+        ),
+        ({"rng": None}, ValueError, "rng=None must be a numpy.random.Generator"),
+        ({"rng": torch.Generator()}, ValueError, "must be a numpy.random.Generator"),
+    ],
+)
+def test_an_inference_names_the_argument_that_is_wrong(change, error, message):
+    given = {"features": LATENTS.numpy().astype(np.float64), "network": NET, **NUMPY} | change
+    with pytest.raises(error, match=message):
+        infer(given.pop("features"), given.pop("network"), **given)
+
+
+def test_torch_matrices_of_another_type_are_named():
+    with pytest.raises(ValueError, match=r"classifier is torch\.float64 on cpu, must be torch\.float32"):
+        infer(LATENTS, NET, classifier=torch.eye(4).double(), rng=torch.Generator())
+    with pytest.raises(TypeError, match=r"classifier is of type ndarray, .* a torch matrix"):
+        infer(LATENTS, NET, classifier=np.eye(4), rng=torch.Generator())
+
+
+def test_a_live_feature_that_is_not_finite_is_still_sent_as_nothing():
+    latents = np.full((2, 3, 4), np.nan)
+    out = infer(latents, NET, encoder=np.eye(4), **NUMPY)
+    assert np.all(out.label >= 0)
+    silent = Network.uniform(num_devices=3, dimension=4, noise_std=0.0)
+    assert np.all(receive(latents, silent, rng=np.random.default_rng(0)).estimate == 0)
+
+
+def by_class(_level):
+    return lambda estimate: estimate
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"latents": LATENTS.numpy()}, TypeError, "latents is of type ndarray, must be a torch tensor"),
+        ({"latents": LATENTS.tolist()}, TypeError, "latents is of type list, must be a torch tensor"),
+        ({"targets": LABELS.numpy()}, TypeError, "targets is of type ndarray, must be a torch tensor"),
+        ({"targets": LABELS.float()}, ValueError, "labels is torch.float32"),
+        ({"targets": LABELS + 1}, ValueError, "labels has 4, must be below 4, the number of the server's classes"),
+        ({"targets": LABELS - 1}, ValueError, "labels has -1, must be ≥ 0"),
+        ({"network": "net.toml"}, TypeError, "network is of type str"),
+        ({"seed": -1}, ValueError, "seed=-1 must be a whole number >= 0"),
+        ({"server": lambda _: lambda x: x * torch.nan}, ValueError, "logits that are NaN"),
+    ],
+)
+def test_an_evaluation_names_the_argument_that_is_wrong(change, error, message):
+    given = {"network": NET, "latents": LATENTS, "targets": LABELS, "server": by_class, "trials": 1} | change
+    with pytest.raises(error, match=message):
+        evaluate(given.pop("network"), given.pop("latents"), given.pop("targets"), **given)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: guarantee("net.toml"), TypeError, "network is of type str, must be a Network"),
+        (lambda: guarantee(NET, colluding=(0.5,)), ValueError, "colluding device 0.5 must be from 0 to 2"),
+        (lambda: guarantee(NET, delta="1e-5"), ValueError, "delta='1e-5' must be a number"),
+        (lambda: calibrate("net.toml", epsilon=2.0), TypeError, "network is of type str"),
+        (lambda: calibrate(NET, epsilon="2"), ValueError, "epsilon='2' must be a number or a list of numbers"),
+        (lambda: calibrate(NET, epsilon=["1", "2", "3"]), ValueError, "must be a number or a list of numbers"),
+        (lambda: calibrate_claim(NET, epsilon="2"), ValueError, "epsilon='2' must be a number"),
+        (lambda: write_network("net.toml", "copy.toml"), TypeError, "network is of type str"),
+        (lambda: load(40), TypeError, "name is of type int"),
+        (lambda: load("imagenet"), ValueError, "no pretrained model 'imagenet': there is modelnet40"),
+        (
+            lambda: airpool.infer("modelnet40", VIEWS, network=NET, rng=torch.Generator()),
+            TypeError,
+            "model is of type str",
+        ),
+        (
+            lambda: airpool.infer(load(), VIEWS, network="n.toml", rng=torch.Generator()),
+            TypeError,
+            "network is of type",
+        ),
+        (lambda: Latents(LATENTS.numpy(), LABELS), TypeError, "latents is of type ndarray, must be a torch tensor"),
+        (lambda: receive(LATENTS.tolist(), NET, rng=np.random.default_rng(0)), TypeError, "latents is of type list"),
+    ],
+)
+def test_the_python_interface_names_the_argument_that_is_wrong(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["audit --devices 2", "demo", "evaluate", "plan --epsilon 2", "reproduce table-1", "sweep epsilon", "theory"]
+    + [f"train {what} voxels.npz --out models" for what in ("trunk", "head --trunk t", "codec --trunk t", "all")],
+)
+@pytest.mark.parametrize("seed", ["-1", str(2**63), "1.5"])
+def test_every_command_refuses_a_seed_that_no_generator_takes(command, seed, refused):
+    assert "--seed" in refused(*command.split(), "--seed", seed)
+
+
+def test_a_codec_beside_latents_that_bring_a_classifier_is_refused(tmp_path, refused):
+    said = refused("evaluate", "--latents", own(tmp_path), "--codec", "compact", "--trials", 1)
+    assert "brings a classifier, so --codec compact has nothing to decode: leave one out" in said
+
+
+def test_a_network_of_another_dimension_is_told_the_codecs_and_the_flag(tmp_path, refused):
+    write_network(Network.uniform(num_devices=12), tmp_path / "net.toml")
+    said = refused("evaluate", "--network", tmp_path / "net.toml", "--trials", 1)
+    assert "net.toml has dimension 64, the codec compact needs 40: calibrate with --dimension 40" in said
+    said = refused("evaluate", "--network", tmp_path / "net.toml", "--codec", "q16", "--trials", 1)
+    assert "the codec q16 needs 784: calibrate with --dimension 784" in said
+    said = refused("evaluate", "--network", tmp_path / "net.toml", "--latents", own(tmp_path), "--trials", 1)
+    assert "own.st needs 4: calibrate with --dimension 4" in said
+
+
+@pytest.mark.parametrize("std", ["1e80", "1e300", "1e-300"])
+def test_the_command_line_names_a_number_out_of_range(std, refused):
+    assert "devices.noise_std=" in refused("epsilon", "--devices", 12, "--noise-std", std)
