@@ -1,4 +1,4 @@
-"""Latents of views that the packed file does not hold: gone wrong (issue: selection), and from 1,000 azimuths (theory).
+"""Latents of views that the packed file does not hold: gone wrong (selection), and from 1,000 azimuths (theory).
 
     PYTHONPATH=src python -m studies.encode_views VOXELS.npz --out DIR [--objects N] [--azimuths 1000]
 
