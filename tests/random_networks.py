@@ -10,12 +10,17 @@ from airpool.network import Channel, Devices, Network, Scheme
 from airpool.radio import radio
 
 
+def stds(most: float) -> st.SearchStrategy[float]:
+    """Standard deviations that a network may have: none, or not too small for its square."""
+    return st.just(0.0) | st.floats(1e-30, most)
+
+
 @st.composite
 def channels(draw: st.DrawFn) -> Channel:
     """Any fading, access, power rule, outage and error for which the alignment does not depend on the noise."""
     return Channel(
         fading=draw(st.sampled_from(["none", "rician", "rayleigh"])),
-        noise_std=draw(st.floats(0.0, 5.0)),
+        noise_std=draw(stds(5.0)),
         access=draw(st.sampled_from(["superposed", "orthogonal"])),
         power_rule=draw(st.sampled_from(["truncate", "backoff"])),
         outage=draw(st.floats(0.05, 0.6)),
@@ -29,16 +34,16 @@ def networks(draw: st.DrawFn, dimension: int) -> Network:
     """A few unlike devices, any channel, cover noise or not."""
     count = draw(st.integers(1, 4))
 
-    def column(low: float, high: float) -> tuple[float, ...]:
-        return tuple(draw(st.lists(st.floats(low, high), min_size=count, max_size=count)))
+    def column(values: st.SearchStrategy[float]) -> tuple[float, ...]:
+        return tuple(draw(st.lists(values, min_size=count, max_size=count)))
 
     devices = Devices(
         count=count,
-        weight=column(0.0, 1.0),
-        clip_norm=column(0.3, 3.0),
-        noise_std=column(0.0, 0.3),
-        participation=column(0.0, 1.0),
-        power_dbm=column(20.0, 30.0),
+        weight=column(st.floats(0.0, 1.0)),
+        clip_norm=column(st.floats(0.3, 3.0)),
+        noise_std=column(stds(0.3)),
+        participation=column(st.floats(0.0, 1.0)),
+        power_dbm=column(st.floats(20.0, 30.0)),
     )
     return Network(devices=devices, channel=draw(channels()), dimension=dimension, cover_noise=draw(st.booleans()))
 
@@ -55,7 +60,7 @@ def extreme_networks(draw: st.DrawFn) -> Network:
     shares = st.floats(0, 1) | powers_of_ten(-300, 0) | powers_of_ten(-16, 0).map(lambda x: 1 - x)
     decibels = st.floats(-300, 300)
     nothing = st.just(0.0)
-    stds = nothing | powers_of_ten(-30, 30) | powers_of_ten(-50, 50)
+    spreads = nothing | powers_of_ten(-30, 30) | powers_of_ten(-50, 50)
 
     def column(values: st.SearchStrategy[float]) -> tuple[float, ...]:
         return tuple(draw(st.lists(values, min_size=count, max_size=count)))
@@ -68,14 +73,14 @@ def extreme_networks(draw: st.DrawFn) -> Network:
             count=count,
             weight=column(nothing | powers_of_ten(-30, 30) | powers_of_ten(-320, 30)),
             clip_norm=column(powers_of_ten(-30, 30) | powers_of_ten(-320, 30)),
-            noise_std=column(stds),
+            noise_std=column(spreads),
             participation=column(shares),
             power_dbm=column(decibels),
         ),
         channel=Channel(
             fading=draw(st.sampled_from(["none", "rician", "rayleigh"])),
             k_factor_db=draw(decibels),
-            noise_std=draw(stds),
+            noise_std=draw(spreads),
             access=draw(st.sampled_from(["superposed", "orthogonal"])),
             power_rule=draw(st.sampled_from(["truncate", "backoff", "paper", "exact"])),
             gamma=gamma,
@@ -86,7 +91,7 @@ def extreme_networks(draw: st.DrawFn) -> Network:
         scheme=Scheme(
             name=scheme,
             score_bound=draw(powers_of_ten(-30, 30)),
-            score_noise_std=draw(stds),
+            score_noise_std=draw(spreads),
             threshold=draw(powers_of_ten(-30, 30)) * draw(st.sampled_from([-1, 1])),
             num_selected=draw(st.integers(1, count)),
         ),

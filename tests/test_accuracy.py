@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import binom, norm
-from tests.random_networks import channels
+from tests.random_networks import channels, stds
 from tests.random_servers import random_server
 
 from airpool.air import clipped, receive
@@ -39,7 +39,7 @@ def networks(draw, *, exact):
         count=count,
         weight=tuple(draw(st.lists(st.floats(0.1, 1.0), min_size=count, max_size=count))),
         clip_norm=draw(st.sampled_from([0.5, 1.0, 3.0])),
-        noise_std=tuple(draw(st.lists(st.floats(0.0, 1.0), min_size=count, max_size=count)) * np.array(noise)),
+        noise_std=tuple(draw(st.lists(stds(1.0), min_size=count, max_size=count)) * np.array(noise)),
         participation=tuple(draw(st.lists(st.floats(0.2, 1.0), min_size=count, max_size=count))),
         power_dbm=tuple(draw(st.lists(st.floats(20.0, 30.0), min_size=count, max_size=count))),
     )

@@ -4,14 +4,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tests.random_networks import any_network
 
-from airpool.calibration import calibrate
-from airpool.guarantees import guarantee
+from airpool.calibration import calibrate, most_feature, with_column
+from airpool.guarantees import aggregate, guarantee
+from airpool.guarantees import epsilon as device_epsilon
 from airpool.network import Channel, Devices, Network, Scheme
 from airpool.privacy import gaussian
-from airpool.privacy.calibrate import UnreachableError, largest, most_inferences, noise_profile, smallest_factor
+from airpool.privacy.calibrate import (
+    UnreachableError,
+    balanced,
+    largest,
+    most_inferences,
+    noise_profile,
+    smallest_factor,
+)
 from airpool.privacy.device import Aggregate
 
 TWELVE = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
@@ -175,7 +184,39 @@ def test_weight_and_clip_norm_can_be_turned_at_a_fixed_gamma(knob):
     assert guarantee(met).worst <= 20.0
 
 
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
+@pytest.mark.parametrize("rule_fading", [("backoff", "none"), ("truncate", "rician")])
+@pytest.mark.parametrize("epsilon", [1.0, [1.0, 2.0, 4.0, 2.0, 0.5]])
+def test_weights_that_move_each_others_receiver_noise_are_all_at_their_targets(neighbours, rule_fading, epsilon):
+    rule, fading = rule_fading
+    # γ follows the loudest device, and the receiver's noise that counts follows γ.
+    channel = Channel(
+        power_rule=rule, fading=fading, noise_std=30.0 if (rule, neighbours) == ("backoff", "replace") else 3
+    )
+    devices = replace(UNLIKE.devices, power_dbm=(20, 25, 30, 22, 28.0))
+    net = replace(UNLIKE, devices=devices, channel=channel, neighbours=neighbours)
+    met = calibrate(net, epsilon=epsilon, knob="weight", credit_channel_noise=True)
+    ratio = guarantee(met, credit_channel_noise=True).epsilon / epsilon
+    assert (ratio <= 1).all()
+    assert ratio == pytest.approx(np.ones(5), rel=1e-6)
+
+
+def test_a_device_whose_noise_takes_all_its_power_has_none_left_for_a_feature():
+    loud = Network.uniform(num_devices=2, noise_std=3.0, channel=Channel(gamma=2.0, power_rule="backoff"))
+    for knob in ("weight", "clip"):
+        with pytest.raises(ValueError, match="device 0 has no power left for a feature: its noise takes all of"):
+            calibrate(loud, epsilon=2.0, knob=knob)
+
+
 # Number of inferences
+
+
+def test_one_inference_is_allowed_where_it_meets_the_target_and_the_coarser_account_of_a_stream_does_not():
+    rng = np.random.default_rng(0)
+    weight, std, p = (rng.uniform(low, high, 11).tolist() for low, high in ((0.05, 0.2), (0.03, 0.3), (0.5, 1)))
+    net = Network(devices=Devices(count=11, weight=weight, noise_std=std, participation=p))
+    epsilon = (guarantee(net).epsilon * (1 + 1e-6)).tolist()
+    assert calibrate(net, epsilon=epsilon, knob="inferences").inferences == 1
 
 
 def test_as_many_inferences_as_the_tightest_target_allows():
@@ -231,6 +272,109 @@ def test_a_device_without_noise_under_orthogonal_access_cannot_be_helped_by_the_
         calibrate(net, epsilon=2.0)
 
 
+def test_noise_is_found_where_the_most_that_power_allows_is_too_much():
+    # A device without noise relies on two others; at the most noise each of them is in outage half of the time.
+    devices = Devices(count=3, noise_std=(0.0, 1.0, 1.0))
+    net = Network(devices=devices, channel=Channel(fading="rayleigh", gamma=0.05), delta=1e-3)
+    for epsilon in (3.0, 0.05):
+        assert 0.999 * epsilon < guarantee(calibrate(net, epsilon=epsilon)).worst <= epsilon
+    with pytest.raises(ValueError, match=r"ε=0\.02 cannot be met .*: the smallest ε that can is 0\.04391"):
+        calibrate(net, epsilon=0.02)
+
+
+def test_where_the_features_alone_take_all_the_power_no_noise_is_tried():
+    net = Network.uniform(num_devices=2, weight=1.0, power_dbm=0.0, channel=Channel(gamma=2.0, power_rule="backoff"))
+    with pytest.raises(ValueError, match=r"cannot be met with power_dbm=0 at gamma=2: the smallest ε that can is inf"):
+        calibrate(net, epsilon=2.0)
+
+
+# Any network
+
+
+def calibrated(seed, *, knob, per_device=False, inferences=1):
+    """A random network before and after, its targets, and what ε is; none where a target was refused for a reason."""
+    rng = np.random.default_rng(seed)
+    net = replace(any_network(rng), inferences=inferences)
+    logs = rng.uniform(np.log(0.3), np.log(20), net.devices.count if rng.random() < 0.6 else 1)
+    target = np.broadcast_to(np.exp(logs), (net.devices.count,))
+    credited = bool(rng.random() < 0.5)
+
+    def epsilon_of(network):
+        return device_epsilon(network, aggregate(network, credit_channel_noise=credited))
+
+    try:
+        met = calibrate(net, epsilon=target.tolist(), knob=knob, per_device=per_device, credit_channel_noise=credited)
+    except ValueError as error:
+        refused = error
+    else:
+        assert (epsilon_of(met) <= target).all()
+        return net, met, target, epsilon_of
+    if isinstance(refused, UnreachableError):
+        assert refused.smallest > refused.target
+    else:
+        assert any(reason in str(refused) for reason in ("gamma=", "does not allow one inference"))
+    assume(False)
+    raise AssertionError
+
+
+SEEDS = st.integers(0, 2**32 - 1)
+SOME = settings(max_examples=12, suppress_health_check=[HealthCheck.filter_too_much])
+
+
+def is_tight_in_noise(seed, *, per_device, inferences=1):
+    _, met, target, epsilon_of = calibrated(seed, knob="noise", per_device=per_device, inferences=inferences)
+    std = np.array(met.devices.noise_std)
+    if np.max(std) == 0 or np.max(epsilon_of(met) / target) >= 1 - 1e-3:
+        return
+    assert np.any(epsilon_of(with_column(met, "noise_std", std * (1 - 1e-6))) > target)
+
+
+def is_tight_in_every_device(seed, *, knob, inferences=1):
+    net, met, target, epsilon_of = calibrated(seed, knob=knob, inferences=inferences)
+    column = "weight" if knob == "weight" else "clip_norm"
+    before, after = (np.array(network.devices.column(column)) for network in (net, met))
+    at_limit = (after >= before * most_feature(net) * (1 - 1e-9)) | (np.array(met.devices.weight) == 0)
+    tight = epsilon_of(met) / target >= 1 - 1e-3
+    for k in np.flatnonzero(~tight & ~at_limit):
+        more = after.copy()
+        more[k] *= 1 + 1e-6
+        assert np.any(epsilon_of(with_column(met, column, more)) > target)
+
+
+@SOME
+@given(SEEDS, st.booleans())
+def test_the_noise_of_any_network_is_tight_for_its_worst_device_or_a_reason_holds(seed, per_device):
+    is_tight_in_noise(seed, per_device=per_device)
+
+
+@SOME
+@given(SEEDS, st.sampled_from(["weight", "clip"]))
+def test_the_weights_of_any_network_are_tight_for_every_device_or_a_reason_holds(seed, knob):
+    is_tight_in_every_device(seed, knob=knob)
+
+
+@settings(SOME, max_examples=6)
+@given(SEEDS)
+def test_one_more_inference_of_any_network_exceeds_a_target(seed):
+    _, met, target, epsilon_of = calibrated(seed, knob="inferences")
+    if met.inferences < 2**20:
+        assert np.any(epsilon_of(replace(met, inferences=met.inferences + 1)) > target)
+
+
+@pytest.mark.check
+@settings(SOME, max_examples=100)
+@given(SEEDS, st.booleans(), st.sampled_from([1, 1, 1, 5]))
+def test_a_hundred_networks_are_tight_in_noise(seed, per_device, inferences):
+    is_tight_in_noise(seed, per_device=per_device, inferences=inferences)
+
+
+@pytest.mark.check
+@settings(SOME, max_examples=100)
+@given(SEEDS, st.sampled_from(["weight", "clip"]), st.sampled_from([1, 1, 1, 5]))
+def test_a_hundred_networks_are_tight_in_every_device(seed, knob, inferences):
+    is_tight_in_every_device(seed, knob=knob, inferences=inferences)
+
+
 # Bad input
 
 
@@ -281,3 +425,19 @@ def test_the_largest_value_is_met_and_a_little_more_is_not(logs):
 
 def test_the_largest_value_is_zero_where_nothing_meets_the_target_and_the_end_where_everything_does():
     assert largest(lambda x: np.array([False, True]) & (x < np.inf), np.full(2, 7.0)).tolist() == [0.0, 7.0]
+
+
+def test_elements_that_move_each_others_limits_end_where_all_are_met_and_none_can_grow():
+    for pull in (-0.7, -0.3, 0.3, 0.7):
+
+        def meets(x, pull=pull):
+            return np.log(x) <= np.array([1.0, -2.0]) + pull * np.log(x[::-1])
+
+        found = balanced(meets, np.array([1e-3, 1e3]), np.full(2, 1e6))
+        root = np.linalg.solve(np.array([[1, -pull], [-pull, 1]]), np.array([1.0, -2.0]))
+        assert meets(found).all()
+        assert np.log(found) == pytest.approx(root, abs=1e-8)
+
+
+def test_elements_of_which_one_meets_no_target_end_at_zero():
+    assert balanced(lambda x: np.array([True, False]) & (x > 0), np.ones(2), np.full(2, 10.0)).tolist() == [0.0, 0.0]

@@ -139,7 +139,7 @@ def test_a_long_table_is_cut_for_people_alone(folder):
         (["epsilon", "--backend", "cloud"], "backend='cloud' must be one of serial, pool, ray"),
         (["epsilon", "--workers", "0"], "workers=0 must be at least 1"),
         (["epsilon", "--address", "auto"], "address='auto' needs backend='ray'"),
-        (["epsilon", "--seed", "-1"], "seed=-1 must be a whole number >= 0"),
+        (["epsilon", "--seed", "-1"], "--seed -1 must be ≥ 0"),
         (["epsilon", "--out", "table.xls"], "a table's name must end in .csv, .json, .parquet"),
         (["epsilon", "--cache", "experiment.py"], "experiment.py"),
     ],

@@ -1,5 +1,8 @@
 """What enters from outside is checked: bad files, arrays and arguments end in one clear error, never in a number."""
 
+# Wrong types are what these tests are about.
+# pyright: reportArgumentType=false
+
 from typing import Any
 
 import numpy as np
@@ -18,8 +21,11 @@ from airpool.models import codec as codecs
 from airpool.models import weights
 
 NET = Network.uniform(num_devices=3, dimension=4)
+TEXT: Any = "2"
+HALF: Any = (0.5,)
 NUMPY: dict[str, Any] = {"classifier": np.eye(4), "rng": np.random.default_rng(0)}
 LATENTS, LABELS = torch.eye(4)[:, None, :].repeat(1, 3, 1), torch.arange(4)
+ARRAY: Any = LATENTS.numpy()
 
 
 def own(tmp_path, **changes):
@@ -175,7 +181,7 @@ def by_class(_level):
         ({"latents": LATENTS.numpy()}, TypeError, "latents is of type ndarray, must be a torch tensor"),
         ({"latents": LATENTS.tolist()}, TypeError, "latents is of type list, must be a torch tensor"),
         ({"targets": LABELS.numpy()}, TypeError, "targets is of type ndarray, must be a torch tensor"),
-        ({"targets": LABELS.float()}, ValueError, "labels is torch.float32"),
+        ({"targets": LABELS.float()}, ValueError, "labels are torch.float32, must be whole numbers"),
         ({"targets": LABELS + 1}, ValueError, "labels has 4, must be below 4, the number of the server's classes"),
         ({"targets": LABELS - 1}, ValueError, "labels has -1, must be ≥ 0"),
         ({"network": "net.toml"}, TypeError, "network is of type str"),
@@ -192,27 +198,27 @@ def test_an_evaluation_names_the_argument_that_is_wrong(change, error, message):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: guarantee("net.toml"), TypeError, "network is of type str, must be a Network"),
-        (lambda: guarantee(NET, colluding=(0.5,)), ValueError, "colluding device 0.5 must be from 0 to 2"),
-        (lambda: guarantee(NET, delta="1e-5"), ValueError, "delta='1e-5' must be a number"),
-        (lambda: calibrate("net.toml", epsilon=2.0), TypeError, "network is of type str"),
-        (lambda: calibrate(NET, epsilon="2"), ValueError, "epsilon='2' must be a number or a list of numbers"),
-        (lambda: calibrate(NET, epsilon=["1", "2", "3"]), ValueError, "must be a number or a list of numbers"),
-        (lambda: calibrate_claim(NET, epsilon="2"), ValueError, "epsilon='2' must be a number"),
-        (lambda: write_network("net.toml", "copy.toml"), TypeError, "network is of type str"),
+        (lambda: guarantee(TEXT), TypeError, "network is of type str, must be a Network"),
+        (lambda: guarantee(NET, colluding=HALF), ValueError, "colluding device 0.5 must be from 0 to 2"),
+        (lambda: guarantee(NET, delta=TEXT), ValueError, "delta='2' must be a number"),
+        (lambda: calibrate(TEXT, epsilon=2.0), TypeError, "network is of type str"),
+        (lambda: calibrate(NET, epsilon=TEXT), ValueError, "epsilon='2' must be a number or a list of numbers"),
+        (lambda: calibrate(NET, epsilon=[TEXT] * 3), ValueError, "must be a number or a list of numbers"),
+        (lambda: calibrate_claim(NET, epsilon=TEXT), ValueError, "epsilon='2' must be a number"),
+        (lambda: write_network(TEXT, "copy.toml"), TypeError, "network is of type str"),
         (lambda: load(40), TypeError, "name is of type int"),
         (lambda: load("imagenet"), ValueError, "no pretrained model 'imagenet': there is modelnet40"),
         (
-            lambda: airpool.infer("modelnet40", VIEWS, network=NET, rng=torch.Generator()),
+            lambda: airpool.infer(TEXT, VIEWS, network=NET, rng=torch.Generator()),
             TypeError,
             "model is of type str",
         ),
         (
-            lambda: airpool.infer(load(), VIEWS, network="n.toml", rng=torch.Generator()),
+            lambda: airpool.infer(load(), VIEWS, network=TEXT, rng=torch.Generator()),
             TypeError,
             "network is of type",
         ),
-        (lambda: Latents(LATENTS.numpy(), LABELS), TypeError, "latents is of type ndarray, must be a torch tensor"),
+        (lambda: Latents(ARRAY, LABELS), TypeError, "latents is of type ndarray, must be a torch tensor"),
         (lambda: receive(LATENTS.tolist(), NET, rng=np.random.default_rng(0)), TypeError, "latents is of type list"),
     ],
 )

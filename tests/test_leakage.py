@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import ndtri
 
+from airpool.guarantees import guarantee, score_epsilon
+from airpool.network import Network, Scheme
 from airpool.privacy import device, gaussian
 from airpool.privacy.device import Aggregate
 from airpool.privacy.game import solve
@@ -320,3 +322,9 @@ def test_removal_is_refused_by_both_schemes():
 def test_a_bad_threshold_is_refused_by_name_and_value(low, high, std, at, message):
     with pytest.raises(ValueError, match=message):
         threshold(low, high, std, at)
+
+
+@pytest.mark.parametrize("weight", [1e-160, 1e-300])
+def test_a_feature_that_is_next_to_nothing_costs_what_the_decision_costs(weight):
+    net = Network.uniform(num_devices=2, weight=weight, scheme=Scheme("2.1"))
+    assert guarantee(net).epsilon == pytest.approx(score_epsilon(net), rel=1e-9)

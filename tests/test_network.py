@@ -181,7 +181,7 @@ def test_an_unknown_field_is_refused():
     ("make", "message"),
     [
         (lambda: Devices(2, weight=1e31), "devices.weight=1e+31 is too large: it must be at most 1e+30"),
-        (lambda: Devices(2, clip_norm=[1, 1e31]), "devices.clip_norm of device 1=1e+31 is too large"),
+        (lambda: Devices(2, clip_norm=(1, 1e31)), "devices.clip_norm of device 1=1e+31 is too large"),
         (lambda: Devices(2, noise_std=1e80), "devices.noise_std=1e+80 is too large: it must be at most 1e+50"),
         (lambda: Devices(2, noise_std=1e-300), "devices.noise_std=1e-300 is too small: it must be 0 or at least 1e-50"),
         (lambda: Devices(2, power_dbm=-4e3), "devices.power_dbm=-4000.0 is too large: it must be from -300 to 300"),

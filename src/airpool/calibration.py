@@ -38,7 +38,15 @@ def calibrate(
     knob: "noise" multiplies everybody's noise by one factor; "weight" and "clip" change each device for itself;
         "inferences" leaves the devices as they are and says how often they may be used.
     per_device: share the noise out in proportion to what each device would need by itself for its own target.
-    Edge cases: unreachable → an error that names the smallest ε that can be reached.
+
+    Tight to 1e-3: with "noise" the device that is closest to its target, with "weight" and "clip" every device; with
+    "inferences" one more would exceed a target. Except where
+        no noise at all is needed, or a device has no weight or takes part too rarely for its feature to count;
+        a weight or clip norm is at the limit of the device's power (an outage of one half at a fixed γ) or 1e6 times
+        what it was;
+        ε jumps: 1e-6 more weight, or 1e-6 less noise, exceeds a target;
+        the number of inferences is 2^20, or 1 (a stream is accounted for on a coarser grid, rounded up).
+    Edge cases: unreachable → an error that names the smallest ε that can be reached, or the power that limits it.
 
     >>> from airpool import guarantee
     >>> net = calibrate(Network.uniform(num_devices=12, clip_norm=1.0), epsilon=2.0, delta=1e-5)
@@ -161,8 +169,14 @@ def _with_least_noise(
         return with_column(network, "noise_std", profile * factor)
 
     limit = _most_noise(network, profile)
+    # More noise is more outages at a fixed γ, and shows more where a device is removed.
+    falling = np.isinf(limit) and network.neighbours != "remove"
+
+    def epsilon_at(factor: float) -> Floats:
+        return epsilon_of(scaled(factor))
+
     try:
-        return scaled(search.smallest_factor(lambda factor: epsilon_of(scaled(factor)), target, most=limit))
+        return scaled(search.smallest_factor(epsilon_at, target, most=limit, falling=falling))
     except search.UnreachableError as error:
         _blame_scores(network, target)
         if np.isinf(limit):
@@ -198,7 +212,10 @@ def _with_most_inferences(network: Network, heard: Aggregate, target: Floats) ->
     else:
         most = compose.most_inferences(game(replace(network, inferences=2), heard), network.delta, target)
     if most == 0:
+        # A stream is accounted for on a coarser grid than a single inference, rounded up: one may fit all the same.
         once = device_epsilon(replace(network, inferences=1), heard)
+        if np.all(once <= target):
+            return replace(network, inferences=1)
         k = int(np.argmax(once / target))
         raise ValueError(f"ε={target[k]:g} does not allow one inference: device {k} spends {once[k]:.4g} on it")
     return replace(network, inferences=most)
@@ -224,8 +241,8 @@ def _most_noise(network: Network, profile: Floats) -> float:
     """The largest multiple of a noise profile that leaves every device within its power."""
     transmitters, limit = _power_limit(network)
     spare = np.maximum(limit - transmitters.feature_norm**2, 0.0)
-    with np.errstate(divide="ignore"):
-        return float(np.min(np.sqrt(spare / (network.dimension * profile**2))))
+    noisy = profile > 0
+    return float(np.min(np.sqrt(spare[noisy] / network.dimension) / profile[noisy], initial=np.inf))
 
 
 def most_feature(network: Network) -> Floats:

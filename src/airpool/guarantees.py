@@ -224,13 +224,12 @@ def game(network: Network, heard: Aggregate) -> Game:
 
 def _bounds(network: Network, heard: Aggregate) -> tuple[Floats | None, Floats]:
     played = game(network, heard)
-    if np.any(heard.misses):
-        # Whoever is next to a device sees more than the server: its ε bounds the other where many failures add up.
-        return None, np.minimum(_nearby(played, network, heard.misses), _local_epsilon(network, heard))
-    if network.inferences == 1:
+    if network.inferences == 1 and not np.any(heard.misses):
         found = solve(played, network.delta)
         return found.lower, found.upper
-    return None, compose.epsilon(played, network.delta, network.inferences)
+    # Whoever is next to a device sees more than the server, so the local ε is a bound as well: the smaller one where
+    # many failures add up, or where the grid of a stream costs more than the others' noise is worth.
+    return None, np.minimum(_nearby(played, network, heard.misses), _local_epsilon(network, heard))
 
 
 def _nearby(played: Game, network: Network, misses: ArrayLike) -> Floats:

@@ -62,8 +62,10 @@ class Latents:
 
 
 def check_labels(labels: Tensor, *, objects: int) -> None:
-    if labels.shape != (objects,) or labels.is_floating_point():
-        raise ValueError(f"labels is {labels.dtype} {tuple(labels.shape)}, must be whole numbers ({objects},)")
+    if labels.shape != (objects,):
+        raise ValueError(f"labels has shape {tuple(labels.shape)}, must be ({objects},)")
+    if labels.is_floating_point():
+        raise ValueError(f"labels are {labels.dtype}, must be whole numbers")
     if int(labels.min()) < 0:
         raise ValueError(f"labels has {int(labels.min())}, must be ≥ 0")
 

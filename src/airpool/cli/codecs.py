@@ -119,17 +119,14 @@ def _measured(
         doubtless = tuple(each[unseen.to(each.device)] for each in sent["test"])
         sent["without_duplicates"] = doubtless if unseen.any() else None
 
-    def row(report: "PrivacyReport", **how: Any) -> dict[str, Any]:
+    def row(net: Network, **how: Any) -> dict[str, Any]:
         advance(1)
-        found = {
-            which: part and evaluate(report.network, *part, server=codec.server, report=report, **how)
-            for which, part in sent.items()
-        }
+        found = {which: part and evaluate(net, *part, server=codec.server, **how) for which, part in sent.items()}
         columns = ("objects", "accuracy_mean", "accuracy_std", "class_mean")
         return {which: each and {name: getattr(each, name) for name in columns} for which, each in found.items()}
 
-    rows = [row(report, trials=trials) for report in reports]
-    rows.append(row(reports[0], trials=1, baseline="centralised"))
+    rows = [row(report.network, trials=trials, report=report) for report in reports]
+    rows.append(row(reports[0].network, trials=1, baseline="centralised"))
     return {"validation": rows[-1]["validation"]["accuracy_mean"], "test": None, "air": rows}
 
 

@@ -25,8 +25,15 @@ def per_device(text: str) -> Any:
 
 
 def seed(text: str) -> Any:
-    """A --seed that every generator here can take."""
-    return typer.Option("--seed", help=text, min=0, max=2**40)
+    """A --seed, or several, that every generator here can take."""
+    return typer.Option("--seed", help=text, callback=_checked_seed)
+
+
+def _checked_seed(given: Any) -> Any:
+    for number in given if isinstance(given, list) else [given]:
+        if number is not None and not 0 <= number <= 2**40:
+            raise ValueError(f"--seed {number} must be ≥ 0 and at most {2**40}")
+    return given
 
 
 def _option(flag: str, text: str) -> Any:

@@ -29,7 +29,7 @@ Trunk = Annotated[
     list[Path], typer.Option("--trunk", help="File of a trunk's weights; repeat it if there are several parts.")
 ]
 SeedList = Annotated[list[int] | None, o.seed("Seed; repeat it for several models (default 0).")]
-Seeds = Annotated[int | None, typer.Option("--seeds", help="So many models, of seeds 0, 1, …", min=1)]
+Seeds = Annotated[int | None, typer.Option("--seeds", help="So many models, of seeds 0, 1, …")]
 Epochs = Annotated[int | None, typer.Option(help="How often every training object is seen.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any field of the recipe; can be repeated.")

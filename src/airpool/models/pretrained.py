@@ -227,7 +227,7 @@ def infer(
     and 2.2 every device asks its local head how sure it is.
     """
     require_network(network)
-    if not isinstance(model, Pretrained):
+    if not hasattr(model, "codec"):
         raise TypeError(f'model is of type {type(model).__name__}, must be what airpool.load("modelnet40") gives')
     chosen = model.codec(codec)
     if network.dimension != chosen.shape.dimension:

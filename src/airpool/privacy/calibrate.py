@@ -27,9 +27,13 @@ class UnreachableError(ValueError):
         )
 
 
-def smallest_factor(epsilon_of: Callable[[float], Floats], target: Floats, *, most: float = np.inf) -> float:
-    """The smallest factor up to `most` at which ε ≤ target for every device, for ε that falls as the factor grows.
+def smallest_factor(
+    epsilon_of: Callable[[float], Floats], target: Floats, *, most: float = np.inf, falling: bool = True
+) -> float:
+    """The smallest factor up to `most` at which ε ≤ target for every device.
 
+    falling: ε falls as the factor grows, all the way; else it may turn up again, and where `most` misses the target the
+        lowest point is looked for.
     Never above the target: the factor returned was seen to meet it.
     Edge cases: unreachable → `UnreachableError`, which names the smallest ε in reach; met without any noise → 0.
     """
@@ -39,11 +43,16 @@ def smallest_factor(epsilon_of: Callable[[float], Floats], target: Floats, *, mo
         return float(np.log(np.clip(worst, 1e-12, 1e12)))
 
     most = min(most, _MOST)
-    low, high = np.log(_LEAST), np.log(most)
-    if excess(high) > 0:
+    best = epsilon_of(most)
+    if np.any(best > target) and most > _LEAST and not falling:
+        most = _lowest(excess, most)
         best = epsilon_of(most)
+    if np.any(best > target):
         worst = int(np.argmax(best / target))
         raise UnreachableError(float(target[worst]), float(best[worst]))
+    low, high = np.log(_LEAST), np.log(max(most, _LEAST))
+    if low >= high or excess(high) > 0:
+        return most
     if excess(low) <= 0:
         # The least factor meets it; whether none at all does is another matter.
         return 0.0 if np.all(epsilon_of(0.0) <= target) else _LEAST
@@ -53,9 +62,23 @@ def smallest_factor(epsilon_of: Callable[[float], Floats], target: Floats, *, mo
             low, high = -step, step
             break
     root = float(brentq(excess, low, high, xtol=1e-13))
+    step = 1e-13 + abs(root) * 1e-15
     while excess(root) > 0:
-        root += 1e-13 + abs(root) * 1e-15
+        root, step = root + step, 2 * step
     return float(np.exp(root))
+
+
+def _lowest(excess: Callable[[float], float], most: float) -> float:
+    """The factor up to `most` at which the excess, a function of its logarithm, is least: on ever finer grids."""
+    top = float(np.log(most))
+    # Closer together below `most`, where a limit on the power makes ε turn, and around 1.
+    near, far = top - np.linspace(0, 3, 31), np.linspace(-9, 9, 37)
+    grid: Floats = np.unique(np.concatenate([near, far[far < top]]))
+    for _ in range(3):
+        at = int(np.argmin([excess(float(x)) for x in grid]))
+        top = float(grid[at])
+        grid = np.linspace(grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)], 11)
+    return float(np.exp(top))
 
 
 def largest(meets: Callable[[Floats], NDArray[np.bool_]], high: Floats) -> Floats:
@@ -97,14 +120,16 @@ def balanced(meets: Callable[[Floats], NDArray[np.bool_]], start: Floats, high: 
 
 
 def seen_to_meet(meets: Callable[[Floats], NDArray[np.bool_]], x: Floats) -> Floats:
-    """x, a little smaller where need be, so that every target is seen to be met; 0 where none will do."""
+    """x, a little smaller where need be, so that every target is seen to be met; 0 where none will do.
+
+    All elements shrink together: one by itself could push another above its target, back and forth.
+    """
     step = 1e-12
-    for _ in range(100):
-        if np.any(x <= 0) or np.all(met := meets(x)):
-            return x
-        x = np.where(met, x, x * (1 - step))
-        step = min(4 * step, 0.5)
-    return np.zeros_like(x)
+    while np.all(x > 0) and not np.all(meets(x)):
+        if step > 0.5:
+            return np.zeros_like(x)
+        x, step = x * (1 - step), 2 * step
+    return x
 
 
 def largest_shift(aggregate: Aggregate, target: Floats, delta: float, neighbours: Neighbours) -> Floats:

@@ -41,7 +41,7 @@ SMALLEST_DELTA, MOST_INFERENCES = 1e-10, 2**24
 _TOP, _BOTTOM = 1e-22, 1e-13
 # Masses are raised to this at least, so that no product of two underflows.
 _TINY = 1e-100
-# Two roundings.
+# Relative error of two roundings.
 _ROUNDING = 2.0**-52
 # Cells of a law; points on each side of 0 for one inference.
 _CELLS, _POINTS = 2**12, 2**10
@@ -107,8 +107,8 @@ def composed(a: Loss, b: Loss) -> Loss:
 def _coarser(loss: Loss) -> Loss:
     """The same on every other grid point."""
     odd = loss.lowest % 2
-    mass = np.pad(loss.mass, (odd, 1 - (odd + len(loss.mass)) % 2))
-    kept, between = mass[::2].copy(), mass[1::2] * (1 + 4 * _ROUNDING)
+    mass = np.pad(loss.mass * (1 + 4 * _ROUNDING), (odd, 1 - (odd + len(loss.mass)) % 2))
+    kept, between = mass[::2].copy(), mass[1::2]
     kept[:-1] += between * expit(-loss.step)
     kept[1:] += between * expit(loss.step)
     return Loss(2 * loss.step, (loss.lowest - odd) // 2, kept, loss.infinite)

@@ -76,6 +76,8 @@ class Aggregate:
             raise ValueError(f"{', '.join(columns)} need one value per device, not {shapes}")
         if self.num_devices == 0:
             raise ValueError("there must be at least one device")
+        if self.absent < 0:
+            raise ValueError(f"absent={self.absent} must be >= 0")
         if not 0 <= self.colluders <= self.absent:
             raise ValueError(f"colluders={self.colluders} must be from 0 to absent={self.absent}")
         if any(not 0 <= k < self.num_devices for k in self.colluding):
