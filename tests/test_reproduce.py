@@ -405,7 +405,7 @@ def test_all_by_command_writes_the_page(tmp_path, monkeypatch):
         (["nonsense"], "no result 'nonsense'"),
         (["fig-dim", "--fresh"], "fig-dim cannot be measured again here"),
         (["fig-asymptotics", "--fresh"], "python -m studies.fig_asymptotics"),
-        (["table-1", "--seed", "-1"], "seed=-1 must be"),
+        (["table-1", "--seed", "-1"], "--seed -1 must be"),
     ],
 )
 def test_what_cannot_be_reproduced_is_said_in_one_line(arguments, message, tmp_path):
