@@ -4,7 +4,7 @@
         --results RESULTS.json --voxels VOXELS.npz --out src/airpool/assets/modelnet40
 
 --encoded: the folder with CODEC-SPLIT0.safetensors, CODEC-SPLIT1.safetensors, … (quantised latents in parts, as
-scripts/train_codecs.py keeps them) and objects-SPLIT.safetensors (labels and local posteriors).
+studies/train_codecs.py keeps them) and objects-SPLIT.safetensors (labels and local posteriors).
 --results: what is to be said of it, taken into the manifest as it is.
 """
 

@@ -1,21 +1,16 @@
 """Codecs trained through the air, on clusters of features: what the noise teaches, and that the seed decides all."""
 
-import json
-import subprocess
-import sys
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from airpool.air import receive
 from airpool.calibration import calibrate
 from airpool.inference import infer
 from airpool.models.codec import Codec, CodecShape
-from airpool.models.codec_training import CodecRecipe, Setting, decoded, fit, packed, setting, unpacked
-from airpool.network import Channel, Devices, Network
+from airpool.models.codec_training import CodecRecipe, Setting, decoded, fit, setting
+from airpool.network import Channel, Network
 
 CLASSES, WIDTH, DEVICES, R = 30, 32, 12, 40
 SHAPE = CodecShape(dimension=R, num_classes=CLASSES, features=WIDTH, hidden=64, server_hidden=64)
@@ -156,60 +151,6 @@ def test_every_epoch_is_told_and_what_comes_over_the_air_is_what_infer_hears(set
         server, rng = codec.server(here.level), torch.Generator().manual_seed(4)
         out = infer(features, here.network, encoder=codec.encoder, classifier=server, rng=rng, trials=7)
     assert torch.equal(out.logits, logits)
-
-
-# --- settings as plain data ---
-
-
-UNLIKE = Devices(
-    count=3,
-    weight=(0.2, 0.3, 0.5),
-    clip_norm=(1.0, 0.5, 0.7),
-    noise_std=(0.1, 0.2, 0.0),
-    participation=(0.5, 1.0, 0.7),
-    power_dbm=(10.0, 20.0, 30.0),
-    epsilon=(1.0, 2.0, 3.0),
-)
-CHANNELS = (
-    Channel(),
-    Channel("rician", k_factor_db=2.5, noise_std=0.3, outage=0.2, csi_error_std=0.1),
-    Channel("rayleigh", noise_std=0.3, access="orthogonal", power_rule="backoff", gamma=0.7, phase_error_std=0.2),
-)
-
-
-@pytest.mark.parametrize("cover_noise", [False, True])
-@pytest.mark.parametrize("channel", CHANNELS, ids=["none", "rician", "rayleigh"])
-def test_a_setting_comes_back_from_plain_data_and_sends_the_same(channel, cover_noise):
-    here = setting(Network(UNLIKE, channel, dimension=4, cover_noise=cover_noise, colluders=1, inferences=3))
-    back = unpacked(json.loads(json.dumps(packed(here))))
-    assert back.network == here.network
-    assert back.level == here.level
-    assert back.link.fading == here.link.fading
-    assert back.link.gamma == here.link.gamma
-    latents = np.random.default_rng(0).standard_normal((5, 3, 4))
-    one, other = (
-        receive(latents, each.network, rng=np.random.default_rng(1), trials=50, link=each.link) for each in (here, back)
-    )
-    for name in ("estimate", "alignment", "power"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    np.testing.assert_array_equal(back.link.outage, here.link.outage)
-
-
-def test_a_machine_without_scipy_can_train_for_settings_that_were_found_elsewhere(settings):
-    code = f"""
-import sys
-sys.modules["scipy"] = None  # an import of it fails
-import json, torch
-from airpool.models.codec import CodecShape
-from airpool.models.codec_training import CodecRecipe, fit, unpacked
-here = unpacked(json.loads(sys.stdin.read()))
-shape = CodecShape(dimension={R}, num_classes=2, features=3, hidden=4, server_hidden=4)
-codec = fit(CodecRecipe(epochs=1), shape, torch.randn(4, {DEVICES}, 3), torch.tensor([0, 1, 0, 1]), settings=[here])
-assert codec.encoder(torch.randn(3)).isfinite().all()
-"""
-    given = json.dumps(packed(settings[1.0]))
-    done = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 # --- what is refused ---

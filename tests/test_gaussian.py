@@ -8,6 +8,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airpool.paper import theorem1
 from airpool.privacy import gaussian
 
 MULTIPLIERS = [
@@ -113,7 +114,7 @@ def test_dp_accountings_loss_distribution_brackets_the_curve(mu):
 
 def test_the_classical_formula_at_epsilon_10_has_twice_the_delta_it_claims():
     mu = 10 / np.sqrt(2 * np.log(1.25 / 1e-5))
-    assert gaussian.epsilon_classical(mu, 1e-5, beyond_proof=True) == pytest.approx(10, rel=1e-14)
+    assert theorem1.gaussian_epsilon(mu, 1e-5, beyond_proof=True) == pytest.approx(10, rel=1e-14)
     assert gaussian.delta(10.0, mu) == pytest.approx(2.27e-5, abs=0.005e-5)
 
 
@@ -127,14 +128,14 @@ def test_the_classical_formula_fails_above_8_42_and_wastes_noise_below():
 
 
 def test_the_classical_formula_is_refused_beyond_its_proof():
-    assert gaussian.epsilon_classical(0.2, 1e-5) == pytest.approx(0.2 * np.sqrt(2 * np.log(1.25e5)))
+    assert theorem1.gaussian_epsilon(0.2, 1e-5) == pytest.approx(0.2 * np.sqrt(2 * np.log(1.25e5)))
     with pytest.raises(ValueError, match=r"proved for ε <= 1 only and gives 4\.8"):
-        gaussian.epsilon_classical(1.0, 1e-5)
+        theorem1.gaussian_epsilon(1.0, 1e-5)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, 2.0, np.nan])
 def test_a_delta_outside_zero_to_one_is_refused_by_name(delta):
-    for function in (gaussian.epsilon, gaussian.noise_multiplier, gaussian.epsilon_classical):
+    for function in (gaussian.epsilon, gaussian.noise_multiplier, theorem1.gaussian_epsilon):
         with pytest.raises(ValueError, match=rf"^delta={delta:g} must be > 0 and < 1$"):
             function(0.1, delta)
 

@@ -135,6 +135,11 @@ def test_the_library_does_not_need_the_command_lines_tools(path):
     assert not inside(imported(path, at_start=True), "rich")
 
 
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_the_library_stands_without_the_studies(path):
+    assert not inside(imported(path), "studies")
+
+
 def test_no_module_has_a_name_that_says_nothing():
     assert {path.stem for path in MODULES}.isdisjoint(
         {"utils", "util", "helpers", "helper", "manager", "base", "common"}

@@ -8,11 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.random_servers import random_server, servers
-from torch.nn import functional
 
 from airpool.theory.lipschitz import (
-    convolution_norm,
-    folded,
     lipschitz_constants,
     operator_norm,
     spectral_constants,
@@ -118,90 +115,3 @@ def test_deeper_servers_have_spectral_constants_alone():
     assert spectral_constants(server, norms=[2 * norms[0], norms[1]]) == pytest.approx(2 * spectral_constants(server))
     with pytest.raises(ValueError, match="norms has 3 values, must be 2: all layers but the last"):
         spectral_constants(server, norms=[1.0, 1.0, 1.0])
-
-
-# Convolutions
-
-
-def dense(kernel, *, side, padding, stride):
-    """The convolution as a matrix, by what it makes of every image with one pixel."""
-    pixels = torch.eye(kernel.shape[1] * side * side, dtype=torch.float64).reshape(-1, kernel.shape[1], side, side)
-    return functional.conv2d(pixels, torch.from_numpy(kernel), padding=padding, stride=stride).flatten(1).numpy().T
-
-
-@settings(max_examples=40)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    channels=st.tuples(st.integers(1, 3), st.integers(1, 3)),
-    size=st.integers(1, 4),
-    side=st.integers(4, 7),
-    padding=st.integers(0, 4),
-    stride=st.integers(1, 3),
-)
-def test_no_padding_or_stride_takes_a_convolution_above_its_norm(seed, channels, size, side, padding, stride):
-    kernel = np.random.default_rng(seed).standard_normal((*channels, size, size))
-    true = np.linalg.norm(dense(kernel, side=side, padding=padding, stride=stride), 2)
-    assert true <= convolution_norm(kernel, side=side) * ROUNDING
-
-
-def test_the_torus_is_as_wide_as_the_image_and_all_that_spills_over():
-    """On a torus of the image's own side the frequency that this kernel answers to most is missing."""
-    kernel = np.array([[[[1.0, -1.0], [-1.0, 1.0]]]])
-    true = np.linalg.norm(dense(kernel, side=5, padding=1, stride=1), 2)
-    assert np.abs(np.fft.fft2(kernel, s=(5, 5))).max() < true <= convolution_norm(kernel, side=5)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_norm_of_a_convolution_comes_close_as_images_grow(seed):
-    kernel = np.random.default_rng(seed).standard_normal((2, 2, 3, 3))
-    loose = [
-        convolution_norm(kernel, side=side) / np.linalg.norm(dense(kernel, side=side, padding=1, stride=1), 2) - 1
-        for side in (4, 14)
-    ]
-    assert 0 <= loose[1] < min(0.05, loose[0])
-
-
-def test_a_kernel_of_one_pixel_has_the_norm_of_its_matrix():
-    kernel = np.random.default_rng(0).standard_normal((3, 4, 1, 1))
-    assert convolution_norm(kernel, side=5) == pytest.approx(np.linalg.norm(kernel[:, :, 0, 0], 2))
-
-
-@pytest.mark.parametrize(("shape", "side"), [((2, 3, 3), 5), ((1, 1, 3, 2), 5), ((1, 1, 3, 3), 0)])
-def test_what_is_no_kernel_is_refused(shape, side):
-    with pytest.raises(ValueError, match=r"must be \(out, in, k, k\)"):
-        convolution_norm(np.zeros(shape), side=side)
-
-
-# Batch norm
-
-
-@pytest.mark.parametrize("kind", ["dense", "convolution"])
-def test_a_folded_batch_norm_is_torchs_in_eval(kind):
-    torch.manual_seed(0)
-    if kind == "dense":
-        layer, norm, x = torch.nn.Linear(5, 3), torch.nn.BatchNorm1d(3), torch.randn(8, 5)
-    else:
-        layer, norm, x = torch.nn.Conv2d(5, 3, 3), torch.nn.BatchNorm2d(3), torch.randn(8, 5, 6, 6)
-    layer, norm, x = layer.double(), norm.double(), x.double()
-    with torch.no_grad():
-        assert layer.bias is not None
-        norm.weight.copy_(torch.randn(3))
-        norm.bias.copy_(torch.randn(3))
-        for _ in range(5):
-            norm(layer(x))  # gathers statistics
-        norm.eval()
-        expected = norm(layer(x))
-        assert norm.running_mean is not None
-        assert norm.running_var is not None
-        matrix, bias = folded(
-            layer.weight.numpy(),
-            layer.bias.numpy(),
-            mean=norm.running_mean.numpy(),
-            variance=norm.running_var.numpy(),
-            scale=norm.weight.numpy(),
-            shift=norm.bias.numpy(),
-            eps=norm.eps,
-        )
-        apply = functional.linear if kind == "dense" else functional.conv2d
-        found = apply(x, torch.from_numpy(matrix), torch.from_numpy(bias))
-    assert torch.allclose(found, expected, rtol=0, atol=1e-12)

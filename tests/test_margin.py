@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from studies.attack import attack
 from tests.random_servers import random_server, servers
 
 from airpool.paper.margin import frobenius_margin
 from airpool.paper.theorem2 import accuracy_bound
 from airpool.theory.lipschitz import lipschitz_constants, spectral_constants
-from airpool.theory.margin import attack, linear, margin
+from airpool.theory.margin import margin
 from airpool.theory.server import Server, bounded_scores, gaps, scores
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -40,7 +41,7 @@ def wrong(server, x, labels):
 def test_the_margin_of_a_linear_server_is_the_distance_to_the_nearest_border(server, seed):
     x, own = points(server, seed)
     (A, b) = server.layers[0]
-    for point, label, found in zip(x, own, linear(server, x, own), strict=True):
+    for point, label, found in zip(x, own, margin(server, x, own), strict=True):
         nearest = np.inf
         for j in range(server.num_classes):
             away = A[label] - A[j]
@@ -55,7 +56,7 @@ def test_the_margin_of_a_linear_server_is_the_distance_to_the_nearest_border(ser
 @given(server=servers(layers=(1,)), seed=SEEDS)
 def test_the_attack_on_a_linear_server_finds_the_border(server, seed):
     x, own = points(server, seed)
-    exact = linear(server, x, own)
+    exact = margin(server, x, own)
     assume(np.all(exact > 1e-6))
     found = attack(server, x, own)
     assert np.array_equal(np.isinf(found), np.isinf(exact))
@@ -114,7 +115,7 @@ def test_the_margin_of_a_linear_server_is_never_above_the_exact_one(seed, size, 
     A, b = rng.standard_normal((4, dimension)) * 10.0**size, np.array([0.0, 1.0, 0.0, 0.0]) * 10.0**size
     A[3] = A[0] + ulps * np.spacing(A[0])
     x, own = rng.standard_normal((8, dimension)), rng.integers(0, 4, 8)
-    for point, label, found in zip(x.tolist(), own, linear(Server(((A, b),)), x, own), strict=True):
+    for point, label, found in zip(x.tolist(), own, margin(Server(((A, b),)), x, own), strict=True):
         for j in set(range(4)) - {label}:
             apart = [Fraction(p) - Fraction(q) for p, q in zip(A[label].tolist(), A[j].tolist(), strict=True)]
             gap = sum((d * Fraction(v) for d, v in zip(apart, point, strict=True)), Fraction(b[label]) - Fraction(b[j]))
@@ -207,7 +208,6 @@ def test_a_gap_that_rounding_made_is_not_won(seed):
             for label in (0, 17):
                 assert np.all(margin(server, x, [label] * 7) == -np.inf)
         assert np.all(margin(hidden, x, [17] * 7, constants=lipschitz_constants(hidden)) == -np.inf)
-        assert np.all(linear(linear_one, x, [17] * 7) == -np.inf)
 
 
 def test_a_gap_that_rounding_made_is_no_margin_of_the_lemma_either():
@@ -272,12 +272,10 @@ def test_bad_points_and_labels_are_refused(bound, x, labels, message):
         bound(random_server(np.random.default_rng(0), 2, 3), x, labels)
 
 
-def test_an_attack_needs_a_competitor_and_the_exact_margin_a_linear_server():
+def test_an_attack_needs_a_competitor():
     deep = random_server(np.random.default_rng(0), 2, 3, 2)
     with pytest.raises(ValueError, match="competitors=0 must be ≥ 1"):
         attack(deep, [[1.0, 2.0]], [0], competitors=0)
-    with pytest.raises(ValueError, match="the server has 2 layers, must be linear; use margin"):
-        linear(deep, [[1.0, 2.0]], [0])
 
 
 # The paper's own

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,8 @@ from airpool.paper.accuracy import EPSILON_MAX, TABLE_2
 from airpool.reproduce import (
     IDS,
     fig_asymptotics,
-    fig_dim,
     fig_hetero_16,
     fig_hetero_512,
-    gpu_runs,
     report,
     results,
     table_2,
@@ -29,25 +28,11 @@ from airpool.reproduce.verdicts import Check, Finding, Gain, beats, verdict
 from airpool.sweep import grid
 
 ROOT = Path(__file__).parents[1]
+GPU = ("fig-dim", "fig-hetero-512")
 TRUE, FALSE, UNTESTED = (
     Check(f"water is {word}", "Section 0", holds, "1 glass")
     for word, holds in (("wet", True), ("dry", False), ("old", None))
 )
-RUNS = [
-    {
-        "dimension": 49 * q,
-        "seed": seed,
-        "train": ["t3.98"],
-        "seconds": 5.0,
-        "version": "0.1.0",
-        "test": {
-            "t1": [[0.2 + seed / 100, 0.1], [0.22 + seed / 100, 0.1]],
-            "z2": [[0.8, 0.7], [0.8, 0.7]],
-            "hweights-3.98": [[0.9, 0.8], [0.9, 0.8]],
-        },
-    }
-    for q, seed in ((1, 0), (1, 1), (512, 0))
-]
 
 
 # Registry and tables
@@ -77,7 +62,8 @@ def test_a_committed_table_says_how_it_came_about(name):
     assert table.about["version"].startswith("0.")
     assert table.about["parameters"]
     assert "seed" in table.rows[0]
-    expected = f"airpool reproduce {name} --fresh" if reproduce.result(name).FRESH else "gpu_runs"
+    # What the package cannot measure comes from a GPU, or was measured before it became a study.
+    expected = "gpu_runs" if name in GPU else f"airpool reproduce {name} --fresh"
     assert expected in table.about["command"]
 
 
@@ -224,37 +210,20 @@ def test_by_the_exact_account_nobodys_target_is_exceeded():
 # What came from a GPU
 
 
-def test_runs_of_a_gpu_become_rows_with_plain_means_over_the_noise():
-    rows = gpu_runs.dimension_rows(RUNS)
-    assert len(rows) == 6
-    (row,) = results.where(rows, q=1, seed=1, account="theorem 1")
-    assert np.isclose(row["accuracy"], 0.22)
-    assert np.isclose(row["accuracy_std"], 0.01 * 2**0.5)
-    unlike = gpu_runs.unlike_rows(RUNS, 512)
-    assert [(row["account"], row["way"], row["epsilon"]) for row in unlike] == [
-        ("theorem 1", "uniform", 1.0),
-        ("exact", "weights", 3.98),
-    ]
-
-
-def test_tables_from_a_gpu_are_read_back(tmp_path):
-    (tmp_path / "runs.json").write_text(json.dumps(RUNS))
-    gpu_runs.main(tmp_path / "runs.json", folder=tmp_path)
-    table = results.read(tmp_path / "fig-dim.json")
-    assert table.about["command"] == "python -m airpool.reproduce.gpu_runs runs.json"
-    assert len(table.rows) == 6
-    means = fig_dim.over_codecs(table.rows)
-    (row,) = results.where(means, q=512, account="theorem 1")
-    # One codec: the deviation is that of the two with q = 1, .21 and .22.
-    assert np.isclose(row["codec_std"], 0.01 / 2**0.5)
-
-
-@pytest.mark.parametrize("name", ["fig-dim", "fig-hetero-512"])
+@pytest.mark.parametrize("name", GPU)
 def test_what_needs_a_gpu_is_not_measured_again_here(name, tmp_path):
-    with pytest.raises(ValueError, match="comes from a GPU run"):
+    with pytest.raises(ValueError, match=f"{name} cannot be measured again here: its table comes from a GPU run"):
         reproduce.fresh(name, tmp_path)
-    with pytest.raises(ValueError, match="needs a GPU"):
-        reproduce.result(name).compute()
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_measured_here_says_where_it_is():
+    for name in IDS:
+        if not reproduce.result(name).FRESH:
+            with pytest.raises(ValueError, match=r"python -m studies\.\w+.*; leave --fresh out to draw it") as caught:
+                reproduce.result(name).compute()
+            for command in re.findall(r"python -m studies\.(\w+)", str(caught.value)):
+                assert (ROOT / "studies" / f"{command}.py").exists()
 
 
 # Asymptotics
@@ -263,17 +232,6 @@ def test_what_needs_a_gpu_is_not_measured_again_here(name, tmp_path):
 def test_the_error_over_the_air_agrees_with_the_formula_in_the_committed_table():
     for row in results.where(reproduce.stored("fig-asymptotics").rows, part="devices"):
         assert abs(row["error"] - row["exact"]) < 5 * row["error_se"]
-
-
-def test_a_point_of_the_asymptotics_is_measured_again_within_its_error():
-    (kept,) = results.where(reproduce.stored("fig-asymptotics").rows, kind="fixed local ε", size=25)
-    again = fig_asymptotics.row(part="devices", kind="fixed local ε", size=25, rng=np.random.default_rng(5))
-    assert abs(again["error"] - kept["error"]) < 5 * (again["error_se"] ** 2 + kept["error_se"] ** 2) ** 0.5
-
-
-def test_a_random_network_is_measured_within_its_bound():
-    found = fig_asymptotics.row(part="depth", kind="random", size=3, rng=np.random.default_rng(5))
-    assert 0 < found["error"] < found["bound"]
 
 
 def test_an_upper_bound_of_one_over_k_is_met_by_what_falls_faster_and_not_by_what_levels_off():
@@ -446,6 +404,7 @@ def test_all_by_command_writes_the_page(tmp_path, monkeypatch):
     [
         (["nonsense"], "no result 'nonsense'"),
         (["fig-dim", "--fresh"], "fig-dim cannot be measured again here"),
+        (["fig-asymptotics", "--fresh"], "python -m studies.fig_asymptotics"),
         (["table-1", "--seed", "-1"], "--seed -1 must be"),
     ],
 )

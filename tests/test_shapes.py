@@ -78,21 +78,6 @@ def test_variants_of_a_kind_differ():
     assert len(sizes) == len(SHAPES)
 
 
-def test_solids_are_closed_and_face_outwards():
-    # Signed volume by the divergence theorem: what our parts add up to is positive, and that of a box is exact.
-    from airpool.data.solids import Mesh, box, disc, lathe, prism, rod
-
-    def volume(mesh: Mesh) -> float:
-        a, b, c = mesh.vertices[mesh.faces].transpose(1, 0, 2)
-        return float(np.sum(a * np.cross(b, c)) / 6)
-
-    assert volume(box((2, 3, 4), (5, 6, 7))) == pytest.approx(24)
-    assert volume(prism([(0, 0), (2, 0), (2, 1), (0, 1)], 3)) == pytest.approx(6)
-    assert volume(disc(1, 2, sides=400)) == pytest.approx(2 * np.pi, rel=1e-3)
-    assert volume(lathe([(0, 0), (1, 0), (0, 3)], sides=400)) == pytest.approx(np.pi, rel=1e-3)
-    assert volume(rod([(1, 1, 1), (1, 4, 5)], 0.5, sides=400)) == pytest.approx(5 * np.pi / 4, rel=1e-3)
-
-
 def test_a_shape_is_written_as_off_text():
     chair = next(shape for shape in SHAPES if shape.label == "chair")
     first, counts, *rest = chair.off.splitlines()

@@ -102,10 +102,3 @@ def test_table_1_is_reproduced_by_the_formula_behind_it(score, threshold, expect
 
 def test_scheme_2_2_has_the_full_epsilon_of_the_scores():
     assert lemma.score_epsilon(1.0) == pytest.approx(0.9)
-
-
-def test_the_lemma_adds_both_epsilons_and_both_deltas():
-    feature = claim(**PAPER)
-    total = lemma.total(feature, epsilon=0.9, delta=1e-6)
-    assert total[0] == pytest.approx(feature.epsilon + 0.9)
-    assert total[1] == pytest.approx(feature.delta + 1e-6)

@@ -4,9 +4,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn
 
-from airpool.models.vgg import MVCNN, Architecture, classifier, load_torchvision, pool_views, trunk
+from airpool.models.vgg import MVCNN, Architecture, classifier, pool_views, trunk
 
 # torchvision's configuration "A": where the convolutions stand in `features`, and their channels.
 PLAIN = {
@@ -45,20 +44,6 @@ def torchvision_shapes(batch_norm: bool) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def torchvision_weights(batch_norm: bool) -> dict[str, Tensor]:
-    """Something of the right shape for the trunk; nothing is stored for the classifier's 120 million."""
-    rng = torch.Generator().manual_seed(0)
-    weights: dict[str, Tensor] = {}
-    for name, shape in torchvision_shapes(batch_norm).items():
-        if name.startswith("classifier"):
-            weights[name] = torch.zeros(1).expand(shape)
-        elif shape == ():
-            weights[name] = torch.tensor(7)
-        else:
-            weights[name] = torch.rand(shape, generator=rng) * 0.05
-    return weights
-
-
 @pytest.mark.parametrize("batch_norm", [False, True])
 def test_names_and_shapes_are_torchvisions(batch_norm):
     architecture = Architecture(num_classes=1000, in_channels=3, resolution=224, batch_norm=batch_norm, head="vgg")
@@ -67,57 +52,6 @@ def test_names_and_shapes_are_torchvisions(batch_norm):
     assert [(name, tuple(x.shape)) for name, x in model.state_dict().items()] == list(
         torchvision_shapes(batch_norm).items()
     )
-
-
-@pytest.mark.parametrize("batch_norm", [False, True])
-@pytest.mark.parametrize("in_channels", [1, 2, 3])
-def test_a_grey_image_gives_in_any_number_of_channels_what_it_gave_in_rgb(batch_norm, in_channels):
-    weights = torchvision_weights(batch_norm)
-    model = MVCNN(Architecture(in_channels=in_channels, batch_norm=batch_norm)).eval()
-    fresh = load_torchvision(model, weights)
-    assert fresh == ["classifier.0.weight", "classifier.0.bias"]
-    grey = torch.rand(1, 1, 16, 16, generator=torch.Generator().manual_seed(1))
-    rgb = torch.nn.functional.conv2d(
-        grey.expand(-1, 3, -1, -1), weights["features.0.weight"], weights["features.0.bias"], padding=1
-    )
-    assert torch.allclose(model.features[0](grey.expand(-1, in_channels, -1, -1)), rgb, atol=1e-5)
-    later = "features.25.weight" if batch_norm else "features.18.weight"
-    assert torch.equal(model.state_dict()[later], weights[later])
-
-
-def test_rgb_weights_load_unchanged_into_three_channels():
-    model = MVCNN(Architecture(in_channels=3, batch_norm=False))
-    load_torchvision(model, torchvision_weights(False))
-    assert torch.equal(model.features[0].weight, torchvision_weights(False)["features.0.weight"])  # pyright: ignore[reportArgumentType]
-
-
-def test_with_the_papers_head_only_the_last_layer_stays_fresh():
-    with torch.device("meta"):
-        model = MVCNN(Architecture(head="vgg"))
-        weights = {name: torch.empty(shape) for name, shape in torchvision_shapes(True).items()}
-    assert _fresh_on_meta(model, weights) == ["classifier.6.weight", "classifier.6.bias"]
-
-
-def _fresh_on_meta(model: MVCNN, weights: dict[str, Tensor]) -> list[str]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nn.Module, "load_state_dict", lambda *_, **__: None)  # copying on meta does nothing but warn
-        return load_torchvision(model, weights)
-
-
-def test_weights_without_the_counter_of_batches_load_as_well():
-    weights = {k: v for k, v in torchvision_weights(True).items() if not k.endswith("num_batches_tracked")}
-    model = MVCNN()
-    load_torchvision(model, weights)
-    assert torch.equal(model.features[1].running_mean, weights["features.1.running_mean"])  # pyright: ignore[reportArgumentType]
-
-
-def test_weights_of_another_network_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"batch_norm=True: 'features\.1"):
-        load_torchvision(MVCNN(), torchvision_weights(False))
-    with pytest.raises(ValueError, match="batch_norm=False"):
-        load_torchvision(MVCNN(Architecture(batch_norm=False)), torchvision_weights(True))
-    with pytest.raises(ValueError, match=r"features\.0\.weight"):
-        load_torchvision(MVCNN(), torchvision_weights(True) | {"features.0.weight": torch.zeros(64, 3, 5, 5)})
 
 
 @pytest.mark.parametrize("batch_norm", [False, True])

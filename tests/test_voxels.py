@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.ndimage import binary_fill_holes
+from studies.shapes.solids import box, disc, join, rod
 
 from airpool.data import shapes
-from airpool.data.solids import box, disc, join, rod
 from airpool.data.voxels import PACKED_BYTES, SIDE, pack, unpack, voxelise
 
 SHAPES = shapes.all()

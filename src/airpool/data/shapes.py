@@ -1,17 +1,19 @@
 """Our own sample objects: what the demo looks at, free of anybody's models. Fixed before any network was trained.
 
-Each has the name of a ModelNet40 class as its label, at least four variants, and that class's usual proportions.
+Each has the name of a ModelNet40 class as its label, at least four variants, and that class's usual proportions. They
+are read from assets/shapes.safetensors, which studies/shapes in the repository builds.
 """
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import meshes
-from .furniture import FURNITURE
-from .household import THINGS
-from .vehicles import VEHICLES
+
+ASSET = Path(__file__).parent.parent / "assets" / "shapes.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +39,17 @@ def all() -> list[Shape]:
     >>> len({shape.label for shape in shapes}), len(shapes)
     (26, 112)
     """
-    kinds = sorted((FURNITURE | THINGS | VEHICLES).items())
-    return [
-        Shape(f"{label}_{variant}", label, variant, *_arrays(build(**parameters)))
-        for label, (build, variants) in kinds
-        for variant, parameters in enumerate(variants)
-    ]
+    from safetensors import safe_open
+
+    with safe_open(ASSET, "numpy") as file:
+        names = json.loads(file.metadata()["names"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    ends = {name: np.cumsum(tensors[f"num_{name}"])[:-1] for name in ("vertices", "faces")}
+    vertices = np.split(tensors["vertices"], ends["vertices"])
+    faces = np.split(tensors["faces"].astype(np.int64), ends["faces"])
+    return [_shape(*each) for each in zip(names, vertices, faces, strict=True)]
 
 
-def _arrays(mesh: meshes.Mesh) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    return mesh.vertices, mesh.faces
+def _shape(name: str, vertices: NDArray[np.float64], faces: NDArray[np.int64]) -> Shape:
+    label, _, variant = name.rpartition("_")
+    return Shape(name, label, int(variant), vertices, faces)

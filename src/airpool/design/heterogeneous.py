@@ -12,17 +12,12 @@ meets *every* device's own target, exactly, with as little noise as it can:
 Weights, clip norms and noise come from calibration objects. The objects that are classified decide nothing.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ..calibration import calibrate, with_column
-from ..evaluate import Server, evaluate
-from ..guarantees import guarantee
 from ..network import Network
 from ..wireless.arrays import Floats
 from . import clipping, weights
@@ -30,73 +25,6 @@ from . import clipping, weights
 Way = Literal["uniform", "weights", "clipping", "without"]
 WAYS: tuple[Way, ...] = get_args(Way)
 Booleans = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One way at one pair of targets. accuracy: one per noise seed; mean and standard deviation are over the seeds.
-
-    strict, loose: the largest ε promised to a device of either kind. noise_std: of the sum, per coordinate, all taking
-    part. mse: min_β E‖βẑ − (1/K) Σ z‖² on the calibration objects. weight_ratio, clip_ratio: a loose device's over a
-    strict one's, means.
-    """
-
-    way: Way
-    epsilon_strict: float
-    epsilon_loose: float
-    accuracy: tuple[float, ...]
-    accuracy_mean: float
-    accuracy_std: float
-    strict: float
-    loose: float
-    noise_std: float
-    mse: float
-    weight_ratio: float
-    clip_ratio: float
-
-    def record(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def compare(
-    latents: Tensor,
-    labels: Tensor,
-    *,
-    calibration: Tensor,
-    server: Server,
-    epsilon_strict: Sequence[float],
-    epsilon_loose: float,
-    network: Network | None = None,
-    strict: Sequence[int] | None = None,
-    ways: Sequence[Way] = WAYS,
-    seeds: Sequence[int] = (0, 1, 2),
-    trials: int = 1,
-    on_row: Callable[[Row], None] = lambda _: None,
-) -> list[Row]:
-    """Accuracy of every way at every strict ε, on latents (N, K, r) of objects that nothing was chosen on.
-
-    calibration: latents (n, K, r) of other objects, for weights and clip norms. strict: the sensitive devices; left
-    out, every other one. network: what all ways share (p, C, channel); left out, 12 like devices with p = 1 and C = 1.
-    """
-    _, count, dimension = latents.shape
-    base = Network.uniform(num_devices=count, dimension=dimension) if network is None else network
-    sensitive = _sensitive(strict, count)
-    if len(seeds) < 1:
-        raise ValueError("seeds must name at least one seed")
-    rows: list[Row] = []
-    known = calibration.double().cpu().numpy()
-    for wanted in epsilon_strict:
-        targets = np.where(sensitive, wanted, epsilon_loose)
-        for way in ways:
-            found = designed(way, base, known, targets=targets, sensitive=sensitive)
-            report = guarantee(found)
-            accuracy = tuple(
-                evaluate(found, latents, labels, server=server, trials=trials, seed=seed, report=report).accuracy_mean
-                for seed in seeds
-            )
-            rows.append(_row(way, wanted, epsilon_loose, accuracy, found, report.epsilon, sensitive, known))
-            on_row(rows[-1])
-    return rows
 
 
 def designed(way: Way, network: Network, calibration: Floats, *, targets: Floats, sensitive: Booleans) -> Network:
@@ -114,46 +42,3 @@ def designed(way: Way, network: Network, calibration: Floats, *, targets: Floats
     if way == "clipping":
         return clipping.design(uniform, calibration).network
     raise ValueError(f"way={way!r} must be one of {', '.join(WAYS)}")
-
-
-def _sensitive(strict: Sequence[int] | None, count: int) -> Booleans:
-    chosen = list(range(0, count, 2)) if strict is None else list(strict)
-    if not all(0 <= k < count for k in chosen):
-        raise ValueError(f"strict={chosen} must name devices from 0 to {count - 1}")
-    out = np.zeros(count, dtype=bool)
-    out[chosen] = True
-    if out.all() or not out.any():
-        raise ValueError(f"strict={chosen} must be some of the {count} devices, neither none nor all")
-    return out
-
-
-def _row(
-    way: Way,
-    wanted: float,
-    loose: float,
-    accuracy: tuple[float, ...],
-    network: Network,
-    epsilon: Floats,
-    sensitive: Booleans,
-    calibration: Floats,
-) -> Row:
-    weight, clip, std = (np.array(network.devices.column(name)) for name in ("weight", "clip_norm", "noise_std"))
-
-    def ratio(values: Floats) -> float:
-        below = float(np.mean(values[sensitive]))
-        return float(np.mean(values[~sensitive])) / below if below > 0 else float("inf")
-
-    return Row(
-        way=way,
-        epsilon_strict=float(wanted),
-        epsilon_loose=float(loose),
-        accuracy=accuracy,
-        accuracy_mean=float(np.mean(accuracy)),
-        accuracy_std=float(np.std(accuracy, ddof=1)) if len(accuracy) > 1 else 0.0,
-        strict=float(np.max(epsilon[sensitive])),
-        loose=float(np.max(epsilon[~sensitive])),
-        noise_std=float(np.sqrt(np.sum(std**2))),
-        mse=weights.scaled_error(calibration, network),
-        weight_ratio=ratio(weight),
-        clip_ratio=ratio(clip),
-    )

@@ -5,21 +5,16 @@ decoder for the class. Gradients pass the air, so the encoder learns what surviv
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from airpool import network_file
 from airpool.air import receive
 from airpool.level import Level, level
 from airpool.network import Network
 from airpool.radio import Radio, radio
-from airpool.wireless.fading import Fading
-from airpool.wireless.power import Transmitters
 
 from .codec import Codec, CodecShape
 from .train import schedule
@@ -81,32 +76,6 @@ def setting(network: Network) -> Setting:
         )
     link = radio(network)
     return Setting(network, link, level(network, link))
-
-
-def packed(setting: Setting) -> dict[str, Any]:
-    """A setting as plain data, to be taken to a machine without SciPy."""
-    link = setting.link
-    return {
-        "network": network_file.dump(setting.network),
-        "gamma": link.gamma,
-        "margin": link.transmitters.margin,
-        "outage": link.outage.tolist(),
-        "level": asdict(setting.level),
-    }
-
-
-def unpacked(data: dict[str, Any]) -> Setting:
-    """What `packed` made plain."""
-    network = network_file.parse(data["network"])
-    d, channel = network.devices, network.channel
-    transmitters = Transmitters.of(
-        **{name: d.column(name) for name in ("weight", "clip_norm", "noise_std", "power_dbm")},
-        dimension=network.dimension,
-        margin=data["margin"],
-    )
-    fading = Fading(channel.fading, k_factor_db=channel.k_factor_db)
-    link = Radio(fading, transmitters, data["gamma"], np.array(data["outage"]))
-    return Setting(network, link, Level(**data["level"]))
 
 
 def fit(

@@ -123,7 +123,7 @@ class Pretrained:
         return _held_out(self, split, codec)
 
     def corrupted(self, split: HeldOut = "test", *, share: float = 1.0, seed: int = 0) -> Objects:
-        """The held-out objects of the compact codec with a share of their views gone wrong (data.corruption).
+        """The held-out objects of the compact codec with a share of their views gone wrong (studies/corruption.py).
 
         Every view is hit or not by itself, so that the bad cameras are others for every object. One third of the bad
         views each is blurred, occluded or noisy. The seed picks which views; what becomes of a bad one is fixed.

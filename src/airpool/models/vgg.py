@@ -7,7 +7,6 @@ After `model.to(memory_format=torch.channels_last)` everything stays in that for
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -127,28 +126,3 @@ def pool_views(maps: Tensor, mask: Tensor | None = None, *, pooling: Pooling = "
     if pooling == "mean":
         return maps.where(there, 0.0).sum(1) / there.sum(1).clamp(min=1)
     return maps.where(there, -torch.inf).amax(1).where(there.any(1), 0.0)
-
-
-def load_torchvision(model: MVCNN, weights: Mapping[str, Tensor]) -> list[str]:
-    """Copy torchvision's VGG11 weights (ImageNet, say) into a model; returns the parameters that keep their own values.
-
-    weights: the state dict of torchvision's `vgg11` or `vgg11_bn`, to match the architecture's batch_norm.
-    The trunk is copied whole; of the classifier, the layers of equal name and shape (with head "vgg" all but the last).
-    First convolution, from RGB to c channels: every channel gets the sum over RGB divided by c, so that a grey image,
-    the same in all channels, gives what it gave in RGB.
-    Holds for: the weights alone. ImageNet's scaling of pixels by their mean and standard deviation is the caller's.
-    """
-    own = model.state_dict()
-    found = dict(weights)
-    first, channels = found.get("features.0.weight"), model.architecture.in_channels
-    if first is not None and first.shape[1] != channels:
-        found["features.0.weight"] = first.sum(1, keepdim=True).expand(-1, channels, -1, -1) / channels
-    copied = {name: found[name] for name in own if name in found and found[name].shape == own[name].shape}
-    odd = (own.keys() - copied.keys()) | (found.keys() - own.keys())
-    # Old files lack this counter, which nothing here reads.
-    strange = sorted(name for name in odd if name.startswith("features.") and not name.endswith("num_batches_tracked"))
-    if strange:
-        norm = model.architecture.batch_norm
-        raise ValueError(f"not the weights of VGG11 with batch_norm={norm}: {strange[0]!r} is missing or does not fit")
-    model.load_state_dict(copied, strict=False)
-    return [name for name in own if name not in copied]

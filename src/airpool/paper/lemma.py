@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from airpool.selection import threshold
 
-from .theorem1 import Claim
-
 Floats = NDArray[np.float64]
 
 # p_k = Φ((η − u_k)/σ_k⁽⁰⁾), which the paper has right.
@@ -26,9 +24,3 @@ def score_epsilon(participation: ArrayLike, *, full: float = 0.9) -> Floats:
     array([0.264])
     """
     return np.log1p(np.asarray(participation, dtype=np.float64) * np.expm1(full))
-
-
-def total(feature: Claim, *, epsilon: ArrayLike, delta: ArrayLike) -> tuple[Floats, Floats]:
-    """(ε⁽⁰⁾ + ε_k, δ⁽⁰⁾ + δ̃_k): plain composition of score and feature, both as the paper claims them."""
-    scores = np.asarray(epsilon, dtype=np.float64), np.asarray(delta, dtype=np.float64)
-    return feature.epsilon + scores[0], feature.delta + scores[1]

@@ -9,6 +9,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from airpool.privacy.arrays import at_least_zero, failure_probability
+
 Tail = Literal["quadratic", "appendix", "statement", "bernstein"]
 Floats = NDArray[np.float64]
 
@@ -22,6 +24,21 @@ class Claim:
     tail: Tail
     slack: float
     reason: str | None = None
+
+
+def gaussian_epsilon(mu: ArrayLike, delta: ArrayLike, *, beyond_proof: bool = False) -> Floats:
+    """The textbook ε = μ √(2 ln(1.25/δ)), which the paper uses throughout.
+
+    Holds for: ε ≤ 1 only (Dwork & Roth, Theorem A.1); above it wastes noise first and fails later (from 8.42 on at
+    δ = 1e-5), so a larger ε is refused unless `beyond_proof` asks for the bare formula.
+    """
+    result = at_least_zero("mu", mu) * np.sqrt(2 * np.log(1.25 / failure_probability(delta)))
+    if not beyond_proof and np.any(result > 1):
+        raise ValueError(
+            f"the classical formula is proved for ε <= 1 only and gives {np.max(result):g}; "
+            "use privacy.gaussian.epsilon, or beyond_proof=True for the bare formula"
+        )
+    return result
 
 
 def slack(noise_var: Floats, participation: Floats, delta_prime: float, tail: Tail) -> float:
@@ -84,7 +101,7 @@ def claim(
     if mean <= t:
         reason = f"undefined: the mean noise {mean:.3f} is below the slack t = {t:.3f}"
         return Claim(np.full(w.shape, np.inf), claimed_delta, tail, t, reason)
-    exponent = gamma * w * C * np.sqrt(2 * np.log(1.25 / delta)) / np.sqrt(mean - t)
+    exponent = gaussian_epsilon(gamma * w * C / np.sqrt(mean - t), delta, beyond_proof=True)
     factor = p / (1 - delta_prime)
     with np.errstate(divide="ignore"):
         # ln(1 + f(e^x − 1)) = x + ln(f + (1 − f)e^−x), without overflow.

@@ -7,7 +7,7 @@ Balle & Wang (2018), Theorem 8; spec §3.2.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Floats, at_least_zero, checked, erfcx, failure_probability, log_ndtr
+from .arrays import Floats, checked, erfcx, failure_probability, log_ndtr
 from .search import smallest
 
 # Below this μ the two terms of δ_G agree in so many digits that their difference is integrated instead. The integrand
@@ -133,18 +133,3 @@ def reciprocal(x: ArrayLike) -> Floats:
     """1/x with 1/0 = inf, elementwise."""
     with np.errstate(divide="ignore"):
         return 1 / np.asarray(x, dtype=np.float64)
-
-
-def epsilon_classical(mu: ArrayLike, delta: ArrayLike, *, beyond_proof: bool = False) -> Floats:
-    """The textbook ε = μ √(2 ln(1.25/δ)), which the paper uses throughout.
-
-    Holds for: ε ≤ 1 only (Dwork & Roth, Theorem A.1); above it wastes noise first and fails later (from 8.42 on at
-    δ = 1e-5), so a larger ε is refused unless `beyond_proof` asks for the bare formula.
-    """
-    result = at_least_zero("mu", mu) * np.sqrt(2 * np.log(1.25 / failure_probability(delta)))
-    if not beyond_proof and np.any(result > 1):
-        raise ValueError(
-            f"the classical formula is proved for ε <= 1 only and gives {np.max(result):g}; "
-            "use epsilon(mu, delta), or beyond_proof=True for the bare formula"
-        )
-    return result

@@ -1,35 +1,26 @@
 """The error against the number of devices and against depth, beside the paper's bound and the product of norms.
 
 devices   K views of an object, drawn from its twelve, through a network of which something is kept fixed: E‖ẑ − z̄‖²
-          over the air, by formula (theory.asymptotics), and the paper's bound on it (paper.mse, no codec).
+          over the air, by formula (studies.asymptotics), and the paper's bound on it (paper.mse, no codec).
 depth     ReLU networks with L hidden layers, random or trained, on the mean view as twelve devices at ε = 2 let a
           server hear it: E‖h_L(ẑ) − h_L(z̄)‖², the same over the spread of h_L(z̄), and
-          ∏‖W‖² E‖ẑ − z̄‖² (theory.depth).
+          ∏‖W‖² E‖ẑ − z̄‖² (studies.depth).
 
-A small version of docs/theory.md, section 7, which also has the trunk, views and accuracy.
+A small version of docs/theory.md, section 7, which also has the trunk, views and accuracy. Measured by
+studies/fig_asymptotics.py.
 """
 
-from collections.abc import Callable
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from airpool.calibration import calibrate
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, canvas
-from airpool.level import level
-from airpool.models.pretrained import load
-from airpool.network import Network
-from airpool.paper.mse import bound
-from airpool.sweep import Table, grid
-from airpool.theory.asymptotics import device_error, resampled, trend
-from airpool.theory.depth import Layer, norm_bound, propagation, random_weights, relu_layers
-from airpool.wireless.arrays import Floats
+from airpool.sweep import Table
 
-from .depth_networks import halves, trained
-from .results import IDEAL, RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard, where
+from .results import IDEAL, RENDERS, OnStep, Rows, as_csv, both, column, elsewhere, unheard, where
+from .trends import trend
 from .verdicts import Check, Finding, Gain
 
 ID = "fig-asymptotics"
@@ -39,99 +30,20 @@ PAPER = (
     "like O(L) in the number of layers."
 )
 SETTING = f"{RENDERS} {IDEAL}"
-FRESH = True
+FRESH = False
 
-EPSILON, R = 2.0, 40
-COUNTS, DEPTHS, NETS, WIDTH = (12, 25, 50, 100, 200, 500), (1, 2, 4, 8, 16), 3, 128
-TRIALS = 100
+COUNTS, DEPTHS = (12, 25, 50, 100, 200, 500), (1, 2, 4, 8, 16)
+TRIALS, NETS = 100, 3  # behind each error: over the air, and against depth
+# What stays as devices join; and the networks of every depth.
+REGIMES: tuple[str, ...] = ("fixed σ", "fixed local ε", "fixed device ε", "fixed device ε, p = 0.9")
+KINDS = ("random", "trained without noise", "trained with noise")
 # The largest |ln(y/ŷ)| of what is called a power law.
 STRAIGHT = 0.1
 SOURCE = "Section IV, asymptotic analysis"
-KINDS = ("random", "trained without noise", "trained with noise")
-
-
-@cache
-def _private(num_devices: int, participation: float = 1.0) -> Network:
-    return calibrate(
-        Network.uniform(num_devices=num_devices, dimension=R, participation=participation), epsilon=EPSILON
-    )
-
-
-def _with_noise(num_devices: int, noise_std: float) -> Network:
-    return Network.uniform(num_devices=num_devices, dimension=R, noise_std=noise_std)
-
-
-def _twelve() -> float:
-    return _private(12).devices.column("noise_std")[0]
-
-
-# What stays as devices join; w = 1/K, C = 1. All the same at K = 12, but for the last.
-REGIMES: dict[str, Callable[[int], Network]] = {
-    "fixed σ": lambda K: _with_noise(K, _twelve()),
-    "fixed local ε": lambda K: _with_noise(K, _twelve() * 12 / K),
-    "fixed device ε": _private,
-    "fixed device ε, p = 0.9": lambda K: _private(K, 0.9),
-}
-
-
-def row(*, part: str, kind: str, size: int, rng: np.random.Generator) -> dict[str, float]:
-    """The error and what is said to bound it, at K or L = size; standard errors over trials or over networks."""
-    return _devices(kind, size, rng) if part == "devices" else _depth(kind, size, rng)
-
-
-def _devices(regime: str, count: int, rng: np.random.Generator) -> dict[str, float]:
-    z = resampled(load().held_out("test").latents[::50].double().numpy(), count, rng=rng)
-    network = REGIMES[regime](count)
-    found = device_error(z, network, rng=rng, trials=TRIALS)
-    d, same = network.devices, np.eye(R)
-    printed = bound(
-        z,
-        encoder=same,
-        decoder=same,
-        weight=d.column("weight"),
-        noise_std=d.column("noise_std"),
-        participation=d.column("participation"),
-    )
-    return {
-        "error": found.measured_total,
-        "error_se": found.measured_total_se,
-        "exact": found.total,
-        "bound": float(printed.mean()),
-    }
-
-
-def _depth(kind: str, depth: int, rng: np.random.Generator) -> dict[str, float]:
-    clean, std = halves()[2].double().mean(1).numpy(), level(_private(12)).noise_std
-    noisy = clean[:, None] + std * rng.standard_normal((len(clean), 10, R))
-    start = float(np.mean(np.sum((noisy - clean[:, None]) ** 2, axis=-1)))
-    errors, spreads, bounds = [], [], []
-    for _ in range(NETS):
-        weights, layers = _network(kind, depth, std, rng)
-        found = propagation(layers, clean, noisy)[-1]
-        errors.append(found.error)
-        spreads.append(found.to_spread)
-        bounds.append(norm_bound(weights, start)[-1])
-    return {
-        "error": float(np.mean(errors)),
-        "error_se": float(np.std(errors, ddof=1) / NETS**0.5),
-        "to_spread": float(np.mean(spreads)),
-        "bound": float(np.mean(bounds)),
-    }
-
-
-def _network(kind: str, depth: int, std: float, rng: np.random.Generator) -> tuple[list[Floats], list[Layer]]:
-    """Matrices and layers of one network; a trained one ends in its logits."""
-    if kind == "random":
-        drawn = random_weights(depth, WIDTH, inputs=R, rng=rng)
-        return drawn, relu_layers(drawn)
-    noise_std = std if kind == "trained with noise" else 0.0
-    weights, biases = zip(*trained(depth, noise_std=noise_std, seed=int(rng.integers(2**31))), strict=True)
-    return [*weights], [*relu_layers(weights[:-1], biases[:-1]), lambda h: h @ weights[-1].T + biases[-1]]
 
 
 def compute(*, seed: int = 0, on_step: OnStep = unheard) -> Table:
-    points = grid(part="devices", kind=list(REGIMES), size=COUNTS) + grid(part="depth", kind=KINDS, size=DEPTHS)
-    return measured(row, points, result=ID, seed=seed, on_step=on_step)
+    raise elsewhere(ID, "a study (python -m studies.fig_asymptotics)")
 
 
 def law(table: Rows, kind: str, name: str = "error") -> str:

@@ -1,4 +1,4 @@
-"""Accuracy against ε for several q at equal leakage, r = 49q: codecs trained on a GPU (gpu_runs.py)."""
+"""Accuracy against ε for several q at equal leakage, r = 49q: codecs trained on a GPU."""
 
 from pathlib import Path
 
@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from airpool.figures import BLACK, BLUE, GREEN, ORANGE, RED, SKY, canvas
 from airpool.sweep import Table
 
-from .gpu_runs import THROUGH, WITHOUT
-from .results import IDEAL, RENDERS, OnStep, Rows, as_csv, both, column, unheard, where
+from .results import GPU_RUN, IDEAL, RENDERS, OnStep, Rows, as_csv, both, column, elsewhere, unheard, where
 from .verdicts import BY, Check, Finding, Gain, beats, span
 
 ID = "fig-dim"
@@ -21,6 +20,7 @@ PAPER = (
 SETTING = f"{RENDERS} {IDEAL}"
 FRESH = False
 
+THROUGH, WITHOUT = "through noise", "without noise"
 COLOURS = (SKY, BLUE, GREEN, ORANGE, RED)
 PANELS = (
     ("theorem 1", WITHOUT, "Theorem 1, p = 0.9; trained without noise"),
@@ -30,7 +30,7 @@ PANELS = (
 
 
 def compute(*, seed: int = 0, on_step: OnStep = unheard) -> Table:
-    raise ValueError(f"{ID} needs a GPU: scripts/train_codecs.py, then python -m airpool.reproduce.gpu_runs RUNS.json")
+    raise elsewhere(ID, GPU_RUN)
 
 
 def over_codecs(table: Rows) -> Rows:

@@ -1,4 +1,4 @@
-"""Half of the devices sensitive, q = 512: as fig_hetero_16, from a codec trained and measured on a GPU (gpu_runs.py).
+"""Half of the devices sensitive, q = 512: as fig_hetero_16, from a codec trained and measured on a GPU.
 
 By Theorem 1's account uniform alone was measured. Weights and clip norms are those designed on the validation latents
 of q = 16: they need not be the best for this codec, but meet every ε.
@@ -9,7 +9,7 @@ from pathlib import Path
 from airpool.sweep import Table
 
 from .fig_hetero_16 import INSTEAD, checks, drawing
-from .results import IDEAL, RENDERS, OnStep, Rows, unheard
+from .results import GPU_RUN, IDEAL, RENDERS, OnStep, Rows, elsewhere, unheard
 from .verdicts import Finding
 
 ID = "fig-hetero-512"
@@ -23,7 +23,7 @@ FRESH = False
 
 
 def compute(*, seed: int = 0, on_step: OnStep = unheard) -> Table:
-    raise ValueError(f"{ID} needs a GPU: scripts/train_codecs.py, then python -m airpool.reproduce.gpu_runs RUNS.json")
+    raise elsewhere(ID, GPU_RUN)
 
 
 def draw(table: Rows, folder: Path) -> list[Path]:

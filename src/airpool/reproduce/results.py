@@ -21,7 +21,7 @@ Rows = list[dict[str, Any]]
 OnStep = Callable[[int], None]
 
 RESULTS = Path(__file__).parent / "results"
-
+GPU_RUN = "a GPU run (python -m studies.train_codecs, then python -m studies.gpu_runs RUNS.json)"
 
 # What a result was measured on, for the page; the paper's own beside it.
 RENDERS = "Data: voxel renders of ModelNet40; the paper renders the CAD models."
@@ -65,6 +65,14 @@ def measured(
     if table.failures:
         raise RuntimeError("\n".join(map(str, table.failures)))
     return table
+
+
+def elsewhere(result: str, how: str) -> ValueError:
+    """The error of a result that the package cannot measure: its table comes from `how`, run in the repository."""
+    return ValueError(
+        f"{result} cannot be measured again here: its table comes from {how}, run in airpool's repository; "
+        "leave --fresh out to draw it"
+    )
 
 
 def write(table: Table, path: Path) -> None:

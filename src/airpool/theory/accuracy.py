@@ -6,7 +6,7 @@ sharp, as a rule; where noise is strong a ball may hold more than what half-spac
     chebyshev    1 − MSE_i/Δ_i²                          needs the mean square error and a margin; any channel
     ball         Pr(‖error‖ ≤ Δ_i)                       exact law of the error, but all directions count alike
     half_spaces  1 − Σ_j Pr(the server prefers j)        exact law, and the server's own borders
-    smoothing    from runs (theory.smoothing)            measured once, then proven for changes of what is heard
+    smoothing    from runs (studies.smoothing)           measured once, then proven for changes of what is heard
 
 Where noise is weak, or two classes share a row, a gap of scores decides between 0 and 1: it counts only beyond what
 rounding may have made of it (server.bounded_scores). Otherwise probabilities are good to about 1e-12.

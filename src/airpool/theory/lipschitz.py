@@ -6,9 +6,8 @@ With such a constant L a gap of scores is a distance: s_l − s_j > 0 cannot tur
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from ..wireless.arrays import Floats, finite
+from ..wireless.arrays import Floats
 from .server import Server
 
 # Of the search for the tightest constant: six come within 2 % of where it ends, and each is valid by itself.
@@ -19,38 +18,6 @@ _TINY = float(np.finfo(np.float64).tiny)
 def operator_norm(matrix: Floats) -> float:
     """‖A‖₂, the largest singular value."""
     return float(np.linalg.norm(matrix, 2))
-
-
-def convolution_norm(kernel: ArrayLike, *, side: int) -> float:
-    """‖A‖₂ of a convolution of images (in, side, side) with a kernel (out, in, k, k), from above; any padding, stride.
-
-    With zeros around it an image is part of a torus of side + k − 1, on which Fourier's basis takes the convolution
-    apart: the largest norm of its symbol over all frequencies. Stride only leaves outputs out.
-    Tight to O(1/side): the true norm of the zero-padded convolution is a little below it.
-
-    >>> round(convolution_norm(np.ones((1, 1, 3, 3)), side=30), 6)
-    9.0
-    """
-    k = finite("kernel", kernel)
-    if k.ndim != 4 or k.shape[2] != k.shape[3] or side < 1:
-        raise ValueError(f"kernel has shape {k.shape}, must be (out, in, k, k); side={side} must be ≥ 1")
-    period = side + k.shape[2] - 1
-    symbol = np.fft.fft2(k, s=(period, period)).transpose(2, 3, 0, 1)
-    return float(np.linalg.norm(symbol, 2, axis=(-2, -1)).max())
-
-
-def folded(
-    matrix: Floats, bias: Floats, *, mean: Floats, variance: Floats, scale: Floats, shift: Floats, eps: float = 1e-5
-) -> tuple[Floats, Floats]:
-    """A layer, dense or convolutional, and the batch norm behind it, as one layer (fixed statistics).
-
-    >>> A, b = folded(np.eye(1), np.zeros(1), mean=np.ones(1), variance=np.full(1, 4.0), scale=np.ones(1),
-    ...     shift=np.zeros(1), eps=0.0)
-    >>> A.item(), b.item()
-    (0.5, -0.5)
-    """
-    factor = scale / np.sqrt(variance + eps)
-    return matrix * factor.reshape(-1, *(1,) * (matrix.ndim - 1)), (bias - mean) * factor + shift
 
 
 def spectral_constants(server: Server, *, norms: Sequence[float] | None = None) -> Floats:

@@ -111,20 +111,6 @@ def expected(latents: ArrayLike, network: Network, *, link: Radio | None = None)
     return pooled(z, p * alignment(network, radio(network) if link is None else link).mean * w)
 
 
-def clipping(latents: ArrayLike, network: Network, *, decoder: ArrayLike | None = None) -> Floats:
-    """‖D Σ w (clip(z) − z)‖² of each object: what clipping alone costs, where all else is perfect.
-
-    Not one of the parts of `error`: against latents as given the bias has a cross term of clipping and silence too.
-    Edge cases: nothing longer than its clip norm → 0, up to a hair.
-
-    >>> clipping([[[3.0, 4.0]]], Network.uniform(num_devices=1, clip_norm=1.0, dimension=2)).round(6)
-    array([16.])
-    """
-    z = _clipped(latents, network)
-    lost = pooled(z - finite("latents", latents), network.devices.column("weight"))
-    return _square(_through(_matrix(decoder, network.dimension), lost))
-
-
 def pooled(latents: ArrayLike, weight: ArrayLike, *, decoder: ArrayLike | None = None) -> Floats:
     """D Σ_k w_k z_k of each object, (n, d), from latents (n, K, r) as they are: a target for `error`.
 

@@ -114,7 +114,7 @@ def energy(
     cover_noise: bool = False,
     csi_error_std: float = 0.0,
 ) -> Floats:
-    """E‖x‖² of each device in one inference, in mW·channel uses, for full features; units.mw_to_dbm makes it dBm.
+    """E‖x‖² of each device in one inference, in mW·channel uses, for full features.
 
         truncate, backoff: p·γ²·E[q²/ĥ²]·(w²C² + rσ²);  paper, exact: p·E[min(γ²N²/ĥ², P)], N² the power they look at
 

@@ -214,62 +214,6 @@ def threshold(
     return gamma * amplitude * (1 + 16 * float(xp.finfo(norm.dtype).eps)) / limit
 
 
-def peak_exceedance_probability(
-    transmitters: Transmitters,
-    *,
-    rule: PowerRule = "truncate",
-    gamma: float | None = None,
-    gain: ArrayLike | None = None,
-) -> Floats:
-    """Pr(‖x‖² > P) over the noise, for a device that sends a full feature, ‖z‖ = C, with these gains, (..., K).
-
-    Without gains: of a device at its power limit, the worst case, (K,).
-
-        truncate, backoff: Pr(‖wz+n‖ > b), a noncentral χ²_r tail; b = max(h√P/γ, √(w²C² + rσ²)(1+margin))
-        paper: Pr(‖wz+n‖ > h√P/γ and zᵀn > 0), ½ at the limit;  exact: 0
-
-    Holds for: gains as the device believes them to be: it sets its power by ĥ.
-    Edge cases: silent (truncate, below the threshold) → 0; σ = 0 → 0; w = 0 under paper → 0.
-
-    >>> devices = Transmitters.of(weight=0, clip_norm=1.0, noise_std=1.0, power_dbm=30.0, dimension=64, margin=0.1)
-    >>> peak_exceedance_probability(devices).round(4)
-    array([0.1207])
-    """
-    from scipy.special import chndtr
-
-    check_rule(rule)
-    limit = transmitters.amplitude * (1 + transmitters.margin)
-    if gain is None:
-        aligned, silent = np.zeros(transmitters.num_devices), False
-    elif gamma is None:
-        raise ValueError("gamma=None must be given with gain")
-    else:
-        h = _match("gain", not_negative("gain", gain), transmitters)
-        aligned = h * np.sqrt(transmitters.power_max) / float(positive("gamma", gamma))
-        silent = (h == 0) | ((rule == "truncate") & (aligned < limit))
-    f, std = np.broadcast_arrays(transmitters.feature_norm, transmitters.noise_std, aligned)[:2]
-    noisy = np.where(std > 0, std, 1.0)
-    if rule == "exact":
-        return np.zeros(aligned.shape)
-    if rule == "paper":
-        p = np.where(f > 0, _half_tail(aligned / noisy, f / noisy, transmitters.dimension), 0.0)
-    else:
-        p = 1 - chndtr((np.maximum(aligned, limit) / noisy) ** 2, transmitters.dimension, (f / noisy) ** 2)
-    return np.where((std > 0) & ~np.asarray(silent), np.clip(p, 0, 1), 0.0)
-
-
-def _half_tail(b: Floats, f: Floats, r: int) -> Floats:
-    """Pr((f+u)² + χ²_{r−1} > b², u > 0), u ~ N(0, 1): u is the noise along the feature."""
-    from scipy.special import gammaincc, ndtr
-
-    if r == 1:
-        return ndtr(-np.maximum(b - f, 0.0))
-    nodes, weights = np.polynomial.legendre.leggauss(200)
-    u, du = 5 * (nodes + 1), 5 * weights * np.exp(-((5 * (nodes + 1)) ** 2) / 2) / np.sqrt(2 * np.pi)
-    left = np.maximum(b[..., None] ** 2 - (f[..., None] + u) ** 2, 0.0)
-    return gammaincc((r - 1) / 2, left / 2) @ du
-
-
 def check_rule(rule: str) -> None:
     if rule not in get_args(PowerRule):
         raise ValueError(f"rule={rule!r} must be one of {', '.join(get_args(PowerRule))}")

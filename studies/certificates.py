@@ -1,0 +1,189 @@
+"""Proven and measured accuracy of the shipped compact codec against ε: measured for docs/theory.md, and drawn.
+
+Run by studies/theory_figures.py. Test objects; the linear server is made from validation objects.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.ticker import FixedLocator, NullLocator
+from torch import Tensor
+
+from airpool import Channel, Network, calibrate, load
+from airpool.air import receive
+from airpool.evaluate import evaluate
+from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, figure
+from airpool.level import level
+from airpool.paper.margin import frobenius_margin
+from airpool.prediction import linear_for, on_tensors, predict
+from airpool.sweep import grid, run
+from airpool.theory.lipschitz import lipschitz_constants
+from airpool.theory.margin import margin
+from airpool.theory.mse import pooled
+from airpool.theory.server import Server, scores
+from airpool.wireless.arrays import Floats
+from studies.attack import attack
+from studies.smoothing import proven, radius
+from studies.tables import column, copy_as_csv, rows, save
+
+EPSILONS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0)
+CHANNELS = {"ideal": {}, "p = 0.9": {"participation": 0.9}, "rician": {"channel": Channel("rician", noise_std=0.3162)}}
+TRIALS, RUNS = 10, 500
+NAMES = ("certificates", "margins", "lying-cameras")
+BOUNDS = ("ideal", "margin", "margin_paper", "paper", "chebyshev", "ball", "half_spaces", "ceiling")
+
+
+def network(epsilon: float, channel: str = "ideal") -> Network:
+    return calibrate(Network.uniform(num_devices=12, dimension=40, **CHANNELS[channel]), epsilon=epsilon)
+
+
+@cache
+def objects(split: Any) -> tuple[Floats, np.ndarray]:
+    held = load().held_out(split)
+    return held.latents.double().numpy(), held.labels.numpy()
+
+
+@cache
+def _slopes() -> tuple[float, Floats]:
+    """Of the codec's server at any level: its first matrix only changes by a factor, which is the signal's."""
+    server = Server(load().codec("compact").matrices(level(network(1.0))))
+    return float(np.linalg.norm(server.matrices[0])), lipschitz_constants(server)
+
+
+def constants(server: Server) -> Floats:
+    if len(server.layers) == 1:
+        return lipschitz_constants(server)
+    size, slopes = _slopes()
+    return slopes * (float(np.linalg.norm(server.matrices[0])) / size)
+
+
+def codec_server(at: Any) -> Server:
+    return Server(load().codec("compact").matrices(at))
+
+
+def certificate_row(*, epsilon: float, channel: str, seed: int) -> dict[str, Any]:
+    """Bounds and measured accuracies of both servers at one ε."""
+    net, held = network(epsilon, channel), load().held_out("test")
+    found = predict(net, *objects("test"), server=codec_server, examples=objects("validation"), constants=constants)
+    out: dict[str, Any] = {}
+    for name, bounds, server in (
+        ("codec", found.server, load().codec("compact").server),
+        ("linear", found.linear, on_tensors(linear_for(net, *objects("validation"), num_classes=40))),
+    ):
+        measured = evaluate(net, held.latents, held.labels, server=server, trials=TRIALS, seed=seed)
+        out |= {f"{name}_{key}": getattr(bounds, key) for key in BOUNDS}
+        out |= {f"{name}_measured": measured.accuracy_mean, f"{name}_std": measured.accuracy_std}
+    return out
+
+
+def margin_row(*, server: str, seed: int) -> dict[str, Any]:
+    """Quantiles of the margin, from below and above, over the test objects that are named rightly (ε = 10)."""
+    net = network(10.0)
+    latents, labels = objects("test")
+    served = codec_server(level(net)) if server == "codec" else linear_for(net, *objects("validation"), num_classes=40)
+    x = pooled(latents, 1 / 12)
+    right = np.argmax(scores(served, x), axis=1) == labels
+    picked = np.flatnonzero(right)[:: 1 if server == "linear" else 5]
+    x, labels = x[picked], labels[picked]
+    kinds = {
+        "frobenius": frobenius_margin(scores(served, x), labels, matrices=served.matrices),
+        "spectral": margin(served, x, labels),
+        "semidefinite": margin(served, x, labels, constants=constants(served)),
+        "attack": attack(served, x, labels, competitors=3),
+    }
+    deciles = {
+        f"{name}_{q}": float(np.quantile(each, q / 100)) for name, each in kinds.items() for q in range(5, 100, 5)
+    }
+    return {"objects": len(picked), **deciles}
+
+
+def lying_row(*, epsilon: float, seed: int) -> dict[str, Any]:
+    """Share of test objects whose most frequent answer is proven to stay right while so many cameras send anything."""
+    net, held = network(epsilon), load().held_out("test")
+    serve, rng = load().codec("compact").server(level(net)), torch.Generator().manual_seed(seed)
+    right: list[Tensor] = []
+    with torch.no_grad():
+        for some, labels in zip(held.latents.split(16), held.labels.split(16), strict=True):
+            heard = receive(some, net, rng=rng, trials=RUNS)
+            right.append((serve(heard.estimate).argmax(-1) == labels[:, None]).sum(1))
+    counts = torch.cat(right).numpy()
+    # One camera replaces its clipped latent by any other: the sum moves by 2wC at most.
+    reach = radius(proven(counts, RUNS, confidence=0.999), noise_std=level(net).noise_std) / (2 / 12)
+    share = {f"lying_{n}": float(np.mean((reach >= n) & (counts > RUNS / 2))) for n in range(7)}
+    return {"accuracy": float(counts.mean() / RUNS), "majority": float(np.mean(counts > RUNS / 2)), **share}
+
+
+def measure(results: Path, *, azimuths: Path | None = None, command: str = "") -> None:
+    points = grid(epsilon=EPSILONS, channel=["ideal"]) + grid(epsilon=[2.0, 4.0, 10.0], channel=["p = 0.9", "rician"])
+    save(run(certificate_row, points, command=command), results / "certificates.json")
+    save(run(margin_row, grid(server=["codec", "linear"]), command=command), results / "margins.json")
+    save(run(lying_row, grid(epsilon=[1.0, 2.0, 4.0]), command=command), results / "lying-cameras.json")
+
+
+def draw(results: Path, figures: Path) -> None:
+    copy_as_csv(NAMES, results, figures)
+    table = rows(results / "certificates.json", channel="ideal")
+    paths = [figures / f"certificates.{kind}" for kind in ("png", "svg")]
+    with figure(*paths, width=6.4, height=4.0) as (_, axes):
+        eps = column(table, "epsilon")
+        for name, colour, text in (("codec", BLUE, "codec's server"), ("linear", ORANGE, "linear server")):
+            axes.plot(eps, column(table, f"{name}_measured"), color=colour, marker="o", ms=4, label=f"measured, {text}")
+            axes.plot(
+                eps, column(table, f"{name}_half_spaces"), "--", color=colour, label=f"proven, {text}: half-spaces"
+            )
+        axes.plot(eps, column(table, "linear_ball"), ":", color=GREEN, label="proven, linear: ball")
+        axes.plot(
+            eps, column(table, "linear_chebyshev"), "-.", color=PURPLE, label="proven, linear: Chebyshev by object"
+        )
+        axes.plot(eps, column(table, "codec_paper"), color=RED, label="Theorem 2 as printed (0 everywhere)")
+        axes.set(xscale="log", xlabel="device ε (δ = 1e-5, zero-out)", ylabel="accuracy", ylim=(-0.02, 1.0))
+        axes.xaxis.set_major_locator(FixedLocator(eps))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xticklabels([f"{e:g}" for e in eps])
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        axes.set_title("Accuracy, proven and measured")
+    _draw_margins(results, figures)
+    _draw_lying(results, figures)
+
+
+def _draw_margins(results: Path, figures: Path) -> None:
+    with canvas(*(figures / f"margins.{kind}" for kind in ("png", "svg")), width=7.2, height=4.2) as fig:
+        both = fig.subplots(1, 2, sharey=True, sharex=True)
+        share = list(range(5, 100, 5))
+        styles = (
+            ("frobenius", RED, "the paper's lemma (Frobenius)"),
+            ("spectral", SKY, "spectral norms"),
+            ("semidefinite", BLUE, "semidefinite bound"),
+            ("attack", BLACK, "attack: the truth is below"),
+        )
+        for axes, server in zip(both, ("codec", "linear"), strict=True):
+            (row,) = rows(results / "margins.json", server=server)
+            for name, colour, text in styles:
+                if server == "linear" and name == "semidefinite":
+                    continue
+                shown = "spectral norms: exact" if (server, name) == ("linear", "spectral") else text
+                style = "--" if name == "attack" else "-"
+                axes.plot([row[f"{name}_{q}"] for q in share], share, style, color=colour, label=shown)
+            axes.set(xscale="log", xlabel="margin Δ in ẑ, where ‖Σwz‖ ≈ 1", title=f"{server} server")
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22))
+        both[0].set_ylabel("% of objects below")
+
+
+def _draw_lying(results: Path, figures: Path) -> None:
+    with figure(*(figures / f"lying-cameras.{kind}" for kind in ("png", "svg"))) as (_, axes):
+        for row, colour in zip(rows(results / "lying-cameras.json"), (RED, ORANGE, BLUE), strict=True):
+            counts = [n for n in range(7) if f"lying_{n}" in row]
+            axes.plot(
+                counts,
+                [row[f"lying_{n}"] for n in counts],
+                marker="o",
+                color=colour,
+                label=f"ε = {row['epsilon']:g}: {row['accuracy']:.3f} in one run",
+            )
+        axes.set(xlabel="cameras of 12 that send anything they like", ylabel="proven share of objects", ylim=(0, 1))
+        axes.axhline(0, color=GREY, lw=0.5)
+        axes.set_title("Right by majority over many inferences, proven")
+        axes.legend()
