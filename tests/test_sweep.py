@@ -361,14 +361,16 @@ def test_a_version_sees_what_a_function_imports_from_files_that_lie_about(experi
     (package / "model.py").write_text("def run(n):\n    from beside import helper\n    return helper(n)\n")
     (package / "other.py").write_text("import json, numpy, airpool, nothing_of_that_name\n")
     (tmp_path / "beside.py").write_text("import further\n")
-    (tmp_path / "further.py").write_text("A = 1\n")
+    (tmp_path / "further.py").write_text("from folder.deep import A\n")
+    (tmp_path / "folder").mkdir()  # a package without __init__.py
+    (tmp_path / "folder" / "deep.py").write_text("A = 1\n")
     (tmp_path / "apart.py").write_text("A = 1\n")
     importlib.invalidate_caches()
-    assert modules() == {"study", "beside", "further"}
+    assert modules() == {"study", "beside", "further", "folder"}
     first = version()
     (tmp_path / "apart.py").write_text("A = 2\n")
     assert version() == first
-    for file in (tmp_path / "further.py", package / "other.py"):
+    for file in (tmp_path / "folder" / "deep.py", tmp_path / "further.py", package / "other.py"):
         before = version()
         file.write_text("A = 2\n")
         assert version() != before

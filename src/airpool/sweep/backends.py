@@ -7,11 +7,9 @@ import socket
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Pipe, wait
-from queue import SimpleQueue
 from typing import Any
 
 from .cache import Row
@@ -20,6 +18,7 @@ from .worker import ENVIRONMENT, THREADS, failed, measure, measure_by_name
 
 # How many jobs at a time, and their rows.
 Running = tuple[int, Iterator[Row]]
+_QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
 @contextmanager
@@ -81,34 +80,15 @@ def _started(name: str, version: str) -> "tuple[subprocess.Popen[bytes], Connect
     """A fresh process, since the caller may have threads, that finds what this one finds. It prints to stderr."""
     ours, theirs = Pipe()
     with theirs:
-        serve = f"serve({theirs.fileno()}, {name!r}, {version!r})"
+        call = f"from airpool.sweep.worker import serve; serve({theirs.fileno()}, {name!r}, {version!r})"
         process = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                f"import sys; sys.path[:] = {sys.path}; from airpool.sweep.backends import *; {serve}",
-            ],
+            [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path}; {call}"],
             env=os.environ | ENVIRONMENT,
             stdout=2,
             pass_fds=[theirs.fileno()],
             start_new_session=True,  # Ctrl-C is for the process that asks
         )
     return process, ours
-
-
-def serve(fd: int, name: str, version: str) -> None:
-    """The life of a worker. It ends with the process that asks, in the middle of a point too."""
-    pipe, jobs = Connection(fd), SimpleQueue[Row]()
-
-    def listen() -> None:
-        with suppress(EOFError, OSError):
-            while True:
-                jobs.put(pipe.recv())
-        os._exit(0)
-
-    threading.Thread(target=listen, daemon=True).start()
-    while True:
-        pipe.send(measure_by_name(jobs.get(), name, version))
 
 
 def _ending(status: int) -> str:
@@ -126,8 +106,18 @@ def ray(jobs: Sequence[Row], name: str, version: str, *, workers: int | None, ad
     """
     ray = _loaded(local=address is None)
     mine = not ray.is_initialized()
-    if mine:
-        _connect(ray, name, workers=workers, address=address)
+    if mine and address is not None:
+        _connect(ray, name, address)
+    elif mine:
+        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+        ray.init(
+            address="local",
+            num_cpus=workers,
+            include_dashboard=False,
+            object_store_memory=128 * 2**20,  # rows are small
+            runtime_env={"env_vars": {"PYTHONPATH": path}},
+            **_QUIET,
+        )
     cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
     environment = ENVIRONMENT | {each: os.environ[each] for each in ("ONEDNN_MAX_CPU_ISA",) if each in os.environ}
     task = ray.remote(num_cpus=1, max_retries=2, runtime_env={"env_vars": environment})(measure_by_name)
@@ -168,20 +158,14 @@ def _loaded(*, local: bool) -> Any:
     return ray
 
 
-def _connect(ray: Any, function: str, *, workers: int | None, address: str | None) -> None:
-    """Starts a local Ray, or connects to a cluster and sends airpool and the function's files along."""
-    settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if address is None:
-        settings |= {"num_cpus": workers, "include_dashboard": False, "object_store_memory": 128 * 2**20}
-        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-        ray.init(address="local", runtime_env={"env_vars": {"PYTHONPATH": path}}, **settings)
-        return
+def _connect(ray: Any, function: str, address: str) -> None:
+    """Sends airpool and the function's files along."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     modules = [str(place) for place in (HOME, *local_modules(function))]
     try:
         if colon and port.isdigit():  # Ray itself would wait for many minutes
             socket.create_connection((host, int(port)), timeout=10).close()
-        ray.init(address=address, runtime_env={"py_modules": modules}, **settings)
+        ray.init(address=address, runtime_env={"py_modules": modules}, **_QUIET)
     except Exception as error:
         raise ConnectionError(f"no Ray cluster can be used at {address}: {_in_short(error)}") from error
 

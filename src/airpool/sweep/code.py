@@ -9,9 +9,9 @@ import ast
 import hashlib
 import sys
 from collections.abc import Callable
+from functools import reduce
 from importlib import import_module, metadata
 from importlib.util import find_spec
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ _LIBRARIES = ("numpy", "scipy", "torch")
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The function's "module:name", by which a ValueError says so if it cannot be imported.
+    """The function's "module:name"; a function of the script that runs goes by the script's own name.
 
-    A function of the script that runs goes by the script's own name.
+    Edge cases: ValueError if importing that name would not give this function.
     """
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not module or not name or "<" in name:
@@ -33,11 +33,13 @@ def name_of(function: Callable[..., Any]) -> str:
         if named(f"{module}:{name}") is not function:
             raise ValueError(f"{module}:{name} is another function: sweep over one that can be imported by its name")
         return f"{module}:{name}"
-    main: Any = sys.modules["__main__"]
-    module = main.__spec__.name if main.__spec__ else Path(getattr(main, "__file__", "")).stem
-    if not _places(module.partition(".")[0]):
+    main = sys.modules["__main__"]
+    if main.__spec__ is not None:  # python -m
+        return f"{main.__spec__.name}:{name}"
+    script = Path(getattr(main, "__file__", None) or "").resolve()
+    if script not in [place.resolve() for place in _places(script.stem)]:
         raise ValueError("a function that is typed in cannot be found by other processes: put it into a file")
-    return f"{module}:{name}"
+    return f"{script.stem}:{name}"
 
 
 def named(name: str) -> Callable[..., Any]:
@@ -49,10 +51,10 @@ def named(name: str) -> Callable[..., Any]:
         loaded = import_module(module)
     except Exception as error:
         raise ValueError(f"{name}: the module cannot be loaded: {type(error).__name__}: {error}") from error
-    try:
-        return attrgetter(attribute)(loaded)
-    except AttributeError:
-        raise ValueError(f"{name}: the module has no such function") from None
+    function = reduce(lambda found, part: getattr(found, part, None), attribute.split("."), loaded)
+    if not callable(function):
+        raise ValueError(f"{name}: the module has no such function")
+    return function
 
 
 def version_of(name: str) -> str:
@@ -91,9 +93,9 @@ def _places(module: str) -> list[Path]:
         spec = find_spec(module)
     except (ImportError, ValueError):
         return []
-    if spec is None or spec.submodule_search_locations is None:
-        return [Path(spec.origin)] if spec and str(spec.origin).endswith(".py") else []
-    return [Path(folder) for folder in spec.submodule_search_locations]
+    if spec is not None and spec.submodule_search_locations is not None:
+        return [Path(folder) for folder in spec.submodule_search_locations]
+    return [Path(spec.origin)] if spec and spec.origin and spec.origin.endswith(".py") else []
 
 
 def _sources(place: Path) -> list[Path]:

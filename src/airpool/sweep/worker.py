@@ -4,12 +4,17 @@ A job is {"key", "parameters", "seed"}; its row has "results", "error" and "seco
 """
 
 import inspect
+import os
 import platform
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
+from multiprocessing.connection import Connection
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from .cache import Row
@@ -74,3 +79,18 @@ def _cells(returned: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
         if name in parameters or name == "seed":
             raise ValueError(f"{name!r} is returned, but is a column already")
     return {name: plain(name, value) for name, value in cells.items()}
+
+
+def serve(fd: int, name: str, version: str) -> None:
+    """The life of a worker. It ends with the process that asks, in the middle of a point too."""
+    pipe, jobs = Connection(fd), SimpleQueue[Row]()
+
+    def listen() -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                jobs.put(pipe.recv())
+        os._exit(0)
+
+    threading.Thread(target=listen, daemon=True).start()
+    while True:
+        pipe.send(measure_by_name(jobs.get(), name, version))
