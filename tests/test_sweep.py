@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -397,11 +398,14 @@ def test_a_worker_with_other_code_refuses(experiment):
     job = {"key": "key", "parameters": {"n": 1}, "seed": 0}
     name = "experiment:fails"
     assert "but the sweep's is 0.0.0+other" in measure_by_name(job, name, "0.0.0+other")["error"]
-    version = code.version_of(name)
+    stamp, version = code.stamp_of(name), code.version_of(name)
     assert measure_by_name(job, name, version)["results"] == {"value": 1}
-    Path("experiment.py").write_text(Path("experiment.py").read_text() + "\n")
+    assert measure_by_name(job, name, stamp, code.stamp_of)["results"] == {"value": 1}
+    time.sleep(0.01)
+    Path("experiment.py").touch()
     _function.cache_clear()
-    assert "changed during the sweep, start it again" in measure_by_name(job, name, version)["error"]
+    later = measure_by_name(job, name, stamp, code.stamp_of)
+    assert "was changed during the sweep: start it again" in later["error"]
 
 
 RECORDS = [{"key": f"{n}", "results": {"value": n / 3}} for n in range(4)]

@@ -74,7 +74,7 @@ def run(
     if todo:
         running = {
             "serial": backends.serial(todo, function),
-            "pool": backends.pool(todo, name, version, workers=workers),
+            "pool": backends.pool(todo, name, workers=workers),
             "ray": backends.ray(todo, name, version, workers=workers, address=address),
         }[backend]
         keeping = disk.appending(path) if path else nullcontext(_ignore)

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
 from .cache import Row
-from .code import HOME, local_modules
+from .code import HOME, local_modules, stamp_of
 from .worker import ENVIRONMENT, THREADS, failed, measure, measure_by_name
 
 # How many jobs at a time, and their rows.
@@ -43,30 +43,36 @@ def serial(jobs: Sequence[Row], function: Callable[..., Any]) -> Iterator[Runnin
 
 
 @contextmanager
-def pool(jobs: Sequence[Row], name: str, version: str, *, workers: int | None) -> Iterator[Running]:
+def pool(jobs: Sequence[Row], name: str, *, workers: int | None) -> Iterator[Running]:
     """A process per worker, which has one job at a time: if it dies, that job is lost and no other."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = min(workers or processors, len(jobs))
     idle: list[tuple[subprocess.Popen[bytes], Connection]] = []
     busy: dict[Any, tuple[subprocess.Popen[bytes], Row]] = {}
 
+    todo, stamp = iter(jobs), stamp_of(name)
+
+    def fill() -> None:
+        while len(busy) < workers and (job := next(todo, None)) is not None:
+            process, pipe = idle.pop() if idle else _started(name, stamp)
+            busy[pipe] = process, job
+            with suppress(OSError):  # it is dead, as its answer will show
+                pipe.send(job)
+
     def rows() -> Iterator[Row]:
-        todo = iter(jobs)
-        for _ in jobs:
-            while len(busy) < workers and (job := next(todo, None)) is not None:
-                process, pipe = idle.pop() if idle else _started(name, version)
-                busy[pipe] = process, job
-                with suppress(OSError):  # it is dead, as its answer will show
-                    pipe.send(job)
-            pipe: Any = wait(list(busy))[0]
-            try:
-                row = pipe.recv()
-                idle.append((busy[pipe][0], pipe))
-            except (EOFError, OSError):
+        fill()
+        while busy:
+            ready: list[Any] = wait(list(busy))
+            for pipe in ready:
                 process, job = busy[pipe]
-                row = failed(job, _ending(process.wait()))
-            del busy[pipe]
-            yield row
+                try:
+                    row = pipe.recv()
+                    idle.append((process, pipe))
+                except (EOFError, OSError):
+                    row = failed(job, _ending(process.wait()))
+                del busy[pipe]
+                fill()  # before whoever reads the row takes time
+                yield row
 
     try:
         yield workers, rows()
@@ -76,11 +82,11 @@ def pool(jobs: Sequence[Row], name: str, version: str, *, workers: int | None) -
             process.wait()
 
 
-def _started(name: str, version: str) -> "tuple[subprocess.Popen[bytes], Connection]":
+def _started(name: str, stamp: str) -> "tuple[subprocess.Popen[bytes], Connection]":
     """A fresh process, since the caller may have threads, that finds what this one finds. It prints to stderr."""
     ours, theirs = Pipe()
     with theirs:
-        call = f"from airpool.sweep.worker import serve; serve({theirs.fileno()}, {name!r}, {version!r})"
+        call = f"from airpool.sweep.worker import serve; serve({theirs.fileno()}, {name!r}, {stamp!r})"
         process = subprocess.Popen(
             [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path}; {call}"],
             env=os.environ | ENVIRONMENT,

@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from .cache import Row
-from .code import named, version_of
+from .code import named, stamp_of, version_of
 from .points import plain
 
 # What OpenMP (torch's too), OpenBLAS, MKL and Accelerate read when they are loaded.
@@ -50,20 +50,20 @@ def measure(job: Row, function: Callable[..., Any]) -> Row:
         return failed(job, message, time.perf_counter() - start)
 
 
-def measure_by_name(job: Row, name: str, version: str) -> Row:
-    """The same in another process, if the code there is of the sweep's version."""
+def measure_by_name(job: Row, name: str, expected: str, identity: Callable[[str], str] = version_of) -> Row:
+    """The same in another process, if the code there has the expected version, or stamp."""
     try:
-        return measure(job, _function(name, version))
+        return measure(job, _function(name, expected, identity))
     except Exception as error:
         return failed(job, f"{type(error).__name__}: {error}")
 
 
 @cache
-def _function(name: str, version: str) -> Callable[..., Any]:
-    if (here := version_of(name)) != version:
+def _function(name: str, expected: str, identity: Callable[[str], str]) -> Callable[..., Any]:
+    if (here := identity(name)) != expected:
         raise RuntimeError(
-            f"{name} is version {here} on {platform.node()}, but the sweep's is {version}: "
-            "if it was changed during the sweep, start it again"
+            f"{name} is version {here} on {platform.node()}, but the sweep's is {expected}; "
+            "its code or airpool was changed during the sweep: start it again"
         )
     return named(name)
 
@@ -81,7 +81,7 @@ def _cells(returned: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: plain(name, value) for name, value in cells.items()}
 
 
-def serve(fd: int, name: str, version: str) -> None:
+def serve(fd: int, name: str, stamp: str) -> None:
     """The life of a worker. It ends with the process that asks, in the middle of a point too."""
     pipe, jobs = Connection(fd), SimpleQueue[Row]()
 
@@ -93,4 +93,4 @@ def serve(fd: int, name: str, version: str) -> None:
 
     threading.Thread(target=listen, daemon=True).start()
     while True:
-        pipe.send(measure_by_name(jobs.get(), name, version))
+        pipe.send(measure_by_name(jobs.get(), name, stamp, stamp_of))
