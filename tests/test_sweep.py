@@ -19,7 +19,7 @@ import pytest
 from airpool import sweep
 from airpool.sweep import cache, code, table
 from airpool.sweep.points import seed_of
-from airpool.sweep.worker import Job, _function, measure_by_name
+from airpool.sweep.worker import _function, measure_by_name
 
 EXPERIMENT = """
 import os, signal, time
@@ -212,9 +212,9 @@ def test_a_point_that_kills_its_process_is_lost_alone(experiment):
 @pytest.mark.parametrize(
     ("what", "error"),
     [
-        ("object", "is no number, text, true, false or none"),
+        ("object", "must be a number, text, true, false or none"),
         ("again", "'what' is returned, but is a column already"),
-        ("nested", "a={'b': 1} is returned; a cell is a number"),
+        ("nested", "a={'b': 1} must be a number"),
         ("seed", "'seed' is returned, but is a column already"),
     ],
 )
@@ -353,20 +353,25 @@ def test_a_version_sees_what_a_function_imports_from_files_that_lie_about(experi
     def version():
         return code.version_of("study.model:run")
 
+    def modules():
+        return {place.stem for place in code.local_modules("study.model:run")}
+
     package = tmp_path / "study"
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "model.py").write_text("def run(n):\n    from beside import helper\n    return helper(n)\n")
     (package / "other.py").write_text("import json, numpy, airpool, nothing_of_that_name\n")
     (tmp_path / "beside.py").write_text("import further\n")
-    (tmp_path / "further.py").write_text("A = 1\n")
+    (tmp_path / "further.py").write_text("from folder.deep import A\n")
+    (tmp_path / "folder").mkdir()  # a package without __init__.py
+    (tmp_path / "folder" / "deep.py").write_text("A = 1\n")
     (tmp_path / "apart.py").write_text("A = 1\n")
     importlib.invalidate_caches()
-    assert set(code.local_modules("study.model:run")) == {"study", "beside", "further"}
+    assert modules() == {"study", "beside", "further", "folder"}
     first = version()
     (tmp_path / "apart.py").write_text("A = 2\n")
     assert version() == first
-    for file in (tmp_path / "further.py", package / "other.py"):
+    for file in (tmp_path / "folder" / "deep.py", tmp_path / "further.py", package / "other.py"):
         before = version()
         file.write_text("A = 2\n")
         assert version() != before
@@ -376,31 +381,31 @@ def test_a_version_sees_all_of_airpool_but_its_command_line(tmp_path, monkeypatc
     for name in ("units.py", "assets/weights.safetensors", "cli/epsilon.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("1")
-    monkeypatch.setattr(code, "_HOME", tmp_path)
-    first = code.version_of(None)
+    monkeypatch.setattr(code, "HOME", tmp_path)
+    first = code.version_of("")
     (tmp_path / "cli" / "epsilon.py").write_text("2")
-    assert code.version_of(None) == first
+    assert code.version_of("") == first
     (tmp_path / "assets" / "weights.safetensors").write_text("2")
-    second = code.version_of(None)
+    second = code.version_of("")
     assert second != first
     (tmp_path / "units.py").rename(tmp_path / "unit.py")
-    assert code.version_of(None) not in (first, second)
+    assert code.version_of("") not in (first, second)
     monkeypatch.setattr(code, "_LIBRARIES", ("numpy", "no such library"))
-    assert code.version_of(None) != second
+    assert code.version_of("") != second
 
 
 def test_a_worker_with_other_code_refuses(experiment):
-    job = Job("key", {"n": 1}, 0)
+    job = {"key": "key", "parameters": {"n": 1}, "seed": 0}
     name = "experiment:fails"
-    elsewhere = measure_by_name(job, name, version="0.0.0+other")
-    assert "but the sweep's is 0.0.0+other" in (elsewhere.error or "")
+    assert "but the sweep's is 0.0.0+other" in measure_by_name(job, name, "0.0.0+other")["error"]
     stamp, version = code.stamp_of(name), code.version_of(name)
-    assert measure_by_name(job, name, version=version, stamp=stamp).results == {"value": 1}
+    assert measure_by_name(job, name, version)["results"] == {"value": 1}
+    assert measure_by_name(job, name, stamp, code.stamp_of)["results"] == {"value": 1}
     time.sleep(0.01)
-    (Path("experiment.py")).touch()
+    Path("experiment.py").touch()
     _function.cache_clear()
-    later = measure_by_name(job, name, stamp=stamp)
-    assert "was changed during the sweep: start it again" in (later.error or "")
+    later = measure_by_name(job, name, stamp, code.stamp_of)
+    assert "was changed during the sweep: start it again" in later["error"]
 
 
 RECORDS = [{"key": f"{n}", "results": {"value": n / 3}} for n in range(4)]
@@ -528,7 +533,7 @@ def test_without_ray_the_backend_is_refused_with_what_to_do(experiment, monkeypa
         ([{"n": 1, "colour": 1}], {}, "unexpected keyword argument 'colour'"),
         ([{"n": math.nan}], {}, "n=nan must be a number"),
         ([{"n": {"a": 1}}], {}, "n={'a': 1} must be a number"),
-        ([{"n": 1, "scale": object}], {}, "scale: <class 'object'> is no number"),
+        ([{"n": 1, "scale": object}], {}, "scale=<class 'object'> must be a number"),
         ([{"n": 1, "rng": 1}], {}, "'rng' cannot be a parameter"),
         ([{"n": 1}], {"backend": "cloud"}, "backend='cloud' must be one of serial, pool, ray"),
         ([{"n": 1}], {"seed": -1}, "seed=-1 must be a whole number >= 0"),
@@ -545,5 +550,5 @@ def test_bad_input_is_refused_before_anything_is_measured(experiment, points, se
 
 def test_importing_sweeps_loads_next_to_nothing():
     heavy = ["numpy", "torch", "ray", "pyarrow", "typer", "rich", "matplotlib"]
-    code = f"import sys, airpool.sweep.worker, airpool.sweep.cluster; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, airpool.sweep.backends; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -16,6 +16,7 @@ from typing import Any
 
 from airpool.figures import write_csv
 from airpool.sweep import Table, run
+from airpool.sweep.table import number
 
 Rows = list[dict[str, Any]]
 OnStep = Callable[[int], None]
@@ -87,7 +88,7 @@ def read(path: Path) -> Stored:
     try:
         data = json.loads(path.read_text("utf-8"))
         columns = data["columns"]
-        rows = [dict(zip(columns, map(_number, row), strict=True)) for row in zip(*columns.values(), strict=True)]
+        rows = [dict(zip(columns, map(number, row), strict=True)) for row in zip(*columns.values(), strict=True)]
         about = {name: data[name] for name in ("function", "seed", "version", "command", "parameters")}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: no result table ({type(error).__name__}: {error})") from None
@@ -96,13 +97,7 @@ def read(path: Path) -> Stored:
 
 def rows_of(table: Table) -> Rows:
     """The rows of a table in memory, as `read` gives them."""
-    return [{name: _number(value) for name, value in row.items()} for row in table.rows()]
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_number(each) for each in value]
-    return float(value) if value in ("inf", "-inf", "nan") else value
+    return [{name: number(value) for name, value in row.items()} for row in table.rows()]
 
 
 def where(rows: Rows, **chosen: Any) -> Rows:

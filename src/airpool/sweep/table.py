@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 from airpool import files
 
+from .cache import Row
 from .points import Point
 
 
@@ -31,12 +32,12 @@ class Effort:
     `work` is the time within the points that were measured; the others came from the cache.
     """
 
-    startup: float
-    seconds: float
-    work: float
-    measured: int
-    cached: int
-    workers: int
+    startup: float = 0.0
+    seconds: float = 0.0
+    work: float = 0.0
+    measured: int = 0
+    cached: int = 0
+    workers: int = 0
 
     @property
     def overhead(self) -> float:
@@ -57,8 +58,20 @@ class Table:
     function: str
     seed: int
     version: str
-    effort: Effort
+    effort: Effort = Effort()
     command: str = ""
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], **about: Any) -> "Table":
+        """The table of a sweep's rows, as backends give them."""
+        made = [row for row in rows if row["results"] is not None]
+        parameters = tuple(dict.fromkeys(name for row in rows for name in row["parameters"]))
+        columns = {name: [row["parameters"].get(name) for row in made] for name in parameters}
+        columns["seed"] = [row["seed"] for row in made]
+        for name in dict.fromkeys(name for row in made for name in row["results"]):
+            columns[name] = [row["results"].get(name) for row in made]
+        failures = tuple(Failure(row["parameters"], row["error"]) for row in rows if row["results"] is None)
+        return cls(columns, parameters, failures, **about)
 
     def __len__(self) -> int:
         return len(self.columns["seed"])
@@ -73,20 +86,18 @@ class Table:
 
     def to_json(self) -> dict[str, Any]:
         """For machines. JSON has no infinity and no NaN: they become "inf", "-inf" and "nan"."""
-        return {
-            **self.about(),
-            "parameters": list(self.parameters),
-            "columns": {name: [_spelled(value) for value in column] for name, column in self.columns.items()},
-            "failures": [{"parameters": _spelled(f.parameters), "error": f.error} for f in self.failures],
-        }
+        failures = [{"parameters": each.parameters, "error": each.error} for each in self.failures]
+        data = {"parameters": list(self.parameters), "columns": self.columns, "failures": failures}
+        return self._about() | _spelled(data)
 
-    def about(self) -> dict[str, Any]:
-        """What a table's header says."""
+    def _about(self) -> dict[str, Any]:
         return {"function": self.function, "seed": self.seed, "version": self.version, "command": self.command}
 
     def write(self, path: Path) -> None:
         """Writes a file by the ending of its name, whole or not at all."""
-        writer_for(path)(self, path)
+        writer = writer_for(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        writer(self, path)
 
     def to_csv(self, path: Path) -> None:
         """The columns under comment lines that say how they came about; lists in a cell are JSON."""
@@ -99,62 +110,52 @@ class Table:
 
     def to_parquet(self, path: Path) -> None:
         """The columns with their types, and the header as metadata (extra `parquet`)."""
-        pyarrow, parquet = _pyarrow()
-        about = {**self.about(), "failures": [str(failure) for failure in self.failures]}
+        pyarrow = _pyarrow()
+        about = {**self._about(), "failures": [str(failure) for failure in self.failures]}
         arrays = {}
         for name, column in self.columns.items():
             try:
                 arrays[name] = pyarrow.array(column)
             except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
                 raise ValueError(f"{name}: values of several types do not fit into one Parquet column") from None
-        path.parent.mkdir(parents=True, exist_ok=True)
         table = pyarrow.table(arrays).replace_schema_metadata({"airpool": json.dumps(about, ensure_ascii=False)})
         content = BytesIO()
-        parquet.write_table(table, content)
+        pyarrow.parquet.write_table(table, content)
         files.write(path, content.getvalue())
+
+    def _to_json_file(self, path: Path) -> None:
+        files.write(path, json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False, indent=1) + "\n")
 
 
 def one_row(record: Mapping[str, Any], *, function: str) -> Table:
     """A record as a table of one row; it carries its own seed and version. "inf" becomes the number."""
-    columns = {name: [_number(value)] for name, value in record.items() if name != "version"}
-    effort = Effort(startup=0.0, seconds=0.0, work=0.0, measured=1, cached=0, workers=1)
-    return Table(columns, (), (), function, record["seed"], record["version"], effort)
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_number(each) for each in value]
-    return math.inf if value == "inf" else value
-
-
-def _to_json_file(table: Table, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files.write(path, json.dumps(table.to_json(), ensure_ascii=False, allow_nan=False, indent=1) + "\n")
-
-
-_WRITERS: dict[str, Callable[[Table, Path], None]] = {
-    ".csv": Table.to_csv,
-    ".json": _to_json_file,
-    ".parquet": Table.to_parquet,
-}
+    columns = {name: [number(value)] for name, value in record.items() if name != "version"}
+    return Table(columns, (), (), function, record["seed"], record["version"])
 
 
 def writer_for(path: Path) -> Callable[[Table, Path], None]:
     """What writes a file of this name: known before anything is measured."""
-    if path.suffix not in _WRITERS:
-        raise ValueError(f"{path}: a table's name must end in {', '.join(_WRITERS)}")
+    writers = {".csv": Table.to_csv, ".json": Table._to_json_file, ".parquet": Table.to_parquet}
+    if path.suffix not in writers:
+        raise ValueError(f"{path}: a table's name must end in {', '.join(writers)}")
     if path.suffix == ".parquet":
         _pyarrow()
-    return _WRITERS[path.suffix]
+    return writers[path.suffix]
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def _pyarrow() -> Any:
     try:
-        import pyarrow  # pyright: ignore[reportMissingImports]
         import pyarrow.parquet  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise ValueError("Parquet needs pyarrow: pip install 'airpool[parquet]', or write .csv or .json") from None
-    return pyarrow, pyarrow.parquet
+    return pyarrow
+
+
+def number(value: Any) -> Any:
+    """A value from JSON: "inf", "-inf" and "nan" are numbers again, in lists too."""
+    if isinstance(value, list):
+        return [number(each) for each in value]
+    return float(value) if value in ("inf", "-inf", "nan") else value
 
 
 def _spelled(value: Any) -> Any:

@@ -1,135 +1,96 @@
-"""One point measured, in whichever process; and a process that measures whatever it is sent.
+"""One point measured, in this process or in a worker's.
 
-A worker of the pool reads jobs and writes outcomes as lines of JSON. It loads what the function needs and nothing else,
-so that it is ready in a tenth of a second.
+A job is {"key", "parameters", "seed"}; its row has "results", "error" and "seconds" as well.
 """
 
 import inspect
-import json
 import os
 import platform
-import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
 from functools import cache
+from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from .cache import Row
 from .code import named, stamp_of, version_of
-from .points import Point, is_cell, plain
+from .points import plain
 
+# What OpenMP (torch's too), OpenBLAS, MKL and Accelerate read when they are loaded.
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 # Set for workers: a script that starts a sweep when it is merely imported must not start another one there.
 MARK = "AIRPOOL_SWEEP_WORKER"
+ENVIRONMENT = dict.fromkeys((*THREADS, MARK), "1")
 
 
-@dataclass(frozen=True)
-class Job:
-    """A point to measure."""
-
-    key: str
-    parameters: Point
-    seed: int
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a job: results, or the text of an error."""
-
-    key: str
-    results: dict[str, Any] | None
-    error: str | None = None
-    seconds: float = 0.0
-
-
-def measure(job: Job, function: Callable[..., Any]) -> Outcome:
-    """Calls the function; whatever it raises becomes the outcome's error."""
-    start = time.perf_counter()
+def measure(job: Row, function: Callable[..., Any]) -> Row:
+    """Calls the function with the parameters, and with a generator `rng` or the `seed` if it has such a parameter."""
+    given, start = dict(job["parameters"]), time.perf_counter()
     try:
-        given = arguments(function, job.parameters, job.seed)
+        wanted = inspect.signature(function).parameters.keys() - given.keys()
+        if "rng" in wanted:
+            import numpy as np
+
+            given["rng"] = np.random.default_rng(job["seed"])
+        if "seed" in wanted:
+            given["seed"] = job["seed"]
         start = time.perf_counter()
-        results = function(**given)
+        returned = function(**given)
         seconds = time.perf_counter() - start
-        return Outcome(job.key, _cells(results, job.parameters), None, seconds)
+        return job | {"results": _cells(returned, job["parameters"]), "error": None, "seconds": seconds}
     except (Exception, SystemExit) as error:
-        return Outcome(job.key, None, described(error), time.perf_counter() - start)
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+        where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+        message = " ".join(f"{type(error).__name__}: {error}".split()) + where
+        return failed(job, message, time.perf_counter() - start)
 
 
-def measure_by_name(job: Job, name: str, *, version: str = "", stamp: str = "") -> Outcome:
-    """The same in another process, if its code is the sweep's: of this version, or untouched since this stamp."""
+def measure_by_name(job: Row, name: str, expected: str, identity: Callable[[str], str] = version_of) -> Row:
+    """The same in another process, if the code there has the expected version, or stamp."""
     try:
-        function = _function(name, version, stamp)
+        return measure(job, _function(name, expected, identity))
     except Exception as error:
-        return Outcome(job.key, None, described(error))
-    return measure(job, function)
+        return failed(job, f"{type(error).__name__}: {error}")
 
 
 @cache
-def _function(name: str, version: str, stamp: str) -> Callable[..., Any]:
-    if version and (here := version_of(name)) != version:
-        raise RuntimeError(f"{name} is version {here} on {platform.node()}, but the sweep's is {version}")
-    if stamp and stamp_of(name) != stamp:
-        raise RuntimeError(f"the code of {name}, or airpool, was changed during the sweep: start it again")
+def _function(name: str, expected: str, identity: Callable[[str], str]) -> Callable[..., Any]:
+    if (here := identity(name)) != expected:
+        raise RuntimeError(
+            f"{name} is version {here} on {platform.node()}, but the sweep's is {expected}; "
+            "its code or airpool was changed during the sweep: start it again"
+        )
     return named(name)
 
 
-def arguments(function: Callable[..., Any], parameters: Point, seed: int) -> dict[str, Any]:
-    """The parameters, and what the function asks for by name: a generator `rng`, or the `seed` itself.
-
-    A seed among the parameters is the function's, and no other is passed.
-    """
-    wanted = _names(function) - parameters.keys()
-    given = dict(parameters)
-    if "rng" in wanted:
-        import numpy as np
-
-        given["rng"] = np.random.default_rng(seed)
-    if "seed" in wanted:
-        given["seed"] = seed
-    return given
+def failed(job: Row, error: str, seconds: float = 0.0) -> Row:
+    return job | {"results": None, "error": error, "seconds": seconds}
 
 
-def _names(function: Callable[..., Any]) -> set[str]:
-    try:
-        return set(inspect.signature(function).parameters)
-    except (TypeError, ValueError):  # some built-in functions have none
-        return set()
-
-
-def _cells(results: Any, parameters: Point) -> dict[str, Any]:
+def _cells(returned: Any, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """A function's answer as cells of a row: a mapping's entries, or one column "value"."""
-    found = plain(dict(results) if isinstance(results, Mapping) else {"value": results})
-    for name, value in found.items():
+    cells = dict(returned) if isinstance(returned, Mapping) else {"value": returned}
+    for name in cells:
         if name in parameters or name == "seed":
             raise ValueError(f"{name!r} is returned, but is a column already")
-        if not is_cell(value):
-            raise TypeError(f"{name}={value!r} is returned; a cell is a number, text, true, false or none, or a list")
-    return found
+    return {name: plain(name, value) for name, value in cells.items()}
 
 
-def described(error: BaseException) -> str:
-    """The error in one line, and where it was raised."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return " ".join(f"{type(error).__name__}: {error}".split()) + where
+def serve(fd: int, name: str, stamp: str) -> None:
+    """The life of a worker. It ends with the process that asks, in the middle of a point too."""
+    pipe, jobs = Connection(fd), SimpleQueue[Row]()
 
+    def listen() -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                jobs.put(pipe.recv())
+        os._exit(0)
 
-def main(name: str, stamp: str) -> None:
-    """The worker's whole life."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a function prints must not come between the answers
-    jobs: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
+    threading.Thread(target=listen, daemon=True).start()
     while True:
-        outcome = measure_by_name(Job(**json.loads(jobs.get())), name, stamp=stamp)
-        answers.write(json.dumps(asdict(outcome)) + "\n")
-        answers.flush()
-
-
-def _listen(jobs: SimpleQueue[bytes]) -> None:
-    for line in sys.stdin.buffer:
-        jobs.put(line)
-    os._exit(0)  # whoever asked wants no more, or was killed: in the middle of a point, too
+        pipe.send(measure_by_name(jobs.get(), name, stamp, stamp_of))
