@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from airpool.air import Path, in_batches, receive
 from airpool.network import Channel, Network
-from airpool.radio import Radio
+from airpool.protocol.air import Path, in_batches, receive
+from airpool.protocol.link import Radio
 from airpool.wireless.fading import Fading
 from airpool.wireless.power import Transmitters
 

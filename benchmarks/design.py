@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from airpool.arrays import Floats
 from airpool.design.weights import design
 from airpool.network import Network
-from airpool.privacy.arrays import Floats
 
 from . import Row
 from .privacy import timed

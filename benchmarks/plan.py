@@ -3,12 +3,12 @@
 import numpy as np
 
 from airpool import Network, calibrate, load
+from airpool.account.budget import split
 from airpool.evaluate import evaluate
 from airpool.network import Scheme
 from airpool.plan import plan
 from airpool.prediction import predict
 from airpool.selection import ranking
-from airpool.selection.budget import split
 from airpool.theory.server import Server
 
 from . import Row

@@ -14,11 +14,11 @@ import numpy as np
 from scipy.optimize import brentq
 
 from airpool import Network, calibrate
+from airpool.arrays import Floats
+from airpool.audit.bound import audit
+from airpool.audit.release import log_likelihood_ratio, release, simulated, worst_pair
 from airpool.privacy import compose, device
-from airpool.privacy.arrays import Floats
-from airpool.privacy.audit import audit
 from airpool.privacy.device import Aggregate
-from airpool.privacy.release import log_likelihood_ratio, release, simulated, worst_pair
 
 from . import Row
 from .noise import seconds

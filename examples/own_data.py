@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 import airpool
 from airpool.data import shapes, views, voxels
-from airpool.inference import Inference, infer
-from airpool.level import Level
 from airpool.models.codec import CodecShape
 from airpool.models.codec_training import CodecRecipe, fit, setting
 from airpool.models.features import pooled
+from airpool.protocol.inference import Inference, infer
+from airpool.protocol.level import Level
 
 PIXELS = 32
 FEATURES = 128  # F, of the backbone

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airpool.air import clipped, receive
+from airpool.arrays import Floats, finite, require_shape
 from airpool.network import Network
-from airpool.radio import radio
+from airpool.protocol.air import clipped, receive
+from airpool.protocol.link import radio
 from airpool.theory.mse import error, pooled
-from airpool.wireless.arrays import Floats, finite, require_shape
 
 _IN_FLIGHT = 2**22  # devices × objects × trials at a time: 32 MB an array
 

@@ -1,7 +1,7 @@
 """The error, and the accuracy, against the number of devices: the measurements of docs/theory.md, and their figure.
 
 Run by studies/theory_figures.py. K views of an object are drawn with replacement from the twelve that ship, or, with a
-file of azimuths (latents (N, V, r), labels: as airpool.latents_file reads them), evenly spaced around it.
+file of azimuths (latents (N, V, r), labels: as airpool.data.latents_file reads them), evenly spaced around it.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from airpool import Channel, Network, calibrate, load
-from airpool import latents_file as latents_on_disk
+from airpool.data import latents_file as latents_on_disk
 from airpool.evaluate import evaluate
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, write_csv
-from airpool.inference import unbiased
+from airpool.protocol.inference import unbiased
 from airpool.reproduce.trends import Trend, trend
 from airpool.sweep import grid, run
 from studies.asymptotics import device_error, resampled, thinned, view_error

@@ -13,18 +13,18 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from torch import Tensor
 
 from airpool import Channel, Network, calibrate, load
-from airpool.air import receive
+from airpool.arrays import Floats
 from airpool.evaluate import evaluate
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, figure
-from airpool.level import level
 from airpool.paper.margin import frobenius_margin
 from airpool.prediction import linear_for, on_tensors, predict
+from airpool.protocol.air import receive
+from airpool.protocol.level import level
 from airpool.sweep import grid, run
 from airpool.theory.lipschitz import lipschitz_constants
 from airpool.theory.margin import margin
 from airpool.theory.mse import pooled
 from airpool.theory.server import Server, scores
-from airpool.wireless.arrays import Floats
 from studies.attack import attack
 from studies.smoothing import proven, radius
 from studies.tables import column, copy_as_csv, rows, save

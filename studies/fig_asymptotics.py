@@ -13,15 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
-from airpool.calibration import calibrate
-from airpool.level import level
+from airpool.account.calibration import calibrate
+from airpool.arrays import Floats
 from airpool.models.pretrained import load
 from airpool.network import Network
 from airpool.paper.mse import bound
+from airpool.protocol.level import level
 from airpool.reproduce.fig_asymptotics import COUNTS, DEPTHS, ID, KINDS, NETS, REGIMES, TRIALS
 from airpool.reproduce.results import RESULTS
 from airpool.sweep import grid, run
-from airpool.wireless.arrays import Floats
 from studies.asymptotics import device_error, resampled
 from studies.depth import Layer, norm_bound, propagation, random_weights, relu_layers
 from studies.depth_networks import halves, trained

@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.stats import binom
 
+from airpool.arrays import Floats
+from airpool.audit import tradeoff
+from airpool.audit.bound import audit
+from airpool.audit.release import log_likelihood_ratio, release, simulated, worst_pair
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, write_csv
 from airpool.paper import theorem1
-from airpool.privacy import compose, device, gaussian, tradeoff
-from airpool.privacy.arrays import Floats
-from airpool.privacy.audit import audit
+from airpool.privacy import compose, device, gaussian
 from airpool.privacy.device import Aggregate
 from airpool.privacy.object import object_game
-from airpool.privacy.release import log_likelihood_ratio, release, simulated, worst_pair
 from airpool.version import __version__
 from studies.tables import FIGURES
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from airpool.account.guarantee import guarantee
+from airpool.arrays import Floats
 from airpool.design import weights
 from airpool.design.heterogeneous import WAYS, Booleans, Way, designed
 from airpool.evaluate import Server, evaluate
-from airpool.guarantees import guarantee
 from airpool.network import Network
-from airpool.wireless.arrays import Floats
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 
 from airpool import Channel, Network, Scheme, calibrate, load
-from airpool.air import receive
-from airpool.calibration import calibrate_claim
-from airpool.inference import labels
-from airpool.level import Level, level
+from airpool.account.budget import split
+from airpool.account.calibration import calibrate_claim
 from airpool.models.pretrained import HeldOut
 from airpool.network import Neighbours
 from airpool.paper import lemma
-from airpool.selection.budget import split
+from airpool.protocol.air import receive
+from airpool.protocol.inference import labels
+from airpool.protocol.level import Level, level
 from airpool.selection.participation import expected_participation
 from airpool.selection.scores import uncertainty
 from airpool.selection.soft import loudness

@@ -24,14 +24,14 @@ import torch
 from airpool import files, network_file
 from airpool.data import modelnet
 from airpool.data.renders import renders
-from airpool.level import Level
 from airpool.models import codec as codecs
 from airpool.models import weights
 from airpool.models.codec import Codec, CodecShape, quantised
 from airpool.models.codec_training import CodecRecipe, Setting, decoded, fit
 from airpool.models.features import maps
 from airpool.models.runs import some_rows
-from airpool.radio import Radio
+from airpool.protocol.level import Level
+from airpool.protocol.link import Radio
 from airpool.version import __version__
 from airpool.wireless.fading import Fading
 from airpool.wireless.power import Transmitters
@@ -49,7 +49,7 @@ def settings(dimension: int, *, unlike: bool = False) -> dict[str, Any]:
     """zE: exact zero-out ε = E, p = 1, ideal channel; r3.98: replace; f2: zero-out 2 over Rician fading;
     oE: as zE, but p = .9; tE: the noise for which Theorem 1 claims E (p = .9); quiet: p = .9, as good as no noise."""
     import airpool
-    from airpool.calibration import calibrate_claim
+    from airpool.account.calibration import calibrate_claim
     from airpool.models.codec_training import setting
 
     net = airpool.Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, dimension=dimension)

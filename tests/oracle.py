@@ -18,7 +18,7 @@ from scipy.special import gammainc, gammaincc
 from scipy.stats import chi2
 
 from airpool.network import Network
-from airpool.radio import radio
+from airpool.protocol.link import radio
 
 DIGITS = 30
 # A number of mpmath's, whose types have no stubs, or a plain one.

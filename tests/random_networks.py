@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from airpool.network import Channel, Devices, Network, Scheme
-from airpool.radio import radio
+from airpool.protocol.link import radio
 
 
 def stds(most: float) -> st.SearchStrategy[float]:

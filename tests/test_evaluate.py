@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from airpool import Channel, Network, Scheme, calibrate, guarantee
 from airpool.cli import app, main
+from airpool.data.latents_file import Latents, read, read_views
 from airpool.evaluate import evaluate
-from airpool.inference import Baseline
-from airpool.latents_file import Latents, read, read_views
+from airpool.protocol.inference import Baseline
 
 RUN = CliRunner()
 

@@ -16,11 +16,12 @@ from torch import nn
 
 import airpool
 from airpool import Network, files, network_file
+from airpool.audit import bound as audit
+from airpool.audit import tradeoff
 from airpool.data import dataset
 from airpool.data.voxels import NUM_POSES, PACKED_BYTES
 from airpool.figures import canvas, write_csv
 from airpool.models import card, int8, train, weights
-from airpool.privacy import audit, tradeoff
 from airpool.sweep import cache
 from airpool.sweep.table import one_row
 

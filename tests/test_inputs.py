@@ -12,13 +12,13 @@ from safetensors.torch import load_file, save_file
 
 import airpool
 from airpool import Network, calibrate, guarantee, load, write_network
-from airpool.air import receive
-from airpool.calibration import calibrate_claim
+from airpool.account.calibration import calibrate_claim
+from airpool.data.latents_file import Latents, read
 from airpool.evaluate import evaluate
-from airpool.inference import infer
-from airpool.latents_file import Latents, read
 from airpool.models import codec as codecs
 from airpool.models import weights
+from airpool.protocol.air import receive
+from airpool.protocol.inference import infer
 
 NET = Network.uniform(num_devices=3, dimension=4)
 TEXT: Any = "2"

@@ -11,10 +11,10 @@ from tests.random_servers import random_server
 
 import airpool
 from airpool.evaluate import evaluate
-from airpool.level import Level, level
 from airpool.models.codec import Codec, CodecShape
 from airpool.network import Channel, Network, Scheme
 from airpool.prediction import Bounds, linear_for, predict
+from airpool.protocol.level import Level, level
 from airpool.theory import mse
 from airpool.theory.accuracy import chebyshev, no_answer
 from airpool.theory.lipschitz import lipschitz_constants

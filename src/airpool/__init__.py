@@ -6,15 +6,15 @@ Names are loaded when they are first used, so that `import airpool` and `airpool
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .version import __version__
+from airpool.version import __version__
 
 if TYPE_CHECKING:
-    from .calibration import calibrate
-    from .guarantees import PrivacyReport, guarantee
-    from .models.pretrained import infer, load
-    from .network import Channel, Devices, Network, NetworkError, Scheme
-    from .network_file import read as read_network
-    from .network_file import write as write_network
+    from airpool.account.calibration import calibrate
+    from airpool.account.guarantee import PrivacyReport, guarantee
+    from airpool.models.pretrained import infer, load
+    from airpool.network import Channel, Devices, Network, NetworkError, Scheme
+    from airpool.network_file import read as read_network
+    from airpool.network_file import write as write_network
 
 __all__ = [
     "Channel",
@@ -37,10 +37,10 @@ _HOME = {
     "Devices": ("network", "Devices"),
     "Network": ("network", "Network"),
     "NetworkError": ("network", "NetworkError"),
-    "PrivacyReport": ("guarantees", "PrivacyReport"),
+    "PrivacyReport": ("account.guarantee", "PrivacyReport"),
     "Scheme": ("network", "Scheme"),
-    "calibrate": ("calibration", "calibrate"),
-    "guarantee": ("guarantees", "guarantee"),
+    "calibrate": ("account.calibration", "calibrate"),
+    "guarantee": ("account.guarantee", "guarantee"),
     "infer": ("models.pretrained", "infer"),
     "load": ("models.pretrained", "load"),
     "read_network": ("network_file", "read"),

@@ -12,18 +12,18 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .air import check_latents, in_batches, receive
-from .guarantees import PrivacyReport
-from .inference import Baseline, centralised, labels, report_of, transmitted
-from .latents_file import check_labels
-from .level import Level, level
-from .network import Network
-from .radio import radio
-from .report import number
-from .selection.scores import raw
-from .version import __version__
-from .wireless.arrays import require_array
-from .wireless.channel import channel_uses
+from airpool.account.guarantee import PrivacyReport
+from airpool.account.report import number
+from airpool.arrays import require_array
+from airpool.data.latents_file import check_labels
+from airpool.network import Network
+from airpool.protocol.air import check_latents, in_batches, receive
+from airpool.protocol.inference import Baseline, centralised, labels, report_of, transmitted
+from airpool.protocol.level import Level, level
+from airpool.protocol.link import radio
+from airpool.selection.scores import raw
+from airpool.version import __version__
+from airpool.wireless.channel import channel_uses
 
 Server = Callable[[Level], Callable[[Tensor], Tensor]]
 

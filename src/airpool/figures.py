@@ -7,7 +7,7 @@ from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import files
+from airpool import files
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

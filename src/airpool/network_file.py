@@ -9,8 +9,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from . import files
-from .network import Channel, Devices, Network, NetworkError, Scheme, require_network
+from airpool import files
+from airpool.network import Channel, Devices, Network, NetworkError, Scheme, require_network
 
 VERSION = 1
 _TABLES = {"devices": Devices, "channel": Channel, "scheme": Scheme}

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .air import check_latents, clipped
-from .level import Level, level
-from .network import Network
-from .paper.margin import frobenius_margin
-from .paper.theorem2 import accuracy_bound
-from .radio import radio
-from .report import number
-from .theory import accuracy, mse
-from .theory.law import law
-from .theory.lipschitz import lipschitz_constants
-from .theory.margin import margin
-from .theory.server import Server, bounded_scores, class_labels, linear_server
-from .wireless.arrays import Floats
+from airpool.account.report import number
+from airpool.arrays import Floats
+from airpool.network import Network
+from airpool.paper.margin import frobenius_margin
+from airpool.paper.theorem2 import accuracy_bound
+from airpool.protocol.air import check_latents, clipped
+from airpool.protocol.level import Level, level
+from airpool.protocol.link import radio
+from airpool.theory import accuracy, mse
+from airpool.theory.law import law
+from airpool.theory.lipschitz import lipschitz_constants
+from airpool.theory.margin import margin
+from airpool.theory.server import Server, bounded_scores, class_labels, linear_server
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,9 +8,9 @@ from scipy.stats import binom, binomtest, norm
 from studies.smoothing import after_change, proven, radius
 from tests.random_servers import random_server
 
-from airpool.air import receive
-from airpool.inference import labels as labels_of
 from airpool.network import Network
+from airpool.protocol.air import receive
+from airpool.protocol.inference import labels as labels_of
 from airpool.theory.law import law
 from airpool.theory.server import Server, scores
 

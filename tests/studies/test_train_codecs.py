@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from studies.train_codecs import packed, unpacked
 
-from airpool.air import receive
-from airpool.calibration import calibrate
+from airpool.account.calibration import calibrate
 from airpool.models.codec_training import setting
 from airpool.network import Channel, Devices, Network
+from airpool.protocol.air import receive
 
 ROOT = Path(__file__).parents[2]
 DEVICES, R = 12, 40

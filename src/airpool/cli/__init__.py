@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from . import (
+from airpool.cli import (
     audit,
     calibrate,
     data,

@@ -4,13 +4,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from airpool.cli import options as o
 from airpool.network import Network
 
-from . import options as o
-
 if TYPE_CHECKING:
-    from airpool.privacy.arrays import Floats
-    from airpool.privacy.audit import AuditReport
+    from airpool.arrays import Floats
+    from airpool.audit.bound import AuditReport
 
 
 @o.on_network(without=("colluders", "dropouts", "inferences"))
@@ -31,8 +30,8 @@ def audit(
     plot: o.Plot = None,
 ) -> None:
     """An empirical lower bound on ε from the transmissions themselves; above the claim, something is broken."""
-    from airpool.adversary import audited
-    from airpool.guarantees import guarantee
+    from airpool.account.guarantee import guarantee
+    from airpool.audit.adversary import audited
     from airpool.version import __version__
 
     if not 0 < confidence < 1:
@@ -67,7 +66,7 @@ def audit(
     # The picture of several games is that of the claim that came nearest to being refuted, or furthest beyond.
     drawn = max(games, key=lambda k: games[k].epsilon_lower - claimed[k])
     if plot is not None:
-        from airpool.privacy.tradeoff import plot as draw
+        from airpool.audit.tradeoff import plot as draw
 
         draw(games[drawn], plot)
     if json:

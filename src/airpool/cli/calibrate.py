@@ -5,10 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+from airpool.cli import options as o
+from airpool.cli.epsilon import show
 from airpool.network import Network
-
-from . import options as o
-from .epsilon import show
 
 
 @o.on_network()
@@ -30,8 +29,8 @@ def calibrate(
 ) -> None:
     """The smallest noise (or the largest weight, clip norm or number of inferences) that meets ε; never above it."""
     from airpool import network_file
-    from airpool.calibration import calibrate as calibrated
-    from airpool.guarantees import guarantee
+    from airpool.account.calibration import calibrate as calibrated
+    from airpool.account.guarantee import guarantee
 
     turn: Any = knob
     with o.progress("calibrating"):

@@ -6,16 +6,15 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airpool.cli import options as o
+from airpool.cli import training as t
 from airpool.network import Network
-
-from . import options as o
-from . import training as t
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from airpool.account.guarantee import PrivacyReport
     from airpool.data.modelnet import Split
-    from airpool.guarantees import PrivacyReport
     from airpool.models.codec import CodecShape
     from airpool.models.codec_training import CodecRecipe, Setting
 
@@ -32,7 +31,7 @@ def make(
     trials: int = 20,
 ) -> t.Made:
     """Trains what is not there yet, one codec for each recipe, which differ in their seeds; and writes the card."""
-    from airpool.guarantees import guarantee
+    from airpool.account.guarantee import guarantee
     from airpool.models import card, runs
 
     source, hashes = work.source, {path.name: runs.sha256(path) for path in trunk}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import options as o
+from airpool.cli import options as o
 
 app = typer.Typer(help="Prepare objects, and look at them.", no_args_is_help=True)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options as o
+from airpool.cli import options as o
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,8 +63,8 @@ def _found(object_name: str, *, epsilon: float, trials: int, seed: int) -> "Demo
 def _print(found: "Demo") -> None:
     from rich.console import Console
 
+    from airpool.account.report import shown
     from airpool.demo import story, tables
-    from airpool.report import shown
 
     console = Console()
     if not console.is_terminal:

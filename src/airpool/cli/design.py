@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from airpool.cli import options as o
 from airpool.network import Network
 
-from . import options as o
-
 if TYPE_CHECKING:
-    from airpool.wireless.arrays import Floats
+    from airpool.arrays import Floats
 
 app = typer.Typer(help="Weights and clip norms for devices with targets of their own.", no_args_is_help=True)
 
@@ -90,7 +89,7 @@ def clipping(
 def _calibration(path: Path | None, codec: str, num_devices: int) -> "tuple[Floats, str | None]":
     """Latents of objects that nothing is evaluated on, and which shipped cameras do not fit the devices."""
     if path is not None:
-        from airpool.latents_file import read
+        from airpool.data.latents_file import read
 
         return read(path).latents.double().numpy(), None
     from airpool.models.pretrained import load
@@ -111,9 +110,9 @@ def _show(
     before: Network, found: Any, *, colluding: tuple[int, ...], extra: dict[str, Any], out: Path | None, json: bool
 ) -> None:
     from airpool import network_file
-    from airpool.guarantees import aggregate
-    from airpool.guarantees import epsilon as device_epsilon
-    from airpool.report import number
+    from airpool.account.guarantee import aggregate
+    from airpool.account.guarantee import epsilon as device_epsilon
+    from airpool.account.report import number
 
     if out is not None:
         network_file.write(found.network, out)
@@ -144,7 +143,7 @@ def _print(found: Any, leaked: "Floats", extra: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from airpool.report import shown
+    from airpool.account.report import shown
 
     net, d = found.network, found.network.devices
     table = Table(title=f"Design: {net.neighbours} neighbours, δ = {net.delta:g}", title_justify="left")

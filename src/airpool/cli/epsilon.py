@@ -4,9 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
+from airpool.cli import options as o
 from airpool.network import Network
-
-from . import options as o
 
 
 @o.on_network()
@@ -23,7 +22,7 @@ def epsilon(
     plot: o.Plot = None,
 ) -> None:
     """The exact ε of every device of a network, next to the paper's claim."""
-    from airpool.guarantees import guarantee
+    from airpool.account.guarantee import guarantee
 
     claim: Any = tail
     with o.progress("computing ε"):
@@ -40,7 +39,7 @@ def show(report: Any, *, json: bool, plot: Any, extra: dict[str, Any] | None = N
         return
     from rich.console import Console
 
-    from airpool.report import table
+    from airpool.account.report import table
 
     console = Console()
     console.print(table(report))

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from airpool import network_file
+from airpool.cli import options as o
 from airpool.network import Network
-
-from . import options as o
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from airpool.data.latents_file import Latents
     from airpool.evaluate import Server
-    from airpool.latents_file import Latents
 
 
 def evaluate(
@@ -96,7 +95,7 @@ def _objects(
     codec: str | None, latents: Path | None, views: Path | None, split: str, given: Network | None
 ) -> "tuple[Latents, Server, str | None]":
     """Latents with their labels, what decodes them, and which shipped cameras do not fit the given network."""
-    from airpool.latents_file import Latents, read, read_views
+    from airpool.data.latents_file import Latents, read, read_views
     from airpool.models import codec as codecs
     from airpool.models.pretrained import load
 
@@ -163,8 +162,8 @@ def _network(given: Network | None, objects: "Latents", **changes: Any) -> Netwo
 
 
 def _scaled(net: Network, epsilon: float, accounting: str, share: float | None) -> Network:
-    from airpool.calibration import calibrate, calibrate_claim
-    from airpool.selection.budget import split
+    from airpool.account.budget import split
+    from airpool.account.calibration import calibrate, calibrate_claim
 
     if share is not None:
         return split(net, epsilon=epsilon, share=share)
@@ -175,7 +174,7 @@ def _print(record: Mapping[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from airpool.report import shown
+    from airpool.account.report import shown
 
     def worst(values: list[Any]) -> str:
         """Rounded up: the printed ε is a promise too."""

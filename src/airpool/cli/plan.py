@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from airpool.cli import options as o
 from airpool.network import Network
-
-from . import options as o
 
 if TYPE_CHECKING:
     from airpool.plan import Plan
@@ -95,7 +94,7 @@ def _print(found: "Plan") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from airpool.report import shown
+    from airpool.account.report import shown
 
     console = Console()
     best, report = found.best, found.best.evaluation.report

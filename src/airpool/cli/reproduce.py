@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options as o
+from airpool.cli import options as o
 
 if TYPE_CHECKING:
     from airpool.reproduce.report import Told

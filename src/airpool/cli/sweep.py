@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import options as o
+from airpool.cli import options as o
 
 _SHOWN_ROWS, _SHOWN_FAILURES = 60, 20
 
@@ -149,7 +149,7 @@ def _points(number: int) -> str:
 
 
 def _cell(name: str, value: Any) -> str:
-    from airpool.report import shown
+    from airpool.account.report import shown
 
     if isinstance(value, float):
         # The printed ε keeps the promise too: it is rounded up.

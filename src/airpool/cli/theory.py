@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import options as o
+from airpool.cli import options as o
 
 if TYPE_CHECKING:
     from airpool.evaluate import Evaluation
@@ -25,9 +25,9 @@ def theory(
     import numpy as np
 
     from airpool import calibrate, guarantee, load, network_file
+    from airpool.account.report import number
     from airpool.network import Network
     from airpool.prediction import linear_for, on_tensors, predict
-    from airpool.report import number
     from airpool.theory.mse import check_network
     from airpool.theory.server import Server
 
@@ -83,7 +83,7 @@ def _print(found: "Prediction", runs: "dict[str, Evaluation]", epsilon: float, d
     from rich.console import Console
     from rich.table import Table
 
-    from airpool.report import shown
+    from airpool.account.report import shown
 
     console = Console()
     console.print(f"ε = {shown(epsilon)} at δ = {delta:g}, {found.objects} objects, no answer {found.no_answer:.2g}")

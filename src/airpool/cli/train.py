@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options as o
-from . import training as t
-from .settings import given, settled
+from airpool.cli import options as o
+from airpool.cli import training as t
+from airpool.cli.settings import given, settled
 
 if TYPE_CHECKING:
     from airpool.models.local import HeadRecipe

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from airpool.cli import codecs, train
+from airpool.cli import options as o
+from airpool.cli import training as t
+from airpool.cli.settings import given, settled
 from airpool.network import Network
-
-from . import codecs, train
-from . import options as o
-from . import training as t
-from .settings import given, settled
 
 if TYPE_CHECKING:
     from airpool.models.codec import CodecShape
@@ -141,7 +140,7 @@ def over(net: Network, *, fading: str | None, receiver_noise_std: float | None) 
 
 def calibrated(net: Network, epsilon: Sequence[float] | None) -> "list[Setting]":
     """The network once for each ε, the strictest first, with the least noise that meets it."""
-    from airpool.calibration import calibrate
+    from airpool.account.calibration import calibrate
     from airpool.data.voxels import NUM_POSES
     from airpool.models.codec_training import setting
 

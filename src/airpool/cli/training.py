@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import options as o
+from airpool.cli import options as o
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airpool import files
-
-from .voxels import NUM_POSES, PACKED_BYTES, unpack
+from airpool.data.voxels import NUM_POSES, PACKED_BYTES, unpack
 
 SPLITS = ("train", "test")
 ARRAYS = ("vox", "label", "classes", "split", "name")

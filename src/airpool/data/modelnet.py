@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from . import dataset as packed
-from .dataset import Dataset
-from .prepare import holds_meshes, prepare
+from airpool.data import dataset as packed
+from airpool.data.dataset import Dataset
+from airpool.data.prepare import holds_meshes, prepare
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")

@@ -21,11 +21,10 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from airpool import files
-
-from . import dataset as packed
-from . import meshes
-from .dataset import SPLITS, Dataset
-from .voxels import NUM_POSES, PACKED_BYTES, pack, voxelise
+from airpool.data import dataset as packed
+from airpool.data import meshes
+from airpool.data.dataset import SPLITS, Dataset
+from airpool.data.voxels import NUM_POSES, PACKED_BYTES, pack, voxelise
 
 CHUNK = 32
 _VERSION = 1  # part of every fingerprint: raise it when the voxels of a mesh change

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .views import object_views, unpack
+from airpool.data.views import object_views, unpack
 
 _OBJECTS = 16  # at a time: twelve views each
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from . import meshes
+from airpool.data import meshes
 
 ASSET = Path(__file__).parent.parent / "assets" / "shapes.safetensors"
 

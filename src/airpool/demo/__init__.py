@@ -6,12 +6,11 @@ comparison, one_object and claim compute; tables, pictures and story tell it. Ea
 from dataclasses import dataclass
 from typing import Any
 
+from airpool.demo import comparison
+from airpool.demo.claim import Claim
+from airpool.demo.comparison import Curve
+from airpool.demo.one_object import Sent
 from airpool.version import __version__
-
-from . import comparison
-from .claim import Claim
-from .comparison import Curve
-from .one_object import Sent
 
 __all__ = ["Claim", "Curve", "Demo", "Sent"]
 

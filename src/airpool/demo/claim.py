@@ -6,11 +6,11 @@ from typing import Any, get_args
 
 import numpy as np
 
-from airpool.guarantees import aggregate, epsilon, guarantee, paper_claim
+from airpool.account.guarantee import aggregate, epsilon, guarantee, paper_claim
+from airpool.account.report import number
 from airpool.network import Channel, Neighbours, Network
 from airpool.paper.theorem1 import Tail
 from airpool.privacy import device
-from airpool.report import number
 
 NEIGHBOURS: tuple[Neighbours, ...] = get_args(Neighbours)
 COVERED = "zero-out, cover noise"

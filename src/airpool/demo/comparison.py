@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from airpool.calibration import calibrate, calibrate_claim
+from airpool.account.calibration import calibrate, calibrate_claim
+from airpool.account.guarantee import guarantee
+from airpool.account.report import number
 from airpool.evaluate import Evaluation, evaluate
-from airpool.guarantees import guarantee
 from airpool.network import Channel, Network
 from airpool.paper.accuracy import Printed, printed
-from airpool.report import number
 
 if TYPE_CHECKING:
     from airpool.models.pretrained import Pretrained

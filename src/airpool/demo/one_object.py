@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from airpool.account.report import number
 from airpool.data import shapes, voxels
 from airpool.data.shapes import Shape
 from airpool.data.views import object_views
-from airpool.inference import NO_ANSWER, Inference, centralised, infer
-from airpool.level import level
+from airpool.demo import comparison
 from airpool.network import Network
-from airpool.report import number
-
-from . import comparison
+from airpool.protocol.inference import NO_ANSWER, Inference, centralised, infer
+from airpool.protocol.level import level
 
 if TYPE_CHECKING:
     from airpool.models.pretrained import Pretrained

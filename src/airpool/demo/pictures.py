@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airpool.account.report import number
+from airpool.demo.claim import COVERED, Claim
+from airpool.demo.comparison import Curve
+from airpool.demo.one_object import STEP_DEG, Sent
+from airpool.demo.tables import plain
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, SKY, canvas, figure, write_csv
-from airpool.report import number
-
-from .claim import COVERED, Claim
-from .comparison import Curve
-from .one_object import STEP_DEG, Sent
-from .tables import plain
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -3,13 +3,12 @@
 from pathlib import Path
 
 from airpool import files, network_file
+from airpool.account.report import shown
+from airpool.demo import Demo, pictures, tables
+from airpool.demo.comparison import Curve, Point
+from airpool.demo.one_object import REPEATS, STEP_DEG, Sent
 from airpool.page import Code, Download, Facts, Figure, Gallery, Items, Part, Section, Text, page
-from airpool.report import shown
 from airpool.version import __version__
-
-from . import Demo, pictures, tables
-from .comparison import Curve, Point
-from .one_object import REPEATS, STEP_DEG, Sent
 
 DATA = (
     "Test set: the 2,468 official test objects of ModelNet40 (Princeton University, for academic research), seen as "

@@ -1,12 +1,11 @@
 """The demo's numbers as text, the same on the terminal and on the page. An ε is rounded up, never down."""
 
+from airpool.account.report import shown
+from airpool.demo.claim import Claim, Row
+from airpool.demo.comparison import Curve, Name, Point
+from airpool.demo.one_object import REPEATS, STEP_DEG, Sent
 from airpool.evaluate import Evaluation
 from airpool.page import Table
-from airpool.report import shown
-
-from .claim import Claim, Row
-from .comparison import Curve, Name, Point
-from .one_object import REPEATS, STEP_DEG, Sent
 
 NAMES: dict[Name, str] = {"paper": "The paper's network", "ours": "Ours"}
 WHAT: dict[Name, str] = {

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
-from ..calibration import calibrate, targets, with_column
-from ..guarantees import aggregate
-from ..guarantees import epsilon as device_epsilon
-from ..network import Network
-from ..wireless.arrays import Floats
-from .weights import largest_weight, scaled_error
+from airpool.account.calibration import calibrate, targets, with_column
+from airpool.account.guarantee import aggregate
+from airpool.account.guarantee import epsilon as device_epsilon
+from airpool.arrays import Floats
+from airpool.design.weights import largest_weight, scaled_error
+from airpool.network import Network
 
 _HAIR = 1e-12
 # Noise levels that are tried between the two ends, before the best one is refined.

@@ -17,10 +17,10 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..calibration import calibrate, with_column
-from ..network import Network
-from ..wireless.arrays import Floats
-from . import clipping, weights
+from airpool.account.calibration import calibrate, with_column
+from airpool.arrays import Floats
+from airpool.design import clipping, weights
+from airpool.network import Network
 
 Way = Literal["uniform", "weights", "clipping", "without"]
 WAYS: tuple[Way, ...] = get_args(Way)

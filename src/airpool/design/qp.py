@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import brentq
 
-from ..wireless.arrays import Floats
+from airpool.arrays import Floats
 
 Normalise = Literal["sum", "free"]
 

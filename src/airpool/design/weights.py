@@ -14,17 +14,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from ..air import check_latents, clipped
-from ..calibration import most_feature, targets, with_column
-from ..guarantees import aggregate
-from ..guarantees import epsilon as device_epsilon
-from ..network import Network
-from ..privacy.calibrate import largest, largest_shift
-from ..privacy.device import Aggregate
-from ..radio import Radio, alignment, radio
-from ..theory.mse import error, pooled
-from ..wireless.arrays import Floats, finite, require_shape
-from .qp import Normalise, Quadratic, solve
+from airpool.account.calibration import most_feature, targets, with_column
+from airpool.account.guarantee import aggregate
+from airpool.account.guarantee import epsilon as device_epsilon
+from airpool.arrays import Floats, finite, require_shape
+from airpool.design.qp import Normalise, Quadratic, solve
+from airpool.network import Network
+from airpool.privacy.calibrate import largest, largest_shift
+from airpool.privacy.device import Aggregate
+from airpool.protocol.air import check_latents, clipped
+from airpool.protocol.link import Radio, alignment, radio
+from airpool.theory.mse import error, pooled
 
 # Weights end a hair inside what meets the target, so that finding ε again never lands above it by rounding.
 _HAIR = 1e-12

@@ -21,10 +21,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from airpool.level import Level
-
-from . import weights
-from .vgg import MAP_SHAPE
+from airpool.models import weights
+from airpool.models.vgg import MAP_SHAPE
+from airpool.protocol.level import Level
 
 Floats = NDArray[np.float64]
 Kind = Literal["compact", "map"]

@@ -11,13 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from airpool.air import receive
-from airpool.level import Level, level
+from airpool.models.codec import Codec, CodecShape
+from airpool.models.train import schedule
 from airpool.network import Network
-from airpool.radio import Radio, radio
-
-from .codec import Codec, CodecShape
-from .train import schedule
+from airpool.protocol.air import receive
+from airpool.protocol.level import Level, level
+from airpool.protocol.link import Radio, radio
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from .train import Images
+from airpool.models.train import Images
 
 
 @torch.no_grad()

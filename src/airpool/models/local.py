@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from . import weights
-from .heads import expected_calibration_error, fit_temperature, pooled_classifier
+from airpool.models import weights
+from airpool.models.heads import expected_calibration_error, fit_temperature, pooled_classifier
 
 
 @dataclass(frozen=True)

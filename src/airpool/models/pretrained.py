@@ -20,18 +20,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airpool.inference import Inference
-from airpool.inference import infer as infer_features
-from airpool.level import level
+from airpool.arrays import require, require_array
+from airpool.models import codec as codecs
+from airpool.models import features, local, weights
+from airpool.models.codec import Codec
+from airpool.models.local import LocalHead
+from airpool.models.vgg import MVCNN
 from airpool.network import Network, Scheme, require_network
+from airpool.protocol.inference import Inference
+from airpool.protocol.inference import infer as infer_features
+from airpool.protocol.level import level
 from airpool.selection.participation import expected_of_posteriors
-from airpool.wireless.arrays import require, require_array
-
-from . import codec as codecs
-from . import features, local, weights
-from .codec import Codec
-from .local import LocalHead
-from .vgg import MVCNN
 
 ASSETS = Path(__file__).parent.parent / "assets"
 

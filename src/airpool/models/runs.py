@@ -21,10 +21,9 @@ from airpool.data.dataset import Dataset
 from airpool.data.modelnet import SPLITS, Indices, Split
 from airpool.data.prepare import holds_meshes
 from airpool.data.renders import renders
-
-from . import card, weights
-from .train import Images, Recipe, predictions, train
-from .vgg import MVCNN, Architecture
+from airpool.models import card, weights
+from airpool.models.train import Images, Recipe, predictions, train
+from airpool.models.vgg import MVCNN, Architecture
 
 _BATCH = 16  # objects at a time, twelve views each: 1.5 GB
 

@@ -19,8 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from airpool import files
-
-from .vgg import MAP_SHAPE, MVCNN, Architecture, pool_views
+from airpool.models.vgg import MAP_SHAPE, MVCNN, Architecture, pool_views
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from .heads import dense, pooled_classifier
+from airpool.models.heads import dense, pooled_classifier
 
 Head = Literal["linear", "mlp", "flat", "vgg"]
 Pooling = Literal["mean", "max"]

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from airpool import files
+from airpool.models.vgg import MVCNN, Architecture
 from airpool.version import __version__
-
-from .vgg import MVCNN, Architecture
 
 Module = TypeVar("Module", bound=nn.Module)
 

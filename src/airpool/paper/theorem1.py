@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airpool.privacy.arrays import at_least_zero, failure_probability
+from airpool.arrays import failure_probability, not_negative
 
 Tail = Literal["quadratic", "appendix", "statement", "bernstein"]
 Floats = NDArray[np.float64]
@@ -32,7 +32,7 @@ def gaussian_epsilon(mu: ArrayLike, delta: ArrayLike, *, beyond_proof: bool = Fa
     Holds for: ε ≤ 1 only (Dwork & Roth, Theorem A.1); above it wastes noise first and fails later (from 8.42 on at
     δ = 1e-5), so a larger ε is refused unless `beyond_proof` asks for the bare formula.
     """
-    result = at_least_zero("mu", mu) * np.sqrt(2 * np.log(1.25 / failure_probability(delta)))
+    result = not_negative("mu", mu) * np.sqrt(2 * np.log(1.25 / failure_probability(delta)))
     if not beyond_proof and np.any(result > 1):
         raise ValueError(
             f"the classical formula is proved for ε <= 1 only and gives {np.max(result):g}; "

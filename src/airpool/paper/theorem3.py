@@ -36,8 +36,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
+from airpool.arrays import Floats, finite, not_negative
 from airpool.selection.ranking import Bounds, selected
-from airpool.wireless.arrays import Floats, finite, not_negative
 
 
 def smallest_gap(scores: ArrayLike) -> float:

@@ -11,8 +11,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import theorem1
-from .mse import check_shapes
+from airpool.paper import theorem1
+from airpool.paper.mse import check_shapes
 
 Floats = NDArray[np.float64]
 Pairs = Literal["others", "later"]

@@ -10,11 +10,11 @@ from typing import Literal
 
 import numpy as np
 
-from ..calibration import calibrate
-from ..design import clipping, weights
-from ..network import Network, Scheme
-from ..selection.budget import split
-from ..wireless.arrays import Floats
+from airpool.account.budget import split
+from airpool.account.calibration import calibrate
+from airpool.arrays import Floats
+from airpool.design import clipping, weights
+from airpool.network import Network, Scheme
 
 Handle = Literal["noise", "weights", "clipping"]
 

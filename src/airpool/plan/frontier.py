@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .candidates import PAPER, Candidate
-from .search import Option, Plan, built, simulated
+from airpool.plan.candidates import PAPER, Candidate
+from airpool.plan.search import Option, Plan, built, simulated
 
 if TYPE_CHECKING:
-    from ..models.pretrained import Pretrained
+    from airpool.models.pretrained import Pretrained
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
 
@@ -66,7 +66,7 @@ def frontier(
 
 def draw(found: Frontier, plan: Plan, path: Path) -> None:
     """The picture: one accuracy, three promises; and what the paper's network reaches at the same device ε."""
-    from ..figures import BLUE, GREEN, GREY, ORANGE, RED, figure
+    from airpool.figures import BLUE, GREEN, GREY, ORANGE, RED, figure
 
     with figure(path, width=6.4, height=3.8) as (_, axes):
         accuracy = [option.accuracy for option in found.options]

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..evaluate import Evaluation, evaluate
-from ..guarantees import PrivacyReport
-from ..network import Devices, Network
-from ..report import number
-from ..wireless.arrays import Floats
-from .candidates import PAPER, Candidate, candidates, network
+from airpool.account.guarantee import PrivacyReport
+from airpool.account.report import number
+from airpool.arrays import Floats
+from airpool.evaluate import Evaluation, evaluate
+from airpool.network import Devices, Network
+from airpool.plan.candidates import PAPER, Candidate, candidates, network
 
 if TYPE_CHECKING:
-    from ..models.pretrained import Pretrained
+    from airpool.models.pretrained import Pretrained
 
 # Simulated inferences of every validation object at each stage, and how many candidates go on to the next.
 TRIALS, KEPT = (1, 6, 20), (6, 3)

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from . import gaussian
-from .arrays import Floats, floats
-from .device import Aggregate, Neighbours, game
-from .law import alike
-from .search import smallest
+from airpool.arrays import Floats, as_floats
+from airpool.privacy import gaussian
+from airpool.privacy.device import Aggregate, Neighbours, game
+from airpool.privacy.law import alike
+from airpool.privacy.search import smallest
 
 # Factors that are searched: a dozen orders of magnitude of noise on either side.
 _LEAST, _MOST = 1e-12, 1e12
@@ -73,11 +73,11 @@ def _lowest(excess: Callable[[float], float], most: float) -> float:
     top = float(np.log(most))
     # Closer together below `most`, where a limit on the power makes ε turn, and around 1.
     near, far = top - np.linspace(0, 3, 31), np.linspace(-9, 9, 37)
-    grid = floats(np.unique(np.concatenate([near, far[far < top]])))
+    grid = as_floats(np.unique(np.concatenate([near, far[far < top]])))
     for _ in range(3):
         at = int(np.argmin([excess(float(x)) for x in grid]))
         top = float(grid[at])
-        grid = floats(np.linspace(float(grid[max(at - 1, 0)]), float(grid[min(at + 1, len(grid) - 1)]), 11))
+        grid = as_floats(np.linspace(float(grid[max(at - 1, 0)]), float(grid[min(at + 1, len(grid) - 1)]), 11))
     return float(np.exp(top))
 
 

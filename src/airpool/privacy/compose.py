@@ -32,9 +32,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from . import calibrate, gaussian, nearby
-from .arrays import Floats, failure_probability, floats
-from .game import Direction, Game, solve
+from airpool.arrays import Floats, as_floats, failure_probability
+from airpool.privacy import calibrate, gaussian, nearby
+from airpool.privacy.game import Direction, Game, solve
 
 # Within these limits all that is given away stays a small share of δ.
 SMALLEST_DELTA, MOST_INFERENCES = 1e-10, 2**24
@@ -242,7 +242,7 @@ def _reach(game: Game, kind: int, direction: Direction) -> float:
 
     At least 1/16 of the probability that all is revealed: beside it a finer grid would resolve rounding errors only.
     """
-    eps = floats(np.append(np.geomspace(_LEAST, _REACH, 400), _REACH))
+    eps = as_floats(np.append(np.geomspace(_LEAST, _REACH, 400), _REACH))
     deltas = game.delta(kind, eps, direction)
     return max(float(eps[np.argmax(deltas <= deltas[-1] * (1 + 1e-12) + _TOP)]), float(deltas[-1]) / 16)
 

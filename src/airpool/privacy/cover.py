@@ -6,8 +6,9 @@ exactly and in one dimension whatever r is, with μ = w C g/√V.
 
 import numpy as np
 
-from . import gaussian
-from .arrays import Floats, log_ndtr
+from airpool.arrays import Floats
+from airpool.privacy import gaussian
+from airpool.privacy.gaussian import log_ndtr
 
 
 def delta_zero_out(epsilon: Floats, mu: Floats, participation: Floats, *, backward: bool) -> Floats:

@@ -11,11 +11,11 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import cover, gaussian, removal
-from .arrays import Floats, Integers, at_least_zero, checked, probability
-from .floor import Floor, floor
-from .game import Bounds, Curve, Direction, Game, in_chunks, solve
-from .law import Law, alike, coarsened
+from airpool.arrays import Floats, Integers, checked, not_negative, probability
+from airpool.privacy import cover, gaussian, removal
+from airpool.privacy.floor import Floor, floor
+from airpool.privacy.game import Bounds, Curve, Direction, Game, in_chunks, solve
+from airpool.privacy.law import Law, alike, coarsened
 
 Neighbours = Literal["zero-out", "replace", "remove"]
 
@@ -63,13 +63,13 @@ class Aggregate:
 
     def __post_init__(self) -> None:
         for name in ("shift", "variance"):
-            object.__setattr__(self, name, at_least_zero(name, getattr(self, name)))
+            object.__setattr__(self, name, not_negative(name, getattr(self, name)))
         object.__setattr__(self, "participation", probability("participation", self.participation))
         presence = probability("presence", self.presence if np.size(self.presence) else np.ones_like(self.shift))
         object.__setattr__(self, "presence", presence)
         failure = probability("failure", self.failure if np.size(self.failure) else np.zeros_like(self.shift))
         object.__setattr__(self, "failure", failure)
-        at_least_zero("extra", self.extra)
+        not_negative("extra", self.extra)
         columns = ("shift", "variance", "participation", "presence", "failure")
         shapes = {getattr(self, name).shape for name in columns}
         if len(shapes) > 1 or self.shift.ndim != 1:

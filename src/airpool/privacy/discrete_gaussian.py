@@ -27,7 +27,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Integers
+from airpool.arrays import Integers
 
 Words = NDArray[np.uint64]
 # n bytes from n: os.urandom, or the `bytes` method of a seeded generator.

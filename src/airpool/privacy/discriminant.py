@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from .arrays import Floats
+from airpool.arrays import Floats
 
 # Keeps a direction without any noise solvable and lets it dominate: it is a leak, not an accident.
 _RIDGE = 1e-9

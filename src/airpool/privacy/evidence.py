@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
-from .arrays import Floats, Integers, failure_probability
+from airpool.arrays import Floats, Integers, failure_probability
 
 _CUTS = 64  # candidate thresholds from each end of each side's scores: a few hundred in all
 

@@ -15,9 +15,9 @@ from math import comb, prod
 
 import numpy as np
 
-from . import grid
-from .arrays import Floats, Integers
-from .law import Kinds, Law, binomial, kinds, stacked
+from airpool.arrays import Floats, Integers
+from airpool.privacy import grid
+from airpool.privacy.law import Kinds, Law, binomial, kinds, stacked
 
 # Cells of an exact law, over all its rows: beyond this the grid takes over.
 EXACT_CELLS = 2**19

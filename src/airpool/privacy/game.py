@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from .arrays import Floats, Integers, failure_probability
-from .search import smallest
+from airpool.arrays import Floats, Integers, failure_probability
+from airpool.privacy.search import smallest
 
 Direction = Literal["forward", "backward"]
 # (ε, index of a pair, direction) → δ, elementwise.

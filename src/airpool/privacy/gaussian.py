@@ -4,11 +4,18 @@ Everything here depends on one number, μ = Δ/σ: how far the two outputs lie a
 Balle & Wang (2018), Theorem 8; spec §3.2.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
-from .arrays import Floats, checked, erfcx, failure_probability, log_ndtr
-from .search import smallest
+from airpool.arrays import Floats, checked, failure_probability
+from airpool.privacy.search import smallest
+
+# SciPy's functions with the types that they have here.
+log_ndtr: Callable[[Floats], Floats] = special.log_ndtr
+erfcx: Callable[[Floats], Floats] = special.erfcx
 
 # Below this μ the two terms of δ_G agree in so many digits that their difference is integrated instead. The integrand
 # is analytic, so 4 nodes reach machine precision on so short an interval.

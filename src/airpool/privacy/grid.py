@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import Floats, Integers, floats
-from .law import Kinds, Law, binned, binomial, stacked
+from airpool.arrays import Floats, Integers, as_floats
+from airpool.privacy.law import Kinds, Law, binned, binomial, stacked
 
 # Probability given away each time that a tail is cut or a rounding error bounded.
 _TAIL = 1e-15
@@ -69,7 +69,7 @@ def leave_one_out(by_kind: Kinds) -> tuple[Law, Law]:
         # Rounding moves an outcome by at most half a cell a part: nothing that is within reach may fall off the end.
         total = _summed(total, part, cells + len(parts) // 2 + 2)
     kept = np.flatnonzero(total > 1e-30)
-    value = floats(base + step * np.arange(int(kept[0]), int(kept[-1]) + 1))
+    value = as_floats(base + step * np.arange(int(kept[0]), int(kept[-1]) + 1))
     total = total[kept[0] : kept[-1] + 1]
 
     errors = _rounding(parts)
@@ -81,7 +81,7 @@ def leave_one_out(by_kind: Kinds) -> tuple[Law, Law]:
     for single in singles:
         first, others = _without(total, single)
         own = _rounding([single])
-        x = value[0] + step * floats(np.arange(first, first + len(others)))
+        x = value[0] + step * as_floats(np.arange(first, first + len(others)))
         down = max(errors.least - own.least, errors.mean - own.mean - errors.spread)
         up = min(errors.most - own.most, errors.mean - own.mean + errors.spread)
         low.append(binned(np.maximum(x + down, 0.0), others, _bins(by_kind), down=True))
@@ -187,7 +187,7 @@ def without_the_largest(by_kind: Kinds, number: int) -> Law:
         laws = added
     length = max(len(law) for law in laws.values())
     total = sum((np.pad(law, (0, length - len(law))) for law in laws.values()), start=np.zeros(length))
-    return stacked([binned(step * floats(np.arange(length)), total, _bins(by_kind), down=True)])
+    return stacked([binned(step * as_floats(np.arange(length)), total, _bins(by_kind), down=True)])
 
 
 def _accumulate(laws: dict[int, Floats], key: int, cell: int, law: Floats) -> None:

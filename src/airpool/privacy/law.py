@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
-from .arrays import Floats, Integers, floats
+from airpool.arrays import Floats, Integers, as_floats
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def binned(variance: Floats, mass: Floats, bins: int, *, down: bool) -> tuple[Fl
     variance, mass = variance[present], mass[present]
     if len(variance) <= bins:
         return variance, mass
-    edges = floats(np.linspace(float(variance[0]), float(variance[-1]), bins + 1))
+    edges = as_floats(np.linspace(float(variance[0]), float(variance[-1]), bins + 1))
     bin_of = np.clip(np.searchsorted(edges, variance, side="right") - 1, 0, bins - 1)
     first = np.flatnonzero(np.diff(bin_of, prepend=-1))
     last = np.append(first[1:], len(variance)) - 1

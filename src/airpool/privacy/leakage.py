@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr
 
-from . import gaussian
-from .arrays import Floats, Integers, at_least_zero, checked
-from .device import Aggregate, Neighbours, ceiling, expected_delta, ratio, representatives
-from .floor import floor
-from .game import Curve, Direction, Game, in_chunks
-from .law import Law, alike
+from airpool.arrays import Floats, Integers, checked, not_negative
+from airpool.privacy import gaussian
+from airpool.privacy.device import Aggregate, Neighbours, ceiling, expected_delta, ratio, representatives
+from airpool.privacy.floor import floor
+from airpool.privacy.game import Curve, Direction, Game, in_chunks
+from airpool.privacy.law import Law, alike
 
 # e^ε beyond this is out of floating point's reach; a larger ε is reported as inf.
 _CEILING = 700.0
@@ -39,7 +39,7 @@ class Threshold:
         for name in ("score_low", "score_high"):
             finite = checked(name, getattr(self, name), allowed="must be finite", ok=np.isfinite)
             object.__setattr__(self, name, finite)
-        object.__setattr__(self, "noise_std", at_least_zero("noise_std", self.noise_std))
+        object.__setattr__(self, "noise_std", not_negative("noise_std", self.noise_std))
         checked("threshold", self.threshold, allowed="must be finite", ok=np.isfinite)
         if np.any(self.score_low > self.score_high):
             raise ValueError("score_low must not exceed score_high")
@@ -137,8 +137,8 @@ def ranking_game(
     if not 1 <= num_selected <= aggregate.num_devices:
         raise ValueError(f"num_selected={num_selected} must be from 1 to {aggregate.num_devices}")
     shape = (aggregate.num_devices,)
-    spread = np.broadcast_to(at_least_zero("score_range", score_range), shape)
-    std = np.broadcast_to(at_least_zero("score_noise_std", score_noise_std), shape)
+    spread = np.broadcast_to(not_negative("score_range", score_range), shape)
+    std = np.broadcast_to(not_negative("score_noise_std", score_noise_std), shape)
     covered = aggregate.cover_noise and bool(np.all(aggregate.presence == 1))
     counted = aggregate.fixed_variance() if covered else _selected_variance(aggregate, num_selected)
     mu = np.hypot(ratio(spread, std), ratio(aggregate.distance(neighbours), np.sqrt(counted)))

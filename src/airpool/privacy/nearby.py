@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Floats
+from airpool.arrays import Floats
 
 # Rounds of the search; each ends at an ε that was checked, so running out of them means inf.
 _ROUNDS = 100

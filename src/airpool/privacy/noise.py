@@ -63,8 +63,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Floats, at_least_zero, checked, failure_probability
-from .discrete_gaussian import SPREAD, Entropy, combination
+from airpool.arrays import Floats, checked, failure_probability, not_negative
+from airpool.privacy.discrete_gaussian import SPREAD, Entropy, combination
 
 # Total variation distance per device, coordinate and inference: step 4 of the proof.
 ERROR = 2.0**-186
@@ -174,7 +174,7 @@ def to_grid(z: ArrayLike, step: float, clip_norm: float) -> Floats:
     >>> to_grid([3.0, -4.0], 0.25, 1.0)
     array([ 0.5 , -0.75])
     """
-    clip = float(at_least_zero("clip_norm", clip_norm))
+    clip = float(not_negative("clip_norm", clip_norm))
     if not step > 0 or math.frexp(step)[0] != 0.5 or not clip / step <= 2.0**52:
         raise ValueError(f"step={step!r} must be a power of two, and at least clip_norm={clip:g} times 2^-52")
     z = np.atleast_1d(np.asarray(z, dtype=np.float64))

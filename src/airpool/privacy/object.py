@@ -5,11 +5,11 @@ from math import prod
 
 import numpy as np
 
-from . import gaussian, grid
-from .arrays import Floats, Integers
-from .device import Aggregate, Neighbours, ratio
-from .game import Direction, Game, in_chunks
-from .law import alike, binomial, kinds
+from airpool.arrays import Floats, Integers
+from airpool.privacy import gaussian, grid
+from airpool.privacy.device import Aggregate, Neighbours, ratio
+from airpool.privacy.game import Direction, Game, in_chunks
+from airpool.privacy.law import alike, binomial, kinds
 
 # Outcomes of who takes part that are enumerated; beyond this a bound takes over.
 _OUTCOMES = 2**16

@@ -11,9 +11,9 @@ and H_ε(P‖Q) = P(‖y + s‖² > T₀ + ε/A) − e^ε Q(same), H_ε(Q‖P) =
 
 import numpy as np
 
-from . import gaussian
-from .arrays import Floats, floats
-from .cover import shifted_forward
+from airpool.arrays import Floats, as_floats
+from airpool.privacy import gaussian
+from airpool.privacy.cover import shifted_forward
 
 # From this noncentrality on SciPy's series gets slow and then fails; the quadrature below is exact there.
 _FAR = 1e6
@@ -117,13 +117,13 @@ def _by_tails(eps: Floats, shift: Floats, b: Floats, own: Floats, r: int, backwa
     def tail(noncentrality: Floats, x: Floats) -> Floats:
         central, x = noncentrality < 1e-12, np.maximum(x, 0.0)
         noncentrality = np.where(central, 1.0, noncentrality)
-        plain = floats(chi2.cdf(x, r) if backward else chi2.sf(x, r))
+        plain = as_floats(chi2.cdf(x, r) if backward else chi2.sf(x, r))
         below = x < _LOW
         if backward:
-            moved = floats(ncx2.cdf(x, r, noncentrality))
+            moved = as_floats(ncx2.cdf(x, r, noncentrality))
         else:
-            moved = floats(ncx2.sf(np.maximum(x, _LOW), r, noncentrality))
-            moved[below] = 1 - floats(ncx2.cdf(x[below], r, noncentrality[below]))
+            moved = as_floats(ncx2.sf(np.maximum(x, _LOW), r, noncentrality))
+            moved[below] = 1 - as_floats(ncx2.cdf(x[below], r, noncentrality[below]))
         return np.where(central, plain, moved)
 
     first, second = (tail(*Q), tail(*P)) if backward else (tail(*P), tail(*Q))

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from airpool import files
-
-from .results import RESULTS, OnStep, Rows, Stored, read, rows_of, unheard, write
-from .verdicts import Finding
+from airpool.reproduce.results import RESULTS, OnStep, Rows, Stored, read, rows_of, unheard, write
+from airpool.reproduce.verdicts import Finding
 
 # In the order of the paper.
 IDS = (

@@ -17,11 +17,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, canvas
+from airpool.reproduce.results import IDEAL, RENDERS, OnStep, Rows, as_csv, both, column, elsewhere, unheard, where
+from airpool.reproduce.trends import trend
+from airpool.reproduce.verdicts import Check, Finding, Gain
 from airpool.sweep import Table
-
-from .results import IDEAL, RENDERS, OnStep, Rows, as_csv, both, column, elsewhere, unheard, where
-from .trends import trend
-from .verdicts import Check, Finding, Gain
 
 ID = "fig-asymptotics"
 TITLE = "The error against the number of devices and against depth"

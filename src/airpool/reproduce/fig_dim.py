@@ -6,10 +6,21 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from airpool.figures import BLACK, BLUE, GREEN, ORANGE, RED, SKY, canvas
+from airpool.reproduce.results import (
+    GPU_RUN,
+    IDEAL,
+    RENDERS,
+    OnStep,
+    Rows,
+    as_csv,
+    both,
+    column,
+    elsewhere,
+    unheard,
+    where,
+)
+from airpool.reproduce.verdicts import BY, Check, Finding, Gain, beats, span
 from airpool.sweep import Table
-
-from .results import GPU_RUN, IDEAL, RENDERS, OnStep, Rows, as_csv, both, column, elsewhere, unheard, where
-from .verdicts import BY, Check, Finding, Gain, beats, span
 
 ID = "fig-dim"
 TITLE = "Accuracy against ε for several lengths of the latent"

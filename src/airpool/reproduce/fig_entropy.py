@@ -8,12 +8,11 @@ from scipy.stats import pearsonr
 
 from airpool.figures import BLACK, BLUE, ORANGE, canvas
 from airpool.network import Score
+from airpool.reproduce.results import RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard
+from airpool.reproduce.uncertainty import DEVICES, entropies, standard_error
+from airpool.reproduce.verdicts import CAPTION, Check, Finding
 from airpool.selection.ranking import selected
 from airpool.sweep import Table, grid
-
-from .results import RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard
-from .uncertainty import DEVICES, entropies, standard_error
-from .verdicts import CAPTION, Check, Finding
 
 ID = "fig-entropy"
 TITLE = "Shannon entropy and min-entropy of each device"

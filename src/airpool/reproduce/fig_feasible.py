@@ -5,15 +5,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from airpool.arrays import Floats
 from airpool.figures import BLACK, BLUE, GREY, ORANGE, canvas
 from airpool.paper import theorem1, weights
 from airpool.privacy.calibrate import largest_shift
 from airpool.privacy.device import Aggregate, epsilon
+from airpool.reproduce.results import OnStep, Rows, as_csv, both, measured, unheard, where
+from airpool.reproduce.verdicts import CAPTION, Check, Finding
 from airpool.sweep import Table
-from airpool.wireless.arrays import Floats
-
-from .results import OnStep, Rows, as_csv, both, measured, unheard, where
-from .verdicts import CAPTION, Check, Finding
 
 ID = "fig-feasible"
 TITLE = "Feasible weights for two devices"

@@ -16,19 +16,18 @@ from typing import Any, Literal
 import numpy as np
 from matplotlib.axes import Axes
 
-from airpool.calibration import calibrate_claim, with_column
+from airpool.account.calibration import calibrate_claim, with_column
+from airpool.account.guarantee import guarantee
+from airpool.arrays import Floats
 from airpool.design.heterogeneous import WAYS, Way, designed
 from airpool.evaluate import evaluate
 from airpool.figures import BLUE, GREEN, GREY, RED, canvas
-from airpool.guarantees import guarantee
 from airpool.models.pretrained import load
 from airpool.network import Network
 from airpool.paper.weights import largest_weight
+from airpool.reproduce.results import IDEAL, RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard, where
+from airpool.reproduce.verdicts import BY, TEXT, Check, Finding, Gain, gain, span
 from airpool.sweep import Table, grid
-from airpool.wireless.arrays import Floats
-
-from .results import IDEAL, RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard, where
-from .verdicts import BY, TEXT, Check, Finding, Gain, gain, span
 
 ID = "fig-hetero-16"
 TITLE = "Half of the devices sensitive, q = 16"

@@ -6,11 +6,10 @@ of q = 16: they need not be the best for this codec, but meet every ε.
 
 from pathlib import Path
 
+from airpool.reproduce.fig_hetero_16 import INSTEAD, checks, drawing
+from airpool.reproduce.results import GPU_RUN, IDEAL, RENDERS, OnStep, Rows, elsewhere, unheard
+from airpool.reproduce.verdicts import Finding
 from airpool.sweep import Table
-
-from .fig_hetero_16 import INSTEAD, checks, drawing
-from .results import GPU_RUN, IDEAL, RENDERS, OnStep, Rows, elsewhere, unheard
-from .verdicts import Finding
 
 ID = "fig-hetero-512"
 TITLE = "Half of the devices sensitive, q = 512"

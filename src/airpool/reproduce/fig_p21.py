@@ -7,12 +7,19 @@ from typing import Any
 import numpy as np
 
 from airpool.figures import BLACK, BLUE, ORANGE, canvas
+from airpool.reproduce.results import RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard, where
+from airpool.reproduce.uncertainty import (
+    DEVICES,
+    MOST_BITS,
+    NOISE_STD,
+    device_scores,
+    entropies,
+    exact_epsilon,
+    standard_error,
+)
+from airpool.reproduce.verdicts import CAPTION, Check, Finding, Gain
 from airpool.selection.threshold import participation
 from airpool.sweep import Table, grid
-
-from .results import RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard, where
-from .uncertainty import DEVICES, MOST_BITS, NOISE_STD, device_scores, entropies, exact_epsilon, standard_error
-from .verdicts import CAPTION, Check, Finding, Gain
 
 ID = "fig-p21"
 TITLE = "Participation of each device under Scheme 2.1"

@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from airpool.arrays import Floats
 from airpool.figures import BLACK, BLUE, GREEN, ORANGE, RED, canvas
 from airpool.paper import theorem3
+from airpool.reproduce.results import RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard, where
+from airpool.reproduce.uncertainty import DEVICES, device_scores, entropies
+from airpool.reproduce.verdicts import CAPTION, Check, Finding
 from airpool.selection import ranking
 from airpool.sweep import Table, grid
-from airpool.wireless.arrays import Floats
-
-from .results import RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard, where
-from .uncertainty import DEVICES, device_scores, entropies
-from .verdicts import CAPTION, Check, Finding
 
 ID = "fig-p22"
 TITLE = "Bounds on the participation of each device under Scheme 2.2"

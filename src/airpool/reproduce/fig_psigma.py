@@ -7,12 +7,11 @@ import numpy as np
 
 from airpool.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, canvas
 from airpool.paper import theorem3
+from airpool.reproduce.results import RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard
+from airpool.reproduce.uncertainty import DEVICES, TABLE_1, entropies, paper_score
+from airpool.reproduce.verdicts import CAPTION, Check, Finding
 from airpool.selection import ranking, threshold
 from airpool.sweep import Table, grid
-
-from .results import RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard
-from .uncertainty import DEVICES, TABLE_1, entropies, paper_score
-from .verdicts import CAPTION, Check, Finding
 
 ID = "fig-psigma"
 TITLE = "Participation against the noise on the scores"

@@ -6,11 +6,10 @@ from matplotlib.axes import Axes
 
 from airpool.figures import BLACK, BLUE, GREEN, ORANGE, RED, canvas
 from airpool.paper.accuracy import TABLE_2
+from airpool.reproduce.results import IDEAL, RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard, where
+from airpool.reproduce.table_2 import SCHEMES, Account, cell, gains, order
+from airpool.reproduce.verdicts import TEXT, Finding, span
 from airpool.sweep import Table, grid
-
-from .results import IDEAL, RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard, where
-from .table_2 import SCHEMES, Account, cell, gains, order
-from .verdicts import TEXT, Finding, span
 
 ID = "fig-schemes"
 TITLE = "Accuracy against ε, feature-agnostic and feature-aware"

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from airpool import files
 from airpool.page import Download, Facts, Figure, Items, Part, Section, Table, Text, page
+from airpool.reproduce import Result
+from airpool.reproduce.results import IDEAL, Stored
+from airpool.reproduce.verdicts import WORDS, Finding, Holds
 from airpool.version import __version__
-
-from . import Result
-from .results import IDEAL, Stored
-from .verdicts import WORDS, Finding, Holds
 
 DATA = (
     "Data: ModelNet40's 2,468 official test objects, seen as renders of their voxels. The paper renders the CAD "

@@ -7,10 +7,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, figure
-from airpool.sweep import Table
-
-from .results import RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard
-from .uncertainty import (
+from airpool.reproduce.results import RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard
+from airpool.reproduce.uncertainty import (
     FULL,
     MOST_BITS,
     TABLE_1,
@@ -21,7 +19,8 @@ from .uncertainty import (
     paper_score,
     paper_spread,
 )
-from .verdicts import Check, Finding
+from airpool.reproduce.verdicts import Check, Finding
+from airpool.sweep import Table
 
 ID = "table-1"
 TITLE = "What choosing by scores costs: ε⁽⁰⁾"

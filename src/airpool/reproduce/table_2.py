@@ -21,18 +21,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from airpool.calibration import calibrate, calibrate_claim, with_column
+from airpool.account.budget import split
+from airpool.account.calibration import calibrate, calibrate_claim, with_column
+from airpool.account.report import shown
 from airpool.evaluate import Evaluation, evaluate
 from airpool.figures import BLUE, GREY, ORANGE, PURPLE, SKY, canvas
 from airpool.models.pretrained import HeldOut, load
 from airpool.network import Network, Scheme
 from airpool.paper.accuracy import EPSILON_MAX, TABLE_2
-from airpool.report import shown
-from airpool.selection.budget import split
+from airpool.reproduce.results import IDEAL, RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard, where
+from airpool.reproduce.verdicts import BY, TEXT, Check, Finding, Gain, beats, gain, span
 from airpool.sweep import Table, grid
-
-from .results import IDEAL, RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard, where
-from .verdicts import BY, TEXT, Check, Finding, Gain, beats, gain, span
 
 ID = "table-2"
 TITLE = "Accuracy of Schemes 1, 2.1 and 2.2 at three ε"

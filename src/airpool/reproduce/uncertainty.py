@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from airpool.guarantees import score_epsilon
+from airpool.account.guarantee import score_epsilon
+from airpool.arrays import Floats
 from airpool.network import Network, Scheme, Score
 from airpool.paper import lemma
 from airpool.selection.scores import uncertainty
-from airpool.wireless.arrays import Floats
 
 DEVICES = range(12)
 # log₂ 40: the range of a raw entropy.

@@ -1,6 +1,6 @@
 """How often devices are expected to transmit: a public number, from calibration data.
 
-The server may know it before anything is sent (`airpool.level`). It must never be computed from the inference at hand:
+The server may know it before anything is sent (`protocol.level`). It must never be computed from the inference at hand:
 scores are made of features, and would leak through it.
 """
 
@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from airpool.arrays import Floats
 from airpool.network import Scheme
-from airpool.wireless.arrays import Floats
-
-from . import ranking, threshold
-from .scores import bounded, uncertainty
+from airpool.selection import ranking, threshold
+from airpool.selection.scores import bounded, uncertainty
 
 
 def participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None) -> Floats:
@@ -33,7 +32,7 @@ def participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None
 
 
 def expected_participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None) -> Floats:
-    """The mean over calibration objects, (n, K) → (K,): what `airpool.level.level(network, participation=...)` takes.
+    """The mean over calibration objects, (n, K) → (K,): what `protocol.level.level(participation=...)` takes.
 
     >>> expected_participation(np.array([[0.2, 0.4], [0.6, 0.4]]), Scheme("2.1", threshold=0.4)).round(6)
     array([0.5, 0.5])

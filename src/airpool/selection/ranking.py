@@ -12,7 +12,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import ArrayLike, NDArray
 
-from airpool.wireless.arrays import Array, Floats, finite, not_negative, require
+from airpool.arrays import Array, Floats, finite, not_negative, require
 
 # Beyond so many standard deviations a score is never found: Φ(−8.5) < 1e-17.
 _REACH = 8.5

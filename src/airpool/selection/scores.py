@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
+from airpool import draws
+from airpool.arrays import Array
 from airpool.network import Scheme, Score
-from airpool.wireless import draws
-from airpool.wireless.arrays import Array
 
 # How far inside its range a bounded score ends, in the resolution of its numbers: float32 may round a range up.
 _HAIR = 4.0

@@ -16,7 +16,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from airpool.wireless.arrays import Array
+from airpool.arrays import Array
 
 
 def loudness(bits: Array, *, exponent: float, free_bits: float = 0.0) -> Array:

@@ -9,7 +9,7 @@ The noisy score never leaves the device; whether it speaks may be seen. What tha
 import numpy as np
 from numpy.typing import ArrayLike
 
-from airpool.wireless.arrays import Array, Floats, finite, not_negative
+from airpool.arrays import Array, Floats, finite, not_negative
 
 
 def speaks(noisy_scores: Array, threshold: float) -> Array:

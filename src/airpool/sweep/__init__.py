@@ -22,10 +22,10 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from . import cache as disk
-from .code import name_of, version_of
-from .points import Point, canonical, checked, grid, seed_of
-from .table import Effort, Failure, Table
+from airpool.sweep import cache as disk
+from airpool.sweep.code import name_of, version_of
+from airpool.sweep.points import Point, canonical, checked, grid, seed_of
+from airpool.sweep.table import Effort, Failure, Table
 
 __all__ = ["Backend", "Effort", "Failure", "Point", "Table", "grid", "run"]
 
@@ -53,7 +53,7 @@ def run(
     address: of a Ray cluster; without one, Ray runs on this machine for as long as the sweep does.
     progress: told how many points are left to measure, then each as it is done.
     """
-    from . import backends
+    from airpool.sweep import backends
 
     _check(backend, seed, workers, address)
     points = checked(points)
@@ -104,7 +104,7 @@ def _ignore(_: Any) -> None:
 
 
 def _check(backend: str, seed: int, workers: int | None, address: str | None) -> None:
-    from .worker import MARK
+    from airpool.sweep.worker import MARK
 
     if backend not in get_args(Backend):
         raise ValueError(f"backend={backend!r} must be one of {', '.join(get_args(Backend))}")

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
-from .cache import Row
-from .code import HOME, local_modules, stamp_of
-from .worker import ENVIRONMENT, THREADS, failed, measure, measure_by_name
+from airpool.sweep.cache import Row
+from airpool.sweep.code import HOME, local_modules, stamp_of
+from airpool.sweep.worker import ENVIRONMENT, THREADS, failed, measure, measure_by_name
 
 # How many jobs at a time, and their rows.
 Running = tuple[int, Iterator[Row]]

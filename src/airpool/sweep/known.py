@@ -22,7 +22,7 @@ def epsilon(
     >>> epsilon(participation=0.9)["epsilon"].__round__(4)
     2.0639
     """
-    from airpool.guarantees import guarantee
+    from airpool.account.guarantee import guarantee
     from airpool.network import Network
 
     network = Network.uniform(
@@ -72,11 +72,11 @@ def evaluate(
     share: Schemes 2.1 and 2.2, how much of ε the scores may spend (`selection.budget.split`, which then sets
         score_noise_std); left out, score_noise_std stays as it is.
     """
-    from airpool.calibration import calibrate, calibrate_claim
+    from airpool.account import budget
+    from airpool.account.calibration import calibrate, calibrate_claim
     from airpool.evaluate import evaluate as measured
     from airpool.models.pretrained import load
     from airpool.network import Channel, Network, Scheme
-    from airpool.selection import budget
 
     model = load("modelnet40")
     objects = model.held_out(split, codec=codec).fitted(devices)

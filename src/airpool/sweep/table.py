@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from airpool import files
-
-from .cache import Row
-from .points import Point
+from airpool.sweep.cache import Row
+from airpool.sweep.points import Point
 
 
 @dataclass(frozen=True)

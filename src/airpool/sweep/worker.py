@@ -17,9 +17,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from .cache import Row
-from .code import named, stamp_of, version_of
-from .points import plain
+from airpool.sweep.cache import Row
+from airpool.sweep.code import named, stamp_of, version_of
+from airpool.sweep.points import plain
 
 # What OpenMP (torch's too), OpenBLAS, MKL and Accelerate read when they are loaded.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")

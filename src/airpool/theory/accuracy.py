@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtr, ndtr
 
-from ..network import Network
-from ..radio import Radio, radio
-from ..wireless.arrays import Floats, not_negative, require_shape
-from .law import Law
-from .lipschitz import lipschitz_constants
-from .margin import margin
-from .server import Server, affine, bounded_scores, class_labels, gamma, gaps
+from airpool.arrays import Floats, not_negative, require_shape
+from airpool.network import Network
+from airpool.protocol.link import Radio, radio
+from airpool.theory.law import Law
+from airpool.theory.lipschitz import lipschitz_constants
+from airpool.theory.margin import margin
+from airpool.theory.server import Server, affine, bounded_scores, class_labels, gamma, gaps
 
 # Relative error of SciPy's ndtr and of exp in double precision: Cephes states 5.7e-14 at most.
 _NORMAL = 2.0**-42

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..air import clipped
-from ..network import Network
-from ..radio import Radio, radio
-from ..wireless.arrays import Floats, require_shape
-from .mse import pooled_error
+from airpool.arrays import Floats, require_shape
+from airpool.network import Network
+from airpool.protocol.air import clipped
+from airpool.protocol.link import Radio, radio
+from airpool.theory.mse import pooled_error
 
 # How many ways are listed by default; twelve devices that may be silent or not have 4,096.
 MOST_WAYS = 4096

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..wireless.arrays import Floats
-from .server import Server
+from airpool.arrays import Floats
+from airpool.theory.server import Server
 
 # Of the search for the tightest constant: six come within 2 % of where it ends, and each is valid by itself.
 _ROUNDS = 6

@@ -11,9 +11,9 @@ A gap of scores counts only beyond what rounding may have made of it (server.bou
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..wireless.arrays import Floats, finite
-from .lipschitz import spectral_constants
-from .server import Integers, Server, bounded_scores, class_labels, gaps
+from airpool.arrays import Floats, finite
+from airpool.theory.lipschitz import spectral_constants
+from airpool.theory.server import Integers, Server, bounded_scores, class_labels, gaps
 
 
 def margin(

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..air import check_latents, clipped
-from ..network import Network
-from ..radio import Radio, alignment, radio, receivers
-from ..wireless.arrays import Floats, finite, require_shape
-from .server import affine
+from airpool.arrays import Floats, finite, require_shape
+from airpool.network import Network
+from airpool.protocol.air import check_latents, clipped
+from airpool.protocol.link import Radio, alignment, radio, receivers
+from airpool.theory.server import affine
 
 
 @dataclass(frozen=True, eq=False)

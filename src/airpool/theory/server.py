@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..wireless.arrays import Floats, finite
+from airpool.arrays import Floats, finite
 
 Integers = NDArray[np.intp]
 

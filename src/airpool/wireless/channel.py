@@ -12,8 +12,8 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from .arrays import Array, not_negative, require_shape
-from .draws import Generator, standard_normal
+from airpool.arrays import Array, not_negative, require_shape
+from airpool.draws import Generator, standard_normal
 
 
 def receiver_noise(shape: tuple[int, ...], rng: Generator, *, noise_std: float, dtype: Any = None) -> Array:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from array_api_compat import array_namespace
 
-from .arrays import Array, not_negative, not_negative_array, require_shape
+from airpool.arrays import Array, not_negative, not_negative_array, require_shape
 
 
 @dataclass(frozen=True)

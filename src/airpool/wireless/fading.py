@@ -17,10 +17,10 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import ArrayLike
 
-from ..units import db_to_linear
-from . import sionna_models
-from .arrays import Array, Floats, finite, floats, like, not_negative, positive
-from .draws import Generator, ones, standard_normal
+from airpool.arrays import Array, Floats, checked, finite, like, not_negative, positive
+from airpool.draws import Generator, ones, standard_normal
+from airpool.units import db_to_linear
+from airpool.wireless import sionna_models
 
 MODELS = ("none", "rician", "rayleigh")
 
@@ -78,7 +78,7 @@ def path_loss_db(
     [0.0, 30.0]
     """
     d0 = float(positive("reference_distance", reference_distance))
-    d = floats("distance", distance, f"must be >= {d0:g} and finite", ok=lambda x: (x >= d0) & (x < np.inf))
+    d = checked("distance", distance, f"must be >= {d0:g} and finite", ok=lambda x: (x >= d0) & (x < np.inf))
     return reference_loss_db + 10 * float(not_negative("exponent", exponent)) * np.log10(d / d0)
 
 
@@ -157,7 +157,7 @@ def quantile(fading: Fading, probability: float, *, csi_error_std: float = 0.0) 
     >>> quantile(Fading("rayleigh"), 0.01).round(6)
     np.float64(0.100251)
     """
-    p = float(floats("probability", probability, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1)))
+    p = float(checked("probability", probability, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1)))
     s = not_negative("csi_error_std", csi_error_std) / fading.path_gain
     mean, variance = components(fading)
     if mean.size == 1:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtri, chndtrix, i0e, i1e
 
-from .arrays import Floats, floats, not_negative, positive, probability
-from .fading import Fading, cdf, components, quantile
-from .power import PowerRule, Transmitters, check_rule, threshold
+from airpool.arrays import Floats, checked, not_negative, positive, probability
+from airpool.wireless.fading import Fading, cdf, components, quantile
+from airpool.wireless.power import PowerRule, Transmitters, check_rule, threshold
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(256)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
@@ -58,7 +58,7 @@ def auto_gamma(
     >>> round(auto_gamma(Fading("rayleigh"), devices), 6)
     0.100251
     """
-    floats("outage", outage, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1))
+    checked("outage", outage, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1))
     _path_gain(fading, transmitters)
     gamma = float(np.min(transmitters.reach * quantile(fading, outage, csi_error_std=csi_error_std)))
     gamma = min(gamma, _LOUDEST) if gamma < np.inf else gamma

@@ -20,9 +20,9 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import ArrayLike
 
-from ..units import dbm_to_mw
-from .arrays import Array, Floats, finite, like, not_negative, not_negative_array, positive, require_shape
-from .csi import Misalignment
+from airpool.arrays import Array, Floats, finite, like, not_negative, not_negative_array, positive, require_shape
+from airpool.units import dbm_to_mw
+from airpool.wireless.csi import Misalignment
 
 PowerRule = Literal["truncate", "backoff", "paper", "exact"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, Floats
-from .draws import Generator, seed
+from airpool.arrays import Array, Floats
+from airpool.draws import Generator, seed
 
 MODELS = (*(f"tdl-{x}" for x in "abcde"), *(f"cdl-{x}" for x in "abcde"), "umi")
 

@@ -1,0 +1,86 @@
+"""One ε for score and feature together: how much of it the score may spend.
+
+A score that is told more precisely chooses better devices, and leaves less of ε for their features. `split` gives the
+network for one way of sharing; whoever looks for the best one goes through `share` (and `threshold` or `num_selected`)
+on validation objects, as `airpool sweep` does.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from airpool.account.calibration import calibrate
+from airpool.account.guarantee import score_epsilon
+from airpool.network import Network
+from airpool.privacy import gaussian
+from airpool.selection.scores import score_range
+
+# The least noise on the score that is tried, in units of its range: as good as none.
+_LEAST = 2.0**-20
+
+
+def split(network: Network, *, epsilon: float, share: float) -> Network:
+    """The network with the score's noise and the features' noise set so that together they meet ε, never above it.
+
+    share: of the budget for the score, above 0 and below 1. The larger, the less noise on the score.
+        Scheme 2.2: of μ², the squared distance of all Gaussians released (Δu/σ₀ for the score): (Δu/σ₀)² = share·μ²(ε).
+        Scheme 2.1: of ε itself: σ₀ is the smallest noise from which on, up to any larger one, the decision to speak
+        would cost at most share·ε if the features cost nothing, at the same δ and number of inferences.
+    The features' noise is then scaled by one factor, as `calibrate` does, to the exact ε of the worst device.
+
+    >>> from airpool import Network, Scheme, guarantee
+    >>> net = Network.uniform(num_devices=12, scheme=Scheme("2.2", score_bound=1.0, num_selected=8))
+    >>> ours = split(net, epsilon=2.0, share=0.1)
+    >>> round(ours.scheme.score_noise_std, 3), round(ours.devices.noise_std[0], 4), guarantee(ours).worst <= 2
+    (6.305, 0.0619, True)
+    """
+    if network.scheme.name == "1":
+        raise ValueError("scheme.name='1' has no score: split is for 2.1 and 2.2, calibrate for 1")
+    if not 0 < share < 1:
+        raise ValueError(f"share={share} must be > 0 and < 1: both score and feature need some of ε")
+    if not 0 < epsilon < np.inf:
+        raise ValueError(f"epsilon={epsilon} must be > 0 and finite")
+    if network.scheme.name == "2.2":
+        std = _gaussian_noise(network, epsilon) / float(np.sqrt(share))
+    else:
+        std = _decision_noise(network, epsilon * share)
+    return calibrate(_with(network, std), epsilon=epsilon)
+
+
+def _with(network: Network, std: float) -> Network:
+    return replace(network, scheme=replace(network.scheme, score_noise_std=std))
+
+
+def _gaussian_noise(network: Network, epsilon: float) -> float:
+    """σ₀ = Δu √T/μ(ε), T inferences: what a noisy score told to everybody needs. A hair more, for rounding."""
+    low, high = score_range(network.scheme)
+    once = float(gaussian.noise_multiplier(epsilon, network.delta))
+    return (high - low) * once * float(np.sqrt(network.inferences)) * (1 + 1e-12)
+
+
+def _decision_noise(network: Network, target: float) -> float:
+    """The smallest σ₀ from which on the decision to speak costs at most `target`.
+
+    The decision is made of the noisy score and nothing else, so the noise under which that could be told itself is
+    enough. From there the search comes down, and stops at the first that is too little: the cost falls with σ₀ where
+    η lies among the scores, but rises first where it lies outside, since without noise everybody decides alike.
+    """
+    unit = score_range(network.scheme).high
+
+    def meets(std: float) -> bool:
+        return bool(np.max(score_epsilon(_with(network, std))) <= target)
+
+    good = _gaussian_noise(network, target)
+    while good > unit * _LEAST and meets(good / 2):
+        good /= 2
+    return good if good <= unit * _LEAST else _halved(meets, good)
+
+
+def _halved(meets: Callable[[float], bool], good: float) -> float:
+    """The smallest that meets it, between half of `good`, which does not, and `good`; rounded up."""
+    bad = good / 2
+    while good - bad > 1e-9 * good:
+        middle = (good + bad) / 2
+        good, bad = (middle, bad) if meets(middle) else (good, middle)
+    return good

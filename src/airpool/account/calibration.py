@@ -1,0 +1,254 @@
+"""A network that meets a target ε: the least noise, or the largest weight or clip norm of each device."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from airpool.account.guarantee import aggregate, game, paper_claim, score_epsilon
+from airpool.account.guarantee import epsilon as device_epsilon
+from airpool.arrays import Floats, checked
+from airpool.network import Network, require_network
+from airpool.paper import theorem1
+from airpool.privacy import calibrate as search
+from airpool.privacy import compose
+from airpool.privacy.device import Aggregate
+from airpool.protocol.link import radio
+from airpool.wireless.fading import quantile
+from airpool.wireless.power import Transmitters
+
+Knob = Literal["noise", "weight", "clip", "inferences"]
+
+
+def calibrate(
+    network: Network,
+    *,
+    epsilon: float | Sequence[float] | None = None,
+    delta: float | None = None,
+    knob: Knob = "noise",
+    per_device: bool = False,
+    colluding: Sequence[int] = (),
+    credit_channel_noise: bool = False,
+) -> Network:
+    """A new network whose ε meets a target, never above it: the least noise, the largest weight or clip norm, or the
+    largest number of inferences.
+
+    epsilon: one target for all devices or one for each; left out, the network's own `devices.epsilon`.
+    knob: "noise" multiplies everybody's noise by one factor; "weight" and "clip" change each device for itself;
+        "inferences" leaves the devices as they are and says how often they may be used.
+    per_device: share the noise out in proportion to what each device would need by itself for its own target.
+
+    Tight to 1e-3: with "noise" the device that is closest to its target, with "weight" and "clip" every device; with
+    "inferences" one more would exceed a target. Except where
+        no noise at all is needed, or a device has no weight or takes part too rarely for its feature to count;
+        a weight or clip norm is at the limit of the device's power (an outage of one half at a fixed γ) or 1e6 times
+        what it was;
+        ε jumps: 1e-6 more weight, or 1e-6 less noise, exceeds a target;
+        the number of inferences is 2^20, or 1 (a stream is accounted for on a coarser grid, rounded up).
+    Edge cases: unreachable → an error that names the smallest ε that can be reached, or the power that limits it.
+
+    >>> from airpool import guarantee
+    >>> net = calibrate(Network.uniform(num_devices=12, clip_norm=1.0), epsilon=2.0, delta=1e-5)
+    >>> round(net.devices.noise_std[0], 5), bool(guarantee(net).worst <= 2.0)
+    (0.04796, True)
+    """
+    require_network(network)
+    if delta is not None:
+        network = replace(network, delta=delta)
+    target = targets(network, epsilon)
+    network = replace(network, devices=replace(network.devices, epsilon=tuple(target.tolist())))
+
+    def heard(candidate: Network) -> Aggregate:
+        return aggregate(candidate, colluding=colluding, credit_channel_noise=credit_channel_noise)
+
+    def epsilon_of(candidate: Network) -> Floats:
+        return device_epsilon(candidate, heard(candidate))
+
+    if knob == "noise":
+        return _with_least_noise(network, target, epsilon_of, per_device=per_device)
+    if knob == "inferences":
+        return _with_most_inferences(network, heard(network), target)
+    if knob not in ("weight", "clip"):
+        raise ValueError(f"knob={knob!r} must be one of {', '.join(get_args(Knob))}")
+    column = "weight" if knob == "weight" else "clip_norm"
+    start = np.array(getattr(network.devices, column))
+
+    def meets(factor: Floats) -> Any:
+        return epsilon_of(with_column(network, column, start * factor)) <= target
+
+    factor = _largest_factor(network, meets)
+    if np.any(factor <= 0):
+        bare = epsilon_of(with_column(network, column, start * 1e-12))
+        k = int(np.argmax(bare / target))
+        raise search.UnreachableError(float(target[k]), float(bare[k]))
+    return with_column(network, column, start * factor)
+
+
+# A factor that can grow by this without missing its target is not the largest.
+_TIGHT = 1e-6
+
+
+def _largest_factor(network: Network, meets: Callable[[Floats], Any]) -> Floats:
+    """Of each device, the largest factor on its weight or clip norm at which all targets are met; 0 where none is.
+
+    Searched for all devices at once. Where power couples them (fading, a γ that follows the weights), one device's
+    weight decides how often another is heard or how much receiver noise counts, so that some of what was found while
+    the others still moved is too large or too small: these are searched again, until all are right together.
+    """
+    most = most_feature(network)
+    if np.any(most <= 0):
+        k = int(np.argmin(most))
+        raise ValueError(
+            f"device {k} has no power left for a feature: its noise takes all of power_dbm="
+            f"{network.devices.column('power_dbm')[k]:g} at gamma={network.channel.gamma:g}; lower noise_std or gamma, "
+            'or write gamma = "auto"'
+        )
+    factor = search.seen_to_meet(meets, search.largest(meets, most))
+    if np.all(factor > 0) and np.all((factor >= most) | ~meets(np.minimum(factor * (1 + _TIGHT), most))):
+        return factor
+    return search.balanced(meets, factor, most)
+
+
+def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "quadratic") -> Network:
+    """The network with its noise scaled until the paper's Theorem 1 claims `epsilon` for its worst device.
+
+    To stand beside the paper's tables, which are made that way. It proves nothing: see `guarantee` for what is true.
+
+    >>> net = calibrate_claim(Network.uniform(num_devices=12, participation=0.9), epsilon=10.0)
+    >>> round(net.devices.noise_std[0], 5)
+    0.01862
+    """
+    from scipy.optimize import brentq
+
+    require_network(network)
+    epsilon = float(checked("epsilon", epsilon, allowed="must be > 0 and finite", ok=lambda x: (x > 0) & (x < np.inf)))
+    start = np.array(network.devices.column("noise_std"))
+    if not np.any(start > 0):
+        raise ValueError("noise_std is 0 everywhere: nothing to scale")
+
+    def scaled(log_factor: float) -> Network:
+        return with_column(network, "noise_std", start * np.exp(log_factor))
+
+    def beyond(log_factor: float) -> float:
+        claimed = float(np.max(paper_claim(scaled(log_factor), tail).epsilon))
+        return float(np.log(min(claimed, 1e300) / epsilon))
+
+    low, high = -40.0, 40.0
+    if beyond(high) > 0:
+        raise ValueError(f"Theorem 1 ({tail}) claims no ε as small as {epsilon} for this network, whatever the noise")
+    return scaled(float(brentq(beyond, low, high, xtol=1e-13)))
+
+
+def targets(network: Network, epsilon: float | Sequence[float] | Floats | None) -> Floats:
+    """One target ε per device, from a number, a list, or the network's own; checked."""
+    wanted = network.devices.epsilon if epsilon is None else epsilon
+    if wanted is None:
+        raise ValueError("no target: give epsilon, or devices.epsilon in the network file")
+    target = checked("epsilon", wanted, allowed="must be > 0 and finite", ok=lambda x: (x > 0) & np.isfinite(x))
+    if target.ndim > 1 or (target.ndim == 1 and len(target) != network.devices.count):
+        raise ValueError(f"epsilon has {target.size} values for {network.devices.count} devices; give one or one each")
+    return np.broadcast_to(target, (network.devices.count,)).copy()
+
+
+def with_column(network: Network, column: str, values: Floats) -> Network:
+    """The network with one column of its devices changed."""
+    return replace(network, devices=replace(network.devices, **{column: tuple(values.tolist())}))
+
+
+def _with_least_noise(
+    network: Network, target: Floats, epsilon_of: Callable[[Network], Floats], *, per_device: bool
+) -> Network:
+    profile = np.array(network.devices.noise_std)
+    if per_device:
+        profile = search.noise_profile(aggregate(network), target, network.delta, network.neighbours)
+    if not np.any(profile > 0):
+        profile = np.ones_like(profile)
+
+    def scaled(factor: float) -> Network:
+        return with_column(network, "noise_std", profile * factor)
+
+    limit = _most_noise(network, profile)
+    # More noise is more outages at a fixed γ, and shows more where a device is removed.
+    falling = np.isinf(limit) and network.neighbours != "remove"
+
+    def epsilon_at(factor: float) -> Floats:
+        return epsilon_of(scaled(factor))
+
+    try:
+        return scaled(search.smallest_factor(epsilon_at, target, most=limit, falling=falling))
+    except search.UnreachableError as error:
+        _blame_scores(network, target)
+        if np.isinf(limit):
+            raise
+        raise ValueError(
+            f"ε={error.target:g} cannot be met with power_dbm={min(network.devices.column('power_dbm')):g} at gamma="
+            f'{network.channel.gamma:g}: the smallest ε that can is {error.smallest:.4g}; with gamma = "auto" the '
+            "power does not limit the noise"
+        ) from None
+
+
+def _blame_scores(network: Network, target: Floats) -> None:
+    """An error of its own where the scores of Scheme 2.1 or 2.2 alone cost more than a target."""
+    if network.scheme.name == "1":
+        return
+    spent = score_epsilon(network)
+    k = int(np.argmax(spent / target))
+    if spent[k] > target[k]:
+        std = network.scheme.score_noise_std
+        cost = f", which is what the scores cost at score_noise_std={std:g}"
+        advice = f"{cost}: raise it (selection.budget.split, or --share, does)"
+        raise search.UnreachableError(float(target[k]), float(spent[k]), advice) from None
+
+
+def _with_most_inferences(network: Network, heard: Aggregate, target: Floats) -> Network:
+    """As many inferences as the tightest target allows; an error where one is too many."""
+    if np.any(heard.misses):  # what goes astray grows with the number of inferences
+
+        def fits(inferences: int) -> bool:
+            return bool(np.all(device_epsilon(replace(network, inferences=inferences), heard) <= target))
+
+        most = search.most_inferences(fits)
+    else:
+        most = compose.most_inferences(game(replace(network, inferences=2), heard), network.delta, target)
+    if most == 0:
+        # A stream is accounted for on a coarser grid than a single inference, rounded up: one may fit all the same.
+        once = device_epsilon(replace(network, inferences=1), heard)
+        if np.all(once <= target):
+            return replace(network, inferences=1)
+        k = int(np.argmax(once / target))
+        raise ValueError(f"ε={target[k]:g} does not allow one inference: device {k} spends {once[k]:.4g} on it")
+    return replace(network, inferences=most)
+
+
+# At a fixed γ nothing is tried that leaves a device silent in more than half of the inferences.
+_MOST_OUTAGE = 0.5
+
+
+def _power_limit(network: Network) -> tuple[Transmitters, Floats]:
+    """The devices without noise, and the largest w²C² + rσ² that each may send at a fixed γ."""
+    quiet = radio(with_column(network, "noise_std", np.zeros(network.devices.count)))
+    gamma = network.channel.gamma
+    if gamma == "auto":
+        return quiet.transmitters, np.full(network.devices.count, np.inf)
+    needed = quantile(quiet.fading, _MOST_OUTAGE, csi_error_std=network.channel.csi_error_std)
+    reach = needed / (gamma * (1 + quiet.transmitters.margin))
+    # A hair less, so that the network at this limit is itself within its power.
+    return quiet.transmitters, quiet.transmitters.power_max * reach**2 * (1 - 1e-12)
+
+
+def _most_noise(network: Network, profile: Floats) -> float:
+    """The largest multiple of a noise profile that leaves every device within its power."""
+    transmitters, limit = _power_limit(network)
+    spare = np.maximum(limit - transmitters.feature_norm**2, 0.0)
+    noisy = profile > 0
+    return float(np.min(np.sqrt(spare[noisy] / network.dimension) / profile[noisy], initial=np.inf))
+
+
+def most_feature(network: Network) -> Floats:
+    """Of each device, the largest factor on its weight or clip norm that its power can carry."""
+    transmitters, limit = _power_limit(network)
+    noise = network.dimension * np.array(network.devices.column("noise_std")) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.sqrt(np.maximum(limit - noise, 0.0)) / transmitters.feature_norm
+    return np.minimum(np.where(transmitters.feature_norm > 0, factor, np.inf), 1e6)

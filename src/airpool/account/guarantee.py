@@ -1,0 +1,302 @@
+"""Network in, privacy report out: where the channel (who is heard, and how loud) and the privacy core meet."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from airpool.account.assumptions import assumptions
+from airpool.arrays import Floats
+from airpool.network import Network, NetworkError, require_network
+from airpool.paper import theorem1
+from airpool.privacy import compose, device, gaussian, leakage, nearby, noise
+from airpool.privacy.device import Aggregate
+from airpool.privacy.game import Game, solve
+from airpool.privacy.object import object_game
+from airpool.protocol.link import Radio, radio
+from airpool.selection.scores import score_range
+
+# Cells of a noise law where a whole curve is composed; rounded to the safe side, it costs about 0.05 % of ε.
+_COMPOSED_CELLS = 512
+# How far Scheme 2.1's live coin is from its probability: the rounding of Φ. Scheme 1's is exact.
+_COIN_BIAS = 2.0**-48
+# Up to this many devices a report also says what colluders and dropouts would cost.
+_ABSENT_UP_TO = 64
+
+
+@dataclass(frozen=True)
+class PrivacyReport:
+    """What each device of a network leaks, and under which assumptions.
+
+    epsilon: per device, the promise: all honest devices' noise protects one feature.
+    epsilon_lower: a proven lower end, equal to `epsilon` where the law is exact; None for a stream of inferences.
+    epsilon_local: per device, nobody else trusted.
+    epsilon_object: all views change at once; feature privacy does not protect the object.
+    epsilon_if_absent: the worst device's ε if so many others collude or drop out, for 0, 1, 2, ...
+    paper: what the paper's Theorem 1 claims for one inference of the same network.
+    live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
+    """
+
+    network: Network
+    epsilon: Floats
+    epsilon_lower: Floats | None
+    epsilon_local: Floats
+    epsilon_object: float
+    epsilon_if_absent: tuple[float, ...]
+    paper: theorem1.Claim
+    assumptions: tuple[str, ...]
+    live: bool = False
+
+    def __post_init__(self) -> None:
+        for promise in (self.epsilon, self.epsilon_lower, self.epsilon_local):
+            if promise is not None:
+                promise.setflags(write=False)  # reports are shared
+
+    @property
+    def worst(self) -> float:
+        return float(np.max(self.epsilon))
+
+    def to_json(self) -> dict[str, Any]:
+        from airpool.account.report import to_json
+
+        return to_json(self)
+
+    def plot(self, path: str) -> None:
+        from airpool.account.report import plot
+
+        plot(self, path)
+
+
+def guarantee(
+    network: Network,
+    *,
+    delta: float | None = None,
+    neighbours: device.Neighbours | None = None,
+    inferences: int | None = None,
+    colluding: Sequence[int] = (),
+    credit_channel_noise: bool = False,
+    live: bool = False,
+    tail: theorem1.Tail = "quadratic",
+) -> PrivacyReport:
+    """The exact (ε, δ) of every device, beside the paper's claim. What is not given is taken from the network.
+
+    colluding: devices known to collude, by index, on top of the network's number of colluders (whichever they are).
+    credit_channel_noise: count the receiver's noise too; an eavesdropper may have a better receiver, so the default
+        does not.
+    live: account for the noise that devices really draw (`privacy.noise`), with the δ that its grid costs; inf where
+        that exceeds δ (beyond an ε of about 100). An error where noise_std is 0 or too unlike for the theorem there, or
+        where the sampler does not support δ at any ε.
+
+    >>> net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
+    >>> float(guarantee(net).epsilon[0].round(4))
+    2.0639
+    """
+    require_network(network)
+    given = {"delta": delta, "neighbours": neighbours, "inferences": inferences}
+    network = replace(network, **{name: value for name, value in given.items() if value is not None})
+    heard = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live)
+    lower, upper = _bounds(network, heard)
+    worst = float(np.max(upper))
+    if live:
+        smallest = noise.smallest_delta(
+            network.devices.column("noise_std"),
+            dimension=network.dimension + 1,
+            epsilon=0.0,
+            inferences=network.inferences,
+        )
+        if network.delta < smallest:
+            raise ValueError(f"delta={network.delta:g} must be >= {smallest:.3g}, what live noise supports")
+    return PrivacyReport(
+        network=network,
+        epsilon=upper,
+        epsilon_lower=lower,
+        epsilon_local=_local_epsilon(network, heard),
+        epsilon_object=_object_epsilon(network, heard),
+        epsilon_if_absent=_if_absent(network, heard, worst),
+        paper=paper_claim(network, tail),
+        assumptions=assumptions(network, heard, live=live),
+        live=live,
+    )
+
+
+def aggregate(
+    network: Network, *, colluding: Sequence[int] = (), credit_channel_noise: bool = False, live: bool = False
+) -> Aggregate:
+    """What the adversary hears of this network, for the privacy core (spec §2, power rules).
+
+    truncate: g ∈ {0, 1}; a device in outage is silent, for itself and as noise for the others.
+    backoff: g ≤ 1. A weak device leaks less than an aligned one, so it counts as aligned; its noise does not count.
+    exact, or gains and phases that are not known exactly: only the device's own noise is sure to protect it.
+    paper: everybody arrives aligned where power never limits. Where it does, a full feature exceeds the limit and a
+        zero one never, for whoever listens: a failure of that probability, in every inference.
+    live: signals that arrive unaligned, or removal, need the receiver noise of case (c) of the theorem in
+        `privacy.noise`; without it own noise alone counts, and removal is not covered at all.
+    """
+    d, channel = network.devices, network.channel
+    for k in colluding:
+        if not (isinstance(k, int | np.integer) and 0 <= k < d.count):
+            raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
+    heard = radio(network)
+    unsure = bool(channel.csi_error_std or channel.phase_error_std) or channel.power_rule == "exact"
+    failure, std = _limited_by_power(network, heard), heard.transmitters.noise_std
+    if live:
+        failure = failure + _live_failure(network)
+        drawn = np.array([noise.grid_of(s).sampled_std for s in std])
+        smooth = channel.noise_std / heard.gamma >= noise.RECEIVER_NOISE_RATIO * np.sqrt(np.sum(drawn**2))
+        unsure |= not smooth and channel.power_rule == "backoff" and bool(np.any(heard.outage > 0))
+        credit_channel_noise &= bool(smooth)
+        if network.neighbours == "remove":
+            failure, std = failure if smooth else np.ones(d.count), drawn
+    return Aggregate(
+        shift=heard.transmitters.feature_norm,
+        variance=std**2,
+        participation=np.array(d.column("participation")),
+        presence=np.ones(d.count) if channel.power_rule == "paper" else 1 - heard.outage,
+        weakened=channel.power_rule in ("backoff", "exact"),
+        extra=(channel.noise_std / heard.gamma) ** 2 if credit_channel_noise and not unsure else 0.0,
+        dimension=network.dimension,
+        cover_noise=network.cover_noise,
+        absent=min(network.colluders + network.dropouts, d.count - 1),
+        colluders=network.colluders,
+        colluding=tuple(colluding),
+        alone=channel.access == "orthogonal" or unsure,
+        failure=np.minimum(failure, 1.0),
+    )
+
+
+def _limited_by_power(network: Network, heard: Radio) -> Floats:
+    """How often the paper's rule limits each device: the alignment then depends on the noise, and tells the feature."""
+    if network.channel.power_rule != "paper":
+        return np.zeros(network.devices.count)
+    # Where scores choose, `participation` says nothing; under cover noise everybody transmits.
+    coin = network.scheme.name == "1" and not network.cover_noise
+    return heard.outage * (np.array(network.devices.column("participation")) if coin else 1.0)
+
+
+def _live_failure(network: Network) -> Floats:
+    """Distance of what a live device sends from what is accounted for: its grid, its score's grid, its coin."""
+    scheme = network.scheme.name
+    coordinates = network.dimension + (scheme == "2.2")
+    std = network.devices.column("noise_std")
+    noise.delta_cost(std, dimension=coordinates, epsilon=0.0)  # refuses what the theorem does not cover
+    return np.full(len(std), coordinates * noise.ERROR + _COIN_BIAS * (scheme == "2.1"))
+
+
+def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
+    """ε of each device given how the signals really arrived: alignments (..., K), 0 for who was silent.
+
+    The worst over the inferences given, with who was heard known: above the report's ε, which is over that draw, where
+    few were heard, and below it where all were. Colluders, dropouts and access count as in the report.
+    Holds for: one inference of Scheme 1, zero-out or replace, alignments that do not depend on the noise.
+    """
+    g = np.atleast_2d(np.asarray(alignment, dtype=np.float64))
+    count, rule = network.devices.count, network.channel.power_rule
+    if g.shape[-1] != count:
+        raise ValueError(f"alignment has shape {g.shape}, must end with the {count} devices")
+    if network.neighbours == "remove" or network.scheme.name != "1":
+        raise ValueError(
+            f"neighbours={network.neighbours!r} and scheme {network.scheme.name}: what was realised is accounted for "
+            "with zero-out or replace and Scheme 1"
+        )
+    if rule in ("paper", "exact"):
+        raise ValueError(f"channel.power_rule={rule!r} lets the alignment depend on the noise, so it cannot be given")
+    heard = aggregate(network)
+    worst = np.zeros(count)
+    for once in np.unique(np.abs(g).reshape(-1, count), axis=0):
+        there = replace(heard, shift=once * heard.shift, variance=once**2 * heard.variance)
+        worst = np.maximum(worst, device.ratio(there.distance(network.neighbours), np.sqrt(there.fixed_variance())))
+    return gaussian.epsilon(worst, network.delta)
+
+
+def game(network: Network, heard: Aggregate) -> Game:
+    """What the adversary has to tell apart in one inference of this network."""
+    cells = None if network.inferences == 1 else _COMPOSED_CELLS
+    scheme = network.scheme
+    if scheme.name == "1":
+        return device.game(heard, network.neighbours, cells=cells)
+    low, high = map(np.asarray, score_range(scheme))
+    if scheme.name == "2.1":
+        chosen = leakage.Threshold(low, high, np.asarray(scheme.score_noise_std), scheme.threshold)
+        return leakage.threshold_game(heard, chosen, network.neighbours, cells=cells)
+    return leakage.ranking_game(
+        heard,
+        score_range=high - low,
+        score_noise_std=np.asarray(scheme.score_noise_std),
+        num_selected=scheme.num_selected,
+        neighbours=network.neighbours,
+    )
+
+
+def _bounds(network: Network, heard: Aggregate) -> tuple[Floats | None, Floats]:
+    played = game(network, heard)
+    if network.inferences == 1 and not np.any(heard.misses):
+        found = solve(played, network.delta)
+        return found.lower, found.upper
+    # Whoever is next to a device sees more than the server, so the local ε is a bound as well: the smaller one where
+    # many failures add up, or where the grid of a stream costs more than the others' noise is worth.
+    found = compose.epsilon(played, network.delta, network.inferences, missed=heard.misses)
+    return None, np.minimum(found, _local_epsilon(network, heard))
+
+
+def epsilon(network: Network, heard: Aggregate) -> Floats:
+    """The proven ε of each device, without the rest of the report."""
+    return _bounds(network, heard)[1]
+
+
+def score_epsilon(network: Network) -> Floats:
+    """What the score (2.2) or the decision made of it (2.1) costs each device if the features cost nothing.
+
+    The smallest ε that noise on the features can reach.
+
+    >>> from airpool import Network, Scheme
+    >>> net = Network.uniform(num_devices=12, scheme=Scheme("2.1", score_noise_std=0.5, threshold=0.5))
+    >>> float(score_epsilon(net)[0].round(4))
+    1.6683
+    """
+    nothing = np.zeros(network.devices.count)
+    if network.scheme.name == "1":
+        return nothing
+    return epsilon(network, Aggregate(shift=nothing, variance=nothing, participation=nothing))
+
+
+def _local_epsilon(network: Network, heard: Aggregate) -> Floats:
+    """Own noise alone; with a score, what the score and the decision tell besides."""
+    alone = replace(heard, alone=True, extra=0.0)
+    if network.scheme.name != "1":
+        return compose.epsilon(game(network, alone), network.delta, network.inferences, missed=alone.misses)
+
+    def at(delta: float) -> Floats:
+        return device.local_epsilon(heard, delta, neighbours=network.neighbours, inferences=network.inferences)
+
+    return nearby.epsilon(at, network.delta, np.minimum(network.inferences * alone.misses, 1.0))
+
+
+def _object_epsilon(network: Network, heard: Aggregate) -> float:
+    if network.scheme.name != "1":
+        # Everybody's score may change as well: nothing better than all local releases at once is claimed.
+        return float("inf")
+    played, missed = object_game(heard, network.neighbours), min(float(np.sum(heard.failure)), 1.0)
+    return float(compose.epsilon(played, network.delta, network.inferences, missed=missed)[0])
+
+
+def _if_absent(network: Network, heard: Aggregate, worst: float) -> tuple[float, ...]:
+    if heard.num_devices > _ABSENT_UP_TO or heard.absent or heard.colluding or heard.alone or network.inferences > 1:
+        return (worst,)
+    more = [float(np.max(epsilon(network, replace(heard, absent=n)))) for n in range(1, min(3, heard.num_devices))]
+    return (worst, *more)
+
+
+def paper_claim(network: Network, tail: theorem1.Tail) -> theorem1.Claim:
+    """What the paper's Theorem 1 says of this network, for one inference."""
+    d, gamma = network.devices, network.channel.gamma
+    return theorem1.claim(
+        weight=d.column("weight"),
+        clip_norm=d.column("clip_norm"),
+        noise_std=d.column("noise_std"),
+        participation=d.column("participation"),
+        delta=network.delta,
+        gamma=1.0 if gamma == "auto" else gamma,
+        tail=tail,
+    )

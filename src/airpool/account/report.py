@@ -1,0 +1,136 @@
+"""A privacy report for people (table, picture) and for machines (JSON)."""
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from airpool.account.guarantee import PrivacyReport
+from airpool.version import __version__
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+
+def number(value: float) -> float | str:
+    """JSON has no infinity: it becomes the string "inf"."""
+    return "inf" if np.isinf(value) else float(value)
+
+
+def shown(value: float, digits: int = 3) -> str:
+    """ε for people, rounded up: the printed number keeps the promise too.
+
+    >>> shown(2.0631), shown(float("inf")), shown(0.00012)
+    ('2.064', 'inf', '0.001')
+    """
+    if np.isinf(value):
+        return "inf"
+    scale = 10**digits
+    # The division's own rounding must not add a digit to a number that was round already; nor is 0 ever −0.
+    return f"{np.ceil(value * scale - 1e-9) / scale + 0.0:.{digits}f}"
+
+
+def to_json(report: PrivacyReport) -> dict[str, Any]:
+    network = report.network
+    return {
+        "epsilon": [number(e) for e in report.epsilon],
+        "epsilon_lower": None if report.epsilon_lower is None else [number(e) for e in report.epsilon_lower],
+        "epsilon_local": [number(e) for e in report.epsilon_local],
+        "epsilon_object": number(report.epsilon_object),
+        "epsilon_if_absent": [number(e) for e in report.epsilon_if_absent],
+        "delta": network.delta,
+        "neighbours": network.neighbours,
+        "cover_noise": network.cover_noise,
+        "scheme": network.scheme.name,
+        "colluders": network.colluders,
+        "dropouts": network.dropouts,
+        "inferences": network.inferences,
+        "live": report.live,
+        "assumptions": list(report.assumptions),
+        "paper": {
+            "epsilon": [number(e) for e in report.paper.epsilon],
+            "delta": [number(d) for d in report.paper.delta],
+            "tail": report.paper.tail,
+            "reason": report.paper.reason,
+        },
+        "version": __version__,
+    }
+
+
+def table(report: PrivacyReport) -> "Group":
+    """The report as text: like devices share a row."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    network = report.network
+    times = f" over {network.inferences} inferences" if network.inferences > 1 else ""
+    cover = ", cover noise" if network.cover_noise else ""
+    rows = Table(
+        title=f"Privacy of each device: {network.neighbours} neighbours{cover}, δ = {network.delta:g}{times}",
+        title_justify="left",
+    )
+    rows.add_column("device")
+    for name in ("weight", "clip norm", "noise std", "participation", "ε device", "ε local", "paper's claim"):
+        rows.add_column(name, justify="right")
+    d = network.devices
+    columns = [d.column(name) for name in ("weight", "clip_norm", "noise_std", "participation")]
+    lines = [
+        (
+            *(f"{column[k]:.4g}" for column in columns),
+            shown(report.epsilon[k]),
+            shown(report.epsilon_local[k]),
+            "undefined" if report.paper.reason else shown(report.paper.epsilon[k]),
+        )
+        for k in range(d.count)
+    ]
+    for line, run in groupby(range(d.count), key=lambda k: lines[k]):
+        members = list(run)
+        label = str(members[0]) if len(members) == 1 else f"{members[0]} to {members[-1]}"
+        rows.add_row(label, *line)
+    notes = [
+        f"Worst device: ε = {shown(report.worst)}.  The object (all views change at once): ε = "
+        f"{shown(report.epsilon_object)}."
+    ]
+    if len(report.epsilon_if_absent) > 1:
+        parts = ", ".join(f"{n}: {shown(e)}" for n, e in enumerate(report.epsilon_if_absent))
+        notes.append(f"Worst device's ε by number of colluders or dropouts: {parts}.")
+    claim = report.paper
+    what = claim.reason or f"at δ̃ = {float(np.max(claim.delta)):.3g}, for one inference; not a valid bound"
+    notes.append(f"The paper's Theorem 1 (tail: {claim.tail}): {what}.")
+    text = Text("\n".join([*notes, "", "Holds if:", *(f"  - {line}" for line in report.assumptions)]))
+    return Group(rows, text)
+
+
+def plot(report: PrivacyReport, path: str) -> None:
+    """ε of each device: promised, local and claimed by the paper."""
+    from matplotlib.ticker import MaxNLocator
+
+    from airpool.figures import BLUE, ORANGE, RED, figure
+
+    network = report.network
+    k = np.arange(network.devices.count)
+    with figure(path) as (_, axes):
+        series = [
+            (report.epsilon_local, ORANGE, "s", "local: nobody else trusted"),
+            (report.paper.epsilon, RED, "x", f"the paper's Theorem 1 ({report.paper.tail} tail)"),
+            (report.epsilon, BLUE, "o", f"device: exact, {network.neighbours}"),
+        ]
+        for values, colour, marker, label in series:
+            finite = np.isfinite(values)
+            if finite.any():
+                axes.plot(k[finite], values[finite], marker, color=colour, label=label)
+            else:
+                axes.plot([], [], marker, color=colour, label=f"{label}: infinite")
+        if np.isfinite(report.epsilon_object):
+            axes.axhline(report.epsilon_object, color="black", linestyle="--", linewidth=1, label="object: all views")
+        drawn = np.concatenate([values for values, *_ in series])
+        drawn = drawn[np.isfinite(drawn) & (drawn > 0)]
+        if len(drawn):
+            axes.set_yscale("log")
+            for formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+                formatter("{x:g}")
+        axes.set_xlabel("device")
+        axes.set_ylabel(f"ε at δ = {network.delta:g}")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)

@@ -1,0 +1,207 @@
+"""What an adversary hears of a network on the real transmission path, so that the path itself can be audited.
+
+The game is played by privacy.audit, on the full path of protocol.air, with fading, power and everything; the score is
+the likelihood ratio of privacy.release, the reference that knows nothing of radio. Where scores choose who transmits,
+a world is a feature and a score of every device, and the observation has in it what the choice shows: who spoke
+(Scheme 2.1), or all noisy scores (2.2).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from airpool.arrays import Floats
+from airpool.audit.bound import AuditReport, audit
+from airpool.audit.release import Received, Release, log_likelihood_ratio, release, worst_pair
+from airpool.network import Network
+from airpool.protocol.air import receive
+from airpool.protocol.link import Radio, radio
+from airpool.selection import threshold
+from airpool.selection.scores import score_range
+
+End = Literal["low", "high"]
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """What all devices hold: features (K, r), and bounded scores (K,); None in Scheme 1, where nobody has one."""
+
+    features: Floats
+    scores: Floats | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.features.shape
+
+    @property
+    def size(self) -> int:
+        return self.features.size
+
+
+def mechanism(network: Network) -> Callable[[Floats | World, int, np.random.Generator], Received]:
+    """`runs` inferences on the same features (K, r), as the adversary hears them: a mechanism for privacy.audit.
+
+    It sees the sum, and who is in it except under cover noise; in Scheme 2.2 also every noisy score, and with them who
+    was selected whatever the noise. The receiver's noise is left out: the promise does not count it either, since
+    whoever listens may have a better receiver.
+
+    >>> from airpool.network import Network
+    >>> net = Network.uniform(num_devices=3, noise_std=0.1, dimension=4, participation=0.5)
+    >>> seen = mechanism(net)(np.zeros((3, 4)), 5, np.random.default_rng(0))
+    >>> seen.total.shape, seen.participation.sum(axis=1)
+    ((5, 4), array([1, 2, 1, 2, 2]))
+    """
+    link = _aligned_radio(network)
+    heard = replace(network, channel=replace(network.channel, noise_std=0.0))
+    # Worlds have scores within the range already, and the rule `clip` over that range leaves them as they are.
+    scheme = network.scheme
+    as_given = replace(scheme, score_rule="clip", score_bound=score_range(scheme).high)
+    heard = replace(heard, scheme=as_given)
+
+    def run(features: Floats | World, runs: int, rng: np.random.Generator) -> Received:
+        world = features if isinstance(features, World) else World(features)
+        scores = None if world.scores is None else world.scores[None]
+        got = receive(world.features[None], heard, rng=rng, trials=runs, path="full", link=link, scores=scores)
+        in_the_sum = got.alignment[0] != 0
+        if scheme.name == "2.2":
+            noisy_scores = None if got.noisy_scores is None else got.noisy_scores[0]
+            return Received(got.estimate[0], in_the_sum & got.taking_part[0], None, noisy_scores)
+        return Received(got.estimate[0], None if network.cover_noise else in_the_sum, None)
+
+    return run
+
+
+def released(network: Network, scores: Floats | None = None) -> Release:
+    """The law of what is heard, for the worst pair of worlds and the likelihood ratio that tells them apart.
+
+    scores: bounded ones, (K,), for Scheme 2.1, where they decide how often each device takes part. In Scheme 2.2 who
+    takes part follows from the noisy scores, and no probability enters.
+    A device in outage is silent, so it takes part with p·(1 − outage). Under cover noise the law does not look at who
+    is on the air: with outage the score is a little worse than the best one, and the bound from it as valid.
+    """
+    link, d, scheme = _aligned_radio(network), network.devices, network.scheme
+    if scheme.name == "1":
+        p = np.array(d.column("participation"))
+    elif scheme.name == "2.1":
+        if scores is None:
+            raise ValueError("scheme 2.1 needs scores, (K,): how often devices take part depends on them")
+        p = threshold.participation(scores, threshold=scheme.threshold, score_noise_std=scheme.score_noise_std)
+    else:
+        p = np.full(d.count, 0.5)  # the same in all worlds
+    return release(
+        d.count,
+        weight=d.column("weight"),
+        clip_norm=d.column("clip_norm"),
+        noise_std=d.column("noise_std"),
+        participation=p * (1 - link.outage),
+        cover_noise=network.cover_noise,
+    )
+
+
+def worst_worlds(network: Network, device: int, *, score: End = "high") -> tuple[World, World]:
+    """A world and its neighbour, as far apart as clipping and the range of scores allow.
+
+    Device k holds a feature at full norm and the score at one end of the range; its neighbour holds no feature (or the
+    opposite one, for `replace`) and the score at the other end. All others hold no feature and the upper end: they
+    speak, or get ahead of k, as rarely as they can.
+    score: the end with the feature. Both games are equally hard where who speaks is seen, by symmetry, and a two-sided
+        audit plays both directions; a planted 1/p_k shows where the rarer end goes with the feature.
+    """
+    law = released(network, np.zeros(network.devices.count))
+    neighbours = "replace" if network.neighbours == "replace" else "zero-out"
+    features, neighbour = worst_pair(law, device, dimension=network.dimension, neighbours=neighbours)
+    if network.scheme.name == "1":
+        return World(features), World(neighbour)
+    if score not in ("low", "high"):
+        raise ValueError(f"score={score!r} must be low or high, the end of the range that goes with the feature")
+    low, high = score_range(network.scheme)
+    here, there = np.full(network.devices.count, high), np.full(network.devices.count, high)
+    (there if score == "high" else here)[device] = low
+    return World(features, here), World(neighbour, there)
+
+
+def likelihood_ratio(network: Network, world: World, neighbour: World) -> Callable[[Received], Floats]:
+    """ln Pr[seen | world] − ln Pr[seen | neighbour]: the best score for the game between two worlds.
+
+    Scheme 2.1: who spoke counts, with the probability that each world gives it. Scheme 2.2: the noisy scores and, given
+    whom they select, the sum; under cover noise everybody's noise is in it.
+    """
+    if network.scheme.name == "2.2":
+        return _ranked_ratio(network, world, neighbour)
+    here, there = (released(network, each.scores) for each in (world, neighbour))
+    return log_likelihood_ratio(here, world.features, neighbour.features, neighbour_devices=there)
+
+
+def audited(
+    network: Network,
+    device: int,
+    *,
+    claimed_epsilon: float,
+    runs: int,
+    seed: int,
+    confidence: float = 0.95,
+    score: End = "high",
+    together: int = 1,
+    on_batch: Callable[[int], None] | None = None,
+) -> AuditReport:
+    """The game against one device on the real path, `runs` runs a side; the other arguments as of privacy.audit.
+
+    together: how many such games, one a device, are to hold with the stated confidence all at once. Each is then played
+        at 1 − (1 − confidence)/together: any of them errs with probability at most 1 − confidence (Bonferroni).
+    """
+    if network.neighbours == "remove":
+        raise ValueError("neighbours='remove' is always seen where participation is visible; audit zero-out or replace")
+    if together < 1:
+        raise ValueError(f"together={together} must be >= 1")
+    world, neighbour = worst_worlds(network, device, score=score)
+    stream = np.random.SeedSequence(seed, spawn_key=() if together == 1 else (device,))
+    return audit(
+        mechanism(network),
+        world,
+        neighbour,
+        runs=runs,
+        rng=np.random.default_rng(stream),
+        delta=network.delta,
+        confidence=confidence if together == 1 else 1 - (1 - confidence) / together,
+        score=likelihood_ratio(network, world, neighbour),
+        claimed_epsilon=claimed_epsilon,
+        on_batch=on_batch,
+    )
+
+
+def _ranked_ratio(network: Network, world: World, neighbour: World) -> Callable[[Received], Floats]:
+    assert world.scores is not None
+    assert neighbour.scores is not None
+    weight, std = (np.array(network.devices.column(name)) for name in ("weight", "noise_std"))
+    loud = [weight[:, None] * each.features for each in (world, neighbour)]
+    u, other = world.scores, neighbour.scores
+    score_var = max(network.scheme.score_noise_std**2, 1e-300)
+
+    def score(seen: Received) -> Floats:
+        assert seen.participation is not None
+        assert seen.noisy_scores is not None
+        in_the_sum = seen.participation.astype(np.float64)
+        variance = np.sum(std**2) if network.cover_noise else in_the_sum @ std**2
+        here, there = (np.sum((seen.total - in_the_sum @ each) ** 2, axis=1) for each in loud)
+        told = np.sum((seen.noisy_scores - other) ** 2 - (seen.noisy_scores - u) ** 2, axis=1) / (2 * score_var)
+        return told + (there - here) / (2 * np.maximum(variance, 1e-300))
+
+    return score
+
+
+def _aligned_radio(network: Network) -> Radio:
+    """The network's radio, if every signal arrives aligned or not at all: the only case that is audited so far."""
+    channel = network.channel
+    if channel.access != "superposed":
+        raise ValueError(f"this version audits superposed access, not access={channel.access!r}")
+    if channel.csi_error_std or channel.phase_error_std:
+        raise ValueError("this version audits channels that are known: csi_error_std and phase_error_std must be 0")
+    link = radio(network)
+    if channel.power_rule != "truncate" and np.any(link.outage > 0):
+        raise ValueError(
+            f"this version audits power_rule={channel.power_rule!r} only where power never limits a device (here up to "
+            f"{np.max(link.outage):.2g} of the time); truncate is audited everywhere"
+        )
+    return link

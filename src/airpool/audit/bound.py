@@ -1,0 +1,211 @@
+"""An empirical lower bound on ε from a distinguishing game (spec §3.9).
+
+The mechanism runs n times with the features and n times with a neighbour. A score says how much an
+observation speaks for the features; above a threshold the auditor answers "features". One half of the runs
+picks the threshold, the other half counts the auditor's mistakes; too few of them refute small values of ε.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airpool.arrays import Floats
+from airpool.privacy.discriminant import discriminant
+from airpool.privacy.evidence import ceiling, epsilon_bounds, fewest_runs, mistakes, thresholds
+
+Sided = Literal["one", "two"]
+World = TypeVar("World")  # what the mechanism is given: an array of features, as a rule
+Observation = TypeVar("Observation")  # an array (n, ...) or a dataclass of such arrays
+Mechanism = Callable[[World, int, np.random.Generator], Observation]
+Score = Callable[[Observation], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class AuditReport:
+    """What one game has shown: the true ε is at least `epsilon_lower`, with the stated confidence."""
+
+    epsilon_lower: float
+    delta: float
+    confidence: float
+    runs: int  # a side
+    ceiling: float  # the largest epsilon_lower that so many runs can give
+    sided: Sided
+    direction: Literal["features over neighbour", "neighbour over features"]  # the inequality that was used
+    threshold: float
+    evaluated: int  # runs a side in which mistakes were counted
+    false_alarms: int  # runs of the neighbour taken for the features
+    misses: int  # runs of the features taken for the neighbour
+    false_alarm_rates: Floats  # the trade-off curve over many thresholds, in the evaluated runs
+    miss_rates: Floats
+    claimed_epsilon: float | None
+    note: str
+
+    @property
+    def violated(self) -> bool:
+        """Whether the game refutes the claim: the lower bound lies above it."""
+        return self.claimed_epsilon is not None and self.epsilon_lower > self.claimed_epsilon
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dict for `json.dumps`; an infinite number becomes the string "inf" or "-inf"."""
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {name: _plain(value) for name, value in fields.items()} | {"violated": self.violated}
+
+    def __str__(self) -> str:
+        text = f"ε ≥ {self.epsilon_lower:.3f} with {self.confidence:g} confidence at δ = {self.delta:g}"
+        if self.claimed_epsilon is not None:
+            text += f"; claimed {self.claimed_epsilon:.3f}: {'VIOLATED' if self.violated else 'not refuted'}"
+        return f"{text}; {self.runs} runs a side can show at most {self.ceiling:.2f}; {self.note}"
+
+
+def audit(
+    mechanism: Mechanism[World, Observation],
+    features: World,
+    neighbour: World,
+    *,
+    runs: int,
+    rng: np.random.Generator,
+    delta: float,
+    confidence: float = 0.95,
+    score: Score[Observation] | None = None,
+    sided: Sided = "two",
+    claimed_epsilon: float | None = None,
+    batch: int | None = None,
+    on_batch: Callable[[int], None] | None = None,
+) -> AuditReport:
+    """Plays the game with `runs` runs a side and reports the largest ε that it refutes.
+
+    `mechanism(features, n, rng)` gives n independent observations. `score` maps them to n numbers, larger
+    where `features` is likelier (for a sum over the air: `release.log_likelihood_ratio`); where it is left
+    out, a linear one is learnt from the first quarter of the runs. `sided="two"` tests both inequalities of
+    (ε, δ), "one" only Pr[features] ≤ e^ε Pr[neighbour] + δ. At most `batch` runs are in memory at a time;
+    `on_batch` hears how many were done, 2·`runs` in all.
+
+    Holds for: any mechanism whose runs are independent, and any score. Score and threshold may depend on the
+    first half in any way: the second half is drawn afterwards and counts the mistakes of that one test.
+    Edge cases: equal worlds → 0 with the stated confidence; worlds never confused → the ceiling; a poor score
+    (or one turned around) weakens the bound and never makes it wrong.
+
+    >>> def noisy(x: float, n: int, rng: np.random.Generator) -> Floats:
+    ...     return x + rng.standard_normal(n)
+    >>> print(audit(noisy, 1.0, 0.0, runs=10_000, rng=np.random.default_rng(1), delta=1e-5))
+    ε ≥ 2.152 with 0.95 confidence at δ = 1e-05; 10000 runs a side can show at most 7.21; ...seed 1
+    """
+    _check(features, neighbour, runs=runs, delta=delta, confidence=confidence, sided=sided)
+    size = _batch_size(features, batch)
+
+    def play(world: World, n: int) -> Iterator[Observation]:
+        for start in range(0, n, size):
+            now = min(size, n - start)
+            yield _valid(mechanism(world, now, rng), now)
+            if on_batch is not None:
+                on_batch(now)
+
+    picking, evaluated = runs - runs // 2, runs // 2
+    if score is None:
+        learning = picking // 2
+        picking -= learning
+        score = _linear(discriminant(*(map(_rows, play(world, learning)) for world in (features, neighbour))))
+
+    def scores(world: World, n: int) -> Floats:
+        return np.sort(np.concatenate([_scored(score, seen) for seen in play(world, n)]))
+
+    first = scores(features, picking), scores(neighbour, picking)
+    candidates = thresholds(*first)
+    expected = epsilon_bounds(*mistakes(*first, candidates), picking, delta=delta, confidence=confidence)
+    best = int(np.argmax(expected[0] if sided == "one" else np.maximum(*expected)))
+
+    second = scores(features, evaluated), scores(neighbour, evaluated)
+    false_alarms, misses = mistakes(*second, candidates)
+    forward, backward = epsilon_bounds(false_alarms[best], misses[best], evaluated, delta=delta, confidence=confidence)
+    reverse = sided == "two" and bool(backward > forward)
+    return AuditReport(
+        epsilon_lower=max(0.0, float(backward if reverse else forward)),
+        delta=delta,
+        confidence=confidence,
+        runs=runs,
+        ceiling=ceiling(runs, delta=delta, confidence=confidence),
+        sided=sided,
+        direction="neighbour over features" if reverse else "features over neighbour",
+        threshold=float(candidates[best]),
+        evaluated=evaluated,
+        false_alarms=int(false_alarms[best]),
+        misses=int(misses[best]),
+        false_alarm_rates=false_alarms / evaluated,
+        miss_rates=misses / evaluated,
+        claimed_epsilon=claimed_epsilon,
+        note=_provenance(rng),
+    )
+
+
+def _check(features: object, neighbour: object, *, runs: int, delta: float, confidence: float, sided: str) -> None:
+    shapes = [getattr(world, "shape", None) for world in (features, neighbour)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(f"neighbour has shape {shapes[1]}: it must be that of features, {shapes[0]}")
+    if sided not in ("one", "two"):
+        raise ValueError(f'sided={sided!r} must be "one" or "two"')
+    needed = fewest_runs(delta=delta, confidence=confidence)
+    if runs < needed:
+        raise ValueError(f"runs={runs} must be at least {needed}: with fewer no audit can show anything")
+
+
+def _batch_size(features: object, batch: int | None) -> int:
+    if batch is not None and batch < 1:
+        raise ValueError(f"batch={batch} must be at least 1")
+    # About 32 MiB of float64 when an observation is as large as the features, and mostly it is smaller.
+    return batch or max(1, 2**22 // max(getattr(features, "size", 1), 1024))
+
+
+def _arrays(seen: object) -> list[NDArray[Any]]:
+    """The arrays of an observation: itself, or the fields of a dataclass that are not None."""
+    if dataclasses.is_dataclass(seen):
+        values = [getattr(seen, f.name) for f in dataclasses.fields(seen)]
+        return [np.asarray(x) for x in values if x is not None]
+    return [np.asarray(seen)]
+
+
+def _rows(seen: object) -> Floats:
+    """An observation of n runs as a matrix (n, d)."""
+    return np.hstack([x.reshape(len(x), -1).astype(np.float64) for x in _arrays(seen)])
+
+
+def _linear(direction: Floats) -> Callable[[object], Floats]:
+    def score(seen: object) -> Floats:
+        return _rows(seen) @ direction
+
+    return score
+
+
+def _valid(seen: Observation, size: int) -> Observation:
+    for x in _arrays(seen):
+        if x.shape[:1] != (size,):
+            raise ValueError(f"mechanism returned shape {x.shape}: its first axis must be the {size} runs asked for")
+        if x.dtype.kind == "f" and bool(np.isnan(x).any()):
+            raise ValueError("mechanism returned nan: every observation must be a number")
+    return seen
+
+
+def _scored(score: Callable[[Observation], Floats], seen: Observation) -> Floats:
+    values = np.asarray(score(seen), dtype=np.float64)
+    size = len(_arrays(seen)[0])
+    if values.shape != (size,):
+        raise ValueError(f"score returned shape {values.shape}: it must be ({size},), one number a run")
+    if bool(np.isnan(values).any()):
+        raise ValueError("score returned nan: every score must be a number; inf is allowed")
+    return values
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
+def _provenance(rng: np.random.Generator) -> str:
+    """A seeded game can be played again; it says so, because seeded noise protects nobody (spec §3.10)."""
+    seed = rng.bit_generator.seed_seq
+    return f"simulated from seed {seed.entropy}" if isinstance(seed, np.random.SeedSequence) else "simulated"

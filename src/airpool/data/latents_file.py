@@ -1,0 +1,123 @@
+"""Anybody's latents on disk, as safetensors:
+
+    latents      (N, K, r)  float, or int8 with `step` (1,), the size of a step
+    labels       (N,)       whole numbers, 0 to C − 1
+    classifier   (C, r)     optional: the server takes the class whose row points most along the estimate
+    bias         (C,)       optional, with classifier
+    posteriors   (N, K, L)  optional: what each device's own classifier thinks; Schemes 2.1 and 2.2 choose by them
+
+Without a classifier a codec is needed to decode them (`airpool train codec`).
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from airpool.arrays import require, require_array
+
+_SUM = 0.01  # how far a posterior's sum may be from 1: half precision, and many classes
+
+
+@dataclass(frozen=True, eq=False)
+class Latents:
+    """Latents (N, K, r) float32, labels (N,) int64; classifier (C, r), bias (C,) and local posteriors, or None."""
+
+    latents: Tensor
+    labels: Tensor
+    classifier: Tensor | None = None
+    bias: Tensor | None = None
+    posteriors: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        latents, labels = self.latents, self.labels
+        for name, tensor in vars(self).items():
+            if tensor is not None:
+                require_array(name, tensor, torch=True)
+                require(name, tensor, "must be finite", ok=torch.isfinite)
+        if latents.ndim != 3 or not latents.is_floating_point() or not len(latents):
+            raise ValueError(f"latents is {latents.dtype} {tuple(latents.shape)}, must be float (N, K, r), N ≥ 1")
+        check_labels(labels, objects=len(latents))
+        if self.posteriors is not None:
+            _check_posteriors(self.posteriors, latents)
+        if self.classifier is None:
+            if self.bias is not None:
+                raise ValueError("bias is there without a classifier: give both or neither")
+            return
+        classes = int(labels.max()) + 1
+        shape = tuple(self.classifier.shape)
+        if len(shape) != 2 or shape[0] < classes or shape[1] != latents.shape[2]:
+            raise ValueError(f"classifier has shape {shape}, must be (C, {latents.shape[2]}) with C ≥ {classes}")
+        if self.bias is not None and self.bias.shape != shape[:1]:
+            raise ValueError(f"bias has shape {tuple(self.bias.shape)}, must be ({shape[0]},)")
+
+    def decoder(self, estimate: Tensor) -> Tensor:
+        """Logits (..., C) of estimates (..., r)."""
+        if self.classifier is None:
+            raise ValueError("these latents come without a classifier: give a codec that decodes them")
+        logits = estimate @ self.classifier.T
+        return logits if self.bias is None else logits + self.bias
+
+
+def check_labels(labels: Tensor, *, objects: int) -> None:
+    if labels.shape != (objects,):
+        raise ValueError(f"labels has shape {tuple(labels.shape)}, must be ({objects},)")
+    if labels.is_floating_point():
+        raise ValueError(f"labels are {labels.dtype}, must be whole numbers")
+    if int(labels.min()) < 0:
+        raise ValueError(f"labels has {int(labels.min())}, must be ≥ 0")
+
+
+def _check_posteriors(posteriors: Tensor, latents: Tensor) -> None:
+    count, devices, _ = latents.shape
+    if posteriors.ndim != 3 or posteriors.shape[:2] != latents.shape[:2] or posteriors.shape[2] < 2:
+        raise ValueError(f"posteriors has shape {tuple(posteriors.shape)}, must be ({count}, {devices}, L), L ≥ 2")
+    require("posteriors", posteriors, "must be ≥ 0", ok=lambda p: p >= 0)
+    require("the sum of posteriors", posteriors.sum(-1), "must be 1", ok=lambda p: (p - 1).abs() <= _SUM)
+
+
+def read(path: Path) -> Latents:
+    """The file, or an error that says what is wrong with it."""
+    found = _tensors(path, "latents", "labels")
+    latents = found["latents"]
+    if latents.dtype == torch.int8:
+        if "step" not in found:
+            raise ValueError(f"{path}: latents are int8, so step, the size of a step, must be there")
+        step = found["step"].float()
+        if step.numel() != 1 or not 0 < float(step) < math.inf:
+            raise ValueError(f"{path}: step is {step.tolist()}, must be one number > 0 and finite")
+        latents = latents.float() * step
+    floats = {name: found[name].float() for name in ("classifier", "bias", "posteriors") if name in found}
+    try:
+        return Latents(latents.float() if latents.is_floating_point() else latents, found["labels"].long(), **floats)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def read_views(path: Path) -> tuple[Tensor, Tensor]:
+    """Views (N, K, 2, H, H) uint8 and labels (N,) of a file that holds these two."""
+    found = _tensors(path, "views", "labels")
+    views, labels = found["views"], found["labels"].long()
+    if views.ndim != 5 or views.dtype != torch.uint8 or labels.shape != views.shape[:1] or not len(labels):
+        shapes = f"{views.dtype} {tuple(views.shape)} and {tuple(labels.shape)}"
+        raise ValueError(f"{path}: views and labels are {shapes}, must be uint8 (N, K, 2, H, H) and (N,), N ≥ 1")
+    return views, labels
+
+
+def _tensors(path: Path, *names: str) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    try:
+        found = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path}: damaged, or no safetensors file ({error})") from None
+    if missing := sorted(set(names) - found.keys()):
+        raise ValueError(f"{path}: {', '.join(missing)} missing; there is {', '.join(sorted(found)) or 'nothing'}")
+    if found["labels"].is_floating_point():
+        raise ValueError(f"{path}: labels are {found['labels'].dtype}, must be whole numbers")
+    return found

@@ -1,0 +1,164 @@
+"""What one device does when it is really on the air: clip, add live noise, set its power, send or stay silent.
+
+Whether it sends is a coin (Scheme 1), its own noisy score (2.1), or what a ranking server answers to it (2.2):
+
+    ranked = noisy_score(score, network)                                       # to the ranking server
+    signal(latent, network, device=3, gain=h, selected=answer)                 # once it has answered
+
+There is no generator to pass in anywhere here: coin and noise come from the operating system, so that a device process
+cannot get seeded noise by accident. Simulations are airpool.protocol.inference.
+"""
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from airpool.account.guarantee import PrivacyReport, guarantee
+from airpool.arrays import Floats
+from airpool.network import Network, require_network
+from airpool.privacy.noise import grid_of, live_noise, to_grid
+from airpool.protocol.link import radio
+from airpool.selection import threshold
+from airpool.selection.scores import bounded, score_range
+from airpool.wireless.power import transmit
+
+
+@dataclass(frozen=True, eq=False)
+class Signal:
+    """What device k sends: x, (r,), all zeros where it is silent.
+
+    sends: whether it transmits at all, which anybody near by can see. Whether it took part under cover noise, its
+    clipping and its noise stay on the device: they are not in here.
+    report: what the network leaks, with the δ that live noise costs.
+    """
+
+    samples: Floats
+    sends: bool
+    power: float
+    report: PrivacyReport
+
+
+@lru_cache(maxsize=64)
+def live_report(network: Network) -> PrivacyReport:
+    """The guarantee of a network whose devices draw live noise; an error where it must not go on the air.
+
+    Refused: the paper's power rule; a δ that the sampler does not support; noise_std that is 0 somewhere or spread
+    over more than a factor of 1e5, where the finest grid in the sum would tell the coarser ones apart.
+    """
+    if network.channel.power_rule == "paper":
+        raise ValueError("power_rule='paper' must not go on the air: at its power limit it tells a feature from none")
+    return guarantee(network, live=True)
+
+
+# A device sends with the radio of its own network, and no other.
+_link = lru_cache(maxsize=64)(radio)
+
+
+@np.errstate(all="ignore")
+def signal(
+    latent: ArrayLike,
+    network: Network,
+    *,
+    device: int,
+    gain: float,
+    score: float | None = None,
+    num_classes: int | None = None,
+    selected: bool | None = None,
+) -> Signal:
+    """One transmission of one latent, (r,), over a channel of known gain h.
+
+    score: Scheme 2.1, the device's raw uncertainty in bits (num_classes: of its posterior, where the rule is `scale`).
+    selected: Scheme 2.2, the ranking server's answer to `noisy_score`.
+    Holds for: the ε of `live_report`, which counts what grid and coins cost; the channel's gain is independent of the
+    data. Scheme 2.1's test u + v ≤ η is played as what it is, a coin that falls with probability Φ((η − u)/σ₀): noise
+    on a grid would move that probability by more than the account allows for. Φ is off by less than 2^−48.
+    Never raises on the values of latent and score: an exception would leak them.
+    Edge cases: a latent that is not finite is sent as 0; a channel too weak for its power → silent (truncate).
+    """
+    require_network(network)
+    d = network.devices
+    if isinstance(device, bool) or not isinstance(device, int | np.integer):
+        raise TypeError(f"device={device!r} must be a whole number")
+    if not 0 <= device < d.count:
+        raise ValueError(f"device={device} must be from 0 to {d.count - 1}")
+    if np.iscomplexobj(latent):
+        raise TypeError("latent is complex, must be real: two real coordinates share one symbol")
+    z = np.asarray(latent, dtype=np.float64)
+    if z.shape != (network.dimension,):
+        raise ValueError(f"latent has shape {z.shape}, must be ({network.dimension},)")
+    if not np.isfinite(gain) or gain < 0:
+        raise ValueError(f"gain={gain} must be >= 0 and finite")
+    report = live_report(network)
+    weight, std = d.column("weight")[device], d.column("noise_std")[device]
+    link = _link(network)
+
+    takes_part = _takes_part(network, device, score=score, num_classes=num_classes, selected=selected)
+    # An untouched feature must not be told from a silent one by the time it takes: both ways run through all steps.
+    step = grid_of(std).step
+    weighted = weight * z if weight > 0 else np.zeros_like(z)
+    feature = to_grid(weighted, step, weight * d.column("clip_norm")[device])
+    noisy = takes_part * feature + live_noise(std, network.dimension).values
+    sent = transmit(
+        link.only(device).transmitters,
+        np.array([gain]),
+        gamma=link.gamma,
+        rule=network.channel.power_rule,
+        taking_part=np.array([takes_part or network.cover_noise]),
+        signal_norm=np.array([np.linalg.norm(noisy)]),
+    )
+    # Adding zero turns the −0 of a silent device into 0: its sign would be a bit of z̃.
+    samples = float(sent.scale[0]) * noisy + 0.0
+    return Signal(samples, bool(sent.scale[0] > 0), float(samples @ samples), report)
+
+
+@np.errstate(all="ignore")
+def noisy_score(score: float, network: Network, *, num_classes: int | None = None) -> float:
+    """ũ = u + v for the ranking server of Scheme 2.2, from a raw uncertainty in bits; fresh noise at each call.
+
+    Holds for: the ε of the network's report, one call for each inference; on the grid of privacy.noise, whose theorem
+    covers it as one coordinate more.
+    Edge cases: a score that is not finite counts as the upper end of the range.
+    """
+    require_network(network)
+    scheme = network.scheme
+    if scheme.name != "2.2":
+        raise ValueError(f"scheme.name={scheme.name!r} must be 2.2: otherwise no score leaves the device")
+    if scheme.score_noise_std == 0:
+        raise ValueError("scheme.score_noise_std=0 must be > 0: without noise a score must not leave the device")
+    live_report(network)
+    step = grid_of(scheme.score_noise_std).step
+    u = to_grid(_bounded(score, network, num_classes), step, score_range(scheme).high)
+    return float((u + live_noise(scheme.score_noise_std, 1).values)[0])
+
+
+def _takes_part(
+    network: Network, device: int, *, score: float | None, num_classes: int | None, selected: bool | None
+) -> bool:
+    scheme = network.scheme
+    wanted = {"1": None, "2.1": "score", "2.2": "selected"}[scheme.name]
+    for name, value in (("score", score), ("selected", selected)):
+        if (value is not None) != (name == wanted):
+            verb = "needs" if name == wanted else "takes no"
+            raise ValueError(f"scheme {scheme.name} {verb} {name}: 2.1 goes by a score, 2.2 by being selected")
+    if selected is not None:
+        if not isinstance(selected, bool | np.bool_):
+            raise ValueError(f"selected={selected!r} must be true or false, what the ranking server answered")
+        return bool(selected)
+    if score is None:
+        return _coin(network.devices.column("participation")[device])
+    u = _bounded(score, network, num_classes)[0]
+    return _coin(float(threshold.participation(u, threshold=scheme.threshold, score_noise_std=scheme.score_noise_std)))
+
+
+def _bounded(score: float, network: Network, num_classes: int | None) -> Floats:
+    return bounded(np.array([score], dtype=np.float64), network.scheme, num_classes)
+
+
+def _coin(probability: float) -> bool:
+    """True with exactly this probability, from the operating system's entropy."""
+    ones, outcomes = probability.as_integer_ratio()  # outcomes is a power of two
+    bits = outcomes.bit_length() - 1
+    return int.from_bytes(os.urandom(bits // 8 + 1), "big") % outcomes < ones

@@ -1,0 +1,459 @@
+"""From a target ε to a network that meets it: never above, and not needlessly far below."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from tests.random_networks import any_network
+
+from airpool.account.calibration import calibrate, most_feature, with_column
+from airpool.account.guarantee import aggregate, guarantee
+from airpool.account.guarantee import epsilon as device_epsilon
+from airpool.network import Channel, Devices, Network, Scheme
+from airpool.privacy import gaussian
+from airpool.privacy.calibrate import (
+    UnreachableError,
+    balanced,
+    largest,
+    most_inferences,
+    noise_profile,
+    smallest_factor,
+)
+from airpool.privacy.device import Aggregate
+
+TWELVE = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
+UNLIKE = Network(
+    devices=Devices(
+        count=5,
+        weight=(0.1, 0.2, 0.3, 0.15, 0.25),
+        clip_norm=(1, 0.5, 1, 2, 1.0),
+        noise_std=(0.3, 0.2, 0.5, 0.4, 0.1),
+        participation=(0.9, 0.5, 1.0, 0.7, 0.3),
+    )
+)
+
+
+def columns(network, *names):
+    return [np.array(network.devices.column(name)) for name in names]
+
+
+# Noise
+
+
+@pytest.mark.parametrize(("epsilon", "std"), [(0.5, 0.16916), (1.0, 0.08975), (2.0, 0.04796)])
+def test_twelve_devices_that_always_speak_need_the_reference_noise(epsilon, std):
+    met = calibrate(Network.uniform(num_devices=12), epsilon=epsilon)
+    assert met.devices.noise_std == pytest.approx((std,) * 12, abs=5e-6)
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
+@pytest.mark.parametrize("cover_noise", [False, True])
+@pytest.mark.parametrize("epsilon", [0.3, 2.0, 15.0])
+def test_noise_meets_the_target_and_a_millionth_less_does_not(neighbours, cover_noise, epsilon):
+    met = calibrate(replace(UNLIKE, neighbours=neighbours, cover_noise=cover_noise), epsilon=epsilon)
+    assert guarantee(met).worst <= epsilon
+    less = np.array(met.devices.noise_std) * (1 - 1e-6)
+    assert guarantee(replace(met, devices=replace(met.devices, noise_std=less))).worst > epsilon
+
+
+def test_removal_is_calibrated_too_where_it_can_be():
+    met = calibrate(Network.uniform(num_devices=12, neighbours="remove"), epsilon=3.0)
+    assert 2.99 < guarantee(met).worst <= 3.0
+    with pytest.raises(UnreachableError, match=r"ε=2 cannot be met .*: the smallest ε that can is 2\.517"):
+        calibrate(Network.uniform(num_devices=12, neighbours="remove"), epsilon=2.0)
+
+
+def test_everybodys_noise_is_multiplied_by_one_factor():
+    met = calibrate(UNLIKE, epsilon=1.0)
+    [before], [after] = columns(UNLIKE, "noise_std"), columns(met, "noise_std")
+    assert after / before == pytest.approx(np.full(5, after[0] / before[0]), rel=1e-12)
+
+
+def test_calibration_gives_a_new_network_that_remembers_its_target():
+    met = calibrate(TWELVE, epsilon=2.0)
+    assert TWELVE.devices.noise_std == (0.05,) * 12
+    assert met.devices.epsilon == (2.0,) * 12
+    assert replace(met, devices=TWELVE.devices) == TWELVE
+
+
+def test_the_target_may_stand_in_the_network():
+    own = replace(TWELVE, devices=replace(TWELVE.devices, epsilon=2.0))
+    assert calibrate(own) == calibrate(TWELVE, epsilon=2.0)
+
+
+def test_delta_may_be_given():
+    met = calibrate(TWELVE, epsilon=2.0, delta=1e-7)
+    assert met.delta == 1e-7
+    assert 1.999 < guarantee(met).worst <= 2.0
+
+
+@pytest.mark.parametrize("knob", ["noise", "weight", "clip"])
+def test_a_stream_is_calibrated_where_the_search_meets_networks_that_reveal_all(knob):
+    """Next to no noise, and a partner that is not always there: ε is inf on the way, which is an answer."""
+    net = replace(Network.uniform(num_devices=2, noise_std=0.5), inferences=5)
+    net = replace(net, devices=replace(net.devices, participation=(1.0, 0.9)))
+    met = guarantee(calibrate(net, epsilon=2.0, knob=knob)).epsilon
+    assert (met <= 2.0).all()
+    assert met.max() > 1.99
+
+
+def test_many_inferences_are_calibrated_together():
+    met = calibrate(replace(TWELVE, inferences=10), epsilon=5.0)
+    assert 4.99 < guarantee(met).worst <= 5.0
+
+
+def test_colluders_and_channel_noise_are_taken_into_account():
+    plain = calibrate(TWELVE, epsilon=2.0).devices.column("noise_std")[0]
+    watched = calibrate(replace(TWELVE, colluders=3), epsilon=2.0)
+    assert guarantee(watched).worst <= 2.0
+    named = calibrate(TWELVE, epsilon=2.0, colluding=[0, 1, 2])
+    assert guarantee(named, colluding=[0, 1, 2]).worst <= 2.0
+    assert watched.devices.column("noise_std")[0] > plain
+    noisy = replace(TWELVE, channel=Channel(noise_std=0.05, gamma=1.0))
+    credited = calibrate(noisy, epsilon=2.0, credit_channel_noise=True)
+    assert guarantee(credited, credit_channel_noise=True).worst <= 2.0
+    assert credited.devices.column("noise_std")[0] < plain
+
+
+def test_a_network_without_noise_starts_from_equal_noise():
+    met = calibrate(replace(TWELVE, devices=replace(TWELVE.devices, noise_std=0.0)), epsilon=2.0)
+    assert met.devices.noise_std == pytest.approx(calibrate(TWELVE, epsilon=2.0).devices.noise_std, rel=1e-9)
+
+
+def test_devices_without_weight_need_no_noise():
+    met = calibrate(Network.uniform(num_devices=3, weight=0.0), epsilon=2.0)
+    assert met.devices.noise_std == (0.0,) * 3
+    assert guarantee(met).worst == 0
+
+
+@pytest.mark.parametrize(("weight", "std"), [(1e-4, 1e9), (1e-13, 1.0), (1e6, 1e-4)])
+def test_noise_of_another_magnitude_is_found_too(weight, std):
+    met = calibrate(Network.uniform(num_devices=2, weight=weight, noise_std=std), epsilon=2.0)
+    assert guarantee(met).worst <= 2.0
+
+
+@pytest.mark.parametrize("epsilon", [[1.0, 2.0, 4.0, 2.0, 3.0], 2.0])
+def test_noise_shared_by_need_meets_every_target(epsilon):
+    met = calibrate(UNLIKE, epsilon=epsilon, per_device=True)
+    assert (guarantee(met).epsilon <= epsilon).all()
+    weight, clip_norm, std = columns(met, "weight", "clip_norm", "noise_std")
+    # Who asks for more privacy carries more noise, in proportion to what it would need by itself.
+    alone = weight * clip_norm * gaussian.noise_multiplier(epsilon, UNLIKE.delta)
+    assert std / alone == pytest.approx(np.full(5, std[0] / alone[0]), rel=1e-9)
+    assert std[0] < alone[0]
+
+
+def test_a_devices_own_noise_suffices_at_factor_one_of_the_profile():
+    net = Aggregate(np.array([0.3, 0.1]), np.zeros(2), np.ones(2), alone=True)
+    target = np.array([1.0, 3.0])
+    std = noise_profile(net, target, 1e-5, "replace")
+    assert gaussian.epsilon(2 * net.shift / std, 1e-5) == pytest.approx(target, rel=1e-9)
+
+
+# Weight and clip norm
+
+
+@pytest.mark.parametrize(("knob", "column"), [("weight", "weight"), ("clip", "clip_norm")])
+def test_each_device_gets_the_largest_weight_or_clip_norm_that_its_target_allows(knob, column):
+    target = np.array([1.0, 2.0, 4.0, 2.0, 0.5])
+    met = calibrate(UNLIKE, epsilon=target.tolist(), knob=knob)
+    assert (guarantee(met).epsilon <= target).all()
+    more = np.array(met.devices.column(column)) * (1 + 1e-6)
+    assert (guarantee(replace(met, devices=replace(met.devices, **{column: more}))).epsilon > target).all()
+    assert met.devices.noise_std == UNLIKE.devices.noise_std
+
+
+def test_weight_and_clip_norm_do_the_same_to_epsilon():
+    by_weight, by_clip = (calibrate(UNLIKE, epsilon=1.0, knob=knob) for knob in ("weight", "clip"))
+    assert np.prod(columns(by_weight, "weight", "clip_norm"), axis=0) == pytest.approx(
+        np.prod(columns(by_clip, "weight", "clip_norm"), axis=0), rel=1e-9
+    )
+
+
+def test_no_weight_meets_a_target_where_there_is_no_noise():
+    silent = replace(UNLIKE, devices=replace(UNLIKE.devices, noise_std=0.0))
+    with pytest.raises(UnreachableError, match="the smallest ε that can is inf"):
+        calibrate(silent, epsilon=1.0, knob="weight")
+
+
+@pytest.mark.parametrize("knob", ["weight", "clip"])
+def test_weight_and_clip_norm_can_be_turned_at_a_fixed_gamma(knob):
+    met = calibrate(Network.paper(), epsilon=20.0, knob=knob)
+    assert guarantee(met).worst <= 20.0
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
+@pytest.mark.parametrize("rule_fading", [("backoff", "none"), ("truncate", "rician")])
+@pytest.mark.parametrize("epsilon", [1.0, [1.0, 2.0, 4.0, 2.0, 0.5]])
+def test_weights_that_move_each_others_receiver_noise_are_all_at_their_targets(neighbours, rule_fading, epsilon):
+    rule, fading = rule_fading
+    # γ follows the loudest device, and the receiver's noise that counts follows γ.
+    channel = Channel(
+        power_rule=rule, fading=fading, noise_std=30.0 if (rule, neighbours) == ("backoff", "replace") else 3
+    )
+    devices = replace(UNLIKE.devices, power_dbm=(20, 25, 30, 22, 28.0))
+    net = replace(UNLIKE, devices=devices, channel=channel, neighbours=neighbours)
+    met = calibrate(net, epsilon=epsilon, knob="weight", credit_channel_noise=True)
+    ratio = guarantee(met, credit_channel_noise=True).epsilon / epsilon
+    assert (ratio <= 1).all()
+    assert ratio == pytest.approx(np.ones(5), rel=1e-6)
+
+
+def test_a_device_whose_noise_takes_all_its_power_has_none_left_for_a_feature():
+    loud = Network.uniform(num_devices=2, noise_std=3.0, channel=Channel(gamma=2.0, power_rule="backoff"))
+    for knob in ("weight", "clip"):
+        with pytest.raises(ValueError, match="device 0 has no power left for a feature: its noise takes all of"):
+            calibrate(loud, epsilon=2.0, knob=knob)
+
+
+# Number of inferences
+
+
+def test_one_inference_is_allowed_where_it_meets_the_target_and_the_coarser_account_of_a_stream_does_not():
+    rng = np.random.default_rng(0)
+    weight, std, p = (rng.uniform(low, high, 11).tolist() for low, high in ((0.05, 0.2), (0.03, 0.3), (0.5, 1)))
+    net = Network(devices=Devices(count=11, weight=weight, noise_std=std, participation=p))
+    epsilon = (guarantee(net).epsilon * (1 + 1e-6)).tolist()
+    assert calibrate(net, epsilon=epsilon, knob="inferences").inferences == 1
+
+
+def test_as_many_inferences_as_the_tightest_target_allows():
+    quiet = Network.uniform(num_devices=4, noise_std=0.5, participation=0.8)
+    met = calibrate(quiet, epsilon=[3.0, 8.0, 8.0, 8.0], knob="inferences")
+    assert met.inferences > 1
+    assert guarantee(met).epsilon[0] <= 3.0
+    assert guarantee(replace(met, inferences=met.inferences + 1)).epsilon[0] > 3.0
+    assert met.devices.noise_std == quiet.devices.noise_std
+
+
+def test_where_one_inference_is_too_many_the_error_says_what_it_costs():
+    with pytest.raises(ValueError, match=r"ε=1 does not allow one inference: device \d+ spends 2\.064 on it"):
+        calibrate(TWELVE, epsilon=1.0, knob="inferences")
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 3, 17, 1000, 2**20])
+def test_the_largest_number_that_fits_is_found(limit):
+    assert most_inferences(lambda n: n <= limit) == limit
+
+
+def test_the_number_of_inferences_stops_at_2_to_the_20():
+    assert most_inferences(lambda _: True) == 2**20
+
+
+# Unreachable
+
+
+def test_a_target_below_what_the_scores_leak_is_refused_with_the_smallest_that_can_be_met():
+    scored = replace(TWELVE, scheme=Scheme(name="2.1"))
+    with pytest.raises(UnreachableError) as caught:
+        calibrate(scored, epsilon=0.1)
+    smallest = caught.value.smallest
+    assert 0.1 < smallest < np.inf
+    message = str(caught.value)
+    assert message.startswith(
+        f"ε=0.1 cannot be met by adding noise: the smallest ε that can is {smallest:.4g}, which is"
+    )
+    assert "what the scores cost at score_noise_std=0.3162" in message
+    assert guarantee(calibrate(scored, epsilon=smallest * 1.01)).worst <= smallest * 1.01
+
+
+def test_at_a_fixed_gamma_power_limits_the_noise_and_the_error_says_so():
+    with pytest.raises(ValueError, match=r"ε=2 cannot be met with power_dbm=30 at gamma=1: the smallest ε that can is"):
+        calibrate(Network.paper(), epsilon=2.0)
+    met = calibrate(replace(Network.paper(), channel=Channel()), epsilon=2.0)
+    assert 1.999 < guarantee(met).worst <= 2.0
+
+
+def test_a_device_without_noise_under_orthogonal_access_cannot_be_helped_by_the_others():
+    net = Network(devices=Devices(count=2, noise_std=(0.0, 1.0)), channel=Channel(access="orthogonal"))
+    with pytest.raises(UnreachableError, match="ε=2 cannot be met by adding noise: the smallest ε that can is inf"):
+        calibrate(net, epsilon=2.0)
+
+
+def test_noise_is_found_where_the_most_that_power_allows_is_too_much():
+    # A device without noise relies on two others; at the most noise each of them is in outage half of the time.
+    devices = Devices(count=3, noise_std=(0.0, 1.0, 1.0))
+    net = Network(devices=devices, channel=Channel(fading="rayleigh", gamma=0.05), delta=1e-3)
+    for epsilon in (3.0, 0.05):
+        assert 0.999 * epsilon < guarantee(calibrate(net, epsilon=epsilon)).worst <= epsilon
+    with pytest.raises(ValueError, match=r"ε=0\.02 cannot be met .*: the smallest ε that can is 0\.04391"):
+        calibrate(net, epsilon=0.02)
+
+
+def test_where_the_features_alone_take_all_the_power_no_noise_is_tried():
+    net = Network.uniform(num_devices=2, weight=1.0, power_dbm=0.0, channel=Channel(gamma=2.0, power_rule="backoff"))
+    with pytest.raises(ValueError, match=r"cannot be met with power_dbm=0 at gamma=2: the smallest ε that can is inf"):
+        calibrate(net, epsilon=2.0)
+
+
+# Any network
+
+
+def calibrated(seed, *, knob, per_device=False, inferences=1):
+    """A random network before and after, its targets, and what ε is; none where a target was refused for a reason."""
+    rng = np.random.default_rng(seed)
+    net = replace(any_network(rng), inferences=inferences)
+    logs = rng.uniform(np.log(0.3), np.log(20), net.devices.count if rng.random() < 0.6 else 1)
+    target = np.broadcast_to(np.exp(logs), (net.devices.count,))
+    credited = bool(rng.random() < 0.5)
+
+    def epsilon_of(network):
+        return device_epsilon(network, aggregate(network, credit_channel_noise=credited))
+
+    try:
+        met = calibrate(net, epsilon=target.tolist(), knob=knob, per_device=per_device, credit_channel_noise=credited)
+    except ValueError as error:
+        refused = error
+    else:
+        assert (epsilon_of(met) <= target).all()
+        return net, met, target, epsilon_of
+    if isinstance(refused, UnreachableError):
+        assert refused.smallest > refused.target
+    else:
+        assert any(reason in str(refused) for reason in ("gamma=", "does not allow one inference"))
+    assume(False)
+    raise AssertionError
+
+
+SEEDS = st.integers(0, 2**32 - 1)
+SOME = settings(max_examples=12, suppress_health_check=[HealthCheck.filter_too_much])
+
+
+def is_tight_in_noise(seed, *, per_device, inferences=1):
+    _, met, target, epsilon_of = calibrated(seed, knob="noise", per_device=per_device, inferences=inferences)
+    std = np.array(met.devices.noise_std)
+    if np.max(std) == 0 or np.max(epsilon_of(met) / target) >= 1 - 1e-3:
+        return
+    assert np.any(epsilon_of(with_column(met, "noise_std", std * (1 - 1e-6))) > target)
+
+
+def is_tight_in_every_device(seed, *, knob):
+    net, met, target, epsilon_of = calibrated(seed, knob=knob)
+    column = "weight" if knob == "weight" else "clip_norm"
+    before, after = (np.array(network.devices.column(column)) for network in (net, met))
+    at_limit = (after >= before * most_feature(net) * (1 - 1e-9)) | (np.array(met.devices.weight) == 0)
+    tight = epsilon_of(met) / target >= 1 - 1e-3
+    for k in np.flatnonzero(~tight & ~at_limit):
+        more = after.copy()
+        more[k] *= 1 + 1e-6
+        assert np.any(epsilon_of(with_column(met, column, more)) > target)
+
+
+@SOME
+@given(SEEDS, st.booleans())
+def test_the_noise_of_any_network_is_tight_for_its_worst_device_or_a_reason_holds(seed, per_device):
+    is_tight_in_noise(seed, per_device=per_device)
+
+
+@SOME
+@given(SEEDS, st.sampled_from(["weight", "clip"]))
+def test_the_weights_of_any_network_are_tight_for_every_device_or_a_reason_holds(seed, knob):
+    is_tight_in_every_device(seed, knob=knob)
+
+
+@settings(SOME, max_examples=6)
+@given(SEEDS)
+def test_one_more_inference_of_any_network_exceeds_a_target(seed):
+    _, met, target, epsilon_of = calibrated(seed, knob="inferences")
+    if met.inferences < 2**20:
+        assert np.any(epsilon_of(replace(met, inferences=met.inferences + 1)) > target)
+
+
+@pytest.mark.check
+@settings(SOME, max_examples=60)
+@given(SEEDS, st.booleans(), st.sampled_from([1, 1, 1, 5]))
+def test_sixty_networks_are_tight_in_noise(seed, per_device, inferences):
+    is_tight_in_noise(seed, per_device=per_device, inferences=inferences)
+
+
+@pytest.mark.check
+@settings(SOME, max_examples=60)
+@given(SEEDS, st.sampled_from(["weight", "clip"]))
+def test_sixty_networks_are_tight_in_every_device(seed, knob):
+    is_tight_in_every_device(seed, knob=knob)
+
+
+def test_weights_over_several_inferences_are_tight_for_every_device():
+    target = np.array([1.0, 2.0, 4.0, 2.0, 0.5])
+    met = calibrate(replace(UNLIKE, inferences=5), epsilon=target.tolist(), knob="weight")
+    ratio = guarantee(met).epsilon / target
+    assert ((ratio <= 1) & (ratio >= 1 - 1e-3)).all()
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, np.nan, np.inf])
+def test_a_target_that_is_not_a_positive_number_is_refused(epsilon):
+    with pytest.raises(ValueError, match=rf"epsilon={epsilon:g} must be > 0 and finite"):
+        calibrate(TWELVE, epsilon=epsilon)
+
+
+def test_a_missing_target_a_wrong_number_of_them_or_an_unknown_knob_is_refused():
+    with pytest.raises(ValueError, match=r"no target: give epsilon, or devices\.epsilon in the network file"):
+        calibrate(TWELVE)
+    with pytest.raises(ValueError, match="epsilon has 3 values for 12 devices; give one or one each"):
+        calibrate(TWELVE, epsilon=[1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="knob='volume' must be one of noise, weight, clip, inferences"):
+        calibrate(TWELVE, epsilon=1.0, knob="volume")  # pyright: ignore[reportArgumentType]
+
+
+# The searches themselves
+
+
+@given(st.floats(-20, 20), st.floats(0.1, 5))
+def test_the_smallest_factor_meets_the_target_and_a_little_less_does_not(log_scale, target):
+    scale = float(np.exp(log_scale))
+
+    def epsilon_of(factor):
+        return np.array([1.0, 0.5]) * scale / factor if factor > 0 else np.full(2, np.inf)
+
+    factor = smallest_factor(epsilon_of, np.array([target, target]))
+    assert (epsilon_of(factor) <= target).all()
+    assert (epsilon_of(factor * (1 - 1e-9)) > target).any()
+
+
+def test_the_smallest_factor_meets_a_target_across_a_jump():
+    factor = smallest_factor(lambda x: np.array([np.inf if x < 3 else 1.0]), np.array([1.5]))
+    assert factor == pytest.approx(3, rel=1e-9)
+    assert factor >= 3
+
+
+@settings(max_examples=25)
+@given(st.lists(st.floats(-12, 5), min_size=1, max_size=4))
+def test_the_largest_value_is_met_and_a_little_more_is_not(logs):
+    limit = 10.0 ** np.array(logs)
+    found = largest(lambda x: x <= limit, np.full(len(limit), 1e6))
+    assert (found <= limit).all()
+    assert (found >= limit * (1 - 1e-9)).all()
+
+
+def test_the_largest_value_is_zero_where_nothing_meets_the_target_and_the_end_where_everything_does():
+    assert largest(lambda x: np.array([False, True]) & (x < np.inf), np.full(2, 7.0)).tolist() == [0.0, 7.0]
+
+
+def test_elements_that_move_each_others_limits_end_where_all_are_met_and_none_can_grow():
+    for pull in (-0.7, -0.3, 0.3, 0.7, 0.9):
+
+        def meets(x, pull=pull):
+            return np.log(x) <= np.array([1.0, -2.0]) + pull * np.log(x[::-1])
+
+        found = balanced(meets, np.array([1e-3, 1e3]), np.full(2, 1e6))
+        root = np.linalg.solve(np.array([[1, -pull], [-pull, 1]]), np.array([1.0, -2.0]))
+        assert meets(found).all()
+        assert np.log(found) == pytest.approx(root, abs=1e-8)
+
+
+def test_an_element_that_others_at_their_limit_hold_up_is_found_too():
+    def meets(x):
+        return np.array([True, x[1] <= 0.3 * x[0]])
+
+    found = balanced(meets, np.array([10.0, 10.0]), np.full(2, 10.0))
+    assert meets(found).all()
+    assert found == pytest.approx([10.0, 3.0], rel=1e-8)
+
+
+def test_elements_of_which_one_meets_no_target_end_at_zero():
+    assert balanced(lambda x: np.array([True, False]) & (x > 0), np.ones(2), np.full(2, 10.0)).tolist() == [0.0, 0.0]

@@ -1,0 +1,154 @@
+"""Laws that hold whatever options come together: access, power rules, schemes, colluders, neighbours, baselines, ..."""
+
+import math
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from airpool.account.guarantee import guarantee
+from airpool.network import Access, Channel, Devices, Neighbours, Network, NetworkError, PowerRule, Scheme
+from airpool.protocol.inference import Baseline, infer, transmitted
+from airpool.protocol.link import radio
+
+R, CLASSES = 3, 4
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Network:
+    """A few unlike devices, some without noise, weight or participation, with every option there is."""
+    count = draw(st.integers(1, 4))
+
+    def column(*values: float) -> tuple[float, ...]:
+        return tuple(draw(st.lists(st.sampled_from(values), min_size=count, max_size=count)))
+
+    devices = Devices(
+        count=count,
+        weight=column(0.0, 0.1, 0.5, 1.0),
+        clip_norm=column(0.5, 1.0, 2.0),
+        noise_std=column(0.0, 0.3, 1.0, 3.0),
+        participation=column(0.0, 0.01, 0.5, 0.9, 1.0),
+        power_dbm=column(20.0, 30.0),
+    )
+    channel = Channel(
+        fading=draw(st.sampled_from(["none", "rician", "rayleigh"])),
+        noise_std=draw(st.sampled_from([0.0, 1.0])),
+        access=draw(st.sampled_from(get_args(Access))),
+        power_rule=draw(st.sampled_from(get_args(PowerRule))),
+        outage=draw(st.sampled_from([0.01, 0.3])),
+        csi_error_std=draw(st.sampled_from([0.0, 0.0, 0.1])),
+        phase_error_std=draw(st.sampled_from([0.0, 0.0, 0.1])),
+    )
+    name = draw(st.sampled_from(["1", "1", "2.1", "2.2"]))
+    scheme = Scheme(
+        name,  # pyright: ignore[reportArgumentType]
+        score_noise_std=draw(st.sampled_from([0.0, 0.3, 1.0])),
+        threshold=draw(st.sampled_from([-1.0, 0.5])),
+        num_selected=draw(st.integers(1, count)),
+    )
+    neighbours = draw(st.sampled_from(get_args(Neighbours)))
+    assume(name == "1" or neighbours != "remove")
+    return Network(
+        devices=devices,
+        channel=channel,
+        scheme=scheme,
+        dimension=R,
+        delta=draw(st.sampled_from([1e-6, 1e-3, 0.1])),
+        neighbours=neighbours,
+        cover_noise=draw(st.booleans()),
+        colluders=draw(st.integers(0, count - 1)),
+        dropouts=draw(st.integers(0, count - 1)),
+    )
+
+
+def bare_outcome(network: Network) -> np.ndarray:
+    """A lower bound on the probability that each device's feature arrives with nobody's noise, in one inference."""
+    d = network.devices
+    w, std, p = (np.array(d.column(name)) for name in ("weight", "noise_std", "participation"))
+    if network.scheme.name != "1":
+        return np.zeros(d.count)
+    heard = p if network.channel.power_rule != "truncate" else p * (1 - radio(network).outage)
+    exposed = np.where((w > 0) & (std == 0), heard, 0.0)
+    if network.channel.access == "orthogonal":
+        return exposed
+    sounding = np.ones(d.count) if network.cover_noise else p
+    quiet = np.where(std > 0, 1 - sounding, 1.0)
+    return exposed * np.array([np.prod(np.delete(quiet, k)) for k in range(d.count)])
+
+
+def at_most(smaller: Any, larger: Any) -> bool:
+    """Elementwise, with inf ≤ inf; two searches may round differently."""
+    return bool(np.all((smaller <= larger * (1 + 1e-9) + 1e-9) | np.isinf(larger)))
+
+
+@settings(max_examples=150)
+@given(networks(), st.sampled_from([2, 7]))
+def test_what_always_holds(network, inferences):
+    once, often = guarantee(network), guarantee(network, inferences=inferences)
+    for report, times in ((once, 1), (often, inferences)):
+        for found in (report.epsilon, report.epsilon_local, np.array(report.epsilon_object)):
+            assert not np.isnan(found).any()
+            assert (found >= 0).all()
+        assert at_most(report.epsilon, report.epsilon_local)
+        bare = -np.expm1(times * np.log1p(-np.minimum(bare_outcome(network), 1 - 1e-16)))
+        assert np.isinf(report.epsilon[bare > network.delta * (1 + 1e-9)]).all()
+        if network.colluders:
+            assert report.epsilon_object == math.inf
+    assert at_most(once.epsilon, often.epsilon)
+    assert at_most(once.epsilon_local, often.epsilon_local)
+    assert at_most(once.epsilon_object, often.epsilon_object)
+
+
+@settings(max_examples=100)
+@given(networks(), st.sampled_from([None, *get_args(Baseline)]), st.integers(0, 2**32))
+def test_report_and_transmission_are_of_the_same_network(network, baseline, seed):
+    rng = np.random.default_rng(seed)
+    path = "full" if network.channel.power_rule in ("paper", "exact") else "fast"
+    scores = rng.uniform(0, 2, (1, network.devices.count)) if network.scheme.name != "1" else None
+    out = infer(
+        rng.standard_normal((1, network.devices.count, R)),
+        network,
+        classifier=rng.standard_normal((CLASSES, R)),
+        rng=rng,
+        path=path,
+        scores=scores,
+        trials=3,
+        baseline=baseline,
+    )
+    sender = transmitted(network, baseline)
+    assert out.report.network == sender
+    np.testing.assert_array_equal(out.report.epsilon, guarantee(sender).epsilon)
+    weights = np.array(sender.devices.column("weight"))
+    if baseline == "centralised":
+        assert np.isinf(out.report.epsilon[weights > 0]).all()
+        assert out.received.taking_part.all()
+    elif sender.scheme.name == "1" and not sender.cover_noise:
+        # Nobody transmits whom the report says to be silent.
+        silent = np.array(sender.devices.column("participation")) == 0
+        assert not out.received.alignment[..., silent].any()
+
+
+@settings(max_examples=60)
+@given(networks())
+def test_live_noise_is_never_promised_more_than_mathematical_noise(network):
+    assume(network.channel.power_rule != "paper")
+    ideal = guarantee(network)
+    try:
+        live = guarantee(network, live=True)
+    except ValueError as error:
+        assert "noise_std" in str(error)  # noqa: PT017
+        assert min(network.devices.column("noise_std")) == 0
+        return
+    for name in ("epsilon", "epsilon_local", "epsilon_object"):
+        assert at_most(getattr(ideal, name), getattr(live, name))
+
+
+def test_a_network_beyond_its_power_is_refused_with_or_without_a_baseline():
+    network = replace(Network.uniform(num_devices=2, dimension=R), channel=Channel(gamma=1e9))
+    for baseline in (None, "orthogonal", "best-device"):
+        with pytest.raises(NetworkError, match="beyond the power"):
+            guarantee(transmitted(network, baseline))
+    assert np.isinf(guarantee(transmitted(network, "centralised")).epsilon).all()

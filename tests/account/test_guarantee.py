@@ -1,0 +1,517 @@
+"""Network in, privacy report out: the reference values end to end, what each setting does, and what is assumed."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import chdtrc, chdtri
+from tests.random_networks import extreme_networks
+
+from airpool.account.calibration import calibrate
+from airpool.account.guarantee import aggregate, guarantee, realised_epsilon
+from airpool.network import Channel, Devices, Network, NetworkError, Scheme
+from airpool.privacy import compose, gaussian
+from airpool.privacy.device import game
+from airpool.protocol.air import receive
+from airpool.protocol.link import radio
+
+TWELVE = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
+UNLIKE = Network(
+    devices=Devices(
+        count=5,
+        weight=(0.1, 0.2, 0.3, 0.15, 0.25),
+        clip_norm=(1, 0.5, 1, 2, 1.0),
+        noise_std=(0.3, 0.2, 0.5, 0.4, 0.1),
+        participation=(0.9, 0.5, 1.0, 0.7, 0.3),
+    )
+)
+
+
+# Reference values, end to end
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "cover_noise", "expected"),
+    [
+        ("zero-out", False, [0.5435240259, 0.5137881454, 1.933530653, 1.621840596, 1.411887136]),
+        ("replace", False, [1.170544724, 1.113643715, 4.324820691, 3.55964956, 3.153614438]),
+        ("zero-out", True, [0.4300684117, 0.2485161477, 1.574473363, 1.270507808, 0.51918852]),
+    ],
+)
+def test_unlike_devices_have_the_reference_epsilon(neighbours, cover_noise, expected):
+    report = guarantee(replace(UNLIKE, cover_noise=cover_noise), neighbours=neighbours)
+    assert report.epsilon == pytest.approx(expected, rel=1e-8)
+    assert report.worst == report.epsilon.max()
+
+
+@pytest.mark.parametrize(("dimension", "expected"), [(1, 3.036466269), (64, 4.342167113), (784, 15.28500108)])
+def test_removal_has_the_reference_epsilon(dimension, expected):
+    report = guarantee(replace(TWELVE, dimension=dimension), neighbours="remove")
+    assert report.epsilon == pytest.approx(np.full(12, expected), rel=1e-8)
+    assert (report.epsilon_local == np.inf).all()
+    assert report.epsilon_object == np.inf
+
+
+def test_device_local_and_object_epsilon_are_three_numbers():
+    report = guarantee(Network.uniform(num_devices=12, noise_std=0.08975))
+    assert report.epsilon[0] == pytest.approx(0.9999394235, rel=1e-9)
+    assert report.epsilon_local[0] == pytest.approx(4.017809984, rel=1e-9)
+    assert report.epsilon_object == pytest.approx(18.25676954, rel=1e-9)
+
+
+def test_the_papers_network_has_its_claim_beside_the_truth():
+    report = guarantee(Network.paper())
+    assert report.epsilon[0] == pytest.approx(80.12256366, rel=1e-9)
+    assert report.paper.epsilon[0] == pytest.approx(59.39744156, rel=1e-9)
+    assert report.paper.tail == "quadratic"
+    printed = guarantee(Network.paper(), tail="statement").paper
+    assert (printed.epsilon == np.inf).all()
+    assert printed.reason is not None
+
+
+def test_scheme_2_1_has_the_reference_epsilon():
+    scheme = Scheme(name="2.1", score_rule="scale", score_bound=1.0, score_noise_std=0.316227766, threshold=0.3)
+    assert guarantee(replace(TWELVE, scheme=scheme)).epsilon == pytest.approx(np.full(12, 7.644042567), rel=1e-8)
+    clipped = replace(scheme, score_rule="clip", score_bound=0.5)
+    assert guarantee(replace(TWELVE, scheme=clipped)).epsilon == pytest.approx(np.full(12, 7.644042567), rel=1e-8)
+
+
+def test_scheme_2_2_is_two_gaussian_releases():
+    scheme = Scheme(name="2.2", score_bound=0.5, score_noise_std=0.4, num_selected=11)
+    mu = np.hypot(0.5 / 0.4, (1 / 12) / (0.05 * np.sqrt(11)))
+    report = guarantee(replace(TWELVE, scheme=scheme))
+    assert report.epsilon[0] == pytest.approx(float(gaussian.epsilon(mu, 1e-5)), rel=1e-9)
+    assert report.epsilon_object == np.inf
+
+
+# Settings
+
+
+def test_what_is_given_overrides_the_network_and_is_remembered():
+    report = guarantee(TWELVE, delta=1e-7, neighbours="replace", inferences=3)
+    assert (report.network.delta, report.network.neighbours, report.network.inferences) == (1e-7, "replace", 3)
+    assert report.epsilon == pytest.approx(
+        guarantee(replace(TWELVE, delta=1e-7, neighbours="replace", inferences=3)).epsilon
+    )
+
+
+def test_many_inferences_are_composed_and_have_no_lower_end():
+    report = guarantee(TWELVE, inferences=10)
+    exact = compose.epsilon(game(aggregate(TWELVE), "zero-out"), 1e-5, 10)
+    assert report.epsilon_lower is None
+    # Coarser laws cost a little, on the safe side.
+    assert (report.epsilon >= exact * (1 - 1e-9)).all()
+    assert report.epsilon == pytest.approx(exact, rel=1e-2)
+    assert report.epsilon_local[0] == pytest.approx(float(gaussian.epsilon(np.sqrt(10) / 12 / 0.05, 1e-5)))
+
+
+def test_one_inference_has_both_ends():
+    report = guarantee(TWELVE)
+    assert report.epsilon_lower is not None
+    assert (report.epsilon_lower == report.epsilon).all()
+
+
+def test_colluders_and_dropouts_add_up():
+    both = guarantee(replace(TWELVE, colluders=1, dropouts=2)).epsilon
+    assert both == pytest.approx(guarantee(replace(TWELVE, colluders=3)).epsilon, rel=0)
+    assert (both > guarantee(TWELVE).epsilon).all()
+    # More than everybody else is everybody else.
+    alone = guarantee(replace(TWELVE, colluders=11, dropouts=11))
+    given_own_noise = 0.9 * gaussian.delta(alone.epsilon, 1 / 12 / 0.05)
+    assert given_own_noise == pytest.approx(np.full(12, 1e-5), rel=1e-8)
+
+
+def test_the_report_says_what_colluders_would_cost():
+    report = guarantee(TWELVE)
+    expected = [guarantee(replace(TWELVE, colluders=n)).worst for n in range(3)]
+    assert report.epsilon_if_absent == pytest.approx(tuple(expected), rel=1e-12)
+    assert list(expected) == sorted(expected)
+
+
+def test_named_colluders_protect_nobody_else():
+    report = guarantee(UNLIKE, colluding=[2])
+    assert (np.delete(report.epsilon, 2) > np.delete(guarantee(UNLIKE).epsilon, 2)).all()
+    assert report.epsilon[2] == pytest.approx(guarantee(UNLIKE).epsilon[2])
+
+
+def test_the_receivers_noise_counts_only_where_it_is_credited():
+    noisy = replace(UNLIKE, channel=Channel(noise_std=0.3, gamma=1.5))
+    assert guarantee(noisy).epsilon == pytest.approx(guarantee(UNLIKE).epsilon, rel=1e-12)
+    credited = guarantee(noisy, credit_channel_noise=True)
+    helped = Network(
+        devices=Devices(
+            count=6,
+            **{
+                name: (*UNLIKE.devices.column(name), last)
+                for name, last in (("weight", 0.0), ("clip_norm", 1.0), ("noise_std", 0.2), ("participation", 1.0))
+            },
+        )
+    )
+    assert credited.epsilon == pytest.approx(guarantee(helped).epsilon[:5], rel=1e-9)
+
+
+def test_orthogonal_access_leaves_each_device_alone():
+    report = guarantee(replace(TWELVE, channel=Channel(access="orthogonal")))
+    assert 0.9 * gaussian.delta(report.epsilon, 1 / 12 / 0.05) == pytest.approx(np.full(12, 1e-5), rel=1e-8)
+    assert (report.epsilon <= report.epsilon_local).all()
+
+
+@pytest.mark.parametrize("inferences", [2, 5, 1000])
+def test_without_noise_a_stream_has_infinite_epsilon(inferences):
+    net = Network(devices=Devices(count=2, noise_std=0.0, participation=(1.0, 0.9)), inferences=inferences)
+    assert (guarantee(net).epsilon == np.inf).all()
+    # Next to no noise: beyond what the grid of a stream can tell from inf, where the local ε is known exactly.
+    faint = guarantee(replace(net, devices=replace(net.devices, noise_std=1e-6)))
+    assert (faint.epsilon == faint.epsilon_local).all()
+    assert (faint.epsilon > 1e11).all()
+
+
+def test_without_noise_every_epsilon_is_infinite():
+    report = guarantee(Network.uniform(num_devices=3, noise_std=0.0))
+    assert (report.epsilon == np.inf).all()
+    assert (report.epsilon_local == np.inf).all()
+    assert report.epsilon_object == np.inf
+    assert report.paper.reason is not None
+
+
+def test_many_unlike_devices_without_noise_or_apart_from_each_other_are_networks_too():
+    shares = tuple(np.random.default_rng(1).uniform(0.1, 0.9, 40).tolist())
+    silent = guarantee(Network(devices=Devices(count=40, noise_std=0.0, participation=shares)))
+    assert (silent.epsilon == np.inf).all()
+    assert silent.epsilon_object == np.inf
+    apart = guarantee(Network(devices=Devices(count=40, participation=shares), channel=Channel(access="orthogonal")))
+    assert np.array(shares) * gaussian.delta(apart.epsilon, 1 / 40 / 0.05) == pytest.approx(np.full(40, 1e-5), rel=1e-8)
+
+
+def test_a_device_alone_and_devices_without_weight_are_networks_too():
+    assert guarantee(Network.uniform(num_devices=1)).epsilon_if_absent == pytest.approx(
+        (guarantee(Network.uniform(num_devices=1)).worst,)
+    )
+    assert guarantee(Network.uniform(num_devices=3, weight=0.0)).worst == 0
+
+
+# The channel
+
+
+def test_outage_folds_into_the_participation_under_truncate():
+    faded = replace(TWELVE, channel=Channel(fading="rayleigh", outage=0.05))
+    outage = radio(faded).outage
+    assert outage.max() == pytest.approx(0.05, rel=1e-6)
+    folded = replace(TWELVE, devices=replace(TWELVE.devices, participation=0.9 * (1 - outage)))
+    assert guarantee(faded).epsilon == pytest.approx(guarantee(folded).epsilon, rel=1e-9)
+    assert any("too weak" in line and "silent" in line for line in guarantee(faded).assumptions)
+
+
+def test_under_backoff_a_weak_device_leaks_as_much_and_helps_less():
+    truncated, backed_off = (
+        guarantee(replace(TWELVE, channel=Channel(fading="rayleigh", outage=0.05, power_rule=rule)))
+        for rule in ("truncate", "backoff")
+    )
+    assert (backed_off.epsilon > truncated.epsilon).all()
+
+
+@pytest.mark.parametrize(
+    "channel", [Channel(power_rule="exact"), Channel(csi_error_std=0.1), Channel(phase_error_std=0.1)]
+)
+def test_signals_that_need_not_be_aligned_leave_each_device_its_own_noise(channel):
+    network = replace(TWELVE, channel=channel)
+    report = guarantee(network)
+    speaks = 0.9 * (1 - radio(network).outage)  # silent, or weaker, where the power does not suffice
+    assert (speaks * gaussian.delta(report.epsilon, 1 / 12 / 0.05) <= 1e-5).all()
+    assert (report.epsilon <= report.epsilon_local).all()
+    assert (report.epsilon > 3 * guarantee(TWELVE).epsilon).all()
+    assert any("only own noise counts" in line for line in report.assumptions)
+
+
+def test_the_papers_power_rule_tells_everything_where_power_limits_a_device():
+    limited = replace(Network.paper(), channel=replace(Network.paper().channel, power_rule="paper", fading="rayleigh"))
+    report = guarantee(limited)
+    assert (report.epsilon == np.inf).all()
+    assert any("ε is infinite" in line for line in report.assumptions)
+    free = replace(limited, channel=Channel(power_rule="paper", gamma=0.01))
+    assert guarantee(free).epsilon[0] == pytest.approx(80.12256366, rel=1e-9)
+
+
+def test_a_gamma_beyond_the_power_of_a_device_is_refused_with_what_it_reaches():
+    strong = replace(TWELVE, channel=Channel(gamma=1e6))
+    with pytest.raises(NetworkError, match=r"channel\.gamma=1e\+06 is beyond the power of device 0: with power_dbm=30"):
+        guarantee(strong)
+
+
+def test_realised_epsilon_is_that_of_the_noise_that_was_there():
+    alignment = np.array([[1.0, 1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 1.0, 1.0, 1.0]])
+    found = realised_epsilon(UNLIKE, alignment)
+    shift = np.array(UNLIKE.devices.column("weight")) * np.array(UNLIKE.devices.column("clip_norm"))
+    variance = np.array(UNLIKE.devices.column("noise_std")) ** 2
+    each = [gaussian.epsilon(g * shift / np.sqrt(g @ variance), 1e-5) for g in alignment]
+    assert found == pytest.approx(np.max(each, axis=0), rel=1e-12)
+    with pytest.raises(ValueError, match="must end with the 5 devices"):
+        realised_epsilon(UNLIKE, np.ones((2, 4)))
+
+
+# Assumptions
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({}, "the device's feature is replaced by zero"),
+        ({"neighbours": "replace"}, "replaced by any other one"),
+        ({"neighbours": "remove"}, "the device vanishes, and its noise with it"),
+        ({}, "nobody colludes or drops out"),
+        ({"colluders": 2}, "Up to 2 other devices collude with the adversary or drop out, whichever they are"),
+        ({}, "The adversary sees who takes part"),
+        ({"cover_noise": True}, "who took part never becomes known"),
+        ({}, "one antenna"),
+        ({}, "The receiver's noise is not counted."),
+        ({"inferences": 2}, "ε covers 2 inferences together."),
+        ({"channel": Channel(access="orthogonal")}, "Every device is heard by itself"),
+        ({"scheme": Scheme(name="2.1")}, "the others take part as rarely as their scores allow"),
+        ({"scheme": Scheme(name="2.2")}, "the selection leaves the least noise it can"),
+        ({}, "The object itself is not protected"),
+    ],
+)
+def test_every_report_says_what_it_holds_for(change, sentence):
+    assumptions = guarantee(replace(TWELVE, **change)).assumptions
+    assert any(sentence in line for line in assumptions)
+    assert all(line.endswith(".") and "\n" not in line for line in assumptions)
+
+
+def test_named_colluders_and_credited_noise_are_among_the_assumptions():
+    noisy = replace(TWELVE, channel=Channel(noise_std=0.1))
+    lines = guarantee(noisy, colluding=[3, 7], credit_channel_noise=True).assumptions
+    assert any("devices 3, 7 known to collude" in line for line in lines)
+    assert "The receiver's noise is counted." in lines
+
+
+# Bad input
+
+
+@settings(max_examples=80)
+@given(extreme_networks(), st.booleans(), st.sampled_from(["quadratic", "appendix", "statement", "bernstein"]))
+def test_every_network_that_can_be_made_has_a_number_or_infinity(network, credit_channel_noise, tail):
+    """Warnings are errors here: no square, product or ratio overflows on the way."""
+    try:
+        radio(network)
+    except NetworkError:  # a fixed γ beyond a device's power
+        assert network.channel.gamma != "auto"
+        return
+    report = guarantee(network, credit_channel_noise=credit_channel_noise, tail=tail)
+    for each in (report.epsilon, report.epsilon_local, report.epsilon_object, report.paper.epsilon):
+        assert np.all(np.asarray(each) >= 0)  # false for NaN
+    assert "nan" not in json.dumps(report.to_json())
+
+
+def test_bad_arguments_are_refused_by_name_and_value():
+    with pytest.raises(NetworkError, match=r"delta=1\.5 must be > 0 and < 1"):
+        guarantee(TWELVE, delta=1.5)
+    with pytest.raises(NetworkError, match="inferences=0 must be a whole number >= 1"):
+        guarantee(TWELVE, inferences=0)
+    with pytest.raises(NetworkError, match="neighbours='swap' must be one of"):
+        guarantee(TWELVE, neighbours="swap")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(NetworkError, match="colluding device 12 must be from 0 to 11"):
+        guarantee(TWELVE, colluding=[12])
+    with pytest.raises(ValueError, match="tail='heavy' must be one of"):
+        guarantee(TWELVE, tail="heavy")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="delta=1e-12 must be >= 1e-10 where inferences are composed"):
+        guarantee(TWELVE, delta=1e-12, inferences=2)
+    with pytest.raises(ValueError, match="use zero-out or replace"):
+        guarantee(replace(TWELVE, scheme=Scheme(name="2.1")), neighbours="remove")
+
+
+POWER_LIMITED = Network.uniform(
+    num_devices=12,
+    noise_std=0.3,
+    participation=0.9,
+    channel=Channel(fading="rician", noise_std=0.3, power_rule="paper"),
+)
+
+
+@pytest.mark.parametrize("credit_channel_noise", [False, True])
+def test_where_the_papers_power_rule_tells_no_epsilon_is_finite(credit_channel_noise):
+    report = guarantee(POWER_LIMITED, credit_channel_noise=credit_channel_noise)
+    assert np.isinf(report.epsilon).all()
+    assert np.isinf(report.epsilon_local).all()
+    assert np.isinf(report.epsilon_object)
+    assert np.isinf(report.epsilon_if_absent).all()
+    assert any("ε is infinite" in line for line in report.assumptions)
+
+
+def test_where_the_papers_power_rule_tells_not_one_inference_is_allowed():
+    with pytest.raises(ValueError, match="ε=5 does not allow one inference: device 0 spends inf on it"):
+        calibrate(POWER_LIMITED, epsilon=5.0, knob="inferences")
+
+
+def test_realised_epsilon_leaves_out_the_noise_that_does_not_count():
+    heard = np.ones(3)
+    unlike = Network(devices=Devices(count=3, weight=0.1, noise_std=(0.1, 0.2, 0.3)))
+    alone = gaussian.epsilon(0.1 / np.array([0.1, 0.2, 0.3]), unlike.delta)
+    one_left = gaussian.epsilon(0.1 / np.sqrt([0.01 + 0.04, 0.04 + 0.01, 0.09 + 0.01]), unlike.delta)
+    assert realised_epsilon(replace(unlike, colluders=1), heard) == pytest.approx(one_left)
+    assert realised_epsilon(replace(unlike, colluders=1, dropouts=1), heard) == pytest.approx(alone)
+    orthogonal = replace(unlike, channel=Channel(access="orthogonal"))
+    assert realised_epsilon(orthogonal, heard) == pytest.approx(alone)
+    unsure = replace(unlike, channel=Channel(phase_error_std=0.1))
+    assert realised_epsilon(unsure, heard) == pytest.approx(alone)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"neighbours": "remove"}, "neighbours='remove' and scheme 1: what was realised"),
+        ({"scheme": Scheme(name="2.1")}, "scheme 2.1: what was realised"),
+        ({"channel": Channel(power_rule="exact")}, "power_rule='exact' lets the alignment depend on the noise"),
+        ({"channel": Channel(power_rule="paper")}, "power_rule='paper' lets the alignment depend on the noise"),
+    ],
+)
+def test_realised_epsilon_refuses_what_it_cannot_account_for(change, message):
+    with pytest.raises(ValueError, match=message):
+        realised_epsilon(replace(UNLIKE, **change), np.ones(UNLIKE.devices.count))
+
+
+# Colluders and the object
+
+
+@pytest.mark.parametrize("access", ["superposed", "orthogonal"])
+def test_the_object_is_not_protected_from_colluders_and_finite_with_dropouts(access):
+    net = Network.uniform(num_devices=4, noise_std=0.5, dimension=4, channel=Channel(access=access))
+    assert guarantee(replace(net, colluders=1)).epsilon_object == np.inf
+    assert guarantee(net, colluding=(0,)).epsilon_object == np.inf
+    assert guarantee(replace(net, dropouts=1)).epsilon_object < np.inf
+
+
+# The paper's power rule over many inferences
+
+
+def limited_with_probability(q, **changes):
+    """One device, r = 4, whose power limits it with probability q: P = w²C² + σ²·χ²-quantile, in dBm."""
+    fields: dict[str, Any] = {"clip_norm": 0.005, "noise_std": 1.0, "weight": 1.0, "dimension": 4, "delta": 0.01}
+    power = 0.005**2 + float(chdtri(4, q))
+    channel = Channel(power_rule="paper", gamma=1.0)
+    return Network.uniform(num_devices=1, power_dbm=10 * np.log10(power), channel=channel, **(fields | changes))
+
+
+def test_outcomes_limited_by_power_count_in_every_inference():
+    net = limited_with_probability(0.99e-3 * 0.01, inferences=20_000)
+    assert np.isinf(guarantee(net).epsilon).all()
+    assert np.isinf(guarantee(net).epsilon_local).all()
+    with pytest.raises(ValueError, match="cannot be met"):
+        calibrate(replace(net, channel=replace(net.channel, gamma=1.0)), epsilon=1.0)
+    most = calibrate(replace(net, inferences=1), epsilon=1.0, knob="inferences").inferences
+    assert 1 < most < 0.01 / (2 * 0.99e-5)
+
+
+def test_the_probability_of_being_limited_is_part_of_delta():
+    q = 1e-5
+    report = guarantee(limited_with_probability(q, clip_norm=1.0))
+    left = 0.01 - (1 + np.exp(report.epsilon[0])) * report_failure(q)
+    assert gaussian.delta(report.epsilon[0], 1.0) <= left * (1 + 1e-9)
+    assert report.epsilon[0] > gaussian.epsilon(1.0, 0.01) + 1e-6
+    assert report.epsilon_lower is None
+    assert any("δ includes (1 + e^ε)·" in line for line in report.assumptions)
+
+
+def report_failure(q):
+    """C = 1 leaves less room for the noise than the C = .005 that the power was set for."""
+    return float(chdtrc(4, 0.005**2 + float(chdtri(4, q)) - 1.0))
+
+
+def test_many_devices_limited_by_power_are_still_no_worse_off_than_with_nobody_trusted():
+    net = Network.uniform(num_devices=40, noise_std=1.0, weight=1.0, clip_norm=0.2, dimension=4, delta=1e-3)
+    limited = replace(net, devices=replace(net.devices, power_dbm=10 * np.log10(0.04 + float(chdtri(4, 1e-5)))))
+    report = guarantee(replace(limited, channel=Channel(power_rule="paper", gamma=1.0)))
+    assert (report.epsilon <= report.epsilon_local).all()
+
+
+# Live noise
+
+
+def test_live_noise_costs_a_delta_that_the_report_counts():
+    net = Network.uniform(num_devices=12, noise_std=0.05, participation=0.9, dimension=64)
+    live, ideal = guarantee(net, live=True), guarantee(net)
+    assert live.live
+    assert not ideal.live
+    assert live.epsilon == pytest.approx(ideal.epsilon, rel=1e-9)
+    assert (live.epsilon >= ideal.epsilon).all()
+    assert any("drawn live" in line for line in live.assumptions)
+
+
+def test_where_delta_is_tiny_the_grid_shows_in_epsilon():
+    net = Network.uniform(num_devices=12, noise_std=0.3, dimension=64, delta=1e-45)
+    live, ideal = (guarantee(net, live=live).epsilon[0] for live in (True, False))
+    left = 1e-45 - (1 + np.exp(live)) * 12 * 64 * 2.0**-186
+    assert live > ideal
+    assert live == pytest.approx(float(gaussian.epsilon(1 / 12 / (0.3 * 12**0.5), left)), rel=3e-12)
+
+
+def test_scheme_2_1_pays_for_the_rounding_of_its_live_coin():
+    net = Network.uniform(num_devices=4, noise_std=0.5, delta=1e-10, scheme=Scheme("2.1", score_noise_std=0.5))
+    live, ideal = (guarantee(net, live=live).epsilon[0] for live in (True, False))
+    left = 1e-10 - (1 + np.exp(live)) * 4 * 2.0**-48
+    assert live == pytest.approx(guarantee(replace(net, delta=left)).epsilon[0], rel=1e-9)
+    assert live > ideal * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"noise_std": (1.0, 1e8)}, "noise_std from 1 to 1e\\+08 must lie within a factor of 1e5"),
+        ({"noise_std": (1.0, 0.0)}, r"noise_std\[1\]=0 must be > 0"),
+        ({"delta": 1e-80}, "delta=1e-80 must be >= "),
+    ],
+)
+def test_networks_that_live_noise_cannot_serve_are_refused(changes, message):
+    net = Network.uniform(num_devices=2, weight=1.0, **changes)
+    with pytest.raises(ValueError, match=message):
+        guarantee(net, live=True)
+
+
+def test_live_signals_that_arrive_unaligned_need_receiver_noise():
+    """Backoff: a weak device's grid differs from the others', and an ideal receiver could tell them apart."""
+    silent = Network.uniform(
+        num_devices=4, noise_std=0.5, channel=Channel(fading="rician", power_rule="backoff", outage=0.1)
+    )
+    noisy = replace(silent, channel=replace(silent.channel, noise_std=1.0))
+    alone = replace(silent, channel=replace(silent.channel, access="orthogonal"))
+    assert guarantee(silent, live=True).epsilon == pytest.approx(guarantee(alone).epsilon, rel=1e-9)
+    assert guarantee(noisy, live=True).epsilon == pytest.approx(guarantee(noisy).epsilon, rel=1e-9)
+    unaligned = guarantee(silent, live=True).assumptions
+    assert any("only own noise counts" in line for line in unaligned)
+
+
+@pytest.mark.parametrize("noise_std", [0.045, 0.042, 0.03])
+def test_a_live_promise_beyond_what_the_grid_can_keep_is_infinite(noise_std):
+    net = Network.uniform(num_devices=4, noise_std=noise_std, dimension=4, weight=1.0)
+    ideal = guarantee(net).epsilon[0]
+    kept = (1 + np.exp(ideal)) * 4 * 4 * 2.0**-186 < 1e-5
+    assert np.isfinite(guarantee(net, live=True).epsilon).all() == kept
+
+
+def test_a_live_stream_takes_the_smallest_delta_that_streams_take():
+    net = Network.uniform(num_devices=3, noise_std=5.0, participation=0.9, delta=1e-10, inferences=10)
+    ideal, live = guarantee(net), guarantee(net, live=True)
+    assert (live.epsilon >= ideal.epsilon).all()
+    assert live.epsilon == pytest.approx(ideal.epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize("csi_error_std", [0.1, 0.2, 0.3])
+def test_the_papers_rule_counts_devices_that_think_their_channel_weak(csi_error_std):
+    """Power is set by the estimate, which may be small where the channel is not."""
+    channel = Channel(power_rule="paper", csi_error_std=csi_error_std)
+    net = Network.uniform(num_devices=12, noise_std=0.05, channel=channel)
+    limited = receive(np.zeros((1, 12, 64)), net, rng=np.random.default_rng(0), trials=2_000, path="full").sent.aim < 1
+    rate = float(limited.mean())
+    assert radio(net).outage[0] >= rate - 5 * np.sqrt(rate / limited.size)
+    assert np.isinf(guarantee(net).epsilon).all()
+
+
+def test_live_removal_is_covered_by_receiver_noise_alone():
+    net = Network.uniform(num_devices=4, noise_std=0.5, dimension=4, participation=0.9, neighbours="remove", delta=1e-3)
+    assert np.isinf(guarantee(net, live=True).epsilon).all()
+    noisy = replace(net, channel=Channel(noise_std=1.0))
+    ideal = guarantee(noisy).epsilon
+    assert guarantee(noisy, live=True).epsilon == pytest.approx(ideal, rel=1e-3)

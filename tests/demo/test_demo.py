@@ -1,0 +1,288 @@
+"""The demo: what it finds, what it prints, and the page that shows it."""
+
+import csv
+import io
+import json
+import math
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tests.html_reader import Reader
+from typer.testing import CliRunner
+
+import airpool
+from airpool import cli
+from airpool.account.guarantee import guarantee
+from airpool.account.report import shown
+from airpool.data import voxels
+from airpool.data.views import object_views
+from airpool.demo import comparison, one_object, pictures, story, tables
+from airpool.network import Network
+from airpool.paper.accuracy import TABLE_2, printed
+from airpool.protocol.level import level
+
+TRIALS = 3
+
+
+class Few:
+    """The shipped model with every sixteenth of its objects."""
+
+    def __init__(self, model):
+        self._model = model
+
+    def __getattr__(self, name):
+        return getattr(self._model, name)
+
+    def held_out(self, split, *, codec="compact"):
+        objects = self._model.held_out(split, codec=codec)
+        return replace(objects, latents=objects.latents[::16], labels=objects.labels[::16])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Few(airpool.load("modelnet40"))
+
+
+@pytest.fixture(scope="module")
+def found(model):
+    """As the command finds it, on fewer objects."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("airpool.models.pretrained.load", lambda _: model)
+        return cli.demo._found("chair", epsilon=2.0, trials=TRIALS, seed=0)
+
+
+@pytest.fixture(scope="module")
+def told(found, tmp_path_factory):
+    """The command's JSON, its page and its folder."""
+    folder = tmp_path_factory.mktemp("demo")
+    return run(found, "--json", "--out", folder), Reader((folder / "demo.html").read_text("utf-8")), folder
+
+
+def run(found, *arguments):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cli.demo, "_found", lambda *_, **__: found)
+        done = CliRunner().invoke(cli.app, ["demo", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout, parse_constant=pytest.fail) if "--json" in arguments else done.stdout
+
+
+# What it finds
+
+
+def test_our_budget_is_kept_and_the_papers_claim_is_met(found):
+    for point in found.ours.points:
+        assert point.device <= point.epsilon
+        assert point.device == pytest.approx(point.epsilon, rel=1e-6)
+    for point in found.paper.points:
+        assert point.claimed == pytest.approx(point.epsilon, rel=1e-9)
+
+
+def test_the_networks_are_those_that_were_announced(found):
+    for point in found.paper.points:
+        net = point.network
+        assert (net.dimension, net.devices.count, net.channel.fading, net.channel.noise_std) == (784, 12, "none", 0.0)
+        assert (net.devices.participation[0], net.devices.clip_norm[0]) == (0.9, 1.0)
+    for point in found.ours.points:
+        net = point.network
+        assert (net.dimension, net.channel.fading, net.channel.k_factor_db) == (40, "rician", 4.8)
+        assert (net.channel.noise_std, net.channel.power_rule) == (pytest.approx(math.sqrt(0.1)), "truncate")
+        assert (net.devices.participation[0], net.devices.power_dbm[0]) == (1.0, 30.0)
+
+
+def test_every_epsilon_is_that_of_the_guarantee(found):
+    for curve in (found.paper, found.ours):
+        point = curve.points[2]
+        report = guarantee(point.network)
+        assert (point.device, point.local, point.object) == (
+            report.worst,
+            report.epsilon_local.max(),
+            report.epsilon_object,
+        )
+        assert point.removal == guarantee(point.network, neighbours="remove").worst
+        assert point.device <= point.local <= point.object
+
+
+def test_accuracy_rises_with_the_budget_up_to_what_the_codec_can(found):
+    for curve in (found.paper, found.ours):
+        means = [point.evaluation.accuracy_mean for point in curve.points]
+        quiet = curve.without_noise
+        # 155 objects, three times: two standard deviations of an accuracy near 0.9 are 0.03.
+        slack = 0.03
+        assert means[0] + slack < means[1] < means[-1] + slack
+        assert means[-1] == pytest.approx(quiet.accuracy_mean, abs=slack)
+        assert quiet.report.worst == math.inf
+
+
+def test_the_paper_is_quoted_as_it_is_printed(found):
+    told = {point.epsilon: point.printed for point in found.paper.points}
+    assert told == {1.0: None, 2.0: None, **TABLE_2["1"]}
+    assert printed("1", 3.9811) == (0.5051, 0.0044)
+    assert printed("1", 5.0) is None
+
+
+def test_the_paper_defaults_are_checked_as_before(told):
+    data = told[0]["paper_defaults"]
+    assert data["truths"]["zero-out"] == pytest.approx(80.12256366, rel=1e-8)
+    assert data["claims"]["quadratic"]["epsilon"] == pytest.approx(59.39744156, rel=1e-8)
+    assert data["claims"]["quadratic"]["true_delta"] == pytest.approx(0.00162220209, rel=1e-7)
+    assert data["claims"]["statement"]["epsilon"] == "inf"
+
+
+def test_the_object_is_sent_as_infer_sends_it(found, model):
+    sent = found.sent
+    poses = torch.from_numpy(voxels.voxelise(sent.shape.vertices, sent.shape.faces))
+    rng = torch.Generator().manual_seed(0)
+    out = airpool.infer(model, object_views(poses[None]), network=sent.network, rng=rng)
+    assert torch.equal(out.received.estimate[0, 0], sent.heard)
+    assert model.classes[int(out.label)] == sent.label
+    assert out.report.worst <= 2.0
+
+
+def test_what_is_heard_is_the_sum_and_noise_of_the_size_that_was_announced(found):
+    off = (found.sent.heard - found.sent.ideal).numpy()
+    std = level(found.sent.network).noise_std
+    # A χ² of 40 degrees of freedom, and a missing device or two.
+    assert 0.5 * std < np.sqrt(np.mean(off**2)) < 1.6 * std
+
+
+def test_frequencies_are_of_all_repeats(found):
+    assert float(found.sent.frequency.sum()) == pytest.approx(1.0, abs=0.01)
+    assert float(found.sent.probability.sum()) == pytest.approx(1.0, abs=1e-5)
+    names = [name for name, _, _ in found.sent.top()]
+    assert len(set(names)) == 5
+
+
+def test_shapes_are_found_by_kind_and_by_variant():
+    assert one_object.find("chair").name == "chair_0"
+    assert one_object.find("chair_2").variant == 2
+    with pytest.raises(ValueError, match=r"no object 'nosuch': there are airplane, .*chair.*such as airplane_0"):
+        one_object.find("nosuch")
+
+
+def test_a_device_that_does_not_take_part_is_said_to_be_silent(model, found):
+    net = Network.uniform(num_devices=12, dimension=40, participation=0.0)
+    views = torch.zeros(1, 12, 2, 112, 112)
+    out = airpool.infer(model, views, network=net, rng=torch.Generator().manual_seed(0))
+    sent = replace(found.sent, network=net, out=out)
+    assert sent.label is None
+    assert sent.record()["label"] is None
+    assert {row[3] for row in tables.devices(sent).rows} == {"silent: did not take part"}
+
+
+# What it shows
+
+
+def test_the_files_are_there(told):
+    data, _, folder = told
+    names = {path.name for path in folder.iterdir()}
+    for name in ("accuracy", "object-heard", "paper-claim"):
+        assert {f"{name}.png", f"{name}.svg", f"{name}.csv"} <= names
+    assert {"demo.html", "object-views.png", "object-views.svg"} <= names
+    assert data["files"]["page"] == str(folder / "demo.html")
+
+
+def test_the_csv_holds_what_the_json_holds(told):
+    data, _, folder = told
+    lines = (folder / "accuracy.csv").read_text("utf-8").splitlines()
+    assert lines[0].startswith("# airpool")
+    rows = list(csv.DictReader(io.StringIO("\n".join(lines[1:]))))
+    assert len(rows) == len(data["accuracy"]) == 12
+    for row, wanted in zip(rows, data["accuracy"], strict=True):
+        assert row == {name: "" if value is None else str(value) for name, value in wanted.items()}
+
+
+def test_the_numbers_on_the_page_are_those_of_the_json(told):
+    data, page, _ = told
+    for k, name in enumerate(("paper", "ours")):
+        header, *rows = page.tables[k]
+        points = [row for row in data["accuracy"] if row["network"] == name]
+        columns = {"ε remove": "epsilon_remove", "ε local": "epsilon_local", "ε object": "epsilon_object"}
+        columns |= {"ε claimed": "epsilon_claimed"} if name == "ours" else {"ε device": "epsilon_device"}
+        for row, point in zip(rows, points, strict=True):
+            cells = dict(zip(header, row, strict=True))
+            for title, column in columns.items():
+                assert cells[title] == shown(float(point[column]))
+            assert cells["accuracy ± std"].startswith(f"{point['accuracy_mean']:.4f}")
+            assert cells["95 % interval"] == f"{point['accuracy_low']:.3f} – {point['accuracy_high']:.3f}"
+            assert cells["paper printed"].startswith(
+                "" if point["paper_accuracy"] is None else f"{point['paper_accuracy']:.4f}"
+            )
+
+
+def test_the_page_shows_who_was_silent_and_what_was_heard(told):
+    data, page, folder = told
+    cameras = next(table for table in page.tables if table[0][0] == "camera")
+    for row, device in zip(cameras[1:], data["object"]["devices"], strict=True):
+        assert (row[3] == "yes") == device["on_the_air"]
+        assert row[4] == shown(device["epsilon"])
+    labels = next(table for table in page.tables if table[0][0] == "class")
+    assert [row[:2] for row in labels[1:]] == [
+        [each["label"], f"{each['probability']:.4f}"] for each in data["object"]["top"]
+    ]
+    lines = (folder / "object-heard.csv").read_text("utf-8").splitlines()[2:]
+    assert [float(line.split(",")[2]) for line in lines] == data["object"]["heard"]
+    assert sum(tag == "img" for tag, _ in page.tags) == 12
+
+
+def test_the_page_is_whole_and_says_where_it_comes_from(told):
+    data, page, _ = told
+    addresses = page.attributes("src", "href", "xlink:href")
+    assert all(address.startswith(("data:", "#")) for address in addresses)
+    ids = page.attributes("id")
+    assert len(ids) == len(set(ids))
+    text = "".join(page.texts)
+    assert "renders of their voxels; the paper renders the CAD models" in text
+    assert f"airpool {data['version']}, seed 0, {TRIALS} trials" in text
+    assert "protects nobody" in text
+
+
+def test_the_same_findings_give_the_same_page(found, told, tmp_path):
+    story.write(found, tmp_path)
+    for name in ("demo.html", "accuracy.svg", "object-heard.csv"):
+        assert (tmp_path / name).read_bytes() == (told[2] / name).read_bytes()
+
+
+def test_a_person_is_told_the_same_numbers(found, tmp_path):
+    text = run(found, "--out", tmp_path)
+    for curve in (found.paper, found.ours):
+        for row in tables.compared(curve).rows:
+            assert all(cell in text for cell in row)
+    assert "false: the true δ is 85 times larger" in text
+    assert f"label: {found.sent.label}" in text
+    assert str(tmp_path / "demo.html") in text
+
+
+def test_a_view_is_drawn_on_white():
+    view = torch.zeros(8, 8)
+    view[4, 4] = 1.0
+    assert pictures.picture(view).startswith(b"\x89PNG")
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--object", "nosuch"], "no object 'nosuch': there are airplane"),
+        (["--trials", "0"], "trials=0 must be >= 1"),
+        (["--epsilon", "-1"], "epsilon=-1 must be > 0 and finite"),
+    ],
+)
+def test_bad_input_ends_with_one_line_and_status_2(monkeypatch, capsys, tmp_path, arguments, message):
+    monkeypatch.setattr(sys, "argv", ["airpool", "demo", "--out", str(tmp_path), *arguments])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_the_progress_adds_up(model):
+    told = []
+    comparison.comparison(model, trials=1, epsilons=(10.0,), on_inferences=told.append)
+    assert sum(told) == comparison.inferences(model, trials=1, epsilons=(10.0,))
