@@ -91,7 +91,8 @@ def prepare(
         content = repr((_VERSION, astuple(limits), [astuple(entry) for entry in part]))
         chunks[work / f"{hashlib.sha256(content.encode()).hexdigest()[:32]}.chunk"] = part
     todo = {file: part for file, part in chunks.items() if not file.exists()}
-    on_objects(sum(len(part) for file, part in chunks.items() if file not in todo))
+    if finished := len(listed) - sum(map(len, todo.values())):
+        on_objects(finished)
     for file in _run(source, todo, limits, min(workers, len(todo))):
         on_objects(len(todo[file]))
     unreadable = _assemble(chunks, out)

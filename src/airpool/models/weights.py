@@ -36,7 +36,7 @@ def load(path: Paths, *, device: torch.device | str = "cpu") -> tuple[MVCNN, dic
 
 @contextmanager
 def building(path: Paths, kind: str) -> Iterator[None]:
-    """Modules built inside take no memory and draw no random numbers; a wrong header is an error that names the file."""
+    """Builds modules without memory or random numbers. A wrong header is an error that names the file."""
     try:
         with torch.device("meta"):
             yield
