@@ -37,7 +37,6 @@ ASSETS = Path(__file__).parent.parent / "assets"
 
 HeldOut = Literal["test", "validation"]
 
-_VIEWS = 2**40  # added to the seed that picks bad views
 _MOST_PER_CAMERA = 10  # devices that may share one shipped camera
 
 
@@ -120,24 +119,6 @@ class Pretrained:
             raise ValueError(f"split={split!r} must be test or validation")
         self.codec(codec)
         return _held_out(self, split, codec)
-
-    def corrupted(self, split: HeldOut = "test", *, share: float = 1.0, seed: int = 0) -> Objects:
-        """The held-out objects of the compact codec with a share of their views corrupted (studies/corruption.py).
-
-        Views are corrupted independently: one third each is blurred, occluded or noisy. The seed picks which views;
-        the corruption of a view is fixed.
-        """
-        if not 0 <= share <= 1:
-            raise ValueError(f"share={share} must be from 0 to 1")
-        clean, bad = self.held_out(split), _corrupted(self, split)
-        # Not the stream that `evaluate` draws its noise from.
-        rng = torch.Generator().manual_seed(seed + _VIEWS)
-        hit = torch.rand(clean.latents.shape[:2], generator=rng) < share
-        return Objects(
-            latents=torch.where(hit[..., None], bad.latents, clean.latents),
-            labels=clean.labels,
-            posteriors=torch.where(hit[..., None], bad.posteriors, clean.posteriors),
-        )
 
     def encode(self, views: Tensor, *, codec: str = "compact") -> Tensor:
         """Latents (N, K, r) of views (N, K, 2, H, H), bytes or floats in [0, 1]."""
@@ -258,18 +239,8 @@ def _expected_participation(model: Pretrained, scheme: Scheme, num_devices: int)
 @cache
 def _held_out(model: Pretrained, split: HeldOut, codec: str) -> Objects:
     latents, rest = (tensors.read(model.file(f"{name}-{split}.safetensors"))[0] for name in (codec, "objects"))
-    return _objects(latents | rest)
-
-
-@cache
-def _corrupted(model: Pretrained, split: HeldOut) -> Objects:
-    """Every view corrupted, in one way each."""
-    bad, _ = tensors.read(model.file(f"corrupted-{split}.safetensors"))
-    return _objects(bad | {"labels": model.held_out(split).labels})
-
-
-def _objects(found: Mapping[str, Tensor]) -> Objects:
-    return Objects(found["latents"].float() * found["step"], found["labels"].long(), found["posteriors"].float())
+    found = latents["latents"].float() * latents["step"]
+    return Objects(found, rest["labels"].long(), rest["posteriors"].float())
 
 
 @cache
