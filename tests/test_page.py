@@ -128,6 +128,17 @@ def test_what_cannot_be_shown_is_refused():
         page("t", sections=[Section("s", [Figure(b"GIF89a", "", "")])])
 
 
+def test_a_table_that_is_wider_than_a_phone_becomes_cards():
+    narrow = Table("t", ["class", "probability", "named"], [["chair", "0.3694", "100.0%"]])
+    wide = Table("t", ["what", "why"], [["a long statement of the paper"] * 2] * 2)
+    wider = Table("t", [f"epsilon {k}" for k in range(8)], [["1.234"] * 8])
+    assert [table.is_wide for table in (narrow, wide, wider)] == [False, False, True]
+    read = Reader(page("t", sections=[Section("s", [narrow, wider])]))
+    assert [about.get("class") for tag, about in read.tags if tag == "table"] == [None, "wide"]
+    cells = [about for tag, about in read.tags if tag in ("td", "th") and "data-heading" in about]
+    assert [about["data-heading"] for about in cells] == [*narrow.header, *wider.header]
+
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -139,6 +150,28 @@ def complaints(path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert shot.stat().st_size > 5000
     return [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+FRAME = """<pre id="told"></pre>
+<script>addEventListener("message", event => { document.getElementById("told").textContent = event.data })</script>
+<iframe style="border: 0; width: 390px; height: 2000px" src="{address}"></iframe>"""
+MEASURE = """<script>addEventListener("load", () => {
+const boxes = [document.documentElement, ...document.querySelectorAll(".scroll")];
+parent.postMessage("too wide: " + boxes.filter(box => box.scrollWidth > box.clientWidth).length, "*") })</script>"""
+
+
+@pytest.mark.check
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_a_phone_scrolls_neither_the_page_nor_a_table(pictures, tmp_path):
+    wide = Table("t", [f"epsilon {k}" for k in range(8)], [["0.1234 ± 0.0012"] * 7 + ["a statement of the paper"]])
+    text = page("t", sections=[Section("s", [wide, Figure(pictures[0], "a", "c")])])
+    for name, html, told in (("cards", text, 0), ("table", text.replace(' class="wide"', ""), 1)):
+        path, frame = tmp_path / f"{name}.html", tmp_path / f"{name}-frame.html"
+        path.write_text(re.sub("<meta http-equiv[^>]*>", "", html).replace("</body>", MEASURE + "</body>"), "utf-8")
+        frame.write_text(FRAME.replace("{address}", path.as_uri()), "utf-8")
+        command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=8000", "--dump-dom"]
+        done = subprocess.run([*command, frame.as_uri()], capture_output=True, text=True, timeout=600, check=True)
+        assert f"too wide: {told}" in done.stdout
 
 
 @pytest.mark.check

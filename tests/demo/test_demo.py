@@ -168,7 +168,28 @@ def test_a_device_that_does_not_take_part_is_said_to_be_silent(model, found):
     sent = replace(found.sent, network=net, out=out)
     assert sent.label is None
     assert sent.record()["label"] is None
+    assert sent.answer == "no answer, WRONG: the true class is chair."
     assert {row[3] for row in tables.devices(sent).rows} == {"silent: did not take part"}
+
+
+def test_the_default_object_is_named_right(found):
+    assert (found.sent.is_right, found.sent.label, found.sent.answer) == (True, "chair", "chair, right.")
+    assert found.sent.record()["right"] is True
+    assert [row[3] for row in tables.labels(found.sent).rows] == ["answer: right", "", "", "", ""]
+
+
+@pytest.mark.parametrize("truth", ["tent", "airplane"])  # among the five likeliest classes, and not
+def test_a_wrong_answer_is_marked_as_wrong_everywhere(found, tmp_path, truth):
+    sent = replace(found.sent, shape=replace(found.sent.shape, label=truth))
+    assert sent.record()["right"] is False
+    marks = {row[0]: row[3] for row in tables.labels(sent).rows}
+    assert (marks["chair"], marks[truth]) == ("answer: WRONG", "true class")
+    wrong = replace(found, sent=sent)
+    told = f"chair, WRONG: the true class is {truth}."
+    assert f"label: {told}" in " ".join(run(wrong, "--out", tmp_path).split())
+    page = Reader((tmp_path / "demo.html").read_text("utf-8"))
+    assert f"The server's answer: {told}" in page.texts
+    assert "answer wrong" in page.attributes("class")
 
 
 # What it shows

@@ -79,13 +79,11 @@ def _accuracy(axes: "Axes", paper: Curve, ours: Curve) -> None:
     for curve, colour in ((ours, BLUE), (paper, ORANGE)):
         axes.axhline(curve.without_noise.accuracy_mean, color=colour, linestyle=":", linewidth=1.2)
     axes.plot([], [], ":", color=GREY, linewidth=1.2, label="without noise, each codec")
-    axes.set_xscale("log")
+    axes.set(xscale="log", ylim=(0, 1), ylabel=f"accuracy on {ours.without_noise.objects:,} test objects")
+    axes.set_xlabel(f"ε of each device, one inference, δ = {plain(ours.points[0].network.delta)}")
     axes.set_xticks([0.5, 1, 2, 4, 6, 10], ["0.5", "1", "2", "4", "6", "10"])
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.set_xlabel(f"ε of each device, one inference, δ = {plain(ours.points[0].network.delta)}")
-    axes.set_ylabel(f"accuracy on {ours.without_noise.objects:,} test objects")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
@@ -125,8 +123,7 @@ def _received(axes: "Axes", sent: Sent) -> None:
     axes.plot(index, estimate, "o", color=RED, markersize=3.5, label="what the server receives")
     axes.axhline(0, color=BLACK, linewidth=0.6)
     axes.grid(False, axis="x")
-    axes.set_xlabel("coordinate of the latent")
-    axes.set_ylabel("value (clip norm = 1)")
+    axes.set(xlabel="coordinate of the latent", ylabel="value (clip norm = 1)")
     axes.margins(x=0.02)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
 
@@ -147,8 +144,6 @@ def _claim(axes: "Axes", found: Claim) -> None:
     own = devices.column("noise_std")[0]
     axes.axvline(own, color=GREY, linewidth=1)
     axes.annotate("the paper's σ", (own, 0.6), xytext=(4, 0), textcoords="offset points", color=GREY, fontsize=8)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    axes.set(xscale="log", yscale="log", ylabel=f"ε of each device at δ = {plain(found.network.delta)}")
     axes.set_xlabel(f"σ, noise per coordinate (clip norm {devices.column('clip_norm')[0]:g})")
-    axes.set_ylabel(f"ε of each device at δ = {plain(found.network.delta)}")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
