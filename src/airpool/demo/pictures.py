@@ -78,7 +78,7 @@ def _accuracy(axes: "Axes", paper: Curve, ours: Curve) -> None:
         axes.errorbar(x, mean, yerr=std, fmt="x", color=BLACK, capsize=2.5, label="printed in the paper (CAD renders)")
     for curve, colour in ((ours, BLUE), (paper, ORANGE)):
         axes.axhline(curve.without_noise.accuracy_mean, color=colour, linestyle=":", linewidth=1.2)
-    axes.plot([], [], ":", color=GREY, linewidth=1.2, label="without noise, each codec")
+    axes.errorbar([], [], fmt=":", color=GREY, linewidth=1.2, label="without noise, each codec")
     axes.set(xscale="log", ylim=(0, 1), ylabel=f"accuracy on {ours.without_noise.objects:,} test objects")
     axes.set_xlabel(f"ε of each device, one inference, δ = {plain(ours.points[0].network.delta)}")
     axes.set_xticks([0.5, 1, 2, 4, 6, 10], ["0.5", "1", "2", "4", "6", "10"])

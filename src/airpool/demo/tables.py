@@ -66,7 +66,7 @@ def labels(sent: Sent) -> Table:
 
     return Table(
         f"The server's classes, and how often it names each in {REPEATS:,} further transmissions of the object",
-        ("class", "probability", "named", ""),
+        ("class", "probability", "named", "verdict"),
         [(name, f"{probability:.4f}", f"{frequency:.1%}", mark(name)) for name, probability, frequency in rows],
     )
 
