@@ -15,8 +15,8 @@ from airpool.draws import Generator, seed
 
 MODELS = (*(f"tdl-{x}" for x in "abcde"), *(f"cdl-{x}" for x in "abcde"), "umi")
 
-# Size of the reference sample. At an outage of 1 % its standard error is 0.08 %. Drawn once per process: one second for a
-# TDL, half a minute for CDL and UMi.
+# Size of the reference sample. At an outage of 1 % its standard error is 0.08 %. Drawn once per process: one second for
+# a TDL, half a minute for CDL and UMi.
 REFERENCE_DRAWS = 2**14
 _REFERENCE_SEED = 38901
 
