@@ -13,7 +13,7 @@ import airpool
 from airpool.evaluate import evaluate
 from airpool.models.codec import Codec, CodecShape
 from airpool.network import Channel, Network, Ranking, Threshold
-from airpool.prediction import Bounds, linear_for, predict
+from airpool.prediction import linear_for, predict
 from airpool.protocol.level import Level, level
 from airpool.theory import mse
 from airpool.theory.accuracy import chebyshev, no_answer
@@ -172,7 +172,7 @@ def test_the_server_is_told_the_level():
         return HIDDEN
 
     said = []
-    predict(NETWORK, LATENTS, LABELS, server=server, examples=EXAMPLES, report=said.append)
+    predict(NETWORK, LATENTS, LABELS, server=server, examples=EXAMPLES, on_step=said.append)
     assert set(told) == {level(NETWORK)}
     assert said == ["bounds of the codec's server", "bounds of the linear server"]
 
