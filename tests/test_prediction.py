@@ -121,7 +121,7 @@ def test_chebyshev_looks_at_what_is_expected_so_that_no_bias_counts():
 def test_a_prediction_is_plain_data():
     data = json.loads(json.dumps(predicted().to_json(), allow_nan=False))
     assert set(data) == {"objects", "no_answer", "error", "server", "linear"}
-    assert set(data["server"]) == set(Bounds.__annotations__)
+    assert set(data["server"]) == set(AccuracyBounds.__annotations__)
     assert data["server"]["ceiling"] is None
     one = Server(((np.ones((CLASSES, R)), np.array([1.0, 0.0, 0.0])),))
     settled = predict(NETWORK, LATENTS, 0 * LABELS, server=lambda _: one).to_json()
