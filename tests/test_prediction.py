@@ -13,7 +13,7 @@ import airpool
 from airpool.evaluate import evaluate
 from airpool.models.codec import Codec, CodecShape
 from airpool.network import Channel, Network, Ranking, Threshold
-from airpool.prediction import linear_for, predict
+from airpool.prediction import AccuracyBounds, linear_for, predict
 from airpool.protocol.level import Level, level
 from airpool.theory import mse
 from airpool.theory.accuracy import chebyshev, no_answer
