@@ -20,8 +20,9 @@ from airpool.arrays import Floats, finite, require_shape
 from airpool.design.qp import Normalise, Quadratic, solve
 from airpool.network import Coin, Network
 from airpool.privacy.calibrate import largest, largest_shift
-from airpool.protocol.air import check_latents, clipped
+from airpool.protocol.device import clipped
 from airpool.protocol.link import Radio, alignment, radio
+from airpool.protocol.simulation import check_latents
 from airpool.search import smallest
 from airpool.theory.mse import error, pooled
 

@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike
 
 from airpool.arrays import Floats, finite, require_shape
 from airpool.network import Coin, Network
-from airpool.protocol.air import check_latents, clipped
+from airpool.protocol.device import clipped
 from airpool.protocol.link import Radio, alignment, radio, receivers
+from airpool.protocol.simulation import check_latents
 from airpool.theory.server import affine
 
 
@@ -143,7 +144,7 @@ def check_network(network: Network) -> None:
     if network.channel.power_rule not in ("truncate", "backoff"):
         raise ValueError(
             f"channel.power_rule={network.channel.power_rule!r} must be truncate or backoff: under the others the "
-            "alignment depends on the noise; simulate with air.receive (path='full')"
+            "alignment depends on the noise; simulate with simulation.receive (path='full')"
         )
 
 

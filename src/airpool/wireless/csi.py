@@ -8,10 +8,11 @@ signal by ĉ. A residual phase error φ ~ N(0, s_φ²) remains, so the signal ar
 The server uses the in-phase component Re ρ. An adversary that observes both components receives |ρ|.
 
 Holds for: one real coordinate per channel use. With two coordinates in one complex symbol each would also interfere
-with the other; channel.py superposes such symbols with complex gains.
+with the other; protocol.medium superposes such symbols with complex gains.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -29,6 +30,10 @@ class Misalignment:
     estimate: Array
     in_phase: Array
     magnitude: Array
+
+    def only(self, index: Any) -> "Misalignment":
+        """That of some of the links, by an index into the gains."""
+        return Misalignment(self.estimate[index], self.in_phase[index], self.magnitude[index])
 
 
 def misalign(gain: Array, normals: Array, *, csi_error_std: float = 0.0, phase_error_std: float = 0.0) -> Misalignment:

@@ -12,6 +12,7 @@ Truncate and backoff depend on neither the noise nor the feature. The paper's p 
 Powers are in mW. P limits the sum over the r real channel uses of one inference.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, get_args
@@ -127,6 +128,16 @@ class Transmission:
         """α/p: the device transmits x = scale·z̃ (divided by the phase of its estimate)."""
         xp = array_namespace(self.known)
         return self.gamma * self.aim / xp.where(self.known > 0, self.known, xp.ones_like(self.known))
+
+    @classmethod
+    def joined(cls, each: Sequence["Transmission"]) -> "Transmission":
+        """Transmissions of single devices, joined along the last axis."""
+        xp = array_namespace(each[0].aim)
+        aim, known, alignment, magnitude = (
+            xp.concat([getattr(one, name) for one in each], axis=-1)
+            for name in ("aim", "known", "alignment", "magnitude")
+        )
+        return cls(aim, known, each[0].gamma, alignment, magnitude)
 
 
 def transmit(
