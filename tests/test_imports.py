@@ -59,7 +59,7 @@ def modules_of(package):
 # Bottom to top. A room imports from the floors below it, never from its own floor or from above.
 FLOORS = [
     ["version", "units", "arrays"],
-    ["draws", "files", "network"],
+    ["draws", "files", "network", "search"],
     ["network_file", "privacy", "wireless", "selection", "figures"],
     ["protocol.link", "page"],
     ["paper"],

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from airpool.data.latents_file import Latents
-    from airpool.evaluate import Server
+    from airpool.evaluate import DecoderFor
 
 
 def evaluate(
@@ -93,7 +93,7 @@ def evaluate(
 
 def _objects(
     codec: str | None, latents: Path | None, views: Path | None, split: str, given: Network | None
-) -> "tuple[Latents, Server, str | None]":
+) -> "tuple[Latents, DecoderFor, str | None]":
     """Latents with their labels, what decodes them, and which shipped cameras do not fit the given network."""
     from airpool.data.latents_file import Latents, read, read_views
     from airpool.models import codec as codecs

@@ -11,7 +11,7 @@ from airpool.arrays import Floats, as_floats
 from airpool.privacy import gaussian
 from airpool.privacy.device import Aggregate, Neighbours, game
 from airpool.privacy.law import alike
-from airpool.privacy.search import smallest
+from airpool.search import smallest
 
 # Factors that are searched: a dozen orders of magnitude of noise on either side.
 _LEAST, _MOST = 1e-12, 1e12

@@ -1,4 +1,4 @@
-"""Roots of decreasing functions, always from the safe side."""
+"""The package's root search: roots of decreasing functions, rounded to the safe side."""
 
 from collections.abc import Callable
 
@@ -12,8 +12,8 @@ from airpool.arrays import Floats
 def smallest(excess: Callable[..., Floats], low: ArrayLike, high: ArrayLike, *args: ArrayLike) -> Floats:
     """The smallest x in [low, high] with excess(x, *args) ≤ 0, elementwise, for an excess that falls as x grows.
 
-    Rounded up: the x returned has excess ≤ 0 as computed, never "≈ 0". `low` where it meets the condition already,
-    inf where not even `high` does.
+    Rounded up: the x returned has excess(x) ≤ 0 as computed. Edge cases: `low` where it already meets the condition;
+    inf where `high` does not.
 
     >>> smallest(lambda x, a: a - x**2, 0.0, [2.0, 2.0, 1.0], [2.0, -1.0, 4.0])
     array([1.41421356, 0.        ,        inf])
@@ -34,7 +34,7 @@ def smallest(excess: Callable[..., Floats], low: ArrayLike, high: ArrayLike, *ar
             tolerances={"xrtol": 1e-14},
             maxiter=200,
         )
-        # The bracket's right end is where the condition was last seen to hold.
+        # The end of the bracket at which the condition was evaluated to hold.
         out[inside] = np.where(found.f_bracket[1] <= 0, found.bracket[1], found.bracket[0])
         out[inside] = np.where(found.f_x <= 0, np.minimum(found.x, out[inside]), out[inside])
     return out.reshape(shape)
