@@ -21,11 +21,10 @@ erfcx: Callable[[Floats], Floats] = special.erfcx
 # is analytic, so 4 nodes reach machine precision on so short an interval.
 _NEAR = 0.02
 _NODES, _WEIGHTS = (x / 2 for x in np.polynomial.legendre.leggauss(4))  # on [−½, ½]
-# Φ(a) is 1, and e^ε Φ(b) is 0 beside it, from here on.
+# From this a on Φ(a) is 1, and e^ε Φ(b) is 0 beside it.
 _SURE = 8.5
 # Beyond this ε/μ no δ is left that a float could hold, and the square of ε/μ soon overflows.
 _FARTHEST = 1e150
-# R(x) = √(π/2) erfcx(−x/√2).
 _HALF_ROOT, _ROOT = np.sqrt(np.pi / 2), np.sqrt(0.5)
 
 
@@ -34,7 +33,7 @@ def delta(epsilon: ArrayLike, mu: ArrayLike) -> Floats:
 
         δ_G(ε; μ) = Φ(a) − e^ε Φ(b) = φ(a)·(R(a) − R(b)),    a = μ/2 − ε/μ,  b = a − μ,  R = Φ/φ
 
-    since φ(a) = e^ε φ(b). R is a scaled error function, which neither underflows nor loses digits.
+    since φ(a) = e^ε φ(b). R(x) = √(π/2) erfcx(−x/√2) neither underflows nor loses digits.
     Holds for: any ε, negative ones too (composition needs the whole curve), and any μ ≥ 0.
     Edge cases: μ = 0 → δ = (1 − e^ε)₊; μ = inf → δ = 1; ε = inf → δ = 0.
 
@@ -62,15 +61,15 @@ def log_delta(epsilon: ArrayLike, mu: ArrayLike) -> Floats:
 
 def _delta(epsilon: Floats, mu: Floats) -> Floats:
     """δ_G for ε ≥ 0 and 0 < μ < inf."""
-    a = np.asarray(mu / 2 - epsilon / mu)
-    b = a - mu
-    a = np.minimum(a, _SURE)
-    # R rises with its argument; rounding must not turn the difference negative.
-    gap = np.asarray(_HALF_ROOT * np.maximum(erfcx(-_ROOT * a) - erfcx(-_ROOT * b), 0.0))
+    x = np.asarray((epsilon / mu - mu / 2) * _ROOT)
+    y = x + _ROOT * mu
+    x = np.maximum(x, -_SURE * _ROOT)
+    # R falls with x; rounding must not turn the difference negative.
+    gap = np.asarray(np.maximum(erfcx(x) - erfcx(y), 0.0))
     if np.any(near := mu < _NEAR):
-        near, mu = np.broadcast_to(near, a.shape), np.broadcast_to(mu, a.shape)
-        gap[near] = _integrated(a[near], mu[near])
-    return np.exp(-(a**2) / 2) / np.sqrt(2 * np.pi) * gap
+        near, mu = np.broadcast_to(near, x.shape), np.broadcast_to(mu, x.shape)
+        gap[near] = _integrated(-x[near] / _ROOT, mu[near]) / _HALF_ROOT
+    return 0.5 * np.exp(-(x**2)) * gap
 
 
 def _integrated(a: Floats, mu: Floats) -> Floats:
@@ -102,7 +101,7 @@ def epsilon(mu: ArrayLike, delta: ArrayLike) -> Floats:
     log_target = np.log(delta)
     # Φ(μ/2 − ε/μ) ≤ δ suffices, and Φ(−x) ≤ e^(−x²/2): this end of the bracket always meets the target.
     high = mu**2 / 2 + mu * np.sqrt(-2 * log_target)
-    return smallest(_excess_of_epsilon, np.zeros_like(mu), high, mu, log_target)
+    return smallest(lambda x, m, log: log_delta(x, m) - log, np.zeros_like(mu), high, mu, log_target)
 
 
 def noise_multiplier(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
@@ -120,15 +119,23 @@ def noise_multiplier(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
     # Two ends for μ: below, δ_G(0; μ) ≈ μ/√(2π) is under δ whatever ε is; above, the mean of the loss is past ε.
     low = delta * np.sqrt(2 * np.pi) * 0.5
     high = np.where(np.isinf(epsilon), np.inf, 2 * (np.sqrt(2 * np.minimum(epsilon, 1e300)) + 10))
-    return smallest(_excess_of_multiplier, reciprocal(high), 1 / low, epsilon, log_target)
+    return smallest(lambda x, e, log: log_delta(e, reciprocal(x)) - log, reciprocal(high), 1 / low, epsilon, log_target)
 
 
-def _excess_of_epsilon(epsilon: Floats, mu: Floats, log_target: Floats) -> Floats:
-    return log_delta(epsilon, mu) - log_target
+def mixture_ceiling(mu: Floats, mass: Floats, participation: Floats, delta: float, *, slack: float = 0.0) -> Floats:
+    """An ε that surely meets p·(Σ_i mass_i δ_G(ε; μ_i) + slack) ≤ δ, for each row; μ falls along a row.
 
-
-def _excess_of_multiplier(multiplier: Floats, epsilon: Floats, log_target: Floats) -> Floats:
-    return log_delta(epsilon, reciprocal(multiplier)) - log_target
+    Gives up the first cells while their probability is under δ, and spends the rest of δ on the next one.
+    """
+    lost = participation[:, None] * (np.cumsum(mass, axis=1) + slack)
+    cell = np.argmax(lost >= delta, axis=1)
+    at = np.arange(len(cell))
+    spent = np.where(cell > 0, lost[at, cell - 1], participation * slack)
+    chosen = mu[at, cell]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        high = chosen**2 / 2 + chosen * np.sqrt(-2 * np.log(np.maximum(delta - spent, 0.0)))
+    # A margin, so that the search sees its upper end meet the target in spite of rounding.
+    return np.where((lost[:, -1] < delta) | (chosen == 0), 0.0, high * (1 + 1e-9) + 1e-9)
 
 
 def reciprocal(x: ArrayLike) -> Floats:
