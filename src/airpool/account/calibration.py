@@ -13,7 +13,8 @@ from airpool.network import Coin, Network, require_network
 from airpool.paper import theorem1
 from airpool.privacy import calibrate as search
 from airpool.privacy import compose
-from airpool.privacy.device import Aggregate
+from airpool.privacy.aggregate import Aggregate
+from airpool.privacy.search import smallest
 from airpool.protocol.link import radio
 from airpool.wireless.fading import quantile
 from airpool.wireless.power import Transmitters
@@ -119,8 +120,6 @@ def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "
     >>> round(net.devices.noise_std[0], 5)
     0.01862
     """
-    from scipy.optimize import brentq
-
     require_network(network)
     epsilon = float(checked("epsilon", epsilon, allowed="must be > 0 and finite", ok=lambda x: (x > 0) & (x < np.inf)))
     start = np.array(network.devices.column("noise_std"))
@@ -134,10 +133,10 @@ def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "
         claimed = float(np.max(paper_claim(scaled(log_factor), tail).epsilon))
         return float(np.log(min(claimed, 1e300) / epsilon))
 
-    low, high = -40.0, 40.0
-    if beyond(high) > 0:
+    found = float(smallest(lambda x: np.array([beyond(float(y)) for y in x]), -40.0, 40.0))
+    if np.isinf(found):
         raise ValueError(f"Theorem 1 ({tail}) claims no ε as small as {epsilon} for this network, whatever the noise")
-    return scaled(float(brentq(beyond, low, high, xtol=1e-13)))
+    return scaled(found)
 
 
 def targets(network: Network, epsilon: float | Sequence[float] | Floats | None) -> Floats:
