@@ -69,8 +69,8 @@ def _exact() -> list[Row]:
     mixed, mixed_epsilon = timed(lambda: peer_mixture(twelve, 0))
     closed, closed_epsilon = timed(lambda: peer_closed_form(twelve, 0))
 
-    def row(what: str, value: float, unit: str, note: str = "") -> Row:
-        return Row("exact ε", what, value, unit, note)
+    def row(what: str, value: float, unit: str, note: str = "", limit: float | None = None) -> Row:
+        return Row("exact ε", what, value, unit, note, limit)
 
     return [
         row("12 heterogeneous devices, all of them", ours, "s", f"device 0: ε = {truth:.6f}"),

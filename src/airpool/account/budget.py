@@ -13,7 +13,7 @@ from airpool.account.calibration import calibrate
 from airpool.account.guarantee import score_epsilon
 from airpool.network import Coin, Network, Ranking
 from airpool.privacy import gaussian
-from airpool.privacy.search import smallest
+from airpool.privacy.search import smallest_number
 from airpool.selection.scores import score_range
 
 # The least noise on the score that is tried, in units of its range: as good as none.
@@ -76,4 +76,4 @@ def _decision_noise(network: Network, target: float) -> float:
         good /= 2
     if good <= unit * _LEAST:
         return good
-    return float(smallest(lambda x: np.array([excess(float(std)) for std in x]), good / 2, good))
+    return smallest_number(excess, good / 2, good)

@@ -11,7 +11,7 @@ from airpool.privacy import gaussian
 from airpool.privacy.aggregate import Aggregate, Neighbours
 from airpool.privacy.device import game
 from airpool.privacy.law import alike
-from airpool.privacy.search import smallest
+from airpool.privacy.search import smallest, smallest_number
 
 # Factors that are searched: a dozen orders of magnitude of noise on either side.
 _LEAST, _MOST = 1e-12, 1e12
@@ -61,7 +61,7 @@ def smallest_factor(
         if step < high and excess(-step) > 0 >= excess(step):
             low, high = -step, step
             break
-    return float(np.exp(smallest(lambda x: np.array([excess(float(y)) for y in x]), low, high)))
+    return float(np.exp(smallest_number(excess, low, high)))
 
 
 def _lowest(excess: Callable[[float], float], most: float) -> float:

@@ -26,6 +26,7 @@ Where the game is one Gaussian against another (everybody always takes part), μ
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import log
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,7 +35,7 @@ from scipy.special import expit
 from airpool.arrays import Floats, as_floats, failure_probability
 from airpool.privacy import calibrate, gaussian, nearby
 from airpool.privacy.game import Direction, Game, solve
-from airpool.privacy.search import smallest
+from airpool.privacy.search import smallest_number
 
 # Within these limits all that is given away stays a small share of δ.
 SMALLEST_DELTA, MOST_INFERENCES = 1e-10, 2**24
@@ -71,9 +72,7 @@ class Loss:
     def epsilon(self, delta: float) -> float:
         """The smallest ε ≥ 0 at which the curve is at most δ, rounded up; inf where there is none."""
         high = max(0.0, self.step * (self.lowest + len(self.mass) - 1))
-        return float(
-            smallest(lambda x: np.log([max(self.delta(float(e)), 1e-320) for e in x]) - np.log(delta), 0.0, high)
-        )
+        return smallest_number(lambda eps: log(max(self.delta(eps), 1e-320) / delta), 0.0, high)
 
     def power(self, times: int) -> "Loss":
         """The loss of so many inferences, by repeated squaring."""

@@ -20,7 +20,7 @@ def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Ga
         δ(ε) = E_τ[ δ_G(ε; Σ τ_i Δ_i / √(Σ τ_i a_i + extra)) ],    under cover noise Σ a_i instead
 
     Holds for: the same assumptions as the device's ε; the noise of dropouts does not count, but their views do (a
-    bound). Exact for up to 65,536 outcomes of who takes part (many like devices, or sixteen unlike ones); beyond that
+    bound). Exact for up to 65,536 outcomes of who takes part (many like devices, or sixteen heterogeneous ones); beyond that
     an upper bound, with everybody's feature in the shift. Under cover noise an upper bound (the adversary is given who
     took part).
     Edge cases: a colluder sees its own view change → inf; removal of everybody leaves nothing to hide in → inf.
@@ -52,7 +52,7 @@ def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Ga
 def _outcomes(aggregate: Aggregate, neighbours: Neighbours) -> tuple[Floats, Floats, float]:
     """μ of every outcome of who takes part, its probability, and the slack of a bound."""
     lent, shift = aggregate.lent, aggregate.distance(neighbours)
-    distinct, _, count = alike(shift, lent, aggregate.heard)
+    distinct, _, count = alike(shift, lent, aggregate.received)
     laws = [binomial(int(n), float(p)) for n, p in zip(count, distinct[:, 2], strict=True)]
     absent = min(aggregate.absent, aggregate.num_devices)
     # With outages the noise of silent devices is not always there: only that of those who transmit is counted then.
@@ -63,7 +63,7 @@ def _outcomes(aggregate: Aggregate, neighbours: Neighbours) -> tuple[Floats, Flo
         total = float(np.sum(shift))
         if covered:
             return ratio(np.array([total]), np.sqrt(always_there)), np.ones(1), 0.0
-        by_kind = kinds(lent, aggregate.heard)
+        by_kind = kinds(lent, aggregate.received)
         law = grid.without_the_largest(by_kind, absent)
         return ratio(total, np.sqrt(law.variance[0] + aggregate.extra)), law.mass[0], grid.slack(by_kind)
     counts, chances = (np.meshgrid(*(law[i] for law in laws), indexing="ij") for i in (0, 1))
