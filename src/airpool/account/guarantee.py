@@ -44,8 +44,8 @@ def guarantee(
     credit_channel_noise: count the receiver's noise too; an eavesdropper may have a better receiver, so the default
         does not.
     live: account for the noise that devices really draw (`privacy.noise`), with the δ that its grid costs; inf where
-        that exceeds δ (beyond an ε of about 100). An error where noise_std is 0 or too heterogeneous for the theorem there, or
-        where the sampler does not support δ at any ε.
+        that exceeds δ (beyond an ε of about 100). An error where noise_std is 0 or too heterogeneous for the theorem
+        there, or where the sampler does not support δ at any ε.
 
     >>> net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
     >>> float(guarantee(net).epsilon[0].round(4))
@@ -140,8 +140,8 @@ def _live_failure(network: Network) -> Floats:
 def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
     """ε of each device given how the signals really arrived: alignments (..., K), 0 for who was silent.
 
-    The worst over the inferences given, with who was received known: above the report's ε, which is over that draw, where
-    few were received, and below it where all were. Colluders, dropouts and access count as in the report.
+    The worst over the inferences given, with who was received known: above the report's ε, which is over that draw,
+    where few were received, and below it where all were. Colluders, dropouts and access count as in the report.
     Holds for: one inference of Scheme 1, zero-out or replace, alignments that do not depend on the noise.
     """
     g = np.atleast_2d(np.asarray(alignment, dtype=np.float64))
@@ -235,19 +235,12 @@ def _object_epsilon(network: Network, received: Aggregate) -> float:
 
 
 def _if_absent(network: Network, received: Aggregate, worst: float) -> tuple[float, ...]:
-    """The worst device's ε if 0, 1 or 2 others collude or drop out; only the first where that is not asked for."""
-    if (
-        received.num_devices > _ABSENT_UP_TO
-        or received.absent
-        or received.colluding
-        or received.alone
-        or network.inferences > 1
-    ):
+    """The worst device's ε if 0, 1 or 2 others collude or drop out; the first alone where the network says how many."""
+    count, known = received.num_devices, received.absent or received.colluding or received.alone
+    if count > _ABSENT_UP_TO or known or network.inferences > 1:
         return (worst,)
-    more = [
-        float(np.max(epsilon(network, replace(received, absent=n)))) for n in range(1, min(3, received.num_devices))
-    ]
-    return (worst, *more)
+    more = (epsilon(network, replace(received, absent=absent)) for absent in range(1, min(3, count)))
+    return (worst, *(float(np.max(each)) for each in more))
 
 
 def paper_claim(network: Network, tail: theorem1.Tail) -> theorem1.Claim:

@@ -43,8 +43,8 @@ def leave_one_out(by_kind: Kinds) -> tuple[Law, Law]:
     √(Σ (max e_i − min e_i)² ln(1/β)/2) of its mean but for a probability β (Hoeffding), far closer than the worst cases
     add up. So the grid is shifted by the mean less that (low) or plus that (high), and β joins the slack.
 
-    Then one device of each kind is taken out again. Where nobody adds more than a small share to the noise, that device's
-    own noise, which counts for it in any case, makes up for it: V − a_k ≤ V_k ≤ V.
+    Then one device of each kind is taken out again. Where nobody adds more than a small share to the noise, that
+    device's own noise, which counts for it in any case, makes up for it: V − a_k ≤ V_k ≤ V.
     """
     blocks = [
         (a * m, mass)

@@ -62,8 +62,8 @@ def threshold_game(
         δ(ε) = max_{π,π′} [(1−π) − e^ε(1−π′)]₊ + π·E[δ_G(ε − ln(π/π′); Δ/√v)]
         π, π′ ∈ {Φ((η−u_max)/σ₀), Φ((η−u_min)/σ₀)}
 
-    Holds for: who transmits is visible; the others take part as rarely as their scores can make them. The curve is jointly
-    convex in (π, π′), so it is largest at a vertex; the maximum over the vertices is one curve, which composes.
+    Holds for: who transmits is visible; the others take part as rarely as their scores can make them. The curve is
+    jointly convex in (π, π′), so it is largest at a vertex; the maximum over the vertices is one curve, which composes.
     Under cover noise the adversary is given who transmits all the same: an upper bound.
     Edge cases: a threshold far from every score gives 0 leakage by the decision, or inf without noise, never NaN.
     """

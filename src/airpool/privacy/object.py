@@ -20,9 +20,9 @@ def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Ga
         δ(ε) = E_τ[ δ_G(ε; Σ τ_i Δ_i / √(Σ τ_i a_i + extra)) ],    under cover noise Σ a_i instead
 
     Holds for: the same assumptions as the device's ε; the noise of dropouts does not count, but their views do (a
-    bound). Exact for up to 65,536 outcomes of who takes part (many like devices, or sixteen heterogeneous ones); beyond that
-    an upper bound, with everybody's feature in the shift. Under cover noise an upper bound (the adversary is given who
-    took part).
+    bound). Exact for up to 65,536 outcomes of who takes part (many like devices, or sixteen heterogeneous ones); beyond
+    that an upper bound, with everybody's feature in the shift. Under cover noise an upper bound (the adversary is given
+    who took part).
     Edge cases: a colluder sees its own view change → inf; removal of everybody leaves nothing to hide in → inf.
     """
     if neighbours == "remove" or aggregate.colluders or aggregate.colluding:
