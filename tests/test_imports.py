@@ -58,7 +58,7 @@ def modules_of(package):
 
 # Bottom to top. A room imports from the floors below it, never from its own floor or from above.
 FLOORS = [
-    ["version", "units", "arrays"],
+    ["version", "extras", "units", "arrays"],
     ["draws", "files", "network"],
     ["network_file", "privacy", "wireless", "selection", "figures"],
     ["protocol.link", "page"],
@@ -71,6 +71,7 @@ FLOORS = [
     ["plan", "sweep", "demo"],
     ["reproduce"],
     ["cli"],
+    ["__main__"],
 ]
 ROOMS = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 

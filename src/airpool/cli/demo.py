@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airpool.cli import options as o
+from airpool.cli.output import print_json, progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,26 +16,30 @@ if TYPE_CHECKING:
     from airpool.page import Table
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the page, the figures and their data.")] = Path("out"),
     object_name: Annotated[
-        str, typer.Option("--object", help="Which of our own objects to send: chair, or chair_2 for a variant.")
+        str, typer.Option("--object", help="One of our own objects: chair, or chair_2 for a variant.")
     ] = "chair",
     epsilon: Annotated[float, typer.Option(help="ε of every device for that object.")] = 2.0,
-    trials: Annotated[int, typer.Option(help="How often every test object is sent.")] = 10,
-    seed: Annotated[int, o.seed("Seed of the simulated noise.")] = 0,
+    trials: Annotated[int, typer.Option(help="Transmissions of every test object.")] = 10,
+    seed: o.Seed = 0,
     json: o.Json = False,
 ) -> None:
     """The paper's network and ours on the ModelNet40 test set, one object sent, and the paper's claim: a page of it."""
     from airpool.demo import story
 
     began = time.monotonic()
-    out.mkdir(parents=True, exist_ok=True)  # where nothing can be written, say so before the work
+    out.mkdir(parents=True, exist_ok=True)  # an error before the work where nothing can be written
     found = _found(object_name, epsilon=epsilon, trials=trials, seed=seed)
-    with o.progress("drawing"):
+    with progress("drawing"):
         files = story.write(found, out)
     if json:
-        o.print_json(found.record() | {"files": {name: str(path) for name, path in files.items()}})
+        print_json(found.record() | {"files": {name: str(path) for name, path in files.items()}})
         return
     _print(found)
     typer.echo(f"\nThe page, with every figure and table: {files['page']}  ({time.monotonic() - began:.0f} s)")
@@ -48,14 +53,14 @@ def _found(object_name: str, *, epsilon: float, trials: int, seed: int) -> "Demo
     if trials < 1:
         raise ValueError(f"trials={trials} must be >= 1")
     shape = one_object.find(object_name)
-    with o.progress("loading the shipped model"):
+    with progress("loading the shipped model"):
         model = load("modelnet40")
         total = comparison.inferences(model, trials=trials)
-    with o.progress("sending one object"):
+    with progress("sending one object"):
         sent = one_object.send(model, shape, epsilon=epsilon, seed=seed)
-    with o.progress("sending the test set", total=total) as advance:
+    with progress("sending the test set", total=total) as advance:
         paper, ours = comparison.comparison(model, trials=trials, seed=seed, on_inferences=advance)
-    with o.progress("checking the paper's claim", total=claims.NUM_STDS) as advance:
+    with progress("checking the paper's claim", total=claims.NUM_STDS) as advance:
         claim = claims.claim(on_points=advance)
     return Demo(paper, ours, sent, claim, seed)
 

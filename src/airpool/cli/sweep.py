@@ -10,31 +10,33 @@ from typing import Annotated, Any
 import typer
 
 from airpool.cli import options as o
+from airpool.cli.output import print_json, progress
 
 _SHOWN_ROWS, _SHOWN_FAILURES = 60, 20
 
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=V1,V2,...", help="A parameter and its values; once for each parameter."),
-]
+app = typer.Typer(add_completion=False)
 
 
+@app.command()
 def sweep(
     function: Annotated[
         str,
         typer.Argument(help="A name airpool knows (epsilon), or module:function, also of a file in this folder."),
     ],
-    values: Set = None,
-    seed: Annotated[int, o.seed("Seed of the sweep; every point's own follows from it.")] = 0,
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=V1,V2,...", help="A parameter and its values; repeat it."),
+    ] = None,
+    seed: Annotated[int, o.seed("Seed, from which every point's own seed follows.")] = 0,
     backend: Annotated[str, typer.Option(help="serial, pool (processes on this machine) or ray.")] = "pool",
-    workers: Annotated[int | None, typer.Option(help="Points at a time; as many as processors by default.")] = None,
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; none: Ray on this machine.")] = None,
-    cache: Annotated[Path, typer.Option(help="Folder that keeps what is measured.")] = Path("out/sweep"),
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Measure every point now, and keep nothing.")] = False,
+    workers: Annotated[int | None, typer.Option(help="Points at a time (default: one for each processor).")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster (default: this machine).")] = None,
+    cache: Annotated[Path, typer.Option(help="Folder of measured points.")] = Path("out/sweep"),
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Measure every point, and keep nothing.")] = False,
     out: Annotated[Path | None, typer.Option(help="File to write the table to (csv, json or parquet).")] = None,
     json: o.Json = False,
 ) -> None:
-    """A function at every combination of parameters. Stopped, even killed, it goes on where it was."""
+    """Run a function at every combination of parameters. Resumes after an interruption, even a kill."""
     from airpool.sweep import grid, run
     from airpool.sweep.table import writer_for
 
@@ -42,7 +44,7 @@ def sweep(
         writer_for(out)
     axes = _axes(values or [])
     chosen: Any = backend
-    # What the function prints must not come between the lines of the table.
+    # What the function prints must not mix with the table.
     with redirect_stdout(sys.stderr):
         table = run(
             _function(function),
@@ -52,13 +54,13 @@ def sweep(
             backend=chosen,
             workers=workers,
             address=address,
-            progress=o.progress,
+            progress=progress,
             command=shlex.join(["airpool", *sys.argv[1:]]),
         )
     if out is not None:
         table.write(out)
     if json:
-        o.print_json(table.to_json())
+        print_json(table.to_json())
     else:
         _show(table, per_point=backend == "ray")
         if out is not None:
@@ -88,18 +90,8 @@ def _axes(given: list[str]) -> dict[str, list[Any]]:
             raise ValueError(f"--set {text!r} must be NAME=V1,V2,...")
         if name in axes:
             raise ValueError(f"--set {name} is given twice: --set {name}=V1,V2,... takes all of its values")
-        axes[name] = [_value(part.strip()) for part in values.split(",")]
+        axes[name] = [o.value(part.strip()) for part in values.split(",")]
     return axes
-
-
-def _value(text: str) -> Any:
-    """A whole number, a number, true or false; anything else is a text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False}.get(text, text)
 
 
 def _show(table: Any, *, per_point: bool) -> None:
