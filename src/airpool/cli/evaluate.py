@@ -8,7 +8,7 @@ import typer
 
 from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table, progress
-from airpool.network import Network
+from airpool.network import Coin, Network, Threshold
 
 if TYPE_CHECKING:
     from airpool.data.latents_file import Latents
@@ -122,7 +122,7 @@ def _objects(
 
 
 def _posteriors(net: Network, objects: "Latents") -> Any:
-    if net.scheme.name == "1":
+    if isinstance(net.scheme, Coin):
         return None
     if objects.posteriors is None:
         raise ValueError(
@@ -138,9 +138,9 @@ def _expected(net: Network, *, shipped: bool, given: Any) -> Any:
 
     if shipped:
         return load("modelnet40").participation(net)
-    if net.scheme.name == "2.1" and given is None:
+    if isinstance(net.scheme, Threshold) and given is None:
         raise ValueError("scheme 2.1 with --latents needs --participation, how often devices are expected to transmit")
-    return None if net.scheme.name == "1" else given
+    return None if isinstance(net.scheme, Coin) else given
 
 
 def _scaled(net: Network, epsilon: float, accounting: str, share: float | None, colluding: tuple[int, ...]) -> Network:

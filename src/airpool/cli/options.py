@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from airpool import network_file
-from airpool.network import FADING, Access, Neighbours, Network, PowerRule, SchemeName, Score, ScoreRule
+from airpool.network import FADING, SCHEMES, Access, Neighbours, Network, PowerRule, Score, ScoreRule
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Plot = Annotated[Path | None, typer.Option(help="Write a figure (PNG, SVG or PDF).")]
@@ -104,7 +104,7 @@ _NETWORK: dict[str, tuple[str, str, Any, str]] = {
     "outage": ("channel", "outage", float, "Outage probability that γ=auto aims at."),
     "csi_error_std": ("channel", "csi_error_std", float, "Error of the channel estimate."),
     "phase_error_std": ("channel", "phase_error_std", float, "Phase error in radians."),
-    "scheme": ("scheme", "name", str, f"Who transmits: {_words(SchemeName)}."),
+    "scheme": ("scheme", "name", str, f"Who transmits: {', '.join(SCHEMES)}."),
     "score": ("scheme", "score", str, f"{_words(Score)}."),
     "score_rule": ("scheme", "score_rule", str, f"{_words(ScoreRule)}."),
     "score_bound": ("scheme", "score_bound", float, "Bound on the score."),
@@ -145,7 +145,7 @@ class NetworkOptions:
                 raise ValueError(
                     f"--devices {given['devices']} contradicts the {base.devices.count} devices of {self.path}"
                 )
-            data = tomllib.loads(network_file.dump(base))
+            data = tomllib.loads(self.path.read_text("utf-8"))
         for name, value in given.items():
             table, key, *_ = _NETWORK[name]
             (data.setdefault(table, {}) if table else data)[key] = value
