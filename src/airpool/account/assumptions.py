@@ -3,7 +3,7 @@
 import numpy as np
 
 from airpool.network import Coin, Network, Ranking, Threshold
-from airpool.privacy.device import Aggregate
+from airpool.privacy.aggregate import Aggregate
 
 
 def assumptions(network: Network, heard: Aggregate, *, live: bool = False) -> tuple[str, ...]:

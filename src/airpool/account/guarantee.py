@@ -1,18 +1,19 @@
-"""Network in, privacy report out: where the channel (who is heard, and how loud) and the privacy core meet."""
+"""Network in, privacy report out: where the channel (who is received, and how strongly) and the privacy core meet."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool.account.assumptions import assumptions
+from airpool.account.report import PrivacyReport
 from airpool.arrays import Floats
 from airpool.network import Coin, Network, NetworkError, Ranking, Threshold, require_network
 from airpool.paper import theorem1
 from airpool.privacy import compose, device, gaussian, leakage, nearby, noise
-from airpool.privacy.device import Aggregate
+from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
 from airpool.privacy.game import Game, solve
 from airpool.privacy.object import object_game
 from airpool.protocol.link import Radio, radio
@@ -26,54 +27,11 @@ _COIN_BIAS = 2.0**-48
 _ABSENT_UP_TO = 64
 
 
-@dataclass(frozen=True)
-class PrivacyReport:
-    """What each device of a network leaks, and under which assumptions.
-
-    epsilon: per device, the promise: all honest devices' noise protects one feature.
-    epsilon_lower: a proven lower end, equal to `epsilon` where the law is exact; None for a stream of inferences.
-    epsilon_local: per device, nobody else trusted.
-    epsilon_object: all views change at once; feature privacy does not protect the object.
-    epsilon_if_absent: the worst device's ε if so many others collude or drop out, for 0, 1, 2, ...
-    paper: what the paper's Theorem 1 claims for one inference of the same network.
-    live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
-    """
-
-    network: Network
-    epsilon: Floats
-    epsilon_lower: Floats | None
-    epsilon_local: Floats
-    epsilon_object: float
-    epsilon_if_absent: tuple[float, ...]
-    paper: theorem1.Claim
-    assumptions: tuple[str, ...]
-    live: bool = False
-
-    def __post_init__(self) -> None:
-        for promise in (self.epsilon, self.epsilon_lower, self.epsilon_local):
-            if promise is not None:
-                promise.setflags(write=False)  # reports are shared
-
-    @property
-    def worst(self) -> float:
-        return float(np.max(self.epsilon))
-
-    def to_json(self) -> dict[str, Any]:
-        from airpool.account.report import to_json
-
-        return to_json(self)
-
-    def plot(self, path: str) -> None:
-        from airpool.account.report import plot
-
-        plot(self, path)
-
-
 def guarantee(
     network: Network,
     *,
     delta: float | None = None,
-    neighbours: device.Neighbours | None = None,
+    neighbours: Neighbours | None = None,
     inferences: int | None = None,
     colluding: Sequence[int] = (),
     credit_channel_noise: bool = False,
@@ -98,14 +56,9 @@ def guarantee(
     network = replace(network, **{name: value for name, value in given.items() if value is not None})
     heard = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live)
     lower, upper = _bounds(network, heard)
-    worst = float(np.max(upper))
     if live:
-        smallest = noise.smallest_delta(
-            network.devices.column("noise_std"),
-            dimension=network.dimension + 1,
-            epsilon=0.0,
-            inferences=network.inferences,
-        )
+        std, coordinates = network.devices.column("noise_std"), network.dimension + 1
+        smallest = noise.smallest_delta(std, dimension=coordinates, epsilon=0.0, inferences=network.inferences)
         if network.delta < smallest:
             raise ValueError(f"delta={network.delta:g} must be >= {smallest:.3g}, what live noise supports")
     return PrivacyReport(
@@ -114,7 +67,7 @@ def guarantee(
         epsilon_lower=lower,
         epsilon_local=_local_epsilon(network, heard),
         epsilon_object=_object_epsilon(network, heard),
-        epsilon_if_absent=_if_absent(network, heard, worst),
+        absent=partial(_if_absent, network, heard, float(np.max(upper))),
         paper=paper_claim(network, tail),
         assumptions=assumptions(network, heard, live=live),
         live=live,
@@ -124,13 +77,13 @@ def guarantee(
 def aggregate(
     network: Network, *, colluding: Sequence[int] = (), credit_channel_noise: bool = False, live: bool = False
 ) -> Aggregate:
-    """What the adversary hears of this network, for the privacy core (spec §2, power rules).
+    """What the adversary receives of this network, for the privacy core (spec §2, power rules).
 
     truncate: g ∈ {0, 1}; a device in outage is silent, for itself and as noise for the others.
     backoff: g ≤ 1. A weak device leaks less than an aligned one, so it counts as aligned; its noise does not count.
     exact, or gains and phases that are not known exactly: only the device's own noise is sure to protect it.
     paper: everybody arrives aligned where power never limits. Where it does, a full feature exceeds the limit and a
-        zero one never, for whoever listens: a failure of that probability, in every inference.
+        zero one never, for any receiver: a failure of that probability, in every inference.
     live: signals that arrive unaligned, or removal, need the receiver noise of case (c) of the theorem in
         `privacy.noise`; without it own noise alone counts, and removal is not covered at all.
     """
@@ -206,7 +159,7 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
     worst = np.zeros(count)
     for once in np.unique(np.abs(g).reshape(-1, count), axis=0):
         there = replace(heard, shift=once * heard.shift, variance=once**2 * heard.variance)
-        worst = np.maximum(worst, device.ratio(there.distance(network.neighbours), np.sqrt(there.fixed_variance())))
+        worst = np.maximum(worst, ratio(there.distance(network.neighbours), np.sqrt(there.fixed_variance())))
     return gaussian.epsilon(worst, network.delta)
 
 
@@ -282,6 +235,7 @@ def _object_epsilon(network: Network, heard: Aggregate) -> float:
 
 
 def _if_absent(network: Network, heard: Aggregate, worst: float) -> tuple[float, ...]:
+    """The worst device's ε if 0, 1 or 2 others collude or drop out; only the first where that is not asked for."""
     if heard.num_devices > _ABSENT_UP_TO or heard.absent or heard.colluding or heard.alone or network.inferences > 1:
         return (worst,)
     more = [float(np.max(epsilon(network, replace(heard, absent=n)))) for n in range(1, min(3, heard.num_devices))]

@@ -9,7 +9,8 @@ from scipy.optimize import brentq
 
 from airpool.arrays import Floats, as_floats
 from airpool.privacy import gaussian
-from airpool.privacy.device import Aggregate, Neighbours, game
+from airpool.privacy.aggregate import Aggregate, Neighbours
+from airpool.privacy.device import game
 from airpool.privacy.law import alike
 from airpool.privacy.search import smallest
 

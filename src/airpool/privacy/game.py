@@ -18,7 +18,7 @@ Direction = Literal["forward", "backward"]
 Curve = Callable[[Floats, Integers, Direction], Floats]
 
 # Cells evaluated at a time, to keep memory flat.
-_CHUNK = 2**21
+CHUNK = 2**21
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,10 @@ class Game:
         np.maximum.at(out, self.kind, values)
         return out
 
+    def larger(self, curve: Curve, epsilon: Floats, pair: Integers) -> Floats:
+        """A curve's larger value of both directions."""
+        return np.maximum.reduce([curve(epsilon, pair, direction) for direction in self.directions])
+
     def delta(self, kind: int, epsilon: Floats, direction: Direction) -> Floats:
         """The proven δ of one kind of device along many ε: the upper envelope over its pairs."""
         pairs = np.flatnonzero(self.kind == kind)
@@ -84,10 +88,8 @@ def _root(game: Game, curve: Curve, target: float) -> Floats:
     log_target = np.log(target)
 
     def excess(eps: Floats, pair: Floats) -> Floats:
-        index = pair.astype(np.int64)
-        worst = np.maximum.reduce([curve(eps, index, direction) for direction in game.directions])
         with np.errstate(divide="ignore"):
-            return np.log(worst) - log_target
+            return np.log(game.larger(curve, eps, pair.astype(np.int64))) - log_target
 
     pairs = np.arange(len(game.kind), dtype=np.float64)
     return smallest(excess, np.zeros(len(pairs)), game.ceiling(target), pairs)
@@ -95,7 +97,7 @@ def _root(game: Game, curve: Curve, target: float) -> Floats:
 
 def in_chunks(curve: Curve, *, width: int) -> Curve:
     """The same curve, evaluated a bounded number of cells at a time."""
-    size = max(1, _CHUNK // width)
+    size = max(1, CHUNK // width)
 
     def chunked(eps: Floats, pair: Integers, direction: Direction) -> Floats:
         if len(pair) <= size:

@@ -11,9 +11,10 @@ from scipy.special import log_ndtr
 
 from airpool.arrays import Floats, Integers, checked, not_negative
 from airpool.privacy import gaussian
-from airpool.privacy.device import Aggregate, Neighbours, ceiling, expected_delta, ratio, representatives
+from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
+from airpool.privacy.device import ceiling, curves, expected, ratios, representatives
 from airpool.privacy.floor import floor
-from airpool.privacy.game import Curve, Direction, Game, in_chunks
+from airpool.privacy.game import Curve, Direction, Game
 from airpool.privacy.law import Law, alike
 
 # e^ε beyond this is out of floating point's reach; a larger ε is reported as inf.
@@ -80,29 +81,30 @@ def threshold_game(
     shift, own = aggregate.distance(neighbours)[found.device], own[found.device]
     log_speaks, log_silent = (np.stack(x)[:, found.device] for x in (speaks, silent))
 
-    def curve(law: Law, sign: int) -> Curve:
+    def make(law: Law, sign: int) -> Curve:
+        mu = ratios(found, law, shift, own)
+
         def delta_of(eps: Floats, pair: Integers, _: Direction) -> Floats:
             worst = np.zeros(eps.shape)
             for a in (0, 1):
                 for b in (0, 1):
                     moved = eps - _difference(log_speaks[a, pair], log_speaks[b, pair])
-                    heard = expected_delta(law, moved, found.row[pair], shift[pair], own[pair]) + sign * found.slack
+                    heard = expected(found, law, gaussian.delta(moved[:, None], mu(pair)), pair) + sign * found.slack
                     with np.errstate(over="ignore"):
                         unheard = np.exp(log_silent[a, pair]) - np.exp(eps + log_silent[b, pair])
                     worst = np.maximum(worst, np.maximum(unheard, 0.0) + np.exp(log_speaks[a, pair]) * heard)
             return np.clip(worst, 0.0, 1.0)
 
-        return in_chunks(delta_of, width=4 * law.variance.shape[1])
+        return delta_of
 
     def upper_end(target: float) -> Floats:
         # Both log-ratios of the decision, and the feature at its dearest. The feature's share alone may be infinite.
         often = np.exp(log_speaks[1])
-        feature = np.minimum(ceiling(found, shift, own, often, target / 2), _CEILING)
+        feature = np.minimum(ceiling(ratios(found, found.low, shift, own), found, often, target / 2), _CEILING)
         decision = np.abs(_difference(log_speaks[1], log_speaks[0]))
         return np.minimum(feature + decision + _silence(log_silent) + 1e-6, _CEILING)
 
-    low = curve(found.low, +1)
-    high = low if found.exact else curve(found.high, -1)
+    low, high = curves(found, make)
     return Game(of_device[found.device], of_device, low, high, upper_end, ("forward",), error=_ERROR)
 
 

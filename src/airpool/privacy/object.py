@@ -7,7 +7,7 @@ import numpy as np
 
 from airpool.arrays import Floats, Integers
 from airpool.privacy import gaussian, grid
-from airpool.privacy.device import Aggregate, Neighbours, ratio
+from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
 from airpool.privacy.game import Direction, Game, in_chunks
 from airpool.privacy.law import alike, binomial, kinds
 
@@ -43,20 +43,11 @@ def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Ga
     curve = in_chunks(delta_of, width=len(mu))
     one = np.zeros(1, dtype=np.int64)
     certain = mu if len(mu) == 1 and slack == 0 else None
-    return Game(one, one, curve, curve, lambda target: _ceiling(mu, mass, slack, target), ("forward",), certain)
 
+    def upper_end(target: float) -> Floats:
+        return gaussian.mixture_ceiling(mu[None], mass[None], np.ones(1), target, slack=slack)
 
-def _ceiling(mu: Floats, mass: Floats, slack: float, target: float) -> Floats:
-    """Gives up the most revealing outcomes while their probability is under δ; see device.ceiling."""
-    lost = np.cumsum(mass) + slack
-    if lost[-1] < target:
-        return np.zeros(1)
-    cell = int(np.argmax(lost >= target))
-    spare = target - (float(lost[cell - 1]) if cell else slack)
-    if spare <= 0 or np.isinf(mu[cell]):
-        return np.array([np.inf])
-    high = mu[cell] ** 2 / 2 + mu[cell] * np.sqrt(-2 * np.log(spare))
-    return np.array([high * (1 + 1e-9) + 1e-9])
+    return Game(one, one, curve, curve, upper_end, ("forward",), certain)
 
 
 def _outcomes(aggregate: Aggregate, neighbours: Neighbours) -> tuple[Floats, Floats, float]:
