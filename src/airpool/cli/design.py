@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,7 +100,7 @@ def _show(
     from airpool import network_file
     from airpool.account.guarantee import aggregate
     from airpool.account.guarantee import epsilon as device_epsilon
-    from airpool.account.report import number, shown
+    from airpool.account.report import number, runs_of, shown
 
     if out is not None:
         network_file.write(found.network, out)
@@ -124,11 +123,8 @@ def _show(
         )
         for k in range(d.count)
     ]
-    rows = []
-    for line, run in groupby(range(d.count), key=lambda k: lines[k]):
-        first, *rest = run
-        rows.append((f"{first} to {rest[-1]}" if rest else str(first), *line))
     header = ("device", "weight", "clip norm", "noise std", "ε", "target", "ε before")
+    rows = [(label, *line) for label, line in runs_of(lines)]
     print_table(header, rows, title=f"Design: {net.neighbours} neighbours, δ = {net.delta:g}")
     typer.echo(f"Mean square error on calibration objects: {found.mse_before:.4g} before, {found.mse:.4g} now.")
     if "kkt_residual" in extra:

@@ -19,17 +19,19 @@ def print_json(data: Any) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
-    """A table; columns after the first are to the right. Headings and words are wrapped, never cut."""
+    """A table; columns after the first are to the right. Headings are wrapped where it is too wide, never cut."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
+    rows, console = list(rows), Console(highlight=False)
+    width = sum(1 + max(map(len, column)) for column in zip(header, *rows, strict=True))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_header=any(header))
     for k, name in enumerate(header):
-        table.add_column(name, justify="right" if k and any(header) else "left")
+        heading = name if width + len(header) < console.width else name.replace(" ", "\n")
+        table.add_column(heading, justify="right" if k and any(header) else "left")
     for row in rows:
         table.add_row(*row)
-    console = Console(highlight=False)
     if title:
         console.print(title, style="bold", markup=False)
     console.print(table)
