@@ -7,6 +7,7 @@ import typer
 from airpool.cli import options as o
 from airpool.cli.epsilon import show
 from airpool.cli.output import progress
+from airpool.cli.start import quick
 
 app = typer.Typer(add_completion=False)
 
@@ -30,6 +31,7 @@ def calibrate(
 
     The ε that results is never above the target.
     """
+    quick()
     from airpool import network_file
     from airpool.account.calibration import calibrate as calibrated
     from airpool.account.guarantee import guarantee

@@ -7,6 +7,7 @@ import typer
 
 from airpool.cli import options as o
 from airpool.cli.output import print_json, progress
+from airpool.cli.start import quick
 
 if TYPE_CHECKING:
     from airpool.account.guarantee import PrivacyReport
@@ -32,6 +33,7 @@ def epsilon(
     """Print the exact ε of every device of a network, beside the paper's claim."""
     claim: Any = tail
     with progress("computing ε"):
+        quick()
         from airpool.account.guarantee import guarantee
 
         net, colluding = wanted.network(), wanted.colluding
