@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import gammainc, gammaincc
 from scipy.stats import chi2
 
-from airpool.network import Coin, Network
+from airpool.network import Coin, Network, Ranking
 from airpool.protocol.link import radio
 
 DIGITS = 30

@@ -56,7 +56,7 @@ class Aggregate:
 
     def __post_init__(self) -> None:
         missing = {"presence": np.ones_like(self.shift), "failure": np.zeros_like(self.shift)}
-        shapes = set()
+        shapes: set[tuple[int, ...]] = set()
         for name, rule in _COLUMNS.items():
             given = getattr(self, name)
             column = rule(name, given if name not in missing or np.size(given) else missing[name])
@@ -86,14 +86,14 @@ class Aggregate:
         return lent
 
     @property
-    def heard(self) -> Floats:
+    def received(self) -> Floats:
         """The probability that each device's noise is received: on the air, and taking part."""
         return self.participation * self.presence
 
     @property
     def exposed(self) -> Floats:
         """The probability that each device's feature is there to be found."""
-        return self.participation if self.weakened else self.heard
+        return self.participation if self.weakened else self.received
 
     @property
     def misses(self) -> Floats:

@@ -84,7 +84,7 @@ def game(
     around = (
         _on_air(aggregate)
         if aggregate.cover_noise
-        else floor(aggregate.lent, aggregate.heard, extra=aggregate.extra, absent=aggregate.absent)
+        else floor(aggregate.lent, aggregate.received, extra=aggregate.extra, absent=aggregate.absent)
     )
     found = representatives(around, of_device, cells)
     if neighbours == "remove" and not aggregate.cover_noise:

@@ -65,10 +65,9 @@ class Game:
 
 
 class Bounds(NamedTuple):
-    """A result between two proven ends. `upper` is the promise; all three agree where the law is exact."""
+    """A result between two proven ends. `upper` is the promise; both agree where the law is exact."""
 
     lower: Floats
-    estimate: Floats
     upper: Floats
 
 
@@ -77,11 +76,8 @@ def solve(game: Game, delta: float) -> Bounds:
     failure_probability(delta)
     upper = game.worst(_root(game, game.low, delta))[game.of_device]
     if game.exact:
-        return Bounds(upper, upper, upper)
-    lower = game.worst(_root(game, game.high, delta))[game.of_device]
-    with np.errstate(invalid="ignore"):
-        estimate = np.where(np.isinf(upper), upper, (lower + upper) / 2)
-    return Bounds(lower, estimate, upper)
+        return Bounds(upper, upper)
+    return Bounds(game.worst(_root(game, game.high, delta))[game.of_device], upper)
 
 
 def _root(game: Game, curve: Curve, target: float) -> Floats:

@@ -101,7 +101,7 @@ def epsilon(mu: ArrayLike, delta: ArrayLike) -> Floats:
     log_target = np.log(delta)
     # Φ(μ/2 − ε/μ) ≤ δ suffices, and Φ(−x) ≤ e^(−x²/2): this end of the bracket always meets the target.
     high = mu**2 / 2 + mu * np.sqrt(-2 * log_target)
-    return smallest(lambda x, m, log: log_delta(x, m) - log, np.zeros_like(mu), high, mu, log_target)
+    return smallest(_excess, np.zeros_like(mu), high, mu, log_target)
 
 
 def noise_multiplier(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
@@ -119,7 +119,15 @@ def noise_multiplier(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
     # Two ends for μ: below, δ_G(0; μ) ≈ μ/√(2π) is under δ whatever ε is; above, the mean of the loss is past ε.
     low = delta * np.sqrt(2 * np.pi) * 0.5
     high = np.where(np.isinf(epsilon), np.inf, 2 * (np.sqrt(2 * np.minimum(epsilon, 1e300)) + 10))
-    return smallest(lambda x, e, log: log_delta(e, reciprocal(x)) - log, reciprocal(high), 1 / low, epsilon, log_target)
+
+    def excess(multiplier: Floats, epsilon: Floats, log_target: Floats) -> Floats:
+        return _excess(epsilon, reciprocal(multiplier), log_target)
+
+    return smallest(excess, reciprocal(high), 1 / low, epsilon, log_target)
+
+
+def _excess(epsilon: Floats, mu: Floats, log_target: Floats) -> Floats:
+    return log_delta(epsilon, mu) - log_target
 
 
 def mixture_ceiling(mu: Floats, mass: Floats, participation: Floats, delta: float, *, slack: float = 0.0) -> Floats:

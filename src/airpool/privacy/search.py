@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from airpool.arrays import Floats
 
@@ -40,18 +40,29 @@ def smallest(excess: Callable[..., Floats], low: ArrayLike, high: ArrayLike, *ar
     return out.reshape(shape)
 
 
+def smallest_number(excess: Callable[[float], float], low: float, high: float) -> float:
+    """`smallest` for a function of one number.
+
+    >>> smallest_number(lambda x: 2.0 - x**2, 0.0, 2.0)
+    1.4142135623730951
+    """
+
+    def each(x: Floats) -> Floats:
+        return np.array([excess(float(one)) for one in x])
+
+    return float(smallest(each, low, high))
+
+
 def _root(excess: Callable[..., Floats], low: Points, high: Points, rest: list[Floats]) -> Floats:
     """The right end of the bracket (low, high), shrunk around the root. The newest point is 1, the other end is 2."""
-    (x1, f1), (x2, f2) = low, high
-    f1, f2, out = _bounded(f1), _bounded(f2), x2.copy()
-    left = np.arange(len(out))  # those still searched
-    t = np.full(len(out), 0.5)
+    x1, f1, x2, f2 = low[0], _bounded(low[1]), high[0], _bounded(high[1])
+    out, left, t = x2.copy(), np.arange(len(x2)), np.full(len(x2), 0.5)  # `left`: those still searched
     for _ in range(_ROUNDS):
         x = x1 + t * (x2 - x1)
         f = _bounded(excess(x, *(a[left] for a in rest)))
         same = (f <= 0) == (f1 <= 0)
-        x3, f3 = np.where(same, x1, x2), np.where(same, f1, f2)
-        x2, f2 = np.where(same, x2, x1), np.where(same, f2, f1)
+        x3, f3 = _chosen(same, x1, x2), _chosen(same, f1, f2)
+        x2, f2 = _chosen(same, x2, x1), _chosen(same, f2, f1)
         x1, f1 = x, f
         out[left] = np.where(f1 <= 0, x1, x2)
         tolerance = _WIDTH * np.abs(np.where(np.abs(f1) < np.abs(f2), x1, x2)) + 1e-307
@@ -69,6 +80,10 @@ def _root(excess: Callable[..., Floats], low: Points, high: Points, rest: list[F
         least = tolerance / (2 * width)
         t = np.clip(np.where(curved & np.isfinite(quadratic), quadratic, 0.5), least, 1 - least)
     return out
+
+
+def _chosen(which: NDArray[np.bool_], first: Floats, second: Floats) -> Floats:
+    return np.where(which, first, second)
 
 
 def _bounded(f: Floats) -> Floats:
