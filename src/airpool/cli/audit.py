@@ -19,9 +19,7 @@ app = typer.Typer(add_completion=False)
 def audit(
     wanted: o.NetworkOptions,
     *,
-    device: Annotated[
-        str | None, typer.Option(help="Device to attack: 3, or 0,3, or all; default: the one with the largest ε.")
-    ] = None,
+    device: Annotated[str | None, typer.Option(help="Device to attack: 3, or 0,3, or all (default: worst).")] = None,
     runs: Annotated[int, typer.Option(help="Runs with the feature, and as many without, for each device.")] = 100_000,
     confidence: Annotated[float, typer.Option(help="Joint confidence of all lower bounds.")] = 0.95,
     end: Annotated[

@@ -11,16 +11,11 @@ from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from airpool.arrays import Floats
     from airpool.network import Network
 
-app = typer.Typer(
-    help="Choose weights or clip norms for heterogeneous targets.", no_args_is_help=True, add_completion=False
-)
+app = typer.Typer(help="Weights or clip norms for heterogeneous targets.", no_args_is_help=True, add_completion=False)
 
-_Latents = Annotated[
-    Path | None, typer.Option(help="Calibration latents (safetensors: latents, labels); default: shipped validation.")
-]
+_Latents = Annotated[Path | None, typer.Option(help="Calibration latents (default: shipped validation).")]
 _Codec = Annotated[str, typer.Option(help="Codec of the shipped validation latents: compact or q16.")]
 
 
@@ -32,25 +27,14 @@ def weights(
     epsilon: o.Target = None,
     latents: _Latents = None,
     codec: _Codec = "compact",
-    normalise: Annotated[str, typer.Option(help="sum: weights add up to 1; free: only their ratios matter.")] = "sum",
+    normalise: Annotated[str, typer.Option(help="sum: they add up to 1; free: only ratios matter.")] = "sum",
     out: o.OutNetwork = None,
     json: o.Json = False,
 ) -> None:
     """Find the weights of least error at this noise, each within what its device's target allows."""
-    from airpool.design.weights import design
-
-    with progress("designing"):
-        net, objects, cameras = _calibration(wanted, latents, codec)
-        how: Any = normalise
-        found = design(net, objects, epsilon=epsilon, normalise=how, colluding=wanted.colluding)
-    extra = {
-        "weight_max": found.upper.tolist(),
-        "scale": found.scale,
-        "kkt_residual": found.kkt_residual,
-        "normalise": normalise,
-        "cameras": cameras,
-    }
-    _show(net, found, wanted.colluding, extra, out=out, json=json)
+    net, found, extra = _designed(wanted, "weight", latents, codec, epsilon=epsilon, normalise=normalise)
+    extra |= {"weight_max": found.upper.tolist(), "scale": found.scale, "kkt_residual": found.kkt_residual}
+    _show(net, found, wanted.colluding, extra | {"normalise": normalise}, out=out, json=json)
 
 
 @app.command()
@@ -65,33 +49,34 @@ def clipping(
     json: o.Json = False,
 ) -> None:
     """Find clip norms, each as large as its device's target allows, at the common noise of least error."""
-    from airpool.design.clipping import design
-
-    with progress("designing"):
-        net, objects, cameras = _calibration(wanted, latents, codec)
-        found = design(net, objects, epsilon=epsilon, colluding=wanted.colluding)
-    extra = {"noise_factor": found.noise_factor, "cameras": cameras}
-    _show(net, found, wanted.colluding, extra, out=out, json=json)
+    net, found, extra = _designed(wanted, "clip", latents, codec, epsilon=epsilon)
+    _show(net, found, wanted.colluding, extra | {"noise_factor": found.noise_factor}, out=out, json=json)
 
 
-def _calibration(wanted: o.NetworkOptions, path: Path | None, codec: str) -> "tuple[Network, Floats, str | None]":
-    """The network, latents of objects that nothing is evaluated on, and a note where cameras do not fit the devices.
+def _designed(
+    wanted: o.NetworkOptions, knob: Any, path: Path | None, codec: str, **how: Any
+) -> tuple["Network", Any, dict[str, Any]]:
+    """The network before, its design, and a note where the shipped cameras do not fit the devices.
 
     The network takes the latents' dimension: no target depends on it but that of removal.
     """
-    from airpool.data.latents_file import read
-    from airpool.models.pretrained import load
+    with progress("designing"):
+        from airpool.data.latents_file import read
+        from airpool.design import design
+        from airpool.models.pretrained import load
 
-    net = wanted.network(devices=12)
-    if path is None:
-        held = load("modelnet40").held_out("validation", codec=codec).fitted(net.devices.count)
-        latents, note = held.latents, held.note
-    else:
-        latents, note = read(path).latents, None
-    _, count, dimension = latents.shape
-    if count != net.devices.count:
-        raise ValueError(f"the calibration latents are of {count} devices, the network has {net.devices.count}")
-    return replace(net, dimension=dimension), latents.double().numpy(), note
+        net = wanted.network(devices=12)
+        if path is None:
+            held = load("modelnet40").held_out("validation", codec=codec).fitted(net.devices.count)
+            latents, note = held.latents, held.note
+        else:
+            latents, note = read(path).latents, None
+        _, count, dimension = latents.shape
+        if count != net.devices.count:
+            raise ValueError(f"the calibration latents are of {count} devices, the network has {net.devices.count}")
+        net = replace(net, dimension=dimension)
+        found = design(net, latents.double().numpy(), knob=knob, colluding=wanted.colluding, **how)
+    return net, found, {"cameras": note}
 
 
 def _show(

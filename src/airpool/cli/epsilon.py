@@ -21,16 +21,15 @@ def epsilon(
     wanted: o.NetworkOptions,
     *,
     credit_channel_noise: o.CreditNoise = False,
-    live: Annotated[
-        bool, typer.Option("--live", help="Account for noise as devices sample it, with the δ that its grid costs.")
-    ] = False,
-    tail: Annotated[
-        str, typer.Option(help="Form of the paper's slack: quadratic, appendix, statement or bernstein.")
-    ] = "quadratic",
+    live: Annotated[bool, typer.Option("--live", help="Account for noise as devices sample it.")] = False,
+    tail: Annotated[str, typer.Option(help="Paper's slack: quadratic, appendix, statement, bernstein.")] = "quadratic",
     json: o.Json = False,
     plot: o.Plot = None,
 ) -> None:
-    """Print the exact ε of every device of a network, beside the paper's claim."""
+    """Print the exact ε of every device of a network, beside the paper's claim.
+
+    --live counts the δ that the grid of sampled noise costs.
+    """
     claim: Any = tail
     with progress("computing ε"):
         quick()

@@ -24,18 +24,10 @@ def evaluate(
     *,
     epsilon: Annotated[float | None, typer.Option(help="Scale the noise to this ε of the worst device.")] = None,
     accounting: Annotated[str, typer.Option(help="What --epsilon means: exact, or theorem1 (the paper's).")] = "exact",
-    share: Annotated[
-        float | None, typer.Option(help="Schemes 2.1, 2.2: share of --epsilon that the scores may use.")
-    ] = None,
-    codec: Annotated[
-        str | None, typer.Option(help="A shipped codec (compact, the default, or q16), or a file of your own.")
-    ] = None,
-    latents: Annotated[
-        Path | None, typer.Option(help="Your own latents (safetensors: latents, labels, perhaps classifier).")
-    ] = None,
-    views: Annotated[
-        Path | None, typer.Option(help="Raw views instead (safetensors: views (N, K, 2, H, H) uint8, labels).")
-    ] = None,
+    share: Annotated[float | None, typer.Option(help="Schemes 2.1, 2.2: share of --epsilon for the scores.")] = None,
+    codec: Annotated[str | None, typer.Option(help="compact (default), q16, or a file of your own.")] = None,
+    latents: Annotated[Path | None, typer.Option(help="Your own: latents, labels, perhaps classifier.")] = None,
+    views: Annotated[Path | None, typer.Option(help="Raw views (N, K, 2, H, H) uint8, labels.")] = None,
     split: o.Split = "test",
     baseline: Annotated[str | None, typer.Option(help="orthogonal, best-device or centralised.")] = None,
     trials: Annotated[int, typer.Option(help="Transmissions of every object.")] = 20,
@@ -45,7 +37,8 @@ def evaluate(
 ) -> None:
     """Measure accuracy with error bars, energy and ε of a network, on shipped or on your own latents or views.
 
-    Default: twelve devices of weight 1/12. In Scheme 2.1 with --latents, --participation is what the server expects.
+    Default: twelve devices of weight 1/12. --latents and --views are safetensors files. In Scheme 2.1 with --latents,
+    --participation is what the server expects.
     """
     from airpool.account.guarantee import guarantee
     from airpool.evaluate import evaluate as evaluated

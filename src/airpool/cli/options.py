@@ -28,9 +28,7 @@ def per_device(text: str) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-Target = Annotated[
-    Any, typer.Option("--epsilon", help="Target ε, or one each: 1,2,3.", parser=per_device, metavar="NUMBER")
-]
+Target = Annotated[Any, typer.Option("--epsilon", help="Target ε, or 1,2,3.", parser=per_device, metavar="NUMBER")]
 
 
 def seed(text: str) -> Any:

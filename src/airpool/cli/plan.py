@@ -24,9 +24,7 @@ def plan(
     wanted: o.NetworkOptions,
     *,
     epsilon: o.Target = None,
-    accuracy: Annotated[
-        float | None, typer.Option(help="Reach this accuracy with the smallest ε; with --epsilon, the fewest devices.")
-    ] = None,
+    accuracy: Annotated[float | None, typer.Option(help="Reach it with the smallest ε, or fewest devices.")] = None,
     out: o.OutNetwork = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the frontier, accuracy against ε (PNG, SVG or PDF).")] = None,
     seed: o.Seed = 0,
@@ -34,7 +32,7 @@ def plan(
 ) -> None:
     """Find codec, participation, scheme, weights, noise and cover noise of the most accurate network for an ε.
 
-    Default: twelve devices. Accuracy is predicted on validation objects. Options that the plan decides are refused.
+    Default: twelve devices. --accuracy finds the smallest ε; with --epsilon too, the fewest devices. Accuracy is predicted on validation objects. Options that the plan decides are refused.
     """
     from airpool import network_file
     from airpool.models.pretrained import load

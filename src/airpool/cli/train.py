@@ -86,9 +86,7 @@ def codec(
     *,
     data: t.Data,
     trunk: t.Trunk,
-    kind: Annotated[
-        str, typer.Option(help="compact (averages of maps), or map (whole maps, as in the paper).")
-    ] = "compact",
+    kind: Annotated[str, typer.Option(help="compact (averages of maps), or map (whole maps).")] = "compact",
     epsilon: Epsilon = None,
     trials: Annotated[int, typer.Option(help="Transmissions of every object, for the card.")] = 20,
     seed: t.Seeds = None,
