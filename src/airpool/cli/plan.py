@@ -32,7 +32,9 @@ def plan(
 ) -> None:
     """Find codec, participation, scheme, weights, noise and cover noise of the most accurate network for an ε.
 
-    Default: twelve devices. --accuracy finds the smallest ε; with --epsilon too, the fewest devices. Accuracy is predicted on validation objects. Options that the plan decides are refused.
+    Default: twelve devices. --accuracy finds the smallest ε; with --epsilon too, the fewest devices.
+
+    Accuracy is predicted on validation objects. Options that the plan decides are refused.
     """
     from airpool import network_file
     from airpool.models.pretrained import load
