@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, progress
+from airpool.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from airpool.demo import Demo
     from airpool.page import Table
 
@@ -72,10 +70,8 @@ def _print(found: "Demo") -> None:
     from airpool.demo import story, tables
 
     console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, 120)  # into a file or a pipe, no row is broken
     for curve in (found.paper, found.ours):
-        _print_table(console, tables.compared(curve))
+        _print_table(tables.compared(curve))
     console.print(
         "ε claimed: by Theorem 1. ε device: exact, one feature becomes zero. ε remove: exact, by the paper's own "
         f"neighbours. Accuracy ± std over {found.trials} trials.\n{story.DATA}\n"
@@ -84,27 +80,18 @@ def _print(found: "Demo") -> None:
     silent = sum(not spoke for spoke in sent.on_the_air)
     console.print(
         f"One object, {sent.shape.name}, sent once at ε = {shown(sent.out.report.worst)} for every device: "
-        f"{len(sent.on_the_air) - silent} of {len(sent.on_the_air)} on the air, {len(sent.ideal)} numbers heard, "
+        f"{len(sent.on_the_air) - silent} of {len(sent.on_the_air)} on the air, {len(sent.ideal)} numbers received, "
         f"label: {sent.label or 'no answer'}.",
         highlight=False,
     )
-    _print_table(console, tables.labels(sent))
+    _print_table(tables.labels(sent))
     console.print(
         "The paper's own default network: 12 devices, clip norm 100, weight 1/12, noise variance 0.1, participation "
         "0.9, q = 16 (r = 784), one inference, δ = 1e-5.\n"
     )
-    _print_table(console, tables.claims(found.claim))
-    _print_table(console, tables.truths(found.claim))
+    _print_table(tables.claims(found.claim))
+    _print_table(tables.truths(found.claim))
 
 
-def _print_table(console: "Console", table: "Table") -> None:
-    from rich import box
-    from rich.table import Table as Printed
-
-    console.print(table.caption, style="bold", highlight=False)
-    printed = Printed(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for k, name in enumerate(table.header):
-        printed.add_column(name, justify="right" if table.is_numeric(k) else "left")
-    for row in table.rows:
-        printed.add_row(*row)
-    console.print(printed)
+def _print_table(table: "Table") -> None:
+    print_table(table.header, table.rows, title=table.caption)

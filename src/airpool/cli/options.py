@@ -3,7 +3,7 @@
 import inspect
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -119,10 +119,8 @@ def _flag(name: str, kind: Any, text: str) -> Any:
     return Annotated[kind | None, typer.Option(**how)]
 
 
-_FLAGS: dict[str, Any] = {
-    "network": Annotated[Path | None, typer.Option("--network", help="Network file (TOML); options override it.")],
-    **{name: _flag(name, kind, text) for name, (_, _, kind, text) in _NETWORK.items()},
-}
+_File = Annotated[Path | None, typer.Option("--network", help="Network file (TOML); options override it.")]
+_FLAGS = [("network", _File), *((name, _flag(name, kind, text)) for name, (_, _, kind, text) in _NETWORK.items())]
 
 
 @dataclass(frozen=True)
@@ -172,26 +170,24 @@ class NetworkOptions:
             )
 
 
-def grouped(flags: Mapping[str, Any], make: Callable[[dict[str, Any]], Any]) -> Callable[[Any], Callable[..., None]]:
-    """Gives a command a group of options, which it takes as one object: its last positional argument.
+def grouped(group: type, make: Callable[..., Any] | None = None) -> Callable[[Any], Callable[..., None]]:
+    """Gives a command the fields of a dataclass as options, and takes them as one object: its last positional argument.
 
-    flags: annotation, or annotation and default, by name. make: the object from the values. Typer reads the signature
-    that is made here, with the group's options first.
+    make: the object from the fields' values; by default, the dataclass. Typer reads the signature that is made here.
     """
+    empty, keyword = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
+    flags = [
+        inspect.Parameter(f.name, keyword, default=empty if f.default is MISSING else f.default, annotation=f.type)
+        for f in fields(group)
+    ]
 
     def decorate(command: Any) -> Callable[..., None]:
-        parameters = list(inspect.signature(command).parameters.values())
-        own = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
-
         def run(*first: Any, **values: Any) -> None:
-            command(*first, make({name: values.pop(name) for name in flags}), **values)
+            command(*first, (make or group)(**{flag.name: values.pop(flag.name) for flag in flags}), **values)
 
-        def parameter(name: str, flag: Any) -> inspect.Parameter:
-            annotation, default = flag if isinstance(flag, tuple) else (flag, None)
-            return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-        positional = [p for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY][:-1]
-        taken = [*positional, *(parameter(name, flag) for name, flag in flags.items()), *own]
+        parameters = list(inspect.signature(command).parameters.values())
+        positional = [p for p in parameters if p.kind is not keyword][:-1]
+        taken = [*positional, *flags, *(p for p in parameters if p.kind is keyword)]
         run.__name__, run.__doc__ = command.__name__, command.__doc__
         run.__signature__ = inspect.Signature(taken)  # pyright: ignore[reportFunctionMemberAccess]
         run.__annotations__ = {p.name: p.annotation for p in taken}
@@ -200,18 +196,18 @@ def grouped(flags: Mapping[str, Any], make: Callable[[dict[str, Any]], Any]) -> 
     return decorate
 
 
-def _network_options(values: dict[str, Any]) -> NetworkOptions:
-    path, colluders = values.pop("network"), values.pop("colluders")
+def _network_options(network: Path | None, colluders: str | None, **values: Any) -> NetworkOptions:
     given = {name: value for name, value in values.items() if value is not None}
     if colluders is None:
-        return NetworkOptions(path, given)
+        return NetworkOptions(network, given)
     try:
         if colluders.lstrip().startswith("#"):
             known = tuple(int(part.strip().removeprefix("#")) for part in colluders.split(","))
-            return NetworkOptions(path, given, known)
-        return NetworkOptions(path, given | {"colluders": int(colluders)})
+            return NetworkOptions(network, given, known)
+        return NetworkOptions(network, given | {"colluders": int(colluders)})
     except ValueError:
         raise ValueError(f"--colluders {colluders!r} must be a number, or devices such as '#3,#7'") from None
 
 
-on_network = grouped(_FLAGS, _network_options)
+_Flags = make_dataclass("_Flags", [(name, kind, field(default=None)) for name, kind in _FLAGS])
+on_network = grouped(_Flags, _network_options)

@@ -37,35 +37,25 @@ _BATCH = 16  # objects at a time
 
 @dataclass(frozen=True)
 class Job:
-    """Where data come from, where results go, and what does the work."""
+    """Where results go, what does the work, and which objects it may use."""
 
-    out: Path
-    objects: int | None
-    test: bool
-    torch_device: str | None
-    json: bool
-
-
-on_job = o.grouped(
-    {
-        "out": (Annotated[Path, typer.Option(help="Folder for the weights and their card.")], ...),
-        "objects": Annotated[int | None, typer.Option(help="Use at most N objects of each split.", metavar="N")],
-        "test": (Annotated[bool, typer.Option("--test/--no-test", help="Read the test set, after training.")], False),
-        "torch_device": Annotated[str | None, typer.Option(help="cpu or cuda; default: cuda where there is one.")],
-        "json": (o.Json, False),
-    },
-    lambda values: Job(**values),
-)
+    out: Annotated[Path, typer.Option(help="Folder for the weights and their card.")]
+    objects: Annotated[int | None, typer.Option(help="Use at most N objects of each split.", metavar="N")] = None
+    test: Annotated[bool, typer.Option("--test/--no-test", help="Read the test set, after training.")] = False
+    torch_device: Annotated[str | None, typer.Option(help="cpu or cuda; default: cuda where there is one.")] = None
+    json: o.Json = False
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The name of the files, and fields of the recipe from a file, over them --set, over all --epochs."""
+    """The name of the files, and fields of the recipe: of a file, over them --set, over all --epochs."""
 
-    name: str | None
-    epochs: int | None
-    settings: list[str] | None
-    file: Path | None
+    name: Annotated[str | None, typer.Option(help="Name of the files (default: the command's).")] = None
+    epochs: Annotated[int | None, typer.Option(help="Passes over the training objects.")] = None
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any field of the recipe; repeat it.")
+    ] = None
+    file: Annotated[Path | None, typer.Option("--recipe", help="TOML file of such fields; --set overrides it.")] = None
 
     def values(self, **options: Any) -> dict[str, Any]:
         """What is given, by field; `options` that are not None override it."""
@@ -79,17 +69,7 @@ class Recipe:
         return values | {name: value for name, value in {**options, "epochs": self.epochs}.items() if value is not None}
 
 
-on_recipe = o.grouped(
-    {
-        "name": Annotated[str | None, typer.Option(help="Name of the files (default: the command's).")],
-        "epochs": Annotated[int | None, typer.Option(help="Passes over the training objects.")],
-        "settings": Annotated[
-            list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any field of the recipe; repeat it.")
-        ],
-        "file": Annotated[Path | None, typer.Option("--recipe", help="TOML file of such fields; --set overrides it.")],
-    },
-    lambda values: Recipe(**values),
-)
+on_job, on_recipe = o.grouped(Job), o.grouped(Recipe)
 
 
 def assignment(text: str) -> tuple[str, Any]:
