@@ -66,7 +66,7 @@ def leaves(command=None, path=()):
 
 def test_every_command_prints_json_and_a_device_is_an_index():
     commands = dict(leaves())
-    assert len(commands) == 16
+    assert len(commands) == 17
     for path, command in commands.items():
         assert "--json" in flags(command), path
         assert ("--device" in flags(command)) == (path == ("audit",))
@@ -81,7 +81,7 @@ def test_a_command_is_the_module_of_its_name():
 def test_channel_and_scheme_come_from_options_too(tmp_path):
     path, out = tmp_path / "net.toml", tmp_path / "out.toml"
     write(Network(Devices(3, power_dbm=(20.0, 21.0, 22.0)), scheme=Threshold(threshold=0.4)), path)
-    arguments = ["--network", path, "--epsilon", 2, "--fading", "rician", "--receiver-noise-std", 0.3, "--gamma", 2]
+    arguments = ["--network", path, "--epsilon", 20, "--fading", "rician", "--receiver-noise-std", 0.3, "--gamma", 2]
     arguments += ["--scheme", "2.2", "--num-selected", 2, "--score-noise-std", 50, "--out", out]
     done = CliRunner().invoke(cli.app, ["calibrate", *map(str, arguments)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
