@@ -5,6 +5,7 @@ import io
 import time
 from dataclasses import asdict
 from importlib import import_module
+from typing import Any
 
 import pytest
 import typer
@@ -31,8 +32,8 @@ ON_NETWORKS = (
 
 def found(*path):
     """The command of this name."""
-    command = typer.main.get_command(cli.app).get_command(None, path[0])
-    for name in path[1:]:
+    command: Any = typer.main.get_command(cli.app)
+    for name in path:
         command = command.get_command(None, name)
     return command
 
@@ -55,7 +56,7 @@ def test_every_field_of_a_network_file_has_an_option():
     assert {(table, key) for table, key, *_ in options._NETWORK.values()} == fields
 
 
-def leaves(command=None, path=()):
+def leaves(command: Any = None, path=()):
     command = command or typer.main.get_command(cli.app)
     names = command.list_commands(None) if hasattr(command, "list_commands") else []
     if not names:
@@ -151,7 +152,6 @@ def test_a_report_has_a_short_repr_a_notebook_table_and_80_columns(monkeypatch):
     html = report._repr_html_()
     assert html.count("<tr>") == 3  # the heading, two equal devices, one other
     assert "<td>0 to 1</td>" in html
-    console = Console(width=80, file=io.StringIO())
-    console.print(table(report))
-    assert "participation" in console.file.getvalue()
-    assert "…" not in console.file.getvalue()
+    Console(width=80, file=(file := io.StringIO())).print(table(report))
+    assert "participation" in file.getvalue()
+    assert "…" not in file.getvalue()
