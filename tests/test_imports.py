@@ -61,7 +61,7 @@ FLOORS = [
     ["version", "units", "arrays"],
     ["draws", "files", "network"],
     ["network_file", "privacy", "wireless", "selection", "figures"],
-    ["protocol.link", "page"],
+    ["protocol.link", "page", "table"],
     ["paper"],
     ["account"],
     ["protocol"],

@@ -51,7 +51,7 @@ def evaluate(
 ) -> None:
     """Accuracy with error bars, energy and ε of a network, on the shipped test set or on your own latents or views."""
     from airpool import evaluate as evaluation
-    from airpool.sweep.table import one_row, writer_for
+    from airpool.table import one_row, writer_for
 
     if out is not None:
         writer_for(out)  # a name that cannot be written is found out before the work

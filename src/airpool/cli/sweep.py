@@ -36,7 +36,7 @@ def sweep(
 ) -> None:
     """A function at every combination of parameters. Stopped, even killed, it goes on where it was."""
     from airpool.sweep import grid, run
-    from airpool.sweep.table import writer_for
+    from airpool.table import writer_for
 
     if out is not None:
         writer_for(out)
