@@ -6,7 +6,7 @@ Latents in, one record out. The latents are those that ship (`models.pretrained`
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from airpool.account.guarantee import PrivacyReport
 from airpool.account.report import number
 from airpool.arrays import require_array
 from airpool.data.latents_file import check_labels
-from airpool.network import Network, Ranking
+from airpool.network import Coin, Network, Ranking
 from airpool.protocol.air import check_latents, in_batches, receive
 from airpool.protocol.inference import Baseline, centralised, labels, report_of, transmitted
 from airpool.protocol.level import Level, level
@@ -24,6 +24,9 @@ from airpool.protocol.link import radio
 from airpool.selection.scores import raw
 from airpool.version import __version__
 from airpool.wireless.channel import channel_uses
+
+if TYPE_CHECKING:
+    from airpool.models.pretrained import HeldOut, Pretrained
 
 Server = Callable[[Level], Callable[[Tensor], Tensor]]
 
@@ -178,6 +181,34 @@ def evaluate(
         objects=len(latents),
         seed=seed,
         baseline=baseline,
+        report=report,
+    )
+
+
+def evaluate_model(
+    model: "Pretrained",
+    network: Network,
+    *,
+    codec: str = "compact",
+    split: "HeldOut" = "test",
+    trials: int = 20,
+    seed: int = 0,
+    report: PrivacyReport | None = None,
+) -> Evaluation:
+    """The network's evaluation on the held-out objects of a shipped model, as its devices see them.
+
+    report: the network's, if it is known already.
+    """
+    objects = model.held_out(split, codec=codec).fitted(network.devices.count)
+    return evaluate(
+        network,
+        objects.latents,
+        objects.labels,
+        server=model.codec(codec).server,
+        trials=trials,
+        seed=seed,
+        posteriors=None if isinstance(network.scheme, Coin) else objects.posteriors,
+        participation=model.participation(network),
         report=report,
     )
 

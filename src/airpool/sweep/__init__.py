@@ -65,8 +65,8 @@ def run(
             raise
         name = ""
     version = version_of(name)
-    jobs = [_job(point, seed_of(point, seed)) for point in points]
-    label = name or getattr(function, "__qualname__", repr(function))
+    seeds = [seed_of(point, seed) for point in points]
+    jobs = [{"key": canonical([p, s]), "parameters": p, "seed": s} for p, s in zip(points, seeds, strict=True)]
     path = cache and Path(cache, f"{re.sub(r'[^A-Za-z0-9_.]', '-', name)}-{version.rpartition('+')[2]}.jsonl")
     rows = {row["key"]: row for row in files.records(path) if not row["error"]} if path else {}
     todo = [job for job in jobs if job["key"] not in rows]
@@ -74,11 +74,11 @@ def run(
     if todo:
         running = {
             "serial": backends.serial(todo, function),
-            "pool": backends.pool(todo, name, workers=workers),
+            "pool": backends.pool(todo, name, version, workers=workers),
             "ray": backends.ray(todo, name, version, workers=workers, address=address),
         }[backend]
-        keeping = files.appending(path) if path else nullcontext(_ignore)
-        shown = progress("sweeping", len(todo)) if progress else nullcontext(_ignore)
+        keeping = files.appending(path) if path else nullcontext(lambda _: None)
+        shown = progress("sweeping", len(todo)) if progress else nullcontext(lambda _: None)
         with keeping as keep, shown as advance:
             start = time.perf_counter()
             with running as (slots, outcomes):
@@ -90,16 +90,9 @@ def run(
                 done = time.perf_counter()
         work = sum(rows[job["key"]]["seconds"] for job in todo)
         effort = Effort(ready - start, done - ready, work, len(todo), len(jobs) - len(todo), slots)
+    label = name or getattr(function, "__qualname__", repr(function))
     found = [rows[job["key"]] for job in jobs]
     return Table.of(found, function=label, seed=seed, version=version, effort=effort, command=command)
-
-
-def _job(point: Point, seed: int) -> backends.Row:
-    return {"key": canonical([point, seed]), "parameters": point, "seed": seed}
-
-
-def _ignore(_: Any) -> None:
-    pass
 
 
 def _check(backend: str, seed: int, workers: int | None, address: str | None) -> None:

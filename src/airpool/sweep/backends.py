@@ -5,7 +5,6 @@ A job is {"key", "parameters", "seed"}; its row has "results", "error" and "seco
 
 import inspect
 import os
-import platform
 import signal
 import socket
 import subprocess
@@ -22,11 +21,13 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
-from airpool.sweep.code import HOME, local_modules, named, stamp_of, version_of
+from airpool.sweep.code import HOME, local_modules, named, version_of
 from airpool.sweep.points import Row, plain
 
 # What OpenMP (torch's too), OpenBLAS, MKL and Accelerate read when they are loaded.
-_THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1")
+_THREADS: dict[str, str] = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+)
 # Set for workers: a script that starts a sweep when it is merely imported must not start another one there.
 MARK = "AIRPOOL_SWEEP_WORKER"
 # How many jobs at a time, and their rows.
@@ -34,7 +35,7 @@ Running = tuple[int, Iterator[Row]]
 
 
 def measure(job: Row, found: Callable[[], Callable[..., Any]]) -> Row:
-    """Calls the function found, with a generator `rng` or the `seed` if it takes one."""
+    """The row of a job: calls the function found, with a generator `rng` or the `seed` if it takes one."""
     given, start = dict(job["parameters"]), time.perf_counter()
     try:
         function = found()
@@ -48,7 +49,6 @@ def measure(job: Row, found: Callable[[], Callable[..., Any]]) -> Row:
         start = time.perf_counter()
         returned = function(**given)
         seconds = time.perf_counter() - start
-        # A mapping's entries, or one column "value".
         cells = dict(returned) if isinstance(returned, Mapping) else {"value": returned}
         if again := cells.keys() & {*job["parameters"], "seed"}:
             raise ValueError(f"{again.pop()!r} is returned, but is a column already")
@@ -63,22 +63,20 @@ def _failed(job: Row, error: str, seconds: float = 0.0) -> Row:
     return job | {"results": None, "error": error, "seconds": seconds}
 
 
-def _in_words(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
+def _in_words(error: BaseException, width: int = 10**6) -> str:
+    return textwrap.shorten(f"{type(error).__name__}: {error}", width, placeholder=" ...")
 
 
-def measure_by_name(job: Row, name: str, expected: str, identity: Callable[[str], str] = version_of) -> Row:
-    """The same in another process, if the code there has the expected version, or stamp."""
-    return measure(job, lambda: _function(name, expected, identity))
+def measure_by_name(job: Row, name: str, version: str) -> Row:
+    """The same in another process, if the code there has this version."""
+    return measure(job, lambda: _function(name, version))
 
 
 @cache
-def _function(name: str, expected: str, identity: Callable[[str], str]) -> Callable[..., Any]:
-    if (here := identity(name)) != expected:
-        raise RuntimeError(
-            f"{name} is version {here} on {platform.node()}, but the sweep's is {expected}; "
-            "its code or airpool was changed during the sweep: start it again"
-        )
+def _function(name: str, version: str) -> Callable[..., Any]:
+    if (here := version_of(name)) != version:
+        changed = "its code or airpool was changed during the sweep: start it again"
+        raise RuntimeError(f"{name} is version {here} in a worker, but the sweep's is {version}; {changed}")
     return named(name)
 
 
@@ -105,42 +103,30 @@ def serial(jobs: Sequence[Row], function: Callable[..., Any]) -> Iterator[Runnin
 
 @contextmanager
 def _waited_for(
-    measured: Callable[[Row], Row], jobs: Sequence[Row], number: int, stop: Callable[[], None]
+    measured: Callable[[Row], Row], jobs: Sequence[Row], at_a_time: int, stop: Callable[[], Any]
 ) -> Iterator[Iterator[Row]]:
-    """The rows of a function that waits for a worker elsewhere, `number` at a time. stop: ends those it waits for."""
-    with ThreadPoolExecutor(number) as threads:
+    """The rows of a function that waits for a worker elsewhere. stop: ends the workers."""
+    with ThreadPoolExecutor(at_a_time) as threads:
         try:
-            futures = [threads.submit(measured, job) for job in jobs]
-            yield (future.result() for future in as_completed(futures))
+            yield (future.result() for future in as_completed([threads.submit(measured, job) for job in jobs]))
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
             stop()
 
 
 @contextmanager
-def pool(jobs: Sequence[Row], name: str, *, workers: int | None) -> Iterator[Running]:
+def pool(jobs: Sequence[Row], name: str, version: str, *, workers: int | None) -> Iterator[Running]:
     """A process per worker, which has one job at a time: if it dies, that job is lost and no other."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers, stamp = min(workers or processors, len(jobs)), stamp_of(name)
+    workers = min(workers or processors, len(jobs))
     own, processes = threading.local(), list[subprocess.Popen[bytes]]()
     lifeline, ours = os.pipe()  # workers end when our end is closed, by us or by our own death
 
     def measured(job: Row) -> Row:
-        if not hasattr(own, "pipe"):
-            own.pipe, theirs = Pipe()
-            with theirs:
-                call = f"from airpool.sweep.backends import serve; serve({theirs.fileno()}, {name!r}, {stamp!r})"
-                # A fresh process that imports what this one would. It prints to stderr; Ctrl-C is not for it.
-                own.process = subprocess.Popen(
-                    [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path}; {call}"],
-                    env=os.environ | _THREADS | {MARK: "1"},
-                    stdin=lifeline,
-                    stdout=2,
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,
-                )
-            processes.append(own.process)
         try:
+            if not hasattr(own, "pipe"):
+                own.pipe, own.process = _started(name, version, lifeline)
+                processes.append(own.process)
             own.pipe.send(job)
             return own.pipe.recv()
         except (EOFError, OSError):
@@ -156,13 +142,28 @@ def pool(jobs: Sequence[Row], name: str, *, workers: int | None) -> Iterator[Run
             process.wait()
 
 
-def serve(fd: int, name: str, stamp: str) -> None:
+def _started(name: str, version: str, lifeline: int) -> "tuple[Connection, subprocess.Popen[bytes]]":
+    """A fresh process that imports what this one would. It prints to stderr, and Ctrl-C is not for it."""
+    ours, theirs = Pipe()
+    with theirs:
+        call = f"from airpool.sweep.backends import serve; serve({theirs.fileno()}, {name!r}, {version!r})"
+        return ours, subprocess.Popen(
+            [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path}; {call}"],
+            env=os.environ | _THREADS | {MARK: "1"},
+            stdin=lifeline,
+            stdout=2,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+
+
+def serve(fd: int, name: str, version: str) -> None:
     """A worker's life. It ends with its lifeline, in the middle of a point too."""
     threading.Thread(target=lambda: os._exit(len(os.read(0, 1))), daemon=True).start()
     pipe = Connection(fd)
     with suppress(EOFError, OSError):
         while True:
-            pipe.send(measure_by_name(pipe.recv(), name, stamp, stamp_of))
+            pipe.send(measure_by_name(pipe.recv(), name, version))
 
 
 def _ending(status: int) -> str:
@@ -178,12 +179,9 @@ def ray(jobs: Sequence[Row], name: str, version: str, *, workers: int | None, ad
 
     A connection that the caller has made is used and left as it is; airpool and the function must be importable there.
     """
-    ray = _loaded(local=address is None)
-    mine = not ray.is_initialized()
-    if mine:
-        _connect(ray, name, workers, address)
+    ray, mine = _connected(name, workers, address)
     cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
-    kept = {each: os.environ[each] for each in ("ONEDNN_MAX_CPU_ISA",) if each in os.environ}
+    kept = {each: os.environ[each] for each in os.environ.keys() & {"ONEDNN_MAX_CPU_ISA"}}
     environment = {"env_vars": _THREADS | {MARK: "1"} | kept}
     task = ray.remote(num_cpus=1, max_retries=2, runtime_env=environment)(measure_by_name)
     running: set[Any] = set()
@@ -192,46 +190,47 @@ def ray(jobs: Sequence[Row], name: str, version: str, *, workers: int | None, ad
         running.add(reference := task.remote(job, name, version))
         try:
             return ray.get(reference)
-        except ray.exceptions.RayError as error:  # some go on for pages
-            return _failed(job, textwrap.shorten(_in_words(error), 240, placeholder=" ..."))
+        except ray.exceptions.RayError as error:
+            return _failed(job, _in_words(error, 240))
         finally:
             running.discard(reference)
 
+    def stop() -> None:
+        for reference in list(running):
+            ray.cancel(reference, force=True)
+
     try:
-        with _waited_for(measured, jobs, workers or 2 * cpus, lambda: list(map(ray.cancel, list(running)))) as rows:
+        with _waited_for(measured, jobs, workers or 2 * cpus, stop) as rows:
             yield min(workers or cpus, len(jobs)), rows
     finally:
         if mine:
             ray.shutdown()
 
 
-def _loaded(*, local: bool) -> Any:
+def _connected(function: str, workers: int | None, address: str | None) -> tuple[Any, bool]:
+    """Ray, and whether the connection is ours: to its own cluster on this machine, or to the one at an address."""
     # Ray sends no reports, does as its next release will instead of warning, and keeps to 127.0.0.1 if it is local.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if local:
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    silent: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    for variable, value in (quiet if address else quiet | {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}).items():
+        os.environ.setdefault(variable, value)
     try:
         import ray  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise ValueError("backend='ray' needs Ray: pip install 'airpool[ray]'") from None
-    return ray
-
-
-def _connect(ray: Any, function: str, workers: int | None, address: str | None) -> None:
-    """A Ray of our own on this machine, or the cluster at an address, where airpool and the function's files go."""
-    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    if ray.is_initialized():
+        return ray, False
     if address is None:
-        path = {"PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}
-        own = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": 128 * 2**20}  # rows are small
-        ray.init(address="local", runtime_env={"env_vars": path}, **own, **quiet)
-        return
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
+        path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+        small = {"include_dashboard": False, "object_store_memory": 128 * 2**20}
+        ray.init("local", num_cpus=workers, runtime_env={"env_vars": {"PYTHONPATH": path}}, **small, **silent)
+        return ray, True
+    host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
-        if colon and port.isdigit():  # Ray itself would wait for many minutes
+        if host and port.isdigit():  # Ray itself would wait for many minutes
             socket.create_connection((host, int(port)), timeout=10).close()
         modules = [str(place) for place in (HOME, *local_modules(function))]
-        ray.init(address=address, runtime_env={"py_modules": modules}, **quiet)
+        ray.init(address, runtime_env={"py_modules": modules}, **silent)
     except Exception as error:
-        reason = textwrap.shorten(_in_words(error), 240, placeholder=" ...")
-        raise ConnectionError(f"no Ray cluster can be used at {address}: {reason}") from error
+        raise ConnectionError(f"no Ray cluster can be used at {address}: {_in_words(error, 240)}") from error
+    return ray, True

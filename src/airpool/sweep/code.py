@@ -27,15 +27,15 @@ def name_of(function: Callable[..., Any]) -> str:
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not module or not name or "<" in name:
         raise ValueError(f"{name or function!r} cannot be found by other processes: it must be a function of a module")
-    if module != "__main__":
-        if named(f"{module}:{name}") is not function:
-            raise ValueError(f"{module}:{name} is another function: sweep over one that can be imported by its name")
-        return f"{module}:{name}"
-    main = sys.modules["__main__"]
-    script = Path(getattr(main, "__file__", None) or "").resolve()
-    if main.__spec__ is None and script not in [place.resolve() for place in _places(script.stem)]:
-        raise ValueError("a function that is typed in cannot be found by other processes: put it into a file")
-    return f"{main.__spec__.name if main.__spec__ else script.stem}:{name}"  # a spec: python -m
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        script = Path(getattr(main, "__file__", None) or "").resolve()
+        if main.__spec__ is None and script not in [place.resolve() for place in _places(script.stem)]:
+            raise ValueError("a function that is typed in cannot be found by other processes: put it into a file")
+        return f"{main.__spec__.name if main.__spec__ else script.stem}:{name}"  # a spec: python -m
+    if named(f"{module}:{name}") is not function:
+        raise ValueError(f"{module}:{name} is another function: sweep over one that can be imported by its name")
+    return f"{module}:{name}"
 
 
 def named(name: str) -> Callable[..., Any]:
@@ -55,26 +55,18 @@ def named(name: str) -> Callable[..., Any]:
 
 def version_of(name: str) -> str:
     """The version of the code behind the function "module:name", as it is on disk; of airpool alone if ""."""
-    installed = [(library, [each.version for each in metadata.distributions(name=library)]) for library in _LIBRARIES]
-    return f"{__version__}+{_digest(name, Path.read_bytes, f'{sys.version_info[:2]} {installed}')}"
-
-
-def stamp_of(name: str) -> str:
-    """The same from sizes and times instead of contents: quick, and enough on one machine."""
-    return _digest(name, lambda file: f"{file.stat().st_size} {file.stat().st_mtime_ns}".encode())
-
-
-def _digest(name: str, content: Callable[[Path], bytes], about: str = "") -> str:
     found = [(HOME, file) for file in HOME.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    found = [(top, file) for top, file in found if file.relative_to(top).parts[0] != "cli"]
     found += [(place.parent, file) for place in local_modules(name) for file in _sources(place)]
-    files = {file: file.relative_to(top).as_posix() for top, file in found}
-    contents = [(at, hashlib.sha256(content(f)).hexdigest()) for f, at in files.items() if not at.startswith("cli/")]
-    return hashlib.sha256(f"{about} {sorted(contents)}".encode()).hexdigest()[:16]
+    contents = [(file.relative_to(top).as_posix(), hashlib.sha256(file.read_bytes()).digest()) for top, file in found]
+    libraries = [(each, [one.version for one in metadata.distributions(name=each)]) for each in _LIBRARIES]
+    text = f"{sys.version_info[:2]} {libraries} {sorted(contents)}"
+    return f"{__version__}+{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def local_modules(name: str) -> list[Path]:
     """Files and folders of the function's own module and of all that is imported from there, except installed ones."""
-    own = name.partition(":")[0].partition(".")[0]
+    own = re.split(r"\W", name)[0]
     found: list[Path] = []
     seen, todo = {"", "airpool", *sys.stdlib_module_names}, {own}
     while todo := todo - seen:

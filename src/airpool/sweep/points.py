@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
@@ -26,26 +26,23 @@ def grid(**axes: Any) -> list[Point]:
     return [dict(zip(axes, combination, strict=True)) for combination in product(*axes.values())]
 
 
-def plain(name: str, value: Any, *, constant: Callable[[str], float] = float) -> Any:
-    """The value as JSON returns it, so that types do not depend on the backend. constant: reads NaN and infinity."""
+def plain(name: str, value: Any, *, nan: bool = True) -> Any:
+    """The value as JSON returns it, so that types do not depend on the backend. nan: whether NaN is allowed."""
+
+    def refuse(_: Any) -> Any:
+        raise TypeError
+
     try:
         text = json.dumps(value, default=lambda array: array.tolist())
-        return json.loads(text, parse_constant=constant, object_hook=_refuse)
+        constant = {"NaN": float if nan else refuse}
+        return json.loads(text, parse_constant=lambda word: constant.get(word, float)(word), object_hook=refuse)
     except (AttributeError, TypeError):
         raise ValueError(f"{name}={value!r} must be a number, text, true, false or none, or a list of those") from None
 
 
-def _refuse(_: Any) -> Any:
-    raise TypeError
-
-
 def checked(points: Iterable[Mapping[str, Any]]) -> list[Point]:
     """The points as plain data, each once. NaN is refused: it does not equal itself."""
-
-    def constant(text: str) -> float:
-        return _refuse(text) if text == "NaN" else float(text)
-
-    found = [{name: plain(name, value, constant=constant) for name, value in point.items()} for point in points]
+    found = [{name: plain(name, value, nan=False) for name, value in point.items()} for point in points]
     if any("rng" in point for point in found):
         raise ValueError("'rng' cannot be a parameter: the sweep passes it in")
     return list({canonical(point): point for point in found}.values())
