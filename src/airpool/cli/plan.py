@@ -58,7 +58,7 @@ def plan(
     with o.progress("loading"):
         model = load("modelnet40")
     if accuracy is None:
-        tried = len(candidates(net.devices.count, model.codecs, unlike=isinstance(wanted, list | tuple)))
+        tried = len(candidates(net.devices.count, model.codecs, heterogeneous=isinstance(wanted, list | tuple)))
         with o.progress("planning", total=tried) as advance:
             found = planned(net, model=model, epsilon=cast(Any, wanted), seed=seed, on_candidate=lambda _: advance(1))
     elif wanted is None:
