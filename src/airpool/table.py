@@ -1,7 +1,6 @@
 """Result tables: one row a point, in the order of the points, as plain columns; written as CSV, JSON or Parquet."""
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -25,10 +24,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Effort:
-    """What a sweep cost: seconds until the workers were up, from there to the last point, and within points measured.
-
-    workers: points at a time. cached: points that were not measured again.
-    """
+    """Seconds until the workers were up, from there to the last point, and within points; and numbers of points."""
 
     startup: float = 0.0
     seconds: float = 0.0
@@ -86,7 +82,7 @@ class Table:
         """As plain data. JSON has no infinity and no NaN: they become "inf", "-inf" and "nan"."""
         failures = [{"parameters": each.parameters, "error": each.error} for each in self.failures]
         data = {"parameters": list(self.parameters), "columns": self.columns, "failures": failures}
-        return self._about() | _spelled(data)
+        return self._about() | json.loads(json.dumps(data), parse_constant=lambda text: str(float(text)))
 
     def _about(self) -> dict[str, Any]:
         return {"function": self.function, "seed": self.seed, "version": self.version, "command": self.command}
@@ -108,14 +104,13 @@ class Table:
         """The columns with their types, and the header as metadata (extra `parquet`)."""
         pyarrow = _pyarrow()
         about = {**self._about(), "failures": [str(failure) for failure in self.failures]}
-        arrays = {}
+        content, arrays = BytesIO(), {}
         for name, column in self.columns.items():
             try:
                 arrays[name] = pyarrow.array(column)
             except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
                 raise ValueError(f"{name}: values of several types do not fit into one Parquet column") from None
         table = pyarrow.table(arrays).replace_schema_metadata({"airpool": json.dumps(about, ensure_ascii=False)})
-        content = BytesIO()
         pyarrow.parquet.write_table(table, content)
         files.write(path, content.getvalue())
 
@@ -152,11 +147,3 @@ def number(value: Any) -> Any:
     if isinstance(value, list):
         return [number(each) for each in value]
     return float(value) if value in ("inf", "-inf", "nan") else value
-
-
-def _spelled(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_spelled(each) for each in value]
-    if isinstance(value, dict):
-        return {name: _spelled(each) for name, each in value.items()}
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

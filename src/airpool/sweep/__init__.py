@@ -25,6 +25,7 @@ from typing import Any, Literal, get_args
 
 from airpool import files
 from airpool.sweep import backends
+from airpool.sweep.backends import MARK
 from airpool.sweep.code import name_of, version_of
 from airpool.sweep.points import Point, canonical, checked, grid, seed_of
 from airpool.table import Effort, Failure, Table
@@ -96,21 +97,17 @@ def run(
 
 
 def _check(backend: str, seed: int, workers: int | None, address: str | None) -> None:
-    if backend not in get_args(Backend):
-        raise ValueError(f"backend={backend!r} must be one of {', '.join(get_args(Backend))}")
-    if backend != "serial" and backends.MARK in os.environ:
-        raise ValueError(
-            "a sweep is started within another one's worker: use backend='serial' there, and guard the script that "
-            "starts it with if __name__ == '__main__'"
-        )
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"seed={seed!r} must be a whole number >= 0")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers={workers} must be at least 1")
-    if backend == "serial" and workers not in (None, 1):
-        raise ValueError(f"workers={workers} needs backend='pool' or 'ray'")
-    if address is not None and backend != "ray":
-        raise ValueError(f"address={address!r} needs backend='ray'")
+    guard = "use backend='serial' there, and guard the script that starts it with if __name__ == '__main__'"
+    rules = {
+        f"backend={backend!r} must be one of {', '.join(get_args(Backend))}": backend in get_args(Backend),
+        f"a sweep is started within another one's worker: {guard}": backend == "serial" or MARK not in os.environ,
+        f"seed={seed!r} must be a whole number >= 0": type(seed) is int and seed >= 0,
+        f"workers={workers} must be at least 1": workers is None or workers >= 1,
+        f"workers={workers} needs backend='pool' or 'ray'": backend != "serial" or workers in (None, 1),
+        f"address={address!r} needs backend='ray'": backend == "ray" or address is None,
+    }
+    if broken := [rule for rule, holds in rules.items() if not holds]:
+        raise ValueError(broken[0])
 
 
 def _check_parameters(function: Callable[..., Any], points: Iterable[Point]) -> None:

@@ -30,6 +30,7 @@ _THREADS: dict[str, str] = dict.fromkeys(
 )
 # Set for workers: a script that starts a sweep when it is merely imported must not start another one there.
 MARK = "AIRPOOL_SWEEP_WORKER"
+_WORKER = _THREADS | {MARK: "1"}
 # How many jobs at a time, and their rows.
 Running = tuple[int, Iterator[Row]]
 
@@ -122,16 +123,33 @@ def pool(jobs: Sequence[Row], name: str, version: str, *, workers: int | None) -
     own, processes = threading.local(), list[subprocess.Popen[bytes]]()
     lifeline, ours = os.pipe()  # workers end when our end is closed, by us or by our own death
 
+    def start() -> None:
+        """A fresh process that imports what this one would. It prints to stderr, and Ctrl-C is not for it."""
+        own.pipe, theirs = Pipe()
+        with theirs:
+            call = f"from airpool.sweep.backends import serve; serve({theirs.fileno()}, {name!r}, {version!r})"
+            own.process = subprocess.Popen(
+                [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path}; {call}"],
+                env=os.environ | _WORKER,
+                stdin=lifeline,
+                stdout=2,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        processes.append(own.process)
+
     def measured(job: Row) -> Row:
+        if not hasattr(own, "pipe"):
+            start()
         try:
-            if not hasattr(own, "pipe"):
-                own.pipe, own.process = _started(name, version, lifeline)
-                processes.append(own.process)
             own.pipe.send(job)
             return own.pipe.recv()
         except (EOFError, OSError):
             del own.pipe
-            return _failed(job, _ending(own.process.wait()))
+        if (status := own.process.wait()) >= 0:
+            return _failed(job, f"its process ended, with status {status}")
+        hint = ", perhaps for lack of memory" if status == -signal.SIGKILL else ""
+        return _failed(job, f"its process was killed by {signal.Signals(-status).name}{hint}")
 
     try:
         with _waited_for(measured, jobs, workers, lambda: os.close(ours)) as rows:
@@ -140,21 +158,6 @@ def pool(jobs: Sequence[Row], name: str, version: str, *, workers: int | None) -
         os.close(lifeline)
         for process in processes:
             process.wait()
-
-
-def _started(name: str, version: str, lifeline: int) -> "tuple[Connection, subprocess.Popen[bytes]]":
-    """A fresh process that imports what this one would. It prints to stderr, and Ctrl-C is not for it."""
-    ours, theirs = Pipe()
-    with theirs:
-        call = f"from airpool.sweep.backends import serve; serve({theirs.fileno()}, {name!r}, {version!r})"
-        return ours, subprocess.Popen(
-            [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path}; {call}"],
-            env=os.environ | _THREADS | {MARK: "1"},
-            stdin=lifeline,
-            stdout=2,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-        )
 
 
 def serve(fd: int, name: str, version: str) -> None:
@@ -166,13 +169,6 @@ def serve(fd: int, name: str, version: str) -> None:
             pipe.send(measure_by_name(pipe.recv(), name, version))
 
 
-def _ending(status: int) -> str:
-    if status >= 0:
-        return f"its process ended, with status {status}"
-    hint = ", perhaps for lack of memory" if status == -signal.SIGKILL else ""
-    return f"its process was killed by {signal.Signals(-status).name}{hint}"
-
-
 @contextmanager
 def ray(jobs: Sequence[Row], name: str, version: str, *, workers: int | None, address: str | None) -> Iterator[Running]:
     """One task a point, on one CPU. A lost process or node is tried again twice, what the function raises is final.
@@ -182,8 +178,7 @@ def ray(jobs: Sequence[Row], name: str, version: str, *, workers: int | None, ad
     ray, mine = _connected(name, workers, address)
     cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
     kept = {each: os.environ[each] for each in os.environ.keys() & {"ONEDNN_MAX_CPU_ISA"}}
-    environment = {"env_vars": _THREADS | {MARK: "1"} | kept}
-    task = ray.remote(num_cpus=1, max_retries=2, runtime_env=environment)(measure_by_name)
+    task = ray.remote(num_cpus=1, max_retries=2, runtime_env={"env_vars": _WORKER | kept})(measure_by_name)
     running: set[Any] = set()
 
     def measured(job: Row) -> Row:

@@ -26,23 +26,24 @@ def grid(**axes: Any) -> list[Point]:
     return [dict(zip(axes, combination, strict=True)) for combination in product(*axes.values())]
 
 
-def plain(name: str, value: Any, *, nan: bool = True) -> Any:
-    """The value as JSON returns it, so that types do not depend on the backend. nan: whether NaN is allowed."""
+def plain(name: str, value: Any, *, refused: tuple[str, ...] = ()) -> Any:
+    """The value as JSON returns it, so that types do not depend on the backend. No mappings; refused: "NaN" too."""
 
-    def refuse(_: Any) -> Any:
-        raise TypeError
+    def read(found: Any) -> float:
+        if isinstance(found, dict) or found in refused:
+            raise TypeError
+        return float(found)
 
     try:
         text = json.dumps(value, default=lambda array: array.tolist())
-        constant = {"NaN": float if nan else refuse}
-        return json.loads(text, parse_constant=lambda word: constant.get(word, float)(word), object_hook=refuse)
+        return json.loads(text, parse_constant=read, object_hook=read)
     except (AttributeError, TypeError):
         raise ValueError(f"{name}={value!r} must be a number, text, true, false or none, or a list of those") from None
 
 
 def checked(points: Iterable[Mapping[str, Any]]) -> list[Point]:
     """The points as plain data, each once. NaN is refused: it does not equal itself."""
-    found = [{name: plain(name, value, nan=False) for name, value in point.items()} for point in points]
+    found = [{name: plain(name, value, refused=("NaN",)) for name, value in point.items()} for point in points]
     if any("rng" in point for point in found):
         raise ValueError("'rng' cannot be a parameter: the sweep passes it in")
     return list({canonical(point): point for point in found}.values())
