@@ -63,7 +63,7 @@ FLOORS = [
     ["version", "extras", "units", "arrays"],
     ["draws", "files", "network", "search"],
     ["network_file", "privacy", "wireless", "selection", "figures"],
-    ["protocol.link", "page"],
+    ["protocol.link", "page", "table"],
     ["paper"],
     ["account"],
     ["protocol"],

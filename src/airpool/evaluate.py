@@ -13,7 +13,7 @@ from airpool.account.guarantee import PrivacyReport
 from airpool.account.report import number
 from airpool.arrays import require_array
 from airpool.data.latents_file import check_labels
-from airpool.network import Network, Ranking
+from airpool.network import Coin, Network, Ranking
 from airpool.protocol.inference import Baseline, centralised, report_of, transmitted
 from airpool.protocol.link import Level, level, radio
 from airpool.protocol.medium import channel_uses
@@ -21,6 +21,9 @@ from airpool.protocol.server import labels
 from airpool.protocol.simulation import check_latents, in_batches, receive
 from airpool.selection.scores import raw
 from airpool.version import __version__
+
+if TYPE_CHECKING:
+    from airpool.models.pretrained import HeldOut, Pretrained
 
 # From the public level of signal and noise to a decoder of estimates (..., r) into logits (..., C).
 DecoderFor = Callable[[Level], Callable[[Tensor], Tensor]]
@@ -169,6 +172,34 @@ def evaluate(
         objects=len(latents),
         seed=seed,
         baseline=baseline,
+        report=report,
+    )
+
+
+def evaluate_model(
+    model: "Pretrained",
+    network: Network,
+    *,
+    codec: str = "compact",
+    split: "HeldOut" = "test",
+    trials: int = 20,
+    seed: int = 0,
+    report: PrivacyReport | None = None,
+) -> Evaluation:
+    """The network's evaluation on the held-out objects of a shipped model, as its devices see them.
+
+    report: the network's, if it is known already.
+    """
+    objects = model.held_out(split, codec=codec).fitted(network.devices.count)
+    return evaluate(
+        network,
+        objects.latents,
+        objects.labels,
+        server=model.codec(codec).server,
+        trials=trials,
+        seed=seed,
+        posteriors=None if isinstance(network.scheme, Coin) else objects.posteriors,
+        participation=model.participation(network),
         report=report,
     )
 

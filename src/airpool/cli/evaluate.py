@@ -42,7 +42,7 @@ def evaluate(
     """
     from airpool.account.guarantee import guarantee
     from airpool.evaluate import evaluate as evaluated
-    from airpool.sweep.table import one_row, writer_for
+    from airpool.table import one_row, writer_for
 
     if out is not None:
         writer_for(out)  # an error for an unknown format, before the work
