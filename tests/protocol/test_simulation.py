@@ -220,7 +220,7 @@ def test_both_paths_agree_in_distribution(network):
     full = receive(z, network, rng=np.random.default_rng(9), trials=trials, path="full")
     same_law(fast.estimate[0], full.estimate[0])
     # The fast path knows the power's mean over the noise only.
-    for name in ("taking_part", "gain", "alignment", "power", "scale", "heard"):
+    for name in ("taking_part", "gain", "alignment", "power", "scale", "any_signal"):
         same_mean(*(getattr(x, name)[0].astype(float) for x in (fast, full)))
 
 
@@ -278,8 +278,8 @@ def test_on_the_full_path_every_device_draws_coin_and_noise_from_a_generator_of_
     for rng, lib in ((np.random.default_rng(30), np.asarray), (torch.Generator().manual_seed(30), torch.from_numpy)):
         for generators in used.values():
             generators.clear()
-        receive(lib(latents(unlike_devices())), unlike_devices(), rng=rng, path="full")
-        *noise, receiver = used["standard_normal"]
+        receive(lib(latents(unlike_devices())), unlike_devices(NOISY), rng=rng, path="full")
+        receiver, *noise = used["standard_normal"]
         assert [id(x) for x in used["uniform"]] == [id(x) for x in noise]
         assert len({id(x) for x in (rng, receiver, *noise)}) == 5
 
@@ -409,7 +409,7 @@ def everything(network: Network, z: Any, path: Any) -> dict[str, Any]:
     seen = receive(z, network, rng=np.random.default_rng(19), trials=20, path=path)
     return {
         name: getattr(seen, name)
-        for name in ("estimate", "taking_part", "gain", "alignment", "scale", "power", "energy", "heard")
+        for name in ("estimate", "taking_part", "gain", "alignment", "scale", "power", "energy", "any_signal")
     }
 
 

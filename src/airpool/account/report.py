@@ -1,15 +1,64 @@
-"""A privacy report for people (table, picture) and for machines (JSON)."""
+"""A privacy report: what was found, for people (table, picture) and for machines (JSON)."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airpool.account.guarantee import PrivacyReport
+from airpool.arrays import Floats
+from airpool.network import Network
+from airpool.paper import theorem1
 from airpool.version import __version__
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+
+@dataclass(frozen=True)
+class PrivacyReport:
+    """What each device of a network leaks, and under which assumptions.
+
+    epsilon: per device, the promise: all honest devices' noise protects one feature.
+    epsilon_lower: a proven lower end, equal to `epsilon` where the law is exact; None for a stream of inferences.
+    epsilon_local: per device, nobody else trusted.
+    epsilon_object: all views change at once; feature privacy does not protect the object.
+    paper: what the paper's Theorem 1 claims for one inference of the same network.
+    absent: computes `epsilon_if_absent`, which may take longer than all the rest.
+    live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
+    """
+
+    network: Network
+    epsilon: Floats
+    epsilon_lower: Floats | None
+    epsilon_local: Floats
+    epsilon_object: float
+    paper: theorem1.Claim
+    assumptions: tuple[str, ...]
+    absent: Callable[[], tuple[float, ...]] = field(repr=False)
+    live: bool = False
+
+    def __post_init__(self) -> None:
+        for promise in (self.epsilon, self.epsilon_lower, self.epsilon_local):
+            if promise is not None:
+                promise.setflags(write=False)  # reports are shared
+
+    @property
+    def worst(self) -> float:
+        return float(np.max(self.epsilon))
+
+    @cached_property
+    def epsilon_if_absent(self) -> tuple[float, ...]:
+        """The worst device's ε if 0, 1, 2, ... others collude or drop out. Computed when first asked for."""
+        return self.absent()
+
+    def to_json(self) -> dict[str, Any]:
+        return to_json(self)
+
+    def plot(self, path: str) -> None:
+        plot(self, path)
 
 
 def number(value: float) -> float | str:
