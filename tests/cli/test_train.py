@@ -424,7 +424,7 @@ REFUSED = [
         (["trunk", "{data}", "--seeds", "0"], "--seeds 0 must be ≥ 1"),
         (["trunk", "{data}", "--seeds", "2", "--seed", "1"], "give --seed or --seeds, not both"),
         (["trunk", "{data}", "--seed", "-1"], "--seed -1 must be ≥ 0"),
-        (["trunk", "{data}", "--device", "tpu"], "--device 'tpu' must be cpu or cuda"),
+        (["trunk", "{data}", "--torch-device", "tpu"], "--torch-device 'tpu' must be cpu or cuda"),
         (["trunk", "{data}", "--resolution", "100"], "resolution=100 must be 112 or 224"),
         (["trunk", "{data}", "--name", "a/b"], "--name 'a/b' must be a name, without folders"),
         (["trunk", "{data}", "--recipe", "absent.toml"], "absent.toml"),
@@ -457,7 +457,7 @@ def test_bad_input_is_one_line_and_exit_status_2(arguments, message, folder, dat
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_cuda_where_there_is_none_is_refused(data, tmp_path):
-    refused = run("trunk", data, "--out", tmp_path, "--device", "cuda")
+    refused = run("trunk", data, "--out", tmp_path, "--torch-device", "cuda")
     assert "torch finds no CUDA device here" in str(refused.exception)
 
 

@@ -17,6 +17,7 @@ import airpool
 from airpool import cli
 from airpool.account.guarantee import guarantee
 from airpool.account.report import shown
+from airpool.cli import demo as demo_command
 from airpool.data import voxels
 from airpool.data.views import object_views
 from airpool.demo import comparison, one_object, pictures, story, tables
@@ -51,7 +52,7 @@ def found(model):
     """As the command finds it, on fewer objects."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("airpool.models.pretrained.load", lambda _: model)
-        return cli.demo._found("chair", epsilon=2.0, trials=TRIALS, seed=0)
+        return demo_command._found("chair", epsilon=2.0, trials=TRIALS, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def told(found, tmp_path_factory):
 
 def run(found, *arguments):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cli.demo, "_found", lambda *_, **__: found)
+        patch.setattr(demo_command, "_found", lambda *_, **__: found)
         done = CliRunner().invoke(cli.app, ["demo", *map(str, arguments)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout, parse_constant=pytest.fail) if "--json" in arguments else done.stdout
