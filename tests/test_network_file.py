@@ -121,7 +121,7 @@ def test_every_key_of_the_specification_is_understood():
     assert network == Network(devices=Devices(count=12, weight=0.0833333, epsilon=2.0))
     known = {f.name for table in (Network, Devices, Channel, Threshold, Ranking) for f in fields(table)}
     written = {line.split("=")[0].strip() for line in EXAMPLE.splitlines() if "=" in line}
-    assert written - {"version"} == (known | {"name"}) - {"devices", "channel", "scheme"}
+    assert written - {"version"} == (known | {"name"}) - {"devices", "channel", "scheme", "path_loss_db"}
 
 
 def test_what_is_left_out_has_its_default():
@@ -187,3 +187,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 def test_infinity_has_no_place_in_a_network():
     with pytest.raises(NetworkError, match=r"devices\.clip_norm=inf must be > 0 and finite"):
         parse("version = 1\n[devices]\ncount = 2\nclip_norm = inf")
+
+
+def test_path_loss_is_optional_and_survives_the_disk():
+    network = Network(devices=Devices(count=2, path_loss_db=(0.0, 20.0)))
+    assert "path_loss_db = [0.0, 20.0]" in dump(network)
+    assert parse(dump(network)) == network
+    assert "path_loss_db" not in dump(Network.uniform(num_devices=2))

@@ -108,8 +108,8 @@ _DECIBEL, _SCORE = _FINITE._replace(most=300.0), _FINITE._replace(most=1e30)
 class Devices:
     """One value per device; a single number stands for all of them.
 
-    `noise_std` is a standard deviation per coordinate (the paper's σ² = 0.1 is a variance); `epsilon` is an optional
-    target for calibration and planning.
+    `noise_std` is a standard deviation per coordinate (the paper's σ² = 0.1 is a variance). `path_loss_db` is that of
+    each link: its mean square gain is 10^(−path_loss_db/10). `epsilon` is an optional target for calibration and plans.
     """
 
     count: int
@@ -118,6 +118,7 @@ class Devices:
     noise_std: PerDevice | float = 0.05
     participation: PerDevice | float = 1.0
     power_dbm: PerDevice | float = 30.0
+    path_loss_db: PerDevice | float = 0.0
     epsilon: PerDevice | float | None = None
 
     def __post_init__(self) -> None:
@@ -133,6 +134,7 @@ class Devices:
             noise_std=column("noise_std", _STD),
             participation=column("participation", _PROBABILITY),
             power_dbm=column("power_dbm", _DECIBEL),
+            path_loss_db=column("path_loss_db", _DECIBEL),
             epsilon=None if self.epsilon is None else column("epsilon", _POSITIVE),
         )
 

@@ -81,12 +81,13 @@ def dump(network: Network) -> str:
     require_network(network)
     lines = [f"version = {VERSION}"]
     lines += [f"{f.name} = {_toml(getattr(network, f.name))}" for f in fields(Network) if f.name not in _TABLES]
+    no_loss = ("devices", "path_loss_db", (0.0,) * network.devices.count)
     for name in _TABLES:
         table = getattr(network, name)
         lines += ["", f"[{name}]"]
         lines += [f'name = "{table.name}"'] if name == "scheme" else []
         for f in fields(table):
-            if (value := getattr(table, f.name)) is not None:
+            if (value := getattr(table, f.name)) is not None and (name, f.name, value) != no_loss:
                 lines.append(f"{f.name} = {_toml(value)}")
     return "\n".join(lines) + "\n"
 

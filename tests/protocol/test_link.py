@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 from airpool.account.guarantee import guarantee, realised_epsilon
-from airpool.network import Channel, Network
+from airpool.network import Channel, Devices, Network
 from airpool.privacy import gaussian
 from airpool.protocol.link import radio
 from airpool.protocol.simulation import receive
@@ -220,3 +220,17 @@ def test_realised_epsilon_names_a_wrong_shape_and_gives_inf_without_noise():
     with pytest.raises(ValueError, match=r"alignment has shape \(1, 3\), must end with the 12 devices"):
         realised_epsilon(twelve(), np.ones(3))
     assert np.isinf(realised_epsilon(twelve(noise_std=0.0), np.ones(K))).all()
+
+
+def test_path_loss_is_a_transmit_power_that_is_lower_by_as_much():
+    fading = Channel(fading="rician", outage=0.1)
+    far = Network(devices=Devices(count=3, path_loss_db=(0.0, 6.0, 20.0)), channel=fading, dimension=8)
+    weak = Network(devices=Devices(count=3, power_dbm=(30.0, 24.0, 10.0)), channel=fading, dimension=8)
+    np.testing.assert_allclose(radio(far).gamma, radio(weak).gamma, rtol=1e-12)
+    np.testing.assert_allclose(radio(far).outage, radio(weak).outage, rtol=1e-9)
+    np.testing.assert_allclose(guarantee(far).epsilon, guarantee(weak).epsilon, rtol=1e-9)
+    z = np.ones((1, 3, 8))
+    got, same = (receive(z, net, rng=np.random.default_rng(0), trials=2000, path="full") for net in (far, weak))
+    np.testing.assert_allclose(got.estimate, same.estimate, rtol=1e-9)
+    np.testing.assert_allclose(got.gain, same.gain * 10 ** (-np.array([0.0, 6.0, 20.0]) / 20), rtol=1e-12)
+    np.testing.assert_allclose(got.power.mean(axis=1)[0, 2], 100 * same.power.mean(axis=1)[0, 2], rtol=1e-9)

@@ -86,6 +86,7 @@ _NETWORK: dict[str, tuple[str, str, Any, str]] = {
     "noise_std": ("devices", "noise_std", per_device, "Standard deviation σ of the noise, per coordinate."),
     "participation": ("devices", "participation", per_device, "Probability p of transmitting."),
     "power_dbm": ("devices", "power_dbm", per_device, "Peak power P in dBm."),
+    "path_loss_db": ("devices", "path_loss_db", per_device, "Path loss of the link in dB."),
     "dimension": ("", "dimension", int, "Length r of the latent."),
     "delta": ("", "delta", float, "δ of the guarantee."),
     "neighbours": ("", "neighbours", str, f"{_words(Neighbours)}."),
@@ -107,7 +108,7 @@ _NETWORK: dict[str, tuple[str, str, Any, str]] = {
     "score_rule": ("scheme", "score_rule", str, f"{_words(ScoreRule)}."),
     "score_bound": ("scheme", "score_bound", float, "Bound on the score."),
     "score_noise_std": ("scheme", "score_noise_std", float, "Standard deviation of the score's noise."),
-    "threshold": ("scheme", "threshold", float, "Scheme 2.1: score above which a device transmits."),
+    "threshold": ("scheme", "threshold", float, "Scheme 2.1: largest noisy score that transmits."),
     "num_selected": ("scheme", "num_selected", int, "Scheme 2.2: number of devices that transmit."),
 }
 

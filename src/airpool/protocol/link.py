@@ -40,7 +40,7 @@ class Radio:
             noise_std=all_of.noise_std[pick],
             power_max=all_of.power_max[pick],
         )
-        return replace(self, transmitters=own, outage=self.outage[pick])
+        return replace(self, fading=self.fading.only(device), transmitters=own, outage=self.outage[pick])
 
 
 @lru_cache(maxsize=64)
@@ -53,7 +53,10 @@ def radio(network: Network) -> Radio:
     from airpool.wireless.outage import auto_gamma, outage_probability
 
     channel, d = network.channel, network.devices
-    fading = Fading(channel.fading, k_factor_db=channel.k_factor_db)
+    loss_db = d.column("path_loss_db")
+    fading = Fading(
+        channel.fading, k_factor_db=channel.k_factor_db, path_loss_db=loss_db if len(set(loss_db)) > 1 else loss_db[0]
+    )
     transmitters = Transmitters.of(
         weight=d.column("weight"),
         clip_norm=d.column("clip_norm"),
