@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from airpool.reproduce.fig_dim import THROUGH, WITHOUT
-from airpool.reproduce.results import RESULTS, Rows, write
+from airpool.reproduce.tables import RESULTS, Rows, write
 from airpool.sweep import Effort, Table
 
 ACCOUNTS = {"t": "theorem 1", "z": "exact"}
