@@ -1,9 +1,10 @@
 """Every figure and table of the paper: redrawn, beside the exact account, with a verdict on each of its statements.
 
-fig_*.py, table_*.py    one module a result: its numbers, its marks, its statements, as one RESULT
-result.py               the description that all of them fill in
+fig_*.py, table_*.py    one module a result: how it is measured, drawn and judged, as one RESULT
+statements.toml         the same in words: what the paper shows and states, labels and axes
+description.py          the description that every result fills in
 plot.py                 draws any result
-tables.py, results/     measures, writes and reads tables; the committed ones
+tables.py, results/     reads tables; the committed ones
 verdicts.py             the rule by which a statement and a finding hold
 report.py               one page of everything
 """
@@ -11,8 +12,9 @@ report.py               one page of everything
 from importlib import import_module
 from pathlib import Path
 
+from airpool.figures import write_csv
 from airpool.reproduce import plot, tables
-from airpool.reproduce.result import Result
+from airpool.reproduce.description import Result, text
 from airpool.reproduce.tables import RESULTS, OnStep, Rows, Stored
 from airpool.reproduce.verdicts import Finding
 
@@ -51,16 +53,16 @@ def stored(name: str, *, folder: Path = RESULTS) -> Stored:
 
 def fresh(name: str, folder: Path, *, seed: int = 0, on_step: OnStep | None = None) -> Stored:
     """The table of a result, measured again and written to a folder."""
-    tables.write(result(name).compute(seed=seed, on_step=on_step), folder / f"{name}.json")
+    result(name).compute(seed=seed, on_step=on_step).write(folder / f"{name}.json")
     return stored(name, folder=folder)
 
 
 def drawn(name: str, table: Stored, folder: Path) -> list[Path]:
     """Writes the figure of a result (PNG, SVG) and its data (CSV) to a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
     png, svg, data = (folder / f"{name}.{kind}" for kind in ("png", "svg", "csv"))
-    plot.draw(result(name).picture(table.rows), png, svg)
-    tables.write_rows(result(name).data(table.rows), data, comment=table.line())
+    plot.draw(result(name).marks(table.rows), text(name)["figure"], png, svg)
+    rows = result(name).data(table.rows)
+    write_csv(data, {key: tables.column(rows, key) for key in rows[0]}, comment=table.line())
     return [png, svg, data]
 
 

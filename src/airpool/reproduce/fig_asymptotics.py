@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED
-from airpool.reproduce.plot import Mark, Panel, Picture, curve, mark
-from airpool.reproduce.result import Result
+from airpool.reproduce.description import Result
+from airpool.reproduce.plot import Mark, curve, mark
 from airpool.reproduce.tables import Rows, column, where
 from airpool.reproduce.verdicts import Gain, Judgement, tested
 
@@ -80,39 +80,31 @@ def is_linear(rows: Rows) -> bool:
     return fit.misfit <= STRAIGHT and low > 0.5 and high < 1.5
 
 
-def picture(table: Rows) -> Picture:
-    devices = _marks(table, REGIMES, "exact", slope=-1.0, through="fixed device ε")
-    layers = _marks(table, KINDS, "error", slope=1.0, through="trained without noise")
-    devices += [_bound(table, "fixed σ", "the paper's bound, fixed σ")]
-    layers += [_bound(table, "random", "∏‖W‖₂² · input error, random")]
-    scales = {"xscale": "log", "yscale": "log"}
-    around = {"xlabel": "K, number of devices", "ylabel": "E‖ẑ − z̄‖²", "title": "more devices"}
-    deeper = {"xlabel": "L, hidden layers", "ylabel": "E‖h(ẑ) − h(z̄)‖²", "title": "more layers"}
-    legend = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
-    # The product of norms leaves the picture where it has long been vacuous.
-    panels = [Panel(devices, scales | around, legend), Panel(layers, scales | deeper | {"ylim": (0.1, 1e6)}, legend)]
-    return Picture(panels, (8.4, 4.4), columns=2)
+def marks(table: Rows) -> list[list[Mark]]:
+    devices = _curves(table, REGIMES, "exact", slope=-1.0, through="fixed device ε")
+    layers = _curves(table, KINDS, "error", slope=1.0, through="trained without noise")
+    bounds = {"fixed σ": "the paper's bound, fixed σ", "random": "∏‖W‖₂² · input error, random"}
+    above = [
+        curve(where(table, kind=kind), "size", "bound", "--", color=GREY, label=label) for kind, label in bounds.items()
+    ]
+    return [[*devices, above[0]], [*layers, above[1]]]
 
 
-def _marks(table: Rows, kinds: dict[str, str], line: str, *, slope: float, through: str) -> list[Mark]:
+def _curves(table: Rows, kinds: dict[str, str], line: str, *, slope: float, through: str) -> list[Mark]:
     """The error of each kind, with two standard errors, and the paper's slope through the first point of one."""
-    marks = []
+    out = []
     for kind, colour in kinds.items():
         rows, name = where(table, kind=kind), law(table, kind)
         label = f"{kind}: " + (f"${name.replace('^', '^{')}}}$" if "^" in name else name)
         bars = [2 * row["error_se"] for row in rows]
-        marks.append(curve(rows, "size", line, color=colour, label=label))
+        out.append(curve(rows, "size", line, color=colour, label=label))
         look = {"fmt": "o", "color": colour, "markersize": 3.5}
-        marks.append(mark("errorbar", column(rows, "size"), column(rows, "error"), bars, **look))
+        out.append(mark("errorbar", column(rows, "size"), column(rows, "error"), bars, **look))
     rows = where(table, kind=through)
     sizes = column(rows, "size")
     paper = [rows[0]["error"] * (size / sizes[0]) ** slope for size in sizes]
     letter = "K" if kinds is REGIMES else "L"
-    return [*marks, mark("plot", sizes, paper, ":", color=BLACK, label=f"the paper: ${letter}^{{{slope:+g}}}$")]
-
-
-def _bound(table: Rows, kind: str, label: str) -> Mark:
-    return curve(where(table, kind=kind), "size", "bound", "--", color=GREY, label=label)
+    return [*out, mark("plot", sizes, paper, ":", color=BLACK, label=f"the paper: ${letter}^{{{slope:+g}}}$")]
 
 
 def judge(table: Rows) -> Judgement:
@@ -132,7 +124,7 @@ def judge(table: Rows) -> Judgement:
     spread = ", ".join(f"{law(table, kind, 'to_spread')} ({kind})" for kind in KINDS)
     bounds = ", ".join(dict.fromkeys(law(table, kind, "bound") for kind in REGIMES))
     words = {"straight": STRAIGHT, "spread": spread, "product": deep["bound"] / deep["error"], "deepest": deep["size"]}
-    return Judgement(tests, words | {"least": min(over), "most": max(over), "bounds": bounds})
+    return tests, words | {"least": min(over), "most": max(over), "bounds": bounds}
 
 
-RESULT = Result("fig-asymptotics", "a study (python -m studies.fig_asymptotics)", picture, judge)
+RESULT = Result("fig-asymptotics", "a study (python -m studies.fig_asymptotics)", marks, judge)

@@ -5,18 +5,14 @@ from typing import Any
 import numpy as np
 
 from airpool.figures import BLACK, BLUE, GREEN, ORANGE, RED, SKY
-from airpool.reproduce.plot import EPSILON_AXIS, Mark, Panel, Picture, curve, mark
-from airpool.reproduce.result import GPU_RUN, Result
+from airpool.reproduce.description import GPU_RUN, Result
+from airpool.reproduce.plot import Mark, curve, mark
 from airpool.reproduce.tables import Rows, column, where
 from airpool.reproduce.verdicts import BY, Gain, Judgement, beats, span, tested
 
 THROUGH, WITHOUT = "through noise", "without noise"
 COLOURS = (SKY, BLUE, GREEN, ORANGE, RED)
-PANELS = (
-    ("theorem 1", WITHOUT, "Theorem 1, p = 0.9; trained without noise"),
-    ("theorem 1", THROUGH, "Theorem 1, p = 0.9; trained through noise"),
-    ("exact", THROUGH, "exact, p = 1; trained through noise"),
-)
+PANELS = (("theorem 1", WITHOUT), ("theorem 1", THROUGH), ("exact", THROUGH))
 LINE: dict[str, Any] = {"ms": 3.5, "lw": 1}
 
 
@@ -39,18 +35,10 @@ def over_codecs(table: Rows) -> Rows:
     return out
 
 
-def picture(table: Rows) -> Picture:
+def marks(table: Rows) -> list[list[Mark]]:
     means = over_codecs(table)
-    panels = []
-    for at, (account, trained, title) in enumerate(PANELS):
-        axes = EPSILON_AXIS | {"xlabel": "ε of every device, δ = 1e-5", "ylim": (0, 0.95), "title": title}
-        if at != 1:
-            axes |= {"ylabel": "accuracy on test objects"}
-        marks = _by_epsilon(where(means, account=account, trained=trained))
-        panels.append(Panel(marks, axes, {"loc": "lower right"} if at == 2 else None))
-    around = {"xlabel": "r = 49q", "ylabel": "accuracy, less that of q = 1", "title": "Theorem 1, against r"}
-    lengths = Panel(_by_length(where(means, account="theorem 1")), {"xscale": "log", **around}, {"loc": "lower left"})
-    return Picture([*panels, lengths], (8.0, 6.6), columns=2)
+    panels = [_by_epsilon(where(means, account=account, trained=trained)) for account, trained in PANELS]
+    return [*panels, _by_length(where(means, account="theorem 1"))]
 
 
 def _by_epsilon(means: Rows) -> list[Mark]:
@@ -102,7 +90,7 @@ def judge(table: Rows) -> Judgement:
             tests.append(tested("falls", beats(losses), trained=trained, by=by, losses=span(losses)))
     each = where(means, account="exact", epsilon=means[0]["epsilon"], trained=THROUGH)
     codecs = ", ".join(f"q = {row['q']}: {row['codecs']}" for row in each)
-    return Judgement(tests, {"least": least, "most": most, "times": most // least, "codecs": codecs})
+    return tests, {"least": least, "most": most, "times": most // least, "codecs": codecs}
 
 
-RESULT = Result("fig-dim", GPU_RUN, picture, judge)
+RESULT = Result("fig-dim", GPU_RUN, marks, judge)

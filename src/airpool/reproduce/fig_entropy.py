@@ -7,15 +7,15 @@ from scipy.stats import pearsonr
 
 from airpool.figures import BLACK, BLUE, ORANGE
 from airpool.network import Score
-from airpool.reproduce.plot import Panel, Picture, curve, mark
-from airpool.reproduce.result import Measurement, Result
+from airpool.reproduce.description import Result
+from airpool.reproduce.plot import Mark, curve, mark
 from airpool.reproduce.tables import Rows, column
 from airpool.reproduce.uncertainty import DEVICES, entropies, standard_error
 from airpool.reproduce.verdicts import Judgement, tested
 from airpool.selection.ranking import selected
 from airpool.sweep import grid
 
-NAMES: dict[Score, str] = {"shannon": "Shannon entropy", "min": "min-entropy"}
+NAMES: tuple[Score, ...] = ("shannon", "min")
 CHOSEN = (6, 11)
 # "Alike": more than this share of the variance explained, more than this share of decisions equal.
 SHARED, ALIKE = 0.5, 0.9
@@ -37,22 +37,21 @@ def row(*, device: int) -> dict[str, Any]:
     return out | {"objects": len(both_scores[0])}
 
 
-def picture(table: Rows) -> Picture:
+def marks(table: Rows) -> list[list[Mark]]:
     device, panels = column(table, "device"), []
-    for (score, name), colour in zip(NAMES.items(), (BLUE, ORANGE), strict=True):
-        mean = column(table, f"{score}_mean")
-        low, high = (column(table, f"{score}_{quartile}") for quartile in ("q25", "q75"))
+    for score, colour in zip(NAMES, (BLUE, ORANGE), strict=True):
+        mean, low, high = (column(table, f"{score}_{name}") for name in ("mean", "q25", "q75"))
         error = 1.96 * np.array(column(table, f"{score}_se"))
         interval = {"fmt": "o", "ms": 4, "color": BLACK, "capsize": 3, "label": "mean and its 95% interval"}
-        marks = [
-            mark("bar", device, mean, color=colour, alpha=0.35, width=0.7),
-            mark("vlines", device, low, high, color=colour, lw=3, label="middle half of the objects"),
-            mark("errorbar", device, mean, error, **interval),
-            curve(table, "device", f"{score}_median", "_", ms=9, color=BLACK, label="median"),
-        ]
-        axes = {"xlabel": "device", "ylabel": "bits", "xticks": device, "ylim": (0, 1.25 * max(high)), "title": name}
-        panels.append(Panel(marks, axes, None if panels else {"ncols": 3, "loc": "upper center", "fontsize": 7}))
-    return Picture(panels, (5.6, 4.6), share={"sharex": True})
+        panels.append(
+            [
+                mark("bar", device, mean, color=colour, alpha=0.35, width=0.7),
+                mark("vlines", device, low, high, color=colour, lw=3, label="middle half of the objects"),
+                mark("errorbar", device, mean, error, **interval),
+                curve(table, "device", f"{score}_median", "_", ms=9, color=BLACK, label="median"),
+            ]
+        )
+    return panels
 
 
 def judge(table: Rows) -> Judgement:
@@ -67,7 +66,7 @@ def judge(table: Rows) -> Judgement:
         tested("same", min(sure.values()) > ALIKE, alike=alike, chance=chance, required=ALIKE),
     ]
     across, within = np.std(means[0], ddof=1), np.mean(column(table, "shannon_std"))
-    return Judgement(tests, {"least": min(means[0]), "most": max(means[0]), "across": across, "within": within})
+    return tests, {"least": min(means[0]), "most": max(means[0]), "across": across, "within": within}
 
 
-RESULT = Result("fig-entropy", Measurement(row, grid(device=DEVICES)), picture, judge)
+RESULT = Result("fig-entropy", (row, grid(device=DEVICES)), marks, judge)

@@ -10,8 +10,8 @@ from airpool.figures import BLACK, BLUE, GREY, ORANGE
 from airpool.paper import theorem1, weights
 from airpool.privacy.calibrate import largest_shift
 from airpool.privacy.device import Aggregate, epsilon
-from airpool.reproduce.plot import Mark, Panel, Picture, mark
-from airpool.reproduce.result import Measurement, Result
+from airpool.reproduce.description import Result
+from airpool.reproduce.plot import Mark, mark
 from airpool.reproduce.tables import Rows, where
 from airpool.reproduce.verdicts import Judgement, tested
 from airpool.sweep import grid
@@ -22,8 +22,8 @@ TARGETS, NOISE_VAR, CLIP_NORM, DELTA = np.array([4.0, 10.0]), 0.1, 1.0, 1e-5
 # At p = 0.9 Theorem 1 is defined for two devices from about this δ′ on; at the paper's 1e-5 it never is.
 LARGE_DELTA_PRIME = 0.05
 PANELS = (
-    (1.0, "no slack", DELTA, "both always take part", "Theorem 1 (t = 0)"),
-    (0.9, "quadratic", LARGE_DELTA_PRIME, "each takes part with 0.9", f"Theorem 1 at δ′ = {LARGE_DELTA_PRIME:g}"),
+    (1.0, "no slack", DELTA, "Theorem 1 (t = 0)"),
+    (0.9, "quadratic", LARGE_DELTA_PRIME, f"Theorem 1 at δ′ = {LARGE_DELTA_PRIME:g}"),
 )
 
 
@@ -70,13 +70,8 @@ def row(*, participation: float, account: Account, delta_prime: float) -> dict[s
     needed = None
     if account not in ("exact", "no slack"):
         needed = devices_needed(account, participation=participation, delta_prime=delta_prime)
-    return {
-        "weight_1": w[0],
-        "weight_2": w[1],
-        "target_1": TARGETS[0],
-        "target_2": TARGETS[1],
-        "epsilon_1": true[0],
-        "epsilon_2": true[1],
+    both = {"weight": w, "target": TARGETS, "epsilon": true}
+    return {f"{name}_{k}": values[k - 1] for name, values in both.items() for k in (1, 2)} | {
         "line_from": low if low <= high else None,
         "line_to": high if low <= high else None,
         "all_silent": (1 - participation) ** 2,
@@ -84,34 +79,33 @@ def row(*, participation: float, account: Account, delta_prime: float) -> dict[s
     }
 
 
-def picture(table: Rows) -> Picture:
+def marks(table: Rows) -> list[list[Mark]]:
     panels = []
-    for p, account, delta_prime, title, label in PANELS:
+    for p, account, delta_prime, label in PANELS:
         (claimed,) = where(table, participation=p, account=account, delta_prime=delta_prime)
         (exact,) = where(table, participation=p, account="exact")
-        marks = [
-            *_box(exact, 7, color=BLUE, ls="-", label="exact, δ = 1e-5"),
-            *_box(claimed, 3, color=ORANGE, ls="--", label=label),
-            mark("plot", [0, 1], [1, 0], ":", color=GREY, lw=1.2, label="$w_1 + w_2 = 1$"),
-            mark("plot", 0.5, 0.5, "o", color=BLACK, ms=5, label="equal weights"),
-        ]
-        axes = {"title": title, "xlabel": "$w_1$  (ε = 4)", "ylabel": "$w_2$  (ε = 10)", "aspect": "equal"}
-        legend = {"loc": "upper right", "fontsize": 7.5}
-        panels.append(Panel(marks, axes | {"xlim": (0, 1.05), "ylim": (0, 1.05)}, legend))
-    return Picture(panels, (7.4, 4.4), columns=2, share={"sharey": True})
+        panels.append(
+            [
+                *_box(exact, 7, color=BLUE, ls="-", label="exact, δ = 1e-5"),
+                *_box(claimed, 3, color=ORANGE, ls="--", label=label),
+                mark("plot", [0, 1], [1, 0], ":", color=GREY, lw=1.2, label="$w_1 + w_2 = 1$"),
+                mark("plot", 0.5, 0.5, "o", color=BLACK, ms=5, label="equal weights"),
+            ]
+        )
+    return panels
 
 
 def _box(found: dict[str, Any], width: float, *, color: str, **look: Any) -> list[Mark]:
     """The weights up to a limit, and those of them that add up to 1."""
     x, y = found["weight_1"], found["weight_2"]
-    marks = [
+    box = [
         mark("fill", [0, x, x, 0], [0, 0, y, y], color=color, alpha=0.15, lw=0),
         mark("plot", [0, x, x], [y, y, 0], color=color, **look),
     ]
     if found["line_from"] is not None:
         ends = np.array([found["line_from"], found["line_to"]])
-        marks.append(mark("plot", ends, 1 - ends, color=color, lw=width, solid_capstyle="butt", zorder=3))
-    return marks
+        box.append(mark("plot", ends, 1 - ends, color=color, lw=width, solid_capstyle="butt", zorder=3))
+    return box
 
 
 def judge(table: Rows) -> Judgement:
@@ -139,7 +133,7 @@ def judge(table: Rows) -> Judgement:
         tested("line_paper", any(r["line_from"] is not None for r in at_paper), on_line=_on_line([mildest])),
         tested("line_exact", all(r["line_from"] is not None for r in exact), on_line=_on_line(exact)),
     ]
-    return Judgement(tests, {"shrunk": 1 - exact[1]["weight_1"] / exact[0]["weight_1"]})
+    return tests, {"shrunk": 1 - exact[1]["weight_1"] / exact[0]["weight_1"]}
 
 
 def _pair(r: dict[str, Any], name: str = "weight", digits: int = 3) -> str:
@@ -152,4 +146,4 @@ def _on_line(rows: Rows) -> str:
 
 POINTS = [{"participation": p, "account": account, "delta_prime": at} for p, account, at, *_ in PANELS]
 POINTS += grid(participation=[1.0, 0.9], account=ACCOUNTS, delta_prime=[DELTA])
-RESULT = Result("fig-feasible", Measurement(row, POINTS), picture, judge)
+RESULT = Result("fig-feasible", (row, POINTS), marks, judge)

@@ -21,24 +21,22 @@ from airpool.figures import BLUE, GREEN, GREY, RED
 from airpool.models.pretrained import load
 from airpool.network import Network
 from airpool.paper.weights import largest_weight
-from airpool.reproduce.plot import EPSILON_AXIS, Panel, Picture, curve
-from airpool.reproduce.result import Measurement, Result
+from airpool.reproduce.description import Result
+from airpool.reproduce.plot import Mark, curve
 from airpool.reproduce.table_2 import evaluated
 from airpool.reproduce.tables import Rows, where
 from airpool.reproduce.verdicts import BY, Gain, Judgement, Tested, gain, span, tested
 from airpool.sweep import grid
 
 Account = Literal["theorem 1", "exact"]
-ACCOUNTS: dict[Account, str] = {
-    "theorem 1": "the paper's account: Theorem 1, p = 0.9",
-    "exact": "exact account, p = 1",
-}
+ACCOUNTS: tuple[Account, ...] = ("theorem 1", "exact")
 STRICT, LOOSE = (1.0, 2.0, 3.98, 6.31, 10.0), 10.0
 K, TRIALS = 12, 5
 SENSITIVE = np.arange(K) % 2 == 0
 DESIGNS = {"weights": "optimised weights", "clipping": "refined clip norms"}
 NEAR = 0.01
 LOOKS = {"uniform": (RED, "o-"), "weights": (BLUE, "s-"), "clipping": (GREEN, "^--"), "without": (GREY, "d:")}
+BARS: dict[str, Any] = {"error": "accuracy_std", "ms": 4, "capsize": 2}
 
 
 def row(*, account: Account, way: Way, epsilon: float, seed: int) -> dict[str, Any]:
@@ -87,20 +85,19 @@ def claimed(way: Way, targets: Floats) -> Network:
     return with_column(weighted, "noise_std", np.full(K, std / limit.sum()))
 
 
-def picture(table: Rows) -> Picture:
+def marks(table: Rows) -> list[list[Mark]]:
     """Accuracy against the strict ε, one panel for each account."""
     panels = []
-    for account, title in ACCOUNTS.items():
+    for account in ACCOUNTS:
         groups = {way: where(table, account=account, way=way) for way in LOOKS}
-        marks = [
-            curve(rows, "epsilon", "accuracy", style, error="accuracy_std", color=colour, ms=4, capsize=2, label=way)
-            for (way, rows), (colour, style) in zip(groups.items(), LOOKS.values(), strict=True)
-            if rows
-        ]
-        axes = {"xlabel": f"ε of the sensitive half (others {LOOSE:g})", "ylabel": "accuracy on test objects"}
-        legend = {"loc": "lower right"} if panels else None
-        panels.append(Panel(marks, EPSILON_AXIS | axes | {"ylim": (0, 0.95), "title": title}, legend))
-    return Picture(panels, (8.0, 3.8), columns=2, share={"sharey": True})
+        panels.append(
+            [
+                curve(rows, "epsilon", "accuracy", style, color=colour, label=way, **BARS)
+                for (way, rows), (colour, style) in zip(groups.items(), LOOKS.values(), strict=True)
+                if rows
+            ]
+        )
+    return panels
 
 
 def judge(table: Rows) -> Judgement:
@@ -110,7 +107,7 @@ def judge(table: Rows) -> Judgement:
         f"{row['accuracy']:.3f} at ε = {row['epsilon']:g} by the {row['account']} account"
         for row in where(table, way="without", epsilon=STRICT[0])
     )
-    return Judgement(tests, {"without": without})
+    return tests, {"without": without}
 
 
 def _tests(rows: Rows, by: str) -> list[Tested]:
@@ -135,5 +132,5 @@ def _gains(rows: Rows, way: str) -> list[Gain]:
     return [gain(each, where(rows, way="uniform", epsilon=each["epsilon"])[0]) for each in where(rows, way=way)]
 
 
-POINTS = grid(account=list(ACCOUNTS), way=WAYS, epsilon=STRICT)
-RESULT = Result("fig-hetero-16", Measurement(row, POINTS), picture, judge)
+POINTS = grid(account=ACCOUNTS, way=WAYS, epsilon=STRICT)
+RESULT = Result("fig-hetero-16", (row, POINTS), marks, judge)

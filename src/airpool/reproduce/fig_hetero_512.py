@@ -4,7 +4,7 @@ By Theorem 1's account only uniform was measured. Weights and clip norms were de
 q = 16: they meet every ε, but need not be the best for this codec.
 """
 
-from airpool.reproduce.fig_hetero_16 import judge, picture
-from airpool.reproduce.result import GPU_RUN, Result
+from airpool.reproduce.description import GPU_RUN, Result
+from airpool.reproduce.fig_hetero_16 import judge, marks
 
-RESULT = Result("fig-hetero-512", GPU_RUN, picture, judge)
+RESULT = Result("fig-hetero-512", GPU_RUN, marks, judge)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from airpool.figures import BLACK, BLUE, ORANGE
-from airpool.reproduce.plot import Panel, Picture, mark
-from airpool.reproduce.result import Measurement, Result
+from airpool.reproduce.description import Result
+from airpool.reproduce.plot import Mark, mark
 from airpool.reproduce.tables import Rows, column, where
 from airpool.reproduce.uncertainty import (
     DEVICES,
@@ -42,25 +42,21 @@ def row(*, threshold: float, device: int) -> dict[str, Any]:
     }
 
 
-def picture(table: Rows) -> Picture:
+def marks(table: Rows) -> list[list[Mark]]:
     panels = []
     for threshold in THRESHOLDS:
         rows = where(table, threshold=threshold)
-        device, exact = np.array(column(rows, "device")), column(rows, "exact")
+        device, at_mean, exact = (np.array(column(rows, name)) for name in ("device", "at_mean", "exact"))
         error = 1.96 * np.array(column(rows, "exact_se"))
         exact_label = "exact: mean of Φ over the objects, 95% interval"
-        marks = [
-            mark(
-                "bar", device - 0.2, column(rows, "at_mean"), 0.38, color=ORANGE, label="paper: Φ at the mean entropy"
-            ),
-            mark("bar", device + 0.2, exact, 0.38, color=BLUE, label=exact_label),
-            mark("errorbar", device + 0.2, exact, error, fmt="none", color=BLACK, capsize=2, lw=1),
-        ]
-        axes = {"xlabel": "device", "ylabel": "$p_k$", "xticks": list(DEVICES), "ylim": (0, 1)}
-        axes |= {"title": f"η = {threshold:g}"}
-        legend = None if panels else {"loc": "upper center", "fontsize": 7.5}
-        panels.append(Panel(marks, axes, legend))
-    return Picture(panels, (5.8, 6.0), share={"sharex": True, "sharey": True})
+        panels.append(
+            [
+                mark("bar", device - 0.2, at_mean, 0.38, color=ORANGE, label="paper: Φ at the mean entropy"),
+                mark("bar", device + 0.2, exact, 0.38, color=BLUE, label=exact_label),
+                mark("errorbar", device + 0.2, exact, error, fmt="none", color=BLACK, capsize=2, lw=1),
+            ]
+        )
+    return panels
 
 
 def rises(table: Rows, name: str, error: str | None = None) -> list[Gain]:
@@ -81,7 +77,7 @@ def judge(table: Rows) -> Judgement:
         held = all(step.interval(len(steps))[0] > 0 for step in steps)
         tests.append(tested("rises", held, how=how, means=", ".join(means)))
     raw, clip = column(table, "epsilon_raw"), column(table, "epsilon_clip")
-    return Judgement(tests, {"raw": (min(raw), max(raw)), "clip": (min(clip), max(clip))})
+    return tests, {"raw": (min(raw), max(raw)), "clip": (min(clip), max(clip))}
 
 
-RESULT = Result("fig-p21", Measurement(row, grid(threshold=THRESHOLDS, device=DEVICES)), picture, judge)
+RESULT = Result("fig-p21", (row, grid(threshold=THRESHOLDS, device=DEVICES)), marks, judge)

@@ -8,8 +8,8 @@ import numpy as np
 from airpool.arrays import Floats
 from airpool.figures import BLACK, BLUE, GREEN, ORANGE, RED
 from airpool.paper import theorem3
-from airpool.reproduce.plot import Panel, Picture, curve, mark
-from airpool.reproduce.result import Measurement, Result
+from airpool.reproduce.description import Result
+from airpool.reproduce.plot import Mark, curve, mark
 from airpool.reproduce.tables import Rows, column, where
 from airpool.reproduce.uncertainty import DEVICES, device_scores, entropies
 from airpool.reproduce.verdicts import Judgement, tested
@@ -53,25 +53,24 @@ def row(*, num_selected: int, device: int) -> dict[str, Any]:
     }
 
 
-def picture(table: Rows) -> Picture:
+def marks(table: Rows) -> list[list[Mark]]:
     panels = []
     for number in SELECTED:
         rows = where(table, num_selected=number)
         device = np.array(column(rows, "device"))
         low, high = (column(rows, f"union_{end}") for end in ("lower", "upper"))
         above, product, below = (column(rows, name) for name in ("printed_upper", "product", "printed_lower"))
-        marks = [
-            mark("vlines", device, low, high, color=GREEN, lw=7, alpha=0.3, label="union bounds (hold)"),
-            curve(rows, "device", "exact", "o", color=BLUE, ms=5, label="exact, at mean entropies"),
-            curve(rows, "device", "exact_objects", "x", color=BLACK, ms=5, label="exact, mean over the objects"),
-            mark("plot", device + 0.27, above, "v", color=RED, ms=5, label="Theorem 3: at most"),
-            mark("plot", device + 0.27, product, "_", color=RED, ms=8, label="its product alone"),
-            mark("plot", device - 0.27, below, "^", color=ORANGE, ms=5, label="Theorem 3: at least"),
-        ]
-        axes = {"xlabel": "device", "ylabel": "$p_k$", "xticks": list(DEVICES), "ylim": (-0.04, 1.04)}
-        panels.append(Panel(marks, axes | {"title": f"{number} of 12 are selected"}))
-    share = {"sharex": True, "sharey": True}
-    return Picture(panels, (6.4, 5.0), share=share, legend={"loc": "outside right center"})
+        panels.append(
+            [
+                mark("vlines", device, low, high, color=GREEN, lw=7, alpha=0.3, label="union bounds (hold)"),
+                curve(rows, "device", "exact", "o", color=BLUE, ms=5, label="exact, at mean entropies"),
+                curve(rows, "device", "exact_objects", "x", color=BLACK, ms=5, label="exact, mean over the objects"),
+                mark("plot", device + 0.27, above, "v", color=RED, ms=5, label="Theorem 3: at most"),
+                mark("plot", device + 0.27, product, "_", color=RED, ms=8, label="its product alone"),
+                mark("plot", device - 0.27, below, "^", color=ORANGE, ms=5, label="Theorem 3: at least"),
+            ]
+        )
+    return panels
 
 
 def judge(table: Rows) -> Judgement:
@@ -85,7 +84,7 @@ def judge(table: Rows) -> Judgement:
         tested("upper", not any(broken.values()), broken=broken, upper=max(upper), least=min(exact), most=max(exact)),
         tested("noise", std == sorted(std)),
     ]
-    return Judgement(tests, {"surest": eleven[0], "unsurest": eleven[-1]})
+    return tests, {"surest": eleven[0], "unsurest": eleven[-1]}
 
 
-RESULT = Result("fig-p22", Measurement(row, grid(num_selected=SELECTED, device=DEVICES)), picture, judge)
+RESULT = Result("fig-p22", (row, grid(num_selected=SELECTED, device=DEVICES)), marks, judge)

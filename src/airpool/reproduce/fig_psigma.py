@@ -6,8 +6,8 @@ import numpy as np
 
 from airpool.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 from airpool.paper import theorem3
-from airpool.reproduce.plot import Panel, Picture, curve, mark
-from airpool.reproduce.result import Measurement, Result
+from airpool.reproduce.description import Result
+from airpool.reproduce.plot import Mark, curve, mark
 from airpool.reproduce.tables import Rows, column
 from airpool.reproduce.uncertainty import DEVICES, TABLE_1, entropies, paper_score
 from airpool.reproduce.verdicts import Judgement, tested
@@ -45,7 +45,7 @@ def row(*, noise_std: float) -> dict[str, Any]:
     return out
 
 
-def picture(table: Rows) -> Picture:
+def marks(table: Rows) -> list[list[Mark]]:
     std = column(table, "noise_std")
     left = [
         curve(table, "noise_std", "product", color=BLUE, label="2.2, at most (Theorem 3's product)"),
@@ -65,11 +65,7 @@ def picture(table: Rows) -> Picture:
             curve(table, "noise_std", f"union_{n}_last", "--", label="  union bound, below", **look),
             mark("axhline", n / K, color=GREY, lw=0.8, ls=":"),
         ]
-    axes = {"xscale": "log", "xlabel": "σ₀", "ylabel": "$p_k$", "ylim": (-0.02, 1.02)}
-    legend = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "fontsize": 7.5}
-    titled = (("As the paper has it", left), ("Exact", right))
-    panels = [Panel(marks, axes | {"title": title}, legend) for title, marks in titled]
-    return Picture(panels, (7.6, 4.2), columns=2, share={"sharex": True, "sharey": True})
+    return [left, right]
 
 
 def judge(table: Rows) -> Judgement:
@@ -87,7 +83,7 @@ def judge(table: Rows) -> Judgement:
         tested("upper", not any(broken.values()), broken=broken, sizes=len(table)),
         tested("approaches", all(np.all(np.diff(values) < 0) for values in away.values()), away=away),
     ]
-    return Judgement(tests, {"at": loud[0], "last": table[-1], "end": {n: away[n][-1] for n in SELECTED}})
+    return tests, {"at": loud[0], "last": table[-1], "end": {n: away[n][-1] for n in SELECTED}}
 
 
-RESULT = Result("fig-psigma", Measurement(row, grid(noise_std=sorted(STDS))), picture, judge)
+RESULT = Result("fig-psigma", (row, grid(noise_std=sorted(STDS))), marks, judge)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from airpool import files
 from airpool.page import Download, Facts, Figure, Items, Part, Section, Table, Text, page
-from airpool.reproduce.result import Result, text
+from airpool.reproduce.description import Result, text
 from airpool.reproduce.tables import Stored
 from airpool.reproduce.verdicts import WORDS, Finding, Holds
 from airpool.version import __version__
@@ -78,7 +78,7 @@ def _parts(each: Reproduced) -> list[Part]:
     header = ("the paper's statement", "where", "verdict", "what we find")
     rows = [(check.says, check.where, check.word, check.found) for check in finding.checks]
     return [
-        Text(f"The paper: {each.result.paper}"),
+        Text(f"The paper: {text(each.result.id)['paper']}"),
         Text(each.result.setting),
         *(Figure(path.read_bytes(), f"{title}. {finding.sentence}", f"{title}.") for path in figures),
         Table(f"The finding {WORDS[finding.holds]}.", header, rows),

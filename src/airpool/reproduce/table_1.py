@@ -6,8 +6,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED
-from airpool.reproduce.plot import Panel, Picture, mark
-from airpool.reproduce.result import Measurement, Result
+from airpool.reproduce.description import Result
+from airpool.reproduce.plot import Mark, mark
 from airpool.reproduce.tables import Rows, column
 from airpool.reproduce.uncertainty import (
     FULL,
@@ -70,20 +70,13 @@ def row(*, scheme: str, threshold: float | None) -> dict[str, Any]:
     }
 
 
-def picture(table: Rows) -> Picture:
-    marks = []
+def marks(table: Rows) -> list[list[Mark]]:
+    panel = []
     for at, (name, error, marker, colour, label) in enumerate(SERIES):
         x, bars = np.arange(len(table)) + (at - 2.5) * 0.12, column(table, error) if error else None
         look = {"fmt": marker, "color": colour, "ms": 5, "capsize": 3, "label": label}
-        marks.append(mark("errorbar", x, column(table, name), bars, **look))
-    axes = {
-        "yscale": "log",
-        "ylabel": "ε⁽⁰⁾ (exact: at δ = 1e-5)",
-        "xticks": range(len(table)),
-        "xticklabels": [f"2.1, η = {r['threshold']:g}" if r["threshold"] else "2.2" for r in table],
-        "title": "What the scores cost",
-    }
-    return Picture([Panel(marks, axes, {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}, grid="y")], (6.6, 3.6))
+        panel.append(mark("errorbar", x, column(table, name), bars, **look))
+    return [panel]
 
 
 def judge(table: Rows) -> Judgement:
@@ -107,8 +100,8 @@ def judge(table: Rows) -> Judgement:
         falling = all(low[name] < high[name] for name in names)
         tests.append(tested("cheaper", cheaper, by=by, numbers=numbers))
         tests.append(tested("falling", falling, by=by, numbers=numbers))
-    return Judgement(tests, {"high": high, "low": low, "ranked": ranked})
+    return tests, {"high": high, "low": low, "ranked": ranked}
 
 
 POINTS = [{"scheme": "2.1", "threshold": eta} for eta in TABLE_1] + [{"scheme": "2.2", "threshold": None}]
-RESULT = Result("table-1", Measurement(row, POINTS), picture, judge)
+RESULT = Result("table-1", (row, POINTS), marks, judge)

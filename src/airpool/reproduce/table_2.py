@@ -27,8 +27,8 @@ from airpool.figures import BLUE, GREY, ORANGE, PURPLE, SKY
 from airpool.models.pretrained import HeldOut, load
 from airpool.network import Network, Scheme
 from airpool.paper.accuracy import EPSILON_MAX, TABLE_2
-from airpool.reproduce.plot import Panel, Picture, mark
-from airpool.reproduce.result import Measurement, Result
+from airpool.reproduce.description import Result
+from airpool.reproduce.plot import Mark, mark
 from airpool.reproduce.tables import Rows, column, where
 from airpool.reproduce.verdicts import BY, Gain, Judgement, Tested, beats, gain, span, tested
 from airpool.sweep import grid
@@ -139,21 +139,18 @@ def beside_paper(table: Rows) -> Rows:
     return out
 
 
-def picture(table: Rows) -> Picture:
+def marks(table: Rows) -> list[list[Mark]]:
     panels = []
     for epsilon in EPSILON_MAX:
         means, stds = zip(*(TABLE_2[scheme][epsilon] for scheme in SCHEMES[:3]), strict=True)
-        marks = [mark("errorbar", range(3), means, stds, fmt="x", color=GREY, capsize=3, label="the paper")]
+        panel = [mark("errorbar", range(3), means, stds, fmt="x", color=GREY, capsize=3, label="the paper")]
         for shift, (account, (colour, marker, label)) in zip((-0.15, -0.05, 0.05, 0.15), LOOKS.items(), strict=True):
             rows = where(table, account=account, epsilon=epsilon)
             x = [SCHEMES.index(row["scheme"]) + shift for row in rows]
             look = {"fmt": marker, "color": colour, "markersize": 4, "capsize": 2, "label": label}
-            marks.append(mark("errorbar", x, column(rows, "accuracy"), column(rows, "accuracy_std"), **look))
-        axes = {"xticks": range(4), "xticklabels": ["1", "2.1", "2.2", "1\np = 1"], "xlabel": "scheme"}
-        axes |= {"title": f"ε = {epsilon:g}", "ylabel": "accuracy on test objects"}
-        panels.append(Panel(marks, axes | {"xlim": (-0.5, 3.5), "ylim": (0.25, 0.95)}))
-    below = {"loc": "outside lower center", "ncols": 2}
-    return Picture(panels, (7.5, 4.0), columns=3, share={"sharey": True}, legend=below)
+            panel.append(mark("errorbar", x, column(rows, "accuracy"), column(rows, "accuracy_std"), **look))
+        panels.append(panel)
+    return panels
 
 
 def gains(table: Rows, ours: str, theirs: str, account: Account) -> list[Gain]:
@@ -193,10 +190,10 @@ def judge(table: Rows) -> Judgement:
 
     tests = [*order(table), tested("printed", None, feature=beside("feature"))]
     everybody = span(gains(table, "1, p = 1", "1", "feature"))
-    return Judgement(tests, {"everybody": everybody, "lemma": beside("lemma"), "lemma_sqrt10": beside("lemma √10")})
+    return tests, {"everybody": everybody, "lemma": beside("lemma"), "lemma_sqrt10": beside("lemma √10")}
 
 
 POINTS = grid(scheme=SCHEMES, account=["feature", "exact"], epsilon=EPSILON_MAX) + grid(
     scheme=["2.1", "2.2"], account=["lemma", "lemma √10"], epsilon=EPSILON_MAX
 )
-RESULT = Result("table-2", Measurement(cell, POINTS), picture, judge, data=beside_paper)
+RESULT = Result("table-2", (cell, POINTS), marks, judge, data=beside_paper)

@@ -1,14 +1,11 @@
-"""Result tables: measured by a sweep, committed as results/ID.json, read back as rows."""
+"""Result tables: committed as results/ID.json, read back as rows."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airpool.figures import write_csv
-from airpool.sweep import Table, run
 from airpool.sweep.table import number
 
 Rows = list[dict[str, Any]]
@@ -29,29 +26,8 @@ class Stored:
         return "airpool {version}; {function}; seed {seed}; {command}".format(**self.about)
 
 
-def measured(
-    function: Callable[..., Any],
-    points: Iterable[Mapping[str, Any]],
-    *,
-    result: str,
-    seed: int = 0,
-    on_step: OnStep | None = None,
-) -> Table:
-    """The table of a function over points. Raises if any point fails."""
-    progress = None if on_step is None else lambda _what, _total: nullcontext(on_step)
-    table = run(function, points, seed=seed, progress=progress, command=f"airpool reproduce {result} --fresh")
-    if table.failures:
-        raise RuntimeError("\n".join(map(str, table.failures)))
-    return table
-
-
-def write(table: Table, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table.write(path)
-
-
 def read(path: Path) -> Stored:
-    """A table written by `write`; "inf" and "nan" become numbers."""
+    """A table written by a sweep as JSON; "inf" and "nan" become numbers."""
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such result table; airpool reproduce {path.stem} --fresh makes one")
     try:
@@ -62,11 +38,6 @@ def read(path: Path) -> Stored:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: no result table ({type(error).__name__}: {error})") from None
     return Stored(rows, about)
-
-
-def write_rows(rows: Rows, path: Path, *, comment: str) -> None:
-    """The rows as CSV, under a comment line with their origin."""
-    write_csv(path, {name: column(rows, name) for name in rows[0]}, comment=comment)
 
 
 def where(rows: Rows, **chosen: Any) -> Rows:

@@ -14,7 +14,7 @@ Means are compared with their standard errors, at 5 % for a statement, shared am
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import hypot, inf
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from scipy.stats import t as student
 
@@ -25,23 +25,14 @@ LEVEL = 0.05
 BY = {"theorem 1": "by Theorem 1", "exact": "at equal exact ε"}
 
 
-class Tested(NamedTuple):
-    """Whether a statement of statements.toml holds (None: not tested), and the numbers in its words."""
-
-    statement: str
-    holds: bool | None
-    numbers: Mapping[str, Any]
-
-
-class Judgement(NamedTuple):
-    """The tested statements of a result, and the numbers that all its words share."""
-
-    tests: Sequence[Tested]
-    numbers: Mapping[str, Any]
+# A statement's name in statements.toml, whether it holds (None: not tested), and the numbers in its words.
+Tested = tuple[str, bool | None, Mapping[str, Any]]
+# The tested statements of a result, and the numbers that all its words share.
+Judgement = tuple[Sequence[Tested], Mapping[str, Any]]
 
 
 def tested(statement: str, holds: bool | None, **numbers: Any) -> Tested:
-    return Tested(statement, holds, numbers)
+    return statement, holds, numbers
 
 
 @dataclass(frozen=True)
