@@ -5,7 +5,7 @@ import numpy as np
 from airpool import Network, calibrate, load
 from airpool.account.budget import split
 from airpool.evaluate import evaluate
-from airpool.network import Scheme
+from airpool.network import Ranking
 from airpool.plan import plan
 from airpool.prediction import predict
 from airpool.selection import ranking
@@ -28,7 +28,7 @@ def rows() -> list[Row]:
 
     rng = np.random.default_rng(0)
     few, many = rng.uniform(0, 2, (2468, 12)), rng.uniform(0, 2, (1, 1000))
-    ranked = split(Network.uniform(num_devices=12, dimension=40, scheme=Scheme("2.2")), epsilon=2.0, share=0.05)
+    ranked = split(Network.uniform(num_devices=12, dimension=40, scheme=Ranking()), epsilon=2.0, share=0.05)
 
     def sent(network: Network, **scores: object) -> object:
         return evaluate(network, held.latents, held.labels, server=codec.server, trials=5, **scores)  # pyright: ignore[reportArgumentType]

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from airpool import Channel, Network, Scheme, calibrate, load
+from airpool import Channel, Network, calibrate, load
 from airpool.account.budget import split
 from airpool.account.calibration import calibrate_claim
 from airpool.models.pretrained import HeldOut
-from airpool.network import Neighbours
+from airpool.network import Coin, Neighbours, Ranking, Scheme, Threshold
 from airpool.paper import lemma
 from airpool.protocol.air import receive
 from airpool.protocol.inference import labels
@@ -82,7 +82,7 @@ class Setting:
             dimension=R,
             channel=channel,
             neighbours=self.neighbours,
-            scheme=scheme or Scheme(),
+            scheme=scheme or Coin(),
             cover_noise=cover,
         )
 
@@ -136,13 +136,13 @@ def _plain(setting: Setting) -> Network:
 
 @cache
 def _threshold(setting: Setting, ratio: float, share: float, cover: bool) -> Network:
-    start = setting.network(Scheme("2.1", score_bound=1.0, threshold=ratio), cover=cover)
+    start = setting.network(Threshold(score_bound=1.0, threshold=ratio), cover=cover)
     return split(start, epsilon=setting.epsilon, share=share)
 
 
 @cache
 def _ranked(setting: Setting, count: int, share: float) -> Network:
-    start = setting.network(Scheme("2.2", score_bound=1.0, num_selected=count))
+    start = setting.network(Ranking(score_bound=1.0, num_selected=count))
     return split(start, epsilon=setting.epsilon, share=share)
 
 
@@ -162,11 +162,11 @@ def claimed(method: str, epsilon: float, seen: Views) -> Iterator[Candidate]:
     if method.startswith("1"):
         yield Candidate(calibrate_claim(start, epsilon=epsilon), {})
         return
-    known = Scheme(score_bound=log2(CLASSES), score_noise_std=SCORE_STD)
+    known = {"score_bound": log2(CLASSES), "score_noise_std": SCORE_STD}
     if method == "2.2":
-        schemes = [replace(known, name="2.2", num_selected=count) for count in NUM_SELECTED[12]]
+        schemes = [Ranking(**known, num_selected=count) for count in NUM_SELECTED[12]]
     else:
-        schemes = [replace(known, name="2.1", threshold=threshold) for threshold in PAPER_THRESHOLDS]
+        schemes = [Threshold(**known, threshold=threshold) for threshold in PAPER_THRESHOLDS]
     for scheme in schemes:
         if method == "2.2":
             p, spent = (scheme.num_selected / 12,) * 12, float(lemma.score_epsilon(1.0))
@@ -193,8 +193,12 @@ class Judged:
 def judged(candidate: Candidate, seen: Views, *, reference: Views, seed: int, told: tuple[float, ...] = TOLD) -> Judged:
     """What becomes of views sent through a candidate. What is public about their scores comes from `reference`."""
     network = candidate.network
-    chooses = network.scheme.name != "1"
-    often = expected_participation(reference.bits.numpy(), network.scheme) if network.scheme.name == "2.1" else None
+    chooses = not isinstance(network.scheme, Coin)
+    often = (
+        expected_participation(reference.bits.numpy(), network.scheme)
+        if isinstance(network.scheme, Threshold)
+        else None
+    )
     loud = level(network, participation=often)
     signal = loud.signal * float(candidate.weight(reference).mean())
     with torch.no_grad():

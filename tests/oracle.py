@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import gammainc, gammaincc
 from scipy.stats import chi2
 
-from airpool.network import Network
+from airpool.network import Coin, Network
 from airpool.protocol.link import radio
 
 DIGITS = 30
@@ -275,6 +275,7 @@ class Oracle:
         Under cover noise the others lend theirs, selected or not.
         """
         scheme, own = self.network.scheme, self.variance[k]
+        assert isinstance(scheme, Ranking)
         others = [i for i in self.devices if i != k]
         seen = mp.mpf(self.score_range) / scheme.score_noise_std
 
@@ -288,7 +289,7 @@ class Oracle:
 
     def local(self, k: int, epsilon: Real) -> Real:
         """§3.1: nobody else trusted; removal shows a device at once, and what a score tells comes on top."""
-        if self.network.scheme.name != "1":
+        if not isinstance(self.network.scheme, Coin):
             own = Oracle(replace(self.network, channel=replace(self.network.channel, access="orthogonal")))
             return own.delta(k, epsilon)
         if self.network.neighbours == "remove":

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from airpool.network import Channel, Devices, Network, Scheme
+from airpool.network import Channel, Devices, Network, named_scheme
 from airpool.protocol.link import radio
 
 
@@ -88,7 +88,7 @@ def extreme_networks(draw: st.DrawFn) -> Network:
             csi_error_std=draw(nothing | powers_of_ten(-30, 30)),
             phase_error_std=draw(nothing | powers_of_ten(-30, 30)),
         ),
-        scheme=Scheme(
+        scheme=named_scheme(
             name=scheme,
             score_bound=draw(powers_of_ten(-30, 30)),
             score_noise_std=draw(spreads),
@@ -142,7 +142,7 @@ def any_network(rng: np.random.Generator) -> Network:
             power_dbm=tuple(float(x) for x in rng.uniform(20, 30, count)),
         ),
         channel=faded,
-        scheme=Scheme(
+        scheme=named_scheme(
             name=scheme,
             score_rule=one("clip", "scale"),
             score_bound=float(rng.uniform(0.05, 2.0)),

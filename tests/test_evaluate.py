@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from scipy.stats import norm
 from typer.testing import CliRunner
 
-from airpool import Channel, Network, Scheme, calibrate, guarantee
+from airpool import Channel, Coin, Network, Ranking, Threshold, calibrate, guarantee
 from airpool.cli import app, main
 from airpool.data.latents_file import Latents, read, read_views
 from airpool.evaluate import evaluate
@@ -291,7 +291,7 @@ def test_cuda_agrees_with_the_cpu_within_the_interval():
     assert low <= there.accuracy_mean <= high
 
 
-@pytest.mark.parametrize("scheme", [Scheme("1"), Scheme("2.1"), Scheme("2.2", num_selected=1)], ids=lambda s: s.name)
+@pytest.mark.parametrize("scheme", [Coin(), Threshold(), Ranking(num_selected=1)], ids=lambda s: s.name)
 @pytest.mark.parametrize(("count", "note"), [(1, "used: 0;"), (5, "used: 0, 2, 4, 7, 9;"), (25, "from device 12 on")])
 def test_a_network_of_any_number_of_devices_is_evaluated_on_what_ships(scheme, count, note, tmp_path):
     from airpool import write_network
@@ -325,7 +325,7 @@ def test_shipped_latents_at_the_papers_accounting():
 
 
 def test_centralised_drops_the_scheme_and_reports_no_privacy():
-    devices, scheme = 3, Scheme("2.1", threshold=-1.0, score_noise_std=0.4)
+    devices, scheme = 3, Threshold(threshold=-1.0, score_noise_std=0.4)
     net = Network.uniform(num_devices=devices, noise_std=0.5, dimension=4, delta=0.01, scheme=scheme)
     latents, labels = two_classes(10)
     found = evaluate(
@@ -338,4 +338,4 @@ def test_centralised_drops_the_scheme_and_reports_no_privacy():
         baseline="centralised",
     )
     assert np.isinf(found.report.epsilon).all()
-    assert found.report.network.scheme.name == "1"
+    assert isinstance(found.report.network.scheme, Coin)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airpool.network import Channel, Devices, Network, NetworkError, Scheme
+from airpool.network import Channel, Devices, Network, NetworkError, Ranking, named_scheme
 
 
 def test_a_number_stands_for_all_devices_and_a_list_gives_one_each():
@@ -43,7 +43,7 @@ def test_the_defaults_are_those_of_the_specification():
         csi_error_std=0.0,
         phase_error_std=0.0,
     )
-    assert net.scheme == Scheme(
+    assert net.scheme == named_scheme(
         name="1",
         score="shannon",
         score_rule="clip",
@@ -138,7 +138,7 @@ def test_a_bad_channel_is_refused_by_field_and_value(field, value, message):
 )
 def test_a_bad_scheme_is_refused_by_field_and_value(field, value, message):
     with pytest.raises(NetworkError) as caught:
-        Scheme(**{field: value})
+        named_scheme(**{field: value})
     assert str(caught.value) == message
 
 
@@ -168,8 +168,8 @@ def test_a_bad_network_is_refused_by_field_and_value(field, value, message):
 
 def test_a_ranking_cannot_select_more_devices_than_there_are():
     with pytest.raises(NetworkError, match=r"scheme\.num_selected=11 must not exceed the 3 devices"):
-        Network.uniform(num_devices=3, scheme=Scheme(name="2.2"))
-    assert Network.uniform(num_devices=3, scheme=Scheme(name="2.2", num_selected=3)).scheme.num_selected == 3
+        Network.uniform(num_devices=3, scheme=Ranking())
+    assert Network.uniform(num_devices=3, scheme=Ranking(num_selected=3)).scheme == Ranking(num_selected=3)
 
 
 def test_an_unknown_field_is_refused():
@@ -194,9 +194,12 @@ def test_an_unknown_field_is_refused():
         (lambda: Channel(outage=1e-31), "channel.outage=1e-31 is too small: it must be at least 1e-30"),
         (lambda: Channel(csi_error_std=1e31), "channel.csi_error_std=1e+31 is too large"),
         (lambda: Channel(phase_error_std=1e-31), "channel.phase_error_std=1e-31 is too small"),
-        (lambda: Scheme(score_bound=1e-31), "scheme.score_bound=1e-31 is too small"),
-        (lambda: Scheme(score_noise_std=1e51), "scheme.score_noise_std=1e+51 is too large"),
-        (lambda: Scheme(threshold=-1e31), "scheme.threshold=-1e+31 is too large: it must be from -1e+30 to 1e+30"),
+        (lambda: named_scheme(score_bound=1e-31), "scheme.score_bound=1e-31 is too small"),
+        (lambda: named_scheme(score_noise_std=1e51), "scheme.score_noise_std=1e+51 is too large"),
+        (
+            lambda: named_scheme(threshold=-1e31),
+            "scheme.threshold=-1e+31 is too large: it must be from -1e+30 to 1e+30",
+        ),
         (lambda: Network.uniform(num_devices=2, dimension=10**10), "dimension=10000000000 is too large"),
         (lambda: Network.uniform(num_devices=2, inferences=10**13), "inferences=10000000000000 is too large"),
         (lambda: Network.uniform(num_devices=2, delta=1e-301), "delta=1e-301 is too small: it must be at least 1e-300"),

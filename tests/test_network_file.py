@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airpool.network import Channel, Devices, Network, NetworkError, Scheme
+from airpool.network import Channel, Devices, Network, NetworkError, named_scheme
 from airpool.network_file import dump, parse, read, write
 
 EXAMPLE = """
@@ -85,7 +85,7 @@ def networks(draw):
             csi_error_std=draw(NOT_NEGATIVE),
             phase_error_std=draw(NOT_NEGATIVE),
         ),
-        scheme=Scheme(
+        scheme=named_scheme(
             name=draw(st.sampled_from(["1", "2.1", "2.2"])),
             score=draw(st.sampled_from(["shannon", "min"])),
             score_rule=draw(st.sampled_from(["clip", "scale"])),
@@ -119,9 +119,9 @@ def test_a_network_survives_the_disk(tmp_path):
 def test_every_key_of_the_specification_is_understood():
     network = parse(EXAMPLE)
     assert network == Network(devices=Devices(count=12, weight=0.0833333, epsilon=2.0))
-    known = {f.name for table in (Network, Devices, Channel, Scheme) for f in fields(table)}
+    known = {f.name for table in (Network, Devices, Channel, Threshold, Ranking) for f in fields(table)}
     written = {line.split("=")[0].strip() for line in EXAMPLE.splitlines() if "=" in line}
-    assert written - {"version"} == known - {"devices", "channel", "scheme"}
+    assert written - {"version"} == (known | {"name"}) - {"devices", "channel", "scheme"}
 
 
 def test_what_is_left_out_has_its_default():

@@ -12,7 +12,7 @@ from tests.random_servers import random_server
 import airpool
 from airpool.evaluate import evaluate
 from airpool.models.codec import Codec, CodecShape
-from airpool.network import Channel, Network, Scheme
+from airpool.network import Channel, Network, Ranking, Threshold
 from airpool.prediction import Bounds, linear_for, predict
 from airpool.protocol.level import Level, level
 from airpool.theory import mse
@@ -190,8 +190,8 @@ def test_long_latents_are_clipped_as_on_the_air():
         (replace(NETWORK, dimension=9), LATENTS, LABELS, r"must be \(objects, 4 devices, 9 coordinates\)"),
         (NETWORK, LATENTS, LABELS[:5], r"labels has shape \(5,\), must be \(30,\)"),
         (NETWORK, LATENTS, LABELS + 7, "labels run from 7 to 9, must be from 0 to 2"),
-        (replace(NETWORK, scheme=Scheme("2.1")), LATENTS, LABELS, r"scheme.name='2.1' must be 1.*airpool evaluate"),
-        (replace(NETWORK, scheme=Scheme("2.2", num_selected=2)), LATENTS, LABELS, r"scheme.name='2.2' must be 1"),
+        (replace(NETWORK, scheme=Threshold()), LATENTS, LABELS, r"scheme.name='2.1' must be 1.*airpool evaluate"),
+        (replace(NETWORK, scheme=Ranking(num_selected=2)), LATENTS, LABELS, r"scheme.name='2.2' must be 1"),
         (replace(NETWORK, channel=Channel(power_rule="paper")), LATENTS, LABELS, "power_rule='paper' must be truncate"),
         (replace(NETWORK, channel=Channel(power_rule="exact")), LATENTS, LABELS, "power_rule='exact' must be truncate"),
     ],

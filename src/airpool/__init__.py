@@ -12,17 +12,20 @@ if TYPE_CHECKING:
     from airpool.account.calibration import calibrate
     from airpool.account.guarantee import PrivacyReport, guarantee
     from airpool.models.pretrained import infer, load
-    from airpool.network import Channel, Devices, Network, NetworkError, Scheme
+    from airpool.network import Channel, Coin, Devices, Network, NetworkError, Ranking, Scheme, Threshold
     from airpool.network_file import read as read_network
     from airpool.network_file import write as write_network
 
 __all__ = [
     "Channel",
+    "Coin",
     "Devices",
     "Network",
     "NetworkError",
     "PrivacyReport",
+    "Ranking",
     "Scheme",
+    "Threshold",
     "__version__",
     "calibrate",
     "guarantee",
@@ -34,11 +37,14 @@ __all__ = [
 
 _HOME = {
     "Channel": ("network", "Channel"),
+    "Coin": ("network", "Coin"),
     "Devices": ("network", "Devices"),
     "Network": ("network", "Network"),
     "NetworkError": ("network", "NetworkError"),
     "PrivacyReport": ("account.guarantee", "PrivacyReport"),
+    "Ranking": ("network", "Ranking"),
     "Scheme": ("network", "Scheme"),
+    "Threshold": ("network", "Threshold"),
     "calibrate": ("account.calibration", "calibrate"),
     "guarantee": ("account.guarantee", "guarantee"),
     "infer": ("models.pretrained", "infer"),

@@ -16,7 +16,7 @@ from airpool.account.guarantee import PrivacyReport
 from airpool.account.report import number
 from airpool.arrays import require_array
 from airpool.data.latents_file import check_labels
-from airpool.network import Network
+from airpool.network import Network, Ranking
 from airpool.protocol.air import check_latents, in_batches, receive
 from airpool.protocol.inference import Baseline, centralised, labels, report_of, transmitted
 from airpool.protocol.level import Level, level
@@ -188,7 +188,7 @@ def _level(network: Network, baseline: Baseline | None, participation: ArrayLike
         return Level(sum(w * c for w, c in zip(d.column("weight"), d.column("clip_norm"), strict=True)), 0.0)
     loud = level(network, participation=participation)
     if baseline == "best-device":  # one speaks, and with it one receiver's noise; in 2.2 one of those selected
-        of = network.scheme.num_selected if network.scheme.name == "2.2" else network.devices.count
+        of = network.scheme.num_selected if isinstance(network.scheme, Ranking) else network.devices.count
         return Level(loud.signal / of, loud.noise_std / of**0.5)
     return loud
 

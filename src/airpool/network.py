@@ -10,8 +10,8 @@ a network that can be made has an ε, a number or inf. The file format is networ
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Self, get_args
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 Neighbours = Literal["zero-out", "replace", "remove"]
 Access = Literal["superposed", "orthogonal"]
@@ -172,30 +172,79 @@ class Channel:
 
 
 @dataclass(frozen=True)
-class Scheme:
-    """Who transmits: everybody by a coin (1), by an own noisy score (2.1), or by rank (2.2)."""
+class Coin:
+    """Scheme 1: each device transmits with its own probability, `devices.participation`."""
 
-    name: SchemeName = "1"
+    name: ClassVar[SchemeName] = "1"
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """What schemes share that go by an uncertainty score in bits: how it is computed, bounded and made noisy."""
+
     score: Score = "shannon"
     score_rule: ScoreRule = "clip"
     score_bound: float = 1.0
     score_noise_std: float = 0.3162
-    threshold: float = 0.5
-    num_selected: int = 11
 
     def __post_init__(self) -> None:
-        _choice("scheme.name", self.name, get_args(SchemeName))
-        _choice("scheme.score", self.score, get_args(Score))
-        _choice("scheme.score_rule", self.score_rule, get_args(ScoreRule))
-        _set(
-            self,
-            score_bound=_number("scheme.score_bound", self.score_bound, _SCALE),
-            score_noise_std=_number("scheme.score_noise_std", self.score_noise_std, _STD),
-            threshold=_number("scheme.threshold", self.threshold, _SCORE),
-            num_selected=_whole(
-                "scheme.num_selected", self.num_selected, "must be a whole number >= 1", lambda n: n >= 1
-            ),
-        )
+        for name in ("score", "score_rule"):
+            _choice(f"scheme.{name}", getattr(self, name), _SCHEME_CHOICES[name])
+        for name in ("score_bound", "score_noise_std"):
+            _set(self, **{name: _scheme_number(name, getattr(self, name))})
+
+
+@dataclass(frozen=True)
+class Threshold(_Scored):
+    """Scheme 2.1: a device transmits if its own noisy score is at most the threshold."""
+
+    threshold: float = 0.5
+    name: ClassVar[SchemeName] = "2.1"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _set(self, threshold=_scheme_number("threshold", self.threshold))
+
+
+@dataclass(frozen=True)
+class Ranking(_Scored):
+    """Scheme 2.2: the devices with the lowest noisy scores transmit, chosen by a ranking server."""
+
+    num_selected: int = 11
+    name: ClassVar[SchemeName] = "2.2"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _set(self, num_selected=_scheme_number("num_selected", self.num_selected))
+
+
+Scheme = Coin | Threshold | Ranking
+SCHEMES: dict[str, type[Coin | Threshold | Ranking]] = {kind.name: kind for kind in (Coin, Threshold, Ranking)}
+_SCHEME_CHOICES = {"score": get_args(Score), "score_rule": get_args(ScoreRule)}
+_SCHEME_RULES = {"score_bound": _SCALE, "score_noise_std": _STD, "threshold": _SCORE}
+SCHEME_SETTINGS = (*_SCHEME_CHOICES, *_SCHEME_RULES, "num_selected")
+
+
+def named_scheme(name: str = "1", **settings: Any) -> Scheme:
+    """A scheme by its name in a network file. Settings of the other schemes are checked and left out.
+
+    >>> named_scheme("2.1", threshold=0.4, num_selected=3)
+    Threshold(score='shannon', score_rule='clip', score_bound=1.0, score_noise_std=0.3162, threshold=0.4)
+    """
+    _choice("scheme.name", name, tuple(SCHEMES))
+    for setting, value in settings.items():
+        if setting in _SCHEME_CHOICES:
+            _choice(f"scheme.{setting}", value, _SCHEME_CHOICES[setting])
+        else:
+            _scheme_number(setting, value)
+    kind = SCHEMES[name]
+    return kind(**{key: value for key, value in settings.items() if key in {f.name for f in fields(kind)}})
+
+
+def _scheme_number(name: str, value: Any) -> Any:
+    if name == "num_selected":
+        return _whole("scheme.num_selected", value, "must be a whole number >= 1", lambda n: n >= 1)
+    return _number(f"scheme.{name}", value, _SCHEME_RULES[name])
 
 
 @dataclass(frozen=True)
@@ -204,7 +253,7 @@ class Network:
 
     devices: Devices
     channel: Channel = field(default_factory=Channel)
-    scheme: Scheme = field(default_factory=Scheme)
+    scheme: Scheme = field(default_factory=Coin)
     dimension: int = 64
     delta: float = 1e-5
     neighbours: Neighbours = "zero-out"
@@ -223,7 +272,7 @@ class Network:
             _whole(name, getattr(self, name), f"must be a whole number from 0 to {limit}", lambda n: 0 <= n <= limit)
         _whole("inferences", self.inferences, "must be a whole number >= 1", lambda n: n >= 1, most=10**12)
         _set(self, delta=_number("delta", self.delta, _BETWEEN._replace(least=1e-300)))
-        if self.scheme.name == "2.2" and self.scheme.num_selected > self.devices.count:
+        if isinstance(self.scheme, Ranking) and self.scheme.num_selected > self.devices.count:
             raise NetworkError(
                 f"scheme.num_selected={self.scheme.num_selected} must not exceed the {self.devices.count} devices"
             )

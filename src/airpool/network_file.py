@@ -5,15 +5,16 @@ error.
 """
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from airpool import files
-from airpool.network import Channel, Devices, Network, NetworkError, Scheme, require_network
+from airpool.network import SCHEME_SETTINGS, Channel, Devices, Network, NetworkError, named_scheme, require_network
 
 VERSION = 1
-_TABLES = {"devices": Devices, "channel": Channel, "scheme": Scheme}
+_TABLES = {"devices": Devices, "channel": Channel, "scheme": named_scheme}
 
 
 def read(path: str | Path) -> Network:
@@ -49,16 +50,17 @@ def parse(text: str) -> Network:
     return Network(**tables, **data)
 
 
-def _table(name: str, kind: type, data: Any) -> Any:
+def _table(name: str, kind: Any, data: Any) -> Any:
     if not isinstance(data, dict):
         raise NetworkError(f"{name} must be a table, [{name}]")
-    _reject_unknown(f"{name}.", data, [f.name for f in fields(kind)])
+    known = ("name", *SCHEME_SETTINGS) if kind is named_scheme else tuple(f.name for f in fields(kind))
+    _reject_unknown(f"{name}.", data, known)
     if kind is Devices and "count" not in data:
         raise NetworkError("devices.count is missing")
     return kind(**data)
 
 
-def _reject_unknown(where: str, data: dict[str, Any], known: list[str]) -> None:
+def _reject_unknown(where: str, data: dict[str, Any], known: Sequence[str]) -> None:
     for key in data:
         if key not in known:
             raise NetworkError(f"unknown key {where}{key}; known are {', '.join(known)}")
@@ -76,6 +78,7 @@ def dump(network: Network) -> str:
     for name in _TABLES:
         table = getattr(network, name)
         lines += ["", f"[{name}]"]
+        lines += [f'name = "{table.name}"'] if name == "scheme" else []
         for f in fields(table):
             if (value := getattr(table, f.name)) is not None:
                 lines.append(f"{f.name} = {_toml(value)}")

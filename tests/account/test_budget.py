@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from airpool import calibrate, guarantee
 from airpool.account.budget import split
 from airpool.account.guarantee import score_epsilon
-from airpool.network import Channel, Network, Scheme
+from airpool.network import Channel, Network, Threshold, named_scheme
 from airpool.privacy import gaussian
 from airpool.privacy.calibrate import UnreachableError
 
@@ -19,7 +19,7 @@ def network(name, **changes):
     scheme = {"score_bound": 1.0, "threshold": 0.7, "num_selected": 4} | {
         key: changes.pop(key) for key in ("score_bound", "threshold", "num_selected", "score_rule") if key in changes
     }
-    return Network.uniform(num_devices=5, dimension=8, scheme=Scheme(name, **scheme), **changes)
+    return Network.uniform(num_devices=5, dimension=8, scheme=named_scheme(name, **scheme), **changes)
 
 
 @settings(max_examples=5)
@@ -82,7 +82,7 @@ def test_a_stream_of_decisions_is_shared_out_as_well():
 
 
 def test_the_decision_alone_costs_what_its_two_probabilities_say():
-    net = replace(network("2.1"), scheme=Scheme("2.1", threshold=0.5, score_noise_std=0.5), delta=1e-3)
+    net = replace(network("2.1"), scheme=Threshold(threshold=0.5, score_noise_std=0.5), delta=1e-3)
     often, rarely = 0.8413447460685429, 0.15865525393145707  # Φ(±1)
     assert float(score_epsilon(net)[0]) == pytest.approx(np.log((often - 1e-3) / rarely), rel=1e-6)
     assert (score_epsilon(network("1")) == 0).all()
@@ -90,7 +90,7 @@ def test_the_decision_alone_costs_what_its_two_probabilities_say():
 
 @pytest.mark.parametrize("name", ["2.1", "2.2"])
 def test_calibrate_scales_the_features_noise_alone(name):
-    net = replace(network(name), scheme=Scheme(name, score_noise_std=3.0, num_selected=4))
+    net = replace(network(name), scheme=named_scheme(name, score_noise_std=3.0, num_selected=4))
     found = calibrate(net, epsilon=3.0)
     assert 2.999 < guarantee(found).worst <= 3.0
     assert found.scheme == net.scheme

@@ -11,7 +11,7 @@ from tests.random_networks import any_network
 from airpool.account.calibration import calibrate, most_feature, with_column
 from airpool.account.guarantee import aggregate, guarantee
 from airpool.account.guarantee import epsilon as device_epsilon
-from airpool.network import Channel, Devices, Network, Scheme
+from airpool.network import Channel, Devices, Network, Threshold
 from airpool.privacy import gaussian
 from airpool.privacy.calibrate import (
     UnreachableError,
@@ -246,7 +246,7 @@ def test_the_number_of_inferences_stops_at_2_to_the_20():
 
 
 def test_a_target_below_what_the_scores_leak_is_refused_with_the_smallest_that_can_be_met():
-    scored = replace(TWELVE, scheme=Scheme(name="2.1"))
+    scored = replace(TWELVE, scheme=Threshold())
     with pytest.raises(UnreachableError) as caught:
         calibrate(scored, epsilon=0.1)
     smallest = caught.value.smallest

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from airpool.account.guarantee import guarantee
-from airpool.network import Access, Channel, Devices, Neighbours, Network, NetworkError, PowerRule, Scheme
+from airpool.network import Access, Channel, Coin, Devices, Neighbours, Network, NetworkError, PowerRule, named_scheme
 from airpool.protocol.inference import Baseline, infer, transmitted
 from airpool.protocol.link import radio
 
@@ -43,7 +43,7 @@ def networks(draw: st.DrawFn) -> Network:
         phase_error_std=draw(st.sampled_from([0.0, 0.0, 0.1])),
     )
     name = draw(st.sampled_from(["1", "1", "2.1", "2.2"]))
-    scheme = Scheme(
+    scheme = named_scheme(
         name,  # pyright: ignore[reportArgumentType]
         score_noise_std=draw(st.sampled_from([0.0, 0.3, 1.0])),
         threshold=draw(st.sampled_from([-1.0, 0.5])),
@@ -68,7 +68,7 @@ def bare_outcome(network: Network) -> np.ndarray:
     """A lower bound on the probability that each device's feature arrives with nobody's noise, in one inference."""
     d = network.devices
     w, std, p = (np.array(d.column(name)) for name in ("weight", "noise_std", "participation"))
-    if network.scheme.name != "1":
+    if not isinstance(network.scheme, Coin):
         return np.zeros(d.count)
     heard = p if network.channel.power_rule != "truncate" else p * (1 - radio(network).outage)
     exposed = np.where((w > 0) & (std == 0), heard, 0.0)
@@ -107,7 +107,7 @@ def test_what_always_holds(network, inferences):
 def test_report_and_transmission_are_of_the_same_network(network, baseline, seed):
     rng = np.random.default_rng(seed)
     path = "full" if network.channel.power_rule in ("paper", "exact") else "fast"
-    scores = rng.uniform(0, 2, (1, network.devices.count)) if network.scheme.name != "1" else None
+    scores = rng.uniform(0, 2, (1, network.devices.count)) if not isinstance(network.scheme, Coin) else None
     out = infer(
         rng.standard_normal((1, network.devices.count, R)),
         network,
@@ -125,7 +125,7 @@ def test_report_and_transmission_are_of_the_same_network(network, baseline, seed
     if baseline == "centralised":
         assert np.isinf(out.report.epsilon[weights > 0]).all()
         assert out.received.taking_part.all()
-    elif sender.scheme.name == "1" and not sender.cover_noise:
+    elif isinstance(sender.scheme, Coin) and not sender.cover_noise:
         # Nobody transmits whom the report says to be silent.
         silent = np.array(sender.devices.column("participation")) == 0
         assert not out.received.alignment[..., silent].any()

@@ -13,7 +13,7 @@ from tests.random_networks import extreme_networks
 
 from airpool.account.calibration import calibrate
 from airpool.account.guarantee import aggregate, guarantee, realised_epsilon
-from airpool.network import Channel, Devices, Network, NetworkError, Scheme
+from airpool.network import Channel, Devices, Network, NetworkError, Ranking, Threshold
 from airpool.privacy import compose, gaussian
 from airpool.privacy.device import game
 from airpool.protocol.air import receive
@@ -74,14 +74,14 @@ def test_the_papers_network_has_its_claim_beside_the_truth():
 
 
 def test_scheme_2_1_has_the_reference_epsilon():
-    scheme = Scheme(name="2.1", score_rule="scale", score_bound=1.0, score_noise_std=0.316227766, threshold=0.3)
+    scheme = Threshold(score_rule="scale", score_bound=1.0, score_noise_std=0.316227766, threshold=0.3)
     assert guarantee(replace(TWELVE, scheme=scheme)).epsilon == pytest.approx(np.full(12, 7.644042567), rel=1e-8)
     clipped = replace(scheme, score_rule="clip", score_bound=0.5)
     assert guarantee(replace(TWELVE, scheme=clipped)).epsilon == pytest.approx(np.full(12, 7.644042567), rel=1e-8)
 
 
 def test_scheme_2_2_is_two_gaussian_releases():
-    scheme = Scheme(name="2.2", score_bound=0.5, score_noise_std=0.4, num_selected=11)
+    scheme = Ranking(score_bound=0.5, score_noise_std=0.4, num_selected=11)
     mu = np.hypot(0.5 / 0.4, (1 / 12) / (0.05 * np.sqrt(11)))
     report = guarantee(replace(TWELVE, scheme=scheme))
     assert report.epsilon[0] == pytest.approx(float(gaussian.epsilon(mu, 1e-5)), rel=1e-9)
@@ -270,8 +270,8 @@ def test_realised_epsilon_is_that_of_the_noise_that_was_there():
         ({}, "The receiver's noise is not counted."),
         ({"inferences": 2}, "ε covers 2 inferences together."),
         ({"channel": Channel(access="orthogonal")}, "Every device is heard by itself"),
-        ({"scheme": Scheme(name="2.1")}, "the others take part as rarely as their scores allow"),
-        ({"scheme": Scheme(name="2.2")}, "the selection leaves the least noise it can"),
+        ({"scheme": Threshold()}, "the others take part as rarely as their scores allow"),
+        ({"scheme": Ranking()}, "the selection leaves the least noise it can"),
         ({}, "The object itself is not protected"),
     ],
 )
@@ -320,7 +320,7 @@ def test_bad_arguments_are_refused_by_name_and_value():
     with pytest.raises(ValueError, match="delta=1e-12 must be >= 1e-10 where inferences are composed"):
         guarantee(TWELVE, delta=1e-12, inferences=2)
     with pytest.raises(ValueError, match="use zero-out or replace"):
-        guarantee(replace(TWELVE, scheme=Scheme(name="2.1")), neighbours="remove")
+        guarantee(replace(TWELVE, scheme=Threshold()), neighbours="remove")
 
 
 POWER_LIMITED = Network.uniform(
@@ -363,7 +363,7 @@ def test_realised_epsilon_leaves_out_the_noise_that_does_not_count():
     ("change", "message"),
     [
         ({"neighbours": "remove"}, "neighbours='remove' and scheme 1: what was realised"),
-        ({"scheme": Scheme(name="2.1")}, "scheme 2.1: what was realised"),
+        ({"scheme": Threshold()}, "scheme 2.1: what was realised"),
         ({"channel": Channel(power_rule="exact")}, "power_rule='exact' lets the alignment depend on the noise"),
         ({"channel": Channel(power_rule="paper")}, "power_rule='paper' lets the alignment depend on the noise"),
     ],
@@ -449,7 +449,7 @@ def test_where_delta_is_tiny_the_grid_shows_in_epsilon():
 
 
 def test_scheme_2_1_pays_for_the_rounding_of_its_live_coin():
-    net = Network.uniform(num_devices=4, noise_std=0.5, delta=1e-10, scheme=Scheme("2.1", score_noise_std=0.5))
+    net = Network.uniform(num_devices=4, noise_std=0.5, delta=1e-10, scheme=Threshold(score_noise_std=0.5))
     live, ideal = (guarantee(net, live=live).epsilon[0] for live in (True, False))
     left = 1e-10 - (1 + np.exp(live)) * 4 * 2.0**-48
     assert live == pytest.approx(guarantee(replace(net, delta=left)).epsilon[0], rel=1e-9)

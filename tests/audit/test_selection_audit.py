@@ -20,7 +20,7 @@ from airpool.audit.adversary import World, likelihood_ratio, mechanism, released
 from airpool.audit.bound import AuditReport, audit
 from airpool.audit.release import log_likelihood_ratio
 from airpool.cli import app
-from airpool.network import Channel, Network, Scheme
+from airpool.network import Channel, Network, named_scheme
 from airpool.protocol import air
 from airpool.protocol.link import radio
 from airpool.selection import threshold
@@ -39,7 +39,7 @@ def six(name: Any, channel: dict[str, Any] | None = None, **fields: Any) -> Netw
     }
     scheme |= {key: fields.pop(key) for key in list(fields) if key in scheme or key == "score_rule"}
     given: dict[str, Any] = {"num_devices": K, "noise_std": 0.15, "dimension": R, "delta": DELTA}
-    return Network.uniform(scheme=Scheme(name, **scheme), channel=Channel(**(channel or {})), **(given | fields))
+    return Network.uniform(scheme=named_scheme(name, **scheme), channel=Channel(**(channel or {})), **(given | fields))
 
 
 def played(

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from airpool import cli
 from airpool.account.guarantee import guarantee
-from airpool.network import Devices, Network, Scheme
+from airpool.network import Devices, Network, Threshold
 from airpool.network_file import read, write
 from airpool.version import __version__
 
@@ -293,7 +293,7 @@ def test_what_cannot_be_parsed_ends_with_status_2(refused, arguments):
 
 def test_schemes_2_1_and_2_2_come_from_the_file(tmp_path):
     path = tmp_path / "net.toml"
-    scheme = Scheme(name="2.1", score_bound=0.5, score_noise_std=0.316227766, threshold=0.3)
+    scheme = Threshold(score_bound=0.5, score_noise_std=0.316227766, threshold=0.3)
     write(Network.uniform(num_devices=12, noise_std=0.05, scheme=scheme), path)
     data = run_json("epsilon", "--network", path)
     assert data["scheme"] == "2.1"

@@ -12,7 +12,7 @@ import airpool
 from airpool import cli
 from airpool.models.codec import Codec, CodecShape
 from airpool.models.pretrained import Objects
-from airpool.network import Channel, Devices, Network, Scheme
+from airpool.network import Channel, Devices, Network, Ranking, Threshold
 from airpool.network_file import write
 
 K, R, CLASSES = 3, 6, 4
@@ -169,8 +169,8 @@ def test_the_same_seed_measures_the_same(net):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"scheme": Scheme("2.1")}, "scheme.name='2.1' must be 1: by scores"),
-        ({"scheme": Scheme("2.2", num_selected=2)}, "scheme.name='2.2' must be 1: by scores"),
+        ({"scheme": Threshold()}, "scheme.name='2.1' must be 1: by scores"),
+        ({"scheme": Ranking(num_selected=2)}, "scheme.name='2.2' must be 1: by scores"),
         ({"channel": Channel(power_rule="paper")}, "channel.power_rule='paper' must be truncate or backoff"),
         ({"channel": Channel(power_rule="exact")}, "channel.power_rule='exact' must be truncate or backoff"),
         ({"dimension": 64}, "has dimension 64, the codec compact needs 6: calibrate with --dimension 6"),

@@ -12,7 +12,7 @@ from airpool.account.calibration import calibrate
 from airpool.account.guarantee import guarantee
 from airpool.design.qp import Quadratic, kkt_residual, solve
 from airpool.design.weights import InfeasibleError, design, largest_weight, quadratic, scaled_error
-from airpool.network import Channel, Devices, Network, Scheme
+from airpool.network import Channel, Devices, Network, Threshold
 from airpool.privacy.calibrate import largest_shift
 from airpool.privacy.device import Aggregate
 from airpool.privacy.device import epsilon as device_epsilon
@@ -364,7 +364,7 @@ def test_latents_and_networks_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="target has shape"):
         design(noisy(), some_latents(4), epsilon=2.0, target=np.zeros((8, 2)))
     with pytest.raises(ValueError, match="must be 1"):
-        design(noisy(scheme=Scheme(name="2.1")), some_latents(4), epsilon=2.0)
+        design(noisy(scheme=Threshold()), some_latents(4), epsilon=2.0)
     with pytest.raises(ValueError, match="must be truncate or backoff"):
         design(noisy(channel=Channel(power_rule="exact")), some_latents(4), epsilon=2.0)
 

@@ -15,7 +15,7 @@ from airpool.privacy.compose import MOST_INFERENCES, epsilon, most_inferences, s
 from airpool.privacy.device import Aggregate, game
 from airpool.privacy.game import solve
 from airpool.privacy.law import binomial
-from airpool.privacy.leakage import Threshold, ranking_game, threshold_game
+from airpool.privacy.leakage import Decision, ranking_game, threshold_game
 
 DELTA = 1e-5
 
@@ -355,7 +355,7 @@ def vertex(scores, aggregate):
 
 def test_the_envelope_of_a_threshold_composes_to_at_least_each_of_its_vertices():
     net = Aggregate(np.array([0.5]), np.array([1.0]), np.ones(1))
-    scheme = Threshold(np.asarray(0.0), np.asarray(0.8), np.asarray(0.4), 0.3)
+    scheme = Decision(np.asarray(0.0), np.asarray(0.8), np.asarray(0.4), 0.3)
     played = threshold_game(net, scheme)
     envelope = epsilon(played, DELTA, 6)[0]
     vertices = []

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.random_networks import networks
 
-from airpool.network import Channel, Devices, Network, Scheme
+from airpool.network import Channel, Devices, Network, Ranking, Threshold
 from airpool.protocol.air import clipped, receive
 from airpool.protocol.link import radio
 from airpool.theory.accuracy import no_answer
@@ -146,8 +146,8 @@ def test_backoff_has_a_known_law_only_where_nobody_is_too_weak():
         ({"channel": Channel("rician", phase_error_std=0.2)}, "phase_error_std=0.2"),
         ({"channel": Channel(power_rule="paper")}, "power_rule='paper'"),
         ({"channel": Channel(power_rule="exact")}, "power_rule='exact'"),
-        ({"scheme": Scheme("2.1")}, r"scheme\.name='2\.1' must be 1"),
-        ({"scheme": Scheme("2.2", num_selected=2)}, r"scheme\.name='2\.2' must be 1"),
+        ({"scheme": Threshold()}, r"scheme\.name='2\.1' must be 1"),
+        ({"scheme": Ranking(num_selected=2)}, r"scheme\.name='2\.2' must be 1"),
     ],
 )
 def test_networks_whose_law_is_unknown_are_refused(change, message):

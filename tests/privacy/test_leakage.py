@@ -11,11 +11,11 @@ from scipy import stats
 from scipy.special import ndtri
 
 from airpool.account.guarantee import guarantee, score_epsilon
-from airpool.network import Network, Scheme
+from airpool.network import Network, Threshold
 from airpool.privacy import device, gaussian
 from airpool.privacy.device import Aggregate
 from airpool.privacy.game import solve
-from airpool.privacy.leakage import Threshold, ranking_game, threshold_game
+from airpool.privacy.leakage import Decision, ranking_game, threshold_game
 
 DELTA = 1e-5
 TWELVE = Aggregate(np.full(12, 1 / 12), np.full(12, 0.05**2), np.ones(12))
@@ -23,7 +23,7 @@ THREE = Aggregate(np.array([0.6, 0.3, 0.5]), np.array([0.3, 0.5, 0.2]), np.ones(
 
 
 def threshold(low, high, std, at):
-    return Threshold(np.asarray(low, dtype=float), np.asarray(high, dtype=float), np.asarray(std, dtype=float), at)
+    return Decision(np.asarray(low, dtype=float), np.asarray(high, dtype=float), np.asarray(std, dtype=float), at)
 
 
 def epsilon(game, delta=DELTA):
@@ -326,5 +326,5 @@ def test_a_bad_threshold_is_refused_by_name_and_value(low, high, std, at, messag
 
 @pytest.mark.parametrize("weight", [1e-160, 1e-300])
 def test_a_feature_that_is_next_to_nothing_costs_what_the_decision_costs(weight):
-    net = Network.uniform(num_devices=2, weight=weight, scheme=Scheme("2.1"))
+    net = Network.uniform(num_devices=2, weight=weight, scheme=Threshold())
     assert guarantee(net).epsilon == pytest.approx(score_epsilon(net), rel=1e-9)

@@ -13,7 +13,7 @@ from tests.oracle import DIGITS, Oracle, Real, noncentral
 from tests.random_networks import any_network
 
 from airpool.account.guarantee import guarantee
-from airpool.network import Devices, Network
+from airpool.network import Coin, Devices, Network
 
 # How far below the oracle's an ε may lie, relative; and how far above it where the law is exact.
 TOO_SMALL, TOO_LARGE = 1e-9, 1e-6
@@ -32,7 +32,7 @@ def question(rng: np.random.Generator) -> tuple[Network, dict[str, Any]]:
 def findings(network: Network, asked: dict[str, Any]) -> list[str]:
     """What is wrong with the report of a network, in words."""
     report, oracle = guarantee(network, **asked), Oracle(network, **asked)
-    selected, removed = network.scheme.name != "1", network.neighbours == "remove"
+    selected, removed = not isinstance(network.scheme, Coin), network.neighbours == "remove"
     absent = network.colluders or network.dropouts or asked["colluding"]
     assert report.epsilon_lower is not None
     found: list[str] = []

@@ -17,7 +17,7 @@ from scipy import stats
 from tests.counted_work import work
 
 from airpool import draws
-from airpool.network import Channel, Devices, Network, Scheme
+from airpool.network import Channel, Devices, Network, Threshold
 from airpool.protocol import air
 from airpool.protocol.air import clipped, in_batches, receive
 from airpool.protocol.link import radio
@@ -548,7 +548,7 @@ def test_ten_times_the_devices_or_coordinates_are_at_most_ten_times_the_work(pat
         ({"path": "short"}, "path='short' must be fast or full"),
         ({"network": unlike_devices({"power_rule": "paper"})}, "path='fast' is not exact where power_rule='paper'"),
         ({"network": unlike_devices({"power_rule": "exact"})}, "path='fast' is not exact where power_rule='exact'"),
-        ({"network": unlike_devices(scheme=Scheme(name="2.1"))}, "scheme 2.1 needs scores"),
+        ({"network": unlike_devices(scheme=Threshold())}, "scheme 2.1 needs scores"),
         ({"network": unlike_devices({"gamma": 1e6})}, "channel.gamma=1e.06 is beyond the power of device"),
     ],
 )

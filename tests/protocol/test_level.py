@@ -10,7 +10,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.random_networks import channels, stds
 
-from airpool.network import Channel, Devices, Network, Scheme
+from airpool.network import Channel, Devices, Network, Threshold
 from airpool.protocol.air import receive
 from airpool.protocol.level import level
 
@@ -101,6 +101,6 @@ def test_where_nobody_takes_part_there_is_the_receivers_noise_alone():
 
 
 def test_whom_scores_choose_is_not_known_beforehand():
-    net = Network.uniform(num_devices=3, dimension=R, scheme=Scheme("2.1"))
+    net = Network.uniform(num_devices=3, dimension=R, scheme=Threshold())
     with pytest.raises(ValueError, match=r"scheme 2.1 needs participation"):
         level(net)

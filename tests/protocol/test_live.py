@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from airpool.network import Channel, Devices, Network, Scheme
+from airpool.network import Channel, Devices, Network, Ranking, Threshold
 from airpool.privacy.noise import Noise, grid_of
 from airpool.protocol import live as transmission
 from airpool.protocol.link import radio
@@ -264,8 +264,8 @@ def test_what_is_sent_carries_the_live_report_of_its_network():
     st.floats(width=64),
 )
 def test_no_feature_and_no_score_raises_however_strict_the_arithmetic(latent, score):
-    scored = replace(three_devices(), scheme=Scheme("2.1"))
-    ranked = replace(three_devices(), scheme=Scheme("2.2", num_selected=2))
+    scored = replace(three_devices(), scheme=Threshold())
+    ranked = replace(three_devices(), scheme=Ranking(num_selected=2))
     with np.errstate(all="raise"):
         signal(latent, three_devices(), device=0, gain=1.0)
         signal(latent, scored, device=1, gain=1.0, score=score)

@@ -19,7 +19,7 @@ import airpool
 from airpool import network_file
 from airpool.cli import app
 from airpool.evaluate import evaluate
-from airpool.network import Channel, Devices, Network, Scheme
+from airpool.network import Channel, Coin, Devices, Network, Ranking, Threshold, named_scheme
 from airpool.privacy.noise import grid_of
 from airpool.protocol import live as transmission
 from airpool.protocol.air import receive
@@ -42,7 +42,7 @@ def networks(draw):
     def column(low, high):
         return tuple(draw(st.lists(st.floats(low, high), min_size=count, max_size=count)))
 
-    scheme = Scheme(
+    scheme = named_scheme(
         name=draw(st.sampled_from(["2.1", "2.2"])),
         score_rule=draw(st.sampled_from(["clip", "scale"])),
         score_bound=draw(st.floats(0.2, 4.0)),
@@ -88,7 +88,7 @@ def test_devices_take_part_as_often_as_the_formulas_say_whatever_else_is_on(netw
     on_air = np.ones_like(p) if network.cover_noise else p
     if network.channel.power_rule == "truncate":
         within((got.alignment != 0).mean(axis=1), on_air * (1 - radio(network).outage), n)
-    if network.scheme.name == "2.2":
+    if isinstance(network.scheme, Ranking):
         assert (got.taking_part.sum(axis=-1) == network.scheme.num_selected).all()
         np.testing.assert_array_equal(got.taking_part, ranking.selected(got.noisy_scores, network.scheme.num_selected))
     else:
@@ -115,7 +115,7 @@ def test_both_paths_give_the_same_estimate_on_average_and_the_same_spread(networ
 
 def test_nothing_is_ever_divided_by_the_participation():
     """Without noise on features and channel the sum is that of w z of whoever takes part, to rounding."""
-    network = Network.uniform(num_devices=3, noise_std=0.0, dimension=R, scheme=Scheme("2.1", threshold=0.3))
+    network = Network.uniform(num_devices=3, noise_std=0.0, dimension=R, scheme=Threshold(threshold=0.3))
     latents, scores = drawn(network, 0)
     latents /= 10
     for path in ("fast", "full"):
@@ -126,7 +126,7 @@ def test_nothing_is_ever_divided_by_the_participation():
 
 def test_each_device_draws_its_own_score_noise_on_the_full_path():
     """A device's noisy score does not change when another one's score does."""
-    network = Network.uniform(num_devices=3, dimension=R, scheme=Scheme("2.1"))
+    network = Network.uniform(num_devices=3, dimension=R, scheme=Threshold())
     latents, scores = drawn(network, 2)
     other = scores.copy()
     other[:, 0] = 0.0
@@ -143,7 +143,7 @@ def test_each_device_draws_its_own_score_noise_on_the_full_path():
 def test_a_selected_device_in_outage_is_silent_and_heard_says_so():
     channel = Channel(fading="rayleigh", outage=0.4)
     network = Network.uniform(
-        num_devices=2, dimension=R, channel=channel, scheme=Scheme("2.2", num_selected=1, score_noise_std=0.0)
+        num_devices=2, dimension=R, channel=channel, scheme=Ranking(num_selected=1, score_noise_std=0.0)
     )
     got = receive(
         np.ones((1, 2, R)), network, rng=np.random.default_rng(4), trials=4_000, scores=np.array([[0.1, 0.9]])
@@ -154,7 +154,7 @@ def test_a_selected_device_in_outage_is_silent_and_heard_says_so():
 
 
 def test_spoilt_scores_count_as_the_least_sure_ones_and_nothing_fails():
-    network = Network.uniform(num_devices=3, dimension=R, scheme=Scheme("2.2", num_selected=1, score_noise_std=0.0))
+    network = Network.uniform(num_devices=3, dimension=R, scheme=Ranking(num_selected=1, score_noise_std=0.0))
     scores = np.array([[np.nan, 0.4, np.inf]])
     got = receive(np.ones((1, 3, R)), network, rng=np.random.default_rng(5), scores=scores)
     assert got.taking_part[0, 0].tolist() == [False, True, False]
@@ -165,7 +165,7 @@ def test_spoilt_scores_count_as_the_least_sure_ones_and_nothing_fails():
 @pytest.mark.parametrize("name", ["2.1", "2.2"])
 @pytest.mark.parametrize("path", ["fast", "full"])
 def test_torch_draws_by_the_same_law(name, path):
-    network = Network.uniform(num_devices=3, dimension=R, scheme=Scheme(name, num_selected=2))
+    network = Network.uniform(num_devices=3, dimension=R, scheme=named_scheme(name, num_selected=2))
     latents, scores = drawn(network, 6)
     got = receive(
         torch.tensor(latents).float(),
@@ -182,7 +182,7 @@ def test_torch_draws_by_the_same_law(name, path):
 
 def test_best_device_speaks_alone_and_is_one_of_those_selected():
     network = Network.uniform(
-        num_devices=4, dimension=R, channel=Channel(fading="rician"), scheme=Scheme("2.2", num_selected=2)
+        num_devices=4, dimension=R, channel=Channel(fading="rician"), scheme=Ranking(num_selected=2)
     )
     latents, scores = drawn(network, 7)
     got = receive(latents, network, rng=np.random.default_rng(8), trials=500, scores=scores, only_best=True)
@@ -217,7 +217,7 @@ def test_the_level_is_what_is_heard_of_latents_at_full_norm(network, seed):
 
 
 def test_ranked_devices_take_part_so_many_of_all_times_and_may_be_known_better():
-    network = Network.uniform(num_devices=4, dimension=R, noise_std=0.1, scheme=Scheme("2.2", num_selected=3))
+    network = Network.uniform(num_devices=4, dimension=R, noise_std=0.1, scheme=Ranking(num_selected=3))
     assert level(network).signal == pytest.approx(0.75)
     assert level(network).noise_std == pytest.approx(math.sqrt(3 * 0.01))
     assert level(network, participation=[1.0, 1.0, 1.0, 0.0]).signal == pytest.approx(0.75)
@@ -245,7 +245,7 @@ def by_sign(_level):
 
 def scored(name, **changes):
     given: dict[str, Any] = {"score_bound": 1.0, "score_noise_std": 0.05, "threshold": 0.5, "num_selected": 1}
-    return Network.uniform(num_devices=3, dimension=R, noise_std=0.01, scheme=Scheme(name, **(given | changes)))
+    return Network.uniform(num_devices=3, dimension=R, noise_std=0.01, scheme=named_scheme(name, **(given | changes)))
 
 
 @pytest.mark.parametrize("name", ["2.1", "2.2"])
@@ -299,7 +299,7 @@ def test_infer_takes_posteriors_or_scores_and_reports_its_epsilon():
         for baseline in baselines
     ]
     assert torch.equal(outs[0].label, outs[3].label)
-    assert outs[0].report.network.scheme.name == "2.2"
+    assert isinstance(outs[0].report.network.scheme, Ranking)
     assert (outs[0].label[:, 0] == labels).double().mean() > 0.7
 
 
@@ -315,7 +315,7 @@ def test_infer_takes_posteriors_or_scores_and_reports_its_epsilon():
     ],
 )
 def test_scores_that_do_not_fit_are_named(name, given_, message):
-    network = replace(scored("1"), scheme=Scheme(name, num_selected=1))
+    network = replace(scored("1"), scheme=named_scheme(name, num_selected=1))
     with pytest.raises(ValueError, match=message) as caught:
         receive(np.zeros((1, 3, R)), network, rng=np.random.default_rng(0), **given_)
     assert "\n" not in str(caught.value)
@@ -332,7 +332,7 @@ def test_scores_that_do_not_fit_are_named(name, given_, message):
 )
 def test_levels_that_cannot_be_known_are_named(name, given_, message):
     with pytest.raises(ValueError, match=message):
-        level(replace(scored("1"), scheme=Scheme(name, num_selected=1)), participation=given_)
+        level(replace(scored("1"), scheme=named_scheme(name, num_selected=1)), participation=given_)
 
 
 # --- live devices ---
@@ -414,7 +414,7 @@ def test_the_shipped_scores_lie_in_their_range_and_say_who_is_right(model):
 @pytest.mark.parametrize("name", ["2.1", "2.2"])
 def test_views_go_all_the_way_with_the_devices_own_heads(model, name):
     views = torch.randint(0, 256, (1, 12, 2, 48, 48), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    network = Network.uniform(num_devices=12, dimension=40, scheme=Scheme(name, score_bound=5.0, threshold=4.0))
+    network = Network.uniform(num_devices=12, dimension=40, scheme=named_scheme(name, score_bound=5.0, threshold=4.0))
     latents, posteriors = model.seen(views)
     assert torch.equal(latents, model.encode(views))
     assert torch.allclose(posteriors.sum(-1), torch.ones(1, 12), atol=1e-5)
@@ -431,10 +431,10 @@ def test_the_map_codec_sees_the_same_averages(model):
 
 
 def test_the_expected_participation_comes_from_validation_objects(model):
-    network = Network.uniform(num_devices=12, dimension=40, scheme=Scheme("2.1", threshold=0.6))
+    network = Network.uniform(num_devices=12, dimension=40, scheme=Threshold(threshold=0.6))
     bits = uncertainty(model.held_out("validation").posteriors, "shannon")
     np.testing.assert_allclose(model.participation(network), expected_participation(bits, network.scheme))
-    assert model.participation(replace(network, scheme=Scheme("1"))) is None
+    assert model.participation(replace(network, scheme=Coin())) is None
     np.testing.assert_allclose(
         model.participation(Network.uniform(num_devices=3, scheme=network.scheme)),
         np.asarray(model.participation(network))[[0, 4, 8]],
@@ -448,7 +448,8 @@ def run(*arguments: str) -> Any:
 @pytest.mark.parametrize("name", ["2.1", "2.2"])
 def test_the_command_evaluates_a_network_file_that_chooses_by_scores(name, tmp_path):
     path = tmp_path / "net.toml"
-    scheme = Scheme(name, score_rule="scale", score_bound=2.0, score_noise_std=1.0, threshold=2.0, num_selected=10)
+    given = {"threshold": 2.0, "num_selected": 10}
+    scheme = named_scheme(name, score_rule="scale", score_bound=2.0, score_noise_std=1.0, **given)
     network_file.write(Network.uniform(num_devices=12, dimension=40, noise_std=0.02, scheme=scheme), path)
     out = run("--network", str(path), "--split", "validation", "--trials", "1", "--json")
     assert out.exit_code == 0, out.output
@@ -508,7 +509,7 @@ def test_a_sweep_can_look_for_the_best_share():
 def test_the_range_that_is_accounted_for_is_the_one_that_scores_are_bounded_to():
     rules: Any = (("clip", 0.8), ("scale", 0.4))
     for rule, high in rules:
-        scheme = Scheme("2.2", score_rule=rule, score_bound=0.8, score_noise_std=0.0, num_selected=1)
+        scheme = Ranking(score_rule=rule, score_bound=0.8, score_noise_std=0.0, num_selected=1)
         network = Network.uniform(num_devices=2, dimension=R, scheme=scheme)
         got = receive(
             np.ones((1, 2, R)),

@@ -187,8 +187,11 @@ def test_a_cell_is_the_claim_it_says_it_is():
     plain, chosen = table_2.plain("1"), table_2.plain("2.2")
     assert plain.devices.column("participation") == (0.9,) * 12
     assert np.isclose(sum(chosen.devices.column("participation")), 11)
+    assert isinstance(chosen.scheme, Ranking)
     assert (chosen.scheme.num_selected, chosen.scheme.score_noise_std) == (11, 0.1)
-    assert table_2.plain("2.1").scheme.threshold == 5.0
+    local = table_2.plain("2.1").scheme
+    assert isinstance(local, Threshold)
+    assert local.threshold == 5.0
 
 
 # Half of the devices sensitive

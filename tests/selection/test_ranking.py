@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from airpool.network import Scheme
+from airpool.network import Ranking
 from airpool.selection import participation as expected
 from airpool.selection import ranking
 from airpool.selection.ranking import participation, selected, union_bounds
@@ -241,7 +241,7 @@ def test_gaps_between_scores_cost_nothing(nodes):
 
 def test_scores_that_are_far_apart_for_their_noise_are_ranked_in_bulk(nodes):
     """Calibration objects of a network with score_bound = 5 and score_noise_std = .03."""
-    scheme = Scheme("2.2", score_bound=5.0, score_noise_std=0.03, num_selected=8)
+    scheme = Ranking(score_bound=5.0, score_noise_std=0.03, num_selected=8)
     found = expected.participation(np.random.default_rng(0).uniform(0, 5, (200, 12)), scheme)
     assert nodes() <= 200 * 20 * ranking._NODES
     np.testing.assert_allclose(found.sum(axis=1), 8, atol=1e-12)

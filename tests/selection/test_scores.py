@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from airpool.network import Scheme
+from airpool.network import Coin, Ranking, Threshold
 from airpool.selection.scores import bounded, check_scores, min_entropy, noisy, raw, score_range, shannon, uncertainty
 
 ANYTHING = st.floats(allow_nan=True, allow_infinity=True, width=64)
@@ -53,7 +53,7 @@ def test_torch_and_numpy_agree(score):
     arrays(np.float64, (3, 5), elements=ANYTHING), st.sampled_from(["clip", "scale"]), st.sampled_from([0.3, 1.0, 9.0])
 )
 def test_nothing_in_a_posterior_raises_warns_or_leaves_the_range(p, rule, bound):
-    scheme = Scheme("2.1", score_rule=rule, score_bound=bound)
+    scheme = Threshold(score_rule=rule, score_bound=bound)
     for values in (p, p.astype(np.float32) if np.all(np.abs(p[np.isfinite(p)]) < 1e38) else p):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -64,7 +64,7 @@ def test_nothing_in_a_posterior_raises_warns_or_leaves_the_range(p, rule, bound)
 
 
 def test_what_is_not_finite_counts_as_the_upper_end():
-    scheme = Scheme("2.2", score_bound=0.7)
+    scheme = Ranking(score_bound=0.7)
     u = bounded(np.array([np.nan, np.inf, -np.inf, 0.2, -3.0]), scheme)
     np.testing.assert_allclose(u, [0.7, 0.7, 0.7, 0.2, 0.0], rtol=1e-12)
     spoilt = np.array([[np.nan, 0.5, 0.5], [0.0, 0.0, 0.0], [-0.1, 0.6, 0.5]])
@@ -82,7 +82,7 @@ def test_what_is_not_finite_counts_as_the_upper_end():
     ],
 )
 def test_the_range_is_the_true_one_and_is_reached(rule, bound, classes, high):
-    scheme = Scheme("2.1", score_rule=rule, score_bound=bound)
+    scheme = Threshold(score_rule=rule, score_bound=bound)
     assert score_range(scheme, classes) == (0.0, pytest.approx(high))
     if classes is not None:
         ends = bounded(np.array([0.0, math.log2(classes)]), scheme, classes)
@@ -90,7 +90,7 @@ def test_the_range_is_the_true_one_and_is_reached(rule, bound, classes, high):
 
 
 def test_the_papers_scaling_halves_its_own_bound():
-    scheme = Scheme("2.1", score_rule="scale", score_bound=1.0)
+    scheme = Threshold(score_rule="scale", score_bound=1.0)
     u = np.linspace(0, math.log2(40), 7)
     np.testing.assert_allclose(bounded(u, scheme, 40), u * min(1, 1.0 / (2 * math.log2(40))), rtol=1e-12)
 
@@ -110,24 +110,24 @@ LATENTS = np.zeros((2, 3, 4))
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: bounded(np.zeros(2), Scheme("2.1", score_rule="scale")), "score_rule='scale' needs num_classes"),
-        (lambda: score_range(Scheme("2.1"), 1), "num_classes=1 must be a whole number >= 2"),
+        (lambda: bounded(np.zeros(2), Threshold(score_rule="scale")), "score_rule='scale' needs num_classes"),
+        (lambda: score_range(Threshold(), 1), "num_classes=1 must be a whole number >= 2"),
         (lambda: uncertainty(np.ones((2, 1)), "shannon"), r"posteriors has shape \(2, 1\), must be"),
-        (lambda: Scheme("2.1", score_bound=0.0), "score_bound=0.0 must be > 0"),
-        (lambda: Scheme("2.1", threshold=math.nan), "scheme.threshold=nan must be finite"),
-        (lambda: check_scores(None, Scheme("2.1"), example=LATENTS), "scheme 2.1 needs scores"),
-        (lambda: check_scores(np.zeros((2, 3)), Scheme("1"), example=LATENTS), "scores are for Schemes 2.1 and 2.2"),
+        (lambda: Threshold(score_bound=0.0), "score_bound=0.0 must be > 0"),
+        (lambda: Threshold(threshold=math.nan), "scheme.threshold=nan must be finite"),
+        (lambda: check_scores(None, Threshold(), example=LATENTS), "scheme 2.1 needs scores"),
+        (lambda: check_scores(np.zeros((2, 3)), Coin(), example=LATENTS), "scores are for Schemes 2.1 and 2.2"),
         (
-            lambda: check_scores(np.zeros((3, 2)), Scheme("2.2"), example=LATENTS),
+            lambda: check_scores(np.zeros((3, 2)), Ranking(), example=LATENTS),
             r"scores has shape \(3, 2\), must be \(2",
         ),
-        (lambda: check_scores(np.zeros((2, 3), int), Scheme("2.2"), example=LATENTS), "must be real floating"),
+        (lambda: check_scores(np.zeros((2, 3), int), Ranking(), example=LATENTS), "must be real floating"),
         (
-            lambda: check_scores(torch.zeros(2, 3), Scheme("2.2"), example=LATENTS),
+            lambda: check_scores(torch.zeros(2, 3), Ranking(), example=LATENTS),
             "must be real floating as the latents",
         ),
-        (lambda: raw(Scheme("2.1"), scores=1, posteriors=2), "give scores or posteriors, not both"),
-        (lambda: raw(Scheme("1"), posteriors=2), "posteriors are for Schemes 2.1 and 2.2"),
+        (lambda: raw(Threshold(), scores=1, posteriors=2), "give scores or posteriors, not both"),
+        (lambda: raw(Coin(), posteriors=2), "posteriors are for Schemes 2.1 and 2.2"),
     ],
 )
 def test_bad_input_is_named(call, message):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from tests.random_networks import channels
 
-from airpool import Network, Scheme, guarantee
+from airpool import Coin, Network, Threshold, guarantee
 from airpool.protocol.air import clipped, receive
 from airpool.selection.soft import loudness, softened
 
@@ -131,9 +131,9 @@ def test_nothing_but_the_feature_looks_at_the_score(channel, exponent):
 def test_the_gate_is_scheme_21_with_hidden_silence_and_no_noise_on_the_score():
     z = np.random.default_rng(0).standard_normal((4, 3, R)) / 10
     bits = np.random.default_rng(1).uniform(0, 2, (4, 3))
-    scheme = Scheme("2.1", score_bound=3.0, score_noise_std=0.0, threshold=1.0)
+    scheme = Threshold(score_bound=3.0, score_noise_std=0.0, threshold=1.0)
     chosen = Network.uniform(num_devices=3, noise_std=0.2, dimension=R, scheme=scheme, cover_noise=True)
-    plain = replace(chosen, scheme=Scheme(), cover_noise=False)
+    plain = replace(chosen, scheme=Coin(), cover_noise=False)
     ours = receive(softened(z, bits, exponent=math.inf, free_bits=1.0), plain, rng=np.random.default_rng(2), trials=3)
     theirs = receive(z, chosen, rng=np.random.default_rng(2), trials=3, scores=bits)
     assert ours.estimate == pytest.approx(theirs.estimate, abs=1e-12)

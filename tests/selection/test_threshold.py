@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from airpool.network import Scheme
+from airpool.network import Coin, Ranking, Threshold
 from airpool.paper import lemma
-from airpool.privacy.leakage import Threshold
+from airpool.privacy.leakage import Decision
 from airpool.selection.participation import expected_participation
 from airpool.selection.participation import participation as by_scheme
 from airpool.selection.threshold import participation, speaks
@@ -20,7 +20,7 @@ from airpool.selection.threshold import participation, speaks
 def test_participation_is_the_normal_law_and_what_the_account_assumes(score, threshold, std):
     found = participation(score, threshold=threshold, score_noise_std=std)
     assert found == pytest.approx(stats.norm.cdf((threshold - score) / std), rel=1e-9, abs=1e-300)
-    scheme = Threshold(np.asarray(0.0), np.asarray(5.0), np.asarray(std), threshold)
+    scheme = Decision(np.asarray(0.0), np.asarray(5.0), np.asarray(std), threshold)
     assert found == pytest.approx(np.exp(scheme.log_participation(np.asarray(score))[0]), rel=1e-9, abs=1e-300)
 
 
@@ -50,11 +50,11 @@ def test_the_paper_has_the_same_one():
 
 def test_expectation_is_the_mean_over_calibration_objects():
     scores = np.random.default_rng(1).uniform(0, 3, (50, 4))
-    scheme = Scheme("2.1", score_bound=1.0, threshold=0.6, score_noise_std=0.4)
+    scheme = Threshold(score_bound=1.0, threshold=0.6, score_noise_std=0.4)
     plain = [[stats.norm.cdf((0.6 - min(u, 1.0)) / 0.4) for u in row] for row in scores]
     np.testing.assert_allclose(by_scheme(scores, scheme), plain, rtol=1e-9)
     np.testing.assert_allclose(expected_participation(scores, scheme), np.mean(plain, axis=0), rtol=1e-9)
-    ranked = expected_participation(scores, Scheme("2.2", num_selected=3))
+    ranked = expected_participation(scores, Ranking(num_selected=3))
     assert ranked.sum() == pytest.approx(3, abs=1e-9)
 
 
@@ -64,8 +64,8 @@ def test_expectation_is_the_mean_over_calibration_objects():
         (lambda: participation(0.1, threshold=math.nan, score_noise_std=0.1), "threshold=nan must be finite"),
         (lambda: participation([0.1, math.nan], threshold=1.0, score_noise_std=0.1), r"score\[1\]=nan must be finite"),
         (lambda: participation(0.1, threshold=1.0, score_noise_std=-1.0), "score_noise_std=-1 must be >= 0"),
-        (lambda: by_scheme(np.zeros((1, 2)), Scheme("1")), "scheme.name='1' must be 2.1 or 2.2"),
-        (lambda: by_scheme(np.zeros(2), Scheme("2.1")), r"scores has shape \(2,\), must be \(objects, devices\)"),
+        (lambda: by_scheme(np.zeros((1, 2)), Coin()), "scheme.name='1' must be 2.1 or 2.2"),
+        (lambda: by_scheme(np.zeros(2), Threshold()), r"scores has shape \(2,\), must be \(objects, devices\)"),
     ],
 )
 def test_bad_input_is_named(call, message):

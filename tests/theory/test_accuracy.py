@@ -12,7 +12,7 @@ from scipy.stats import binom, norm
 from tests.random_networks import channels, stds
 from tests.random_servers import random_server
 
-from airpool.network import Channel, Devices, Network, Scheme
+from airpool.network import Channel, Devices, Network, Threshold
 from airpool.protocol.air import clipped, receive
 from airpool.protocol.inference import labels as labels_of
 from airpool.protocol.level import level
@@ -297,7 +297,7 @@ def test_no_answer_is_as_frequent_as_it_is_measured(network):
 
 def test_no_answer_is_not_known_where_scores_choose():
     with pytest.raises(ValueError, match=r"scheme.name='2.1' must be 1"):
-        no_answer(Network.uniform(num_devices=3, scheme=Scheme("2.1")))
+        no_answer(Network.uniform(num_devices=3, scheme=Threshold()))
 
 
 def test_chebyshev_leaves_no_more_than_the_inferences_with_an_answer():

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.random_networks import networks
 
-from airpool.network import Channel, Devices, Network, Scheme
+from airpool.network import Channel, Devices, Network, Threshold
 from airpool.paper.mse import bound
 from airpool.protocol.air import clipped, receive
 from airpool.protocol.inference import unbiased
@@ -274,7 +274,7 @@ def test_rules_that_look_at_the_noise_are_refused(rule):
 
 
 def test_whom_scores_choose_is_not_known_beforehand():
-    net = alone(scheme=Scheme("2.1"))
+    net = alone(scheme=Threshold())
     with pytest.raises(ValueError, match=r"scheme.name='2.1' must be 1"):
         error(same(net), net)
 

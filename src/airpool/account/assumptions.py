@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from airpool.network import Network
+from airpool.network import Coin, Network, Ranking, Threshold
 from airpool.privacy.device import Aggregate
 
 
@@ -48,17 +48,17 @@ def assumptions(network: Network, heard: Aggregate, *, live: bool = False) -> tu
             if limited >= network.delta
             else f"δ includes (1 + e^ε)·{limited:.2g}: {tells}, which happens that often at most."
         )
-    if network.cover_noise and network.scheme.name != "1":
+    if network.cover_noise and not isinstance(network.scheme, Coin):
         lines.append("Silent devices send their noise all the same; the adversary may know who they are.")
     elif network.cover_noise:
         lines.append("Silent devices send their noise all the same, and who took part never becomes known.")
-    elif network.scheme.name == "1" and network.neighbours != "remove":
+    elif isinstance(network.scheme, Coin) and network.neighbours != "remove":
         lines.append("The adversary sees who takes part; ε is over the draw of participation (ex ante).")
-    elif network.scheme.name == "1":
+    elif isinstance(network.scheme, Coin):
         lines.append("The adversary sees who of the others takes part, but not whether the device itself does.")
-    if network.scheme.name == "2.1":
+    if isinstance(network.scheme, Threshold):
         lines.append("A changed feature may have any score; the others take part as rarely as their scores allow.")
-    if network.scheme.name == "2.2":
+    if isinstance(network.scheme, Ranking):
         lines.append("The ranking server's noisy scores are visible; the selection leaves the least noise it can.")
     credited = "The receiver's noise is counted" if heard.extra else "The receiver's noise is not counted"
     lines.append(f"{credited}.")

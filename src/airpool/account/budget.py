@@ -12,7 +12,7 @@ import numpy as np
 
 from airpool.account.calibration import calibrate
 from airpool.account.guarantee import score_epsilon
-from airpool.network import Network
+from airpool.network import Coin, Network, Ranking
 from airpool.privacy import gaussian
 from airpool.selection.scores import score_range
 
@@ -29,19 +29,19 @@ def split(network: Network, *, epsilon: float, share: float) -> Network:
         would cost at most share·ε if the features cost nothing, at the same δ and number of inferences.
     The features' noise is then scaled by one factor, as `calibrate` does, to the exact ε of the worst device.
 
-    >>> from airpool import Network, Scheme, guarantee
-    >>> net = Network.uniform(num_devices=12, scheme=Scheme("2.2", score_bound=1.0, num_selected=8))
+    >>> from airpool import Network, guarantee, Ranking
+    >>> net = Network.uniform(num_devices=12, scheme=Ranking(score_bound=1.0, num_selected=8))
     >>> ours = split(net, epsilon=2.0, share=0.1)
     >>> round(ours.scheme.score_noise_std, 3), round(ours.devices.noise_std[0], 4), guarantee(ours).worst <= 2
     (6.305, 0.0619, True)
     """
-    if network.scheme.name == "1":
+    if isinstance(network.scheme, Coin):
         raise ValueError("scheme.name='1' has no score: split is for 2.1 and 2.2, calibrate for 1")
     if not 0 < share < 1:
         raise ValueError(f"share={share} must be > 0 and < 1: both score and feature need some of ε")
     if not 0 < epsilon < np.inf:
         raise ValueError(f"epsilon={epsilon} must be > 0 and finite")
-    if network.scheme.name == "2.2":
+    if isinstance(network.scheme, Ranking):
         std = _gaussian_noise(network, epsilon) / float(np.sqrt(share))
     else:
         std = _decision_noise(network, epsilon * share)

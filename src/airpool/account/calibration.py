@@ -9,7 +9,7 @@ import numpy as np
 from airpool.account.guarantee import aggregate, game, paper_claim, score_epsilon
 from airpool.account.guarantee import epsilon as device_epsilon
 from airpool.arrays import Floats, checked
-from airpool.network import Network, require_network
+from airpool.network import Coin, Network, require_network
 from airpool.paper import theorem1
 from airpool.privacy import calibrate as search
 from airpool.privacy import compose
@@ -190,7 +190,7 @@ def _with_least_noise(
 
 def _blame_scores(network: Network, target: Floats) -> None:
     """An error of its own where the scores of Scheme 2.1 or 2.2 alone cost more than a target."""
-    if network.scheme.name == "1":
+    if isinstance(network.scheme, Coin):
         return
     spent = score_epsilon(network)
     k = int(np.argmax(spent / target))

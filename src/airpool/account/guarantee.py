@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from airpool.account.assumptions import assumptions
 from airpool.arrays import Floats
-from airpool.network import Network, NetworkError, require_network
+from airpool.network import Coin, Network, NetworkError, Ranking, Threshold, require_network
 from airpool.paper import theorem1
 from airpool.privacy import compose, device, gaussian, leakage, nearby, noise
 from airpool.privacy.device import Aggregate
@@ -171,17 +171,17 @@ def _limited_by_power(network: Network, heard: Radio) -> Floats:
     if network.channel.power_rule != "paper":
         return np.zeros(network.devices.count)
     # Where scores choose, `participation` says nothing; under cover noise everybody transmits.
-    coin = network.scheme.name == "1" and not network.cover_noise
+    coin = isinstance(network.scheme, Coin) and not network.cover_noise
     return heard.outage * (np.array(network.devices.column("participation")) if coin else 1.0)
 
 
 def _live_failure(network: Network) -> Floats:
     """Distance of what a live device sends from what is accounted for: its grid, its score's grid, its coin."""
-    scheme = network.scheme.name
-    coordinates = network.dimension + (scheme == "2.2")
+    scheme = network.scheme
+    coordinates = network.dimension + isinstance(scheme, Ranking)
     std = network.devices.column("noise_std")
     noise.delta_cost(std, dimension=coordinates, epsilon=0.0)  # refuses what the theorem does not cover
-    return np.full(len(std), coordinates * noise.ERROR + _COIN_BIAS * (scheme == "2.1"))
+    return np.full(len(std), coordinates * noise.ERROR + _COIN_BIAS * isinstance(scheme, Threshold))
 
 
 def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
@@ -195,7 +195,7 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
     count, rule = network.devices.count, network.channel.power_rule
     if g.shape[-1] != count:
         raise ValueError(f"alignment has shape {g.shape}, must end with the {count} devices")
-    if network.neighbours == "remove" or network.scheme.name != "1":
+    if network.neighbours == "remove" or not isinstance(network.scheme, Coin):
         raise ValueError(
             f"neighbours={network.neighbours!r} and scheme {network.scheme.name}: what was realised is accounted for "
             "with zero-out or replace and Scheme 1"
@@ -214,11 +214,11 @@ def game(network: Network, heard: Aggregate) -> Game:
     """What the adversary has to tell apart in one inference of this network."""
     cells = None if network.inferences == 1 else _COMPOSED_CELLS
     scheme = network.scheme
-    if scheme.name == "1":
+    if isinstance(scheme, Coin):
         return device.game(heard, network.neighbours, cells=cells)
     low, high = map(np.asarray, score_range(scheme))
-    if scheme.name == "2.1":
-        chosen = leakage.Threshold(low, high, np.asarray(scheme.score_noise_std), scheme.threshold)
+    if isinstance(scheme, Threshold):
+        chosen = leakage.Decision(low, high, np.asarray(scheme.score_noise_std), scheme.threshold)
         return leakage.threshold_game(heard, chosen, network.neighbours, cells=cells)
     return leakage.ranking_game(
         heard,
@@ -250,13 +250,13 @@ def score_epsilon(network: Network) -> Floats:
 
     The smallest ε that noise on the features can reach.
 
-    >>> from airpool import Network, Scheme
-    >>> net = Network.uniform(num_devices=12, scheme=Scheme("2.1", score_noise_std=0.5, threshold=0.5))
+    >>> from airpool import Network, Threshold
+    >>> net = Network.uniform(num_devices=12, scheme=Threshold(score_noise_std=0.5, threshold=0.5))
     >>> float(score_epsilon(net)[0].round(4))
     1.6683
     """
     nothing = np.zeros(network.devices.count)
-    if network.scheme.name == "1":
+    if isinstance(network.scheme, Coin):
         return nothing
     return epsilon(network, Aggregate(shift=nothing, variance=nothing, participation=nothing))
 
@@ -264,7 +264,7 @@ def score_epsilon(network: Network) -> Floats:
 def _local_epsilon(network: Network, heard: Aggregate) -> Floats:
     """Own noise alone; with a score, what the score and the decision tell besides."""
     alone = replace(heard, alone=True, extra=0.0)
-    if network.scheme.name != "1":
+    if not isinstance(network.scheme, Coin):
         return compose.epsilon(game(network, alone), network.delta, network.inferences, missed=alone.misses)
 
     def at(delta: float) -> Floats:
@@ -274,7 +274,7 @@ def _local_epsilon(network: Network, heard: Aggregate) -> Floats:
 
 
 def _object_epsilon(network: Network, heard: Aggregate) -> float:
-    if network.scheme.name != "1":
+    if not isinstance(network.scheme, Coin):
         # Everybody's score may change as well: nothing better than all local releases at once is claimed.
         return float("inf")
     played, missed = object_game(heard, network.neighbours), min(float(np.sum(heard.failure)), 1.0)

@@ -15,7 +15,7 @@ import numpy as np
 from airpool.arrays import Floats
 from airpool.audit.bound import AuditReport, audit
 from airpool.audit.release import Received, Release, log_likelihood_ratio, release, worst_pair
-from airpool.network import Network
+from airpool.network import Coin, Network, Ranking, Threshold
 from airpool.protocol.air import receive
 from airpool.protocol.link import Radio, radio
 from airpool.selection import threshold
@@ -65,7 +65,7 @@ def mechanism(network: Network) -> Callable[[Floats | World, int, np.random.Gene
         scores = None if world.scores is None else world.scores[None]
         got = receive(world.features[None], heard, rng=rng, trials=runs, path="full", link=link, scores=scores)
         in_the_sum = got.alignment[0] != 0
-        if scheme.name == "2.2":
+        if isinstance(scheme, Ranking):
             noisy_scores = None if got.noisy_scores is None else got.noisy_scores[0]
             return Received(got.estimate[0], in_the_sum & got.taking_part[0], None, noisy_scores)
         return Received(got.estimate[0], None if network.cover_noise else in_the_sum, None)
@@ -82,9 +82,9 @@ def released(network: Network, scores: Floats | None = None) -> Release:
     is on the air: with outage the score is a little worse than the best one, and the bound from it as valid.
     """
     link, d, scheme = _aligned_radio(network), network.devices, network.scheme
-    if scheme.name == "1":
+    if isinstance(scheme, Coin):
         p = np.array(d.column("participation"))
-    elif scheme.name == "2.1":
+    elif isinstance(scheme, Threshold):
         if scores is None:
             raise ValueError("scheme 2.1 needs scores, (K,): how often devices take part depends on them")
         p = threshold.participation(scores, threshold=scheme.threshold, score_noise_std=scheme.score_noise_std)
@@ -112,7 +112,7 @@ def worst_worlds(network: Network, device: int, *, score: End = "high") -> tuple
     law = released(network, np.zeros(network.devices.count))
     neighbours = "replace" if network.neighbours == "replace" else "zero-out"
     features, neighbour = worst_pair(law, device, dimension=network.dimension, neighbours=neighbours)
-    if network.scheme.name == "1":
+    if isinstance(network.scheme, Coin):
         return World(features), World(neighbour)
     if score not in ("low", "high"):
         raise ValueError(f"score={score!r} must be low or high, the end of the range that goes with the feature")
@@ -128,7 +128,7 @@ def likelihood_ratio(network: Network, world: World, neighbour: World) -> Callab
     Scheme 2.1: who spoke counts, with the probability that each world gives it. Scheme 2.2: the noisy scores and, given
     whom they select, the sum; under cover noise everybody's noise is in it.
     """
-    if network.scheme.name == "2.2":
+    if isinstance(network.scheme, Ranking):
         return _ranked_ratio(network, world, neighbour)
     here, there = (released(network, each.scores) for each in (world, neighbour))
     return log_likelihood_ratio(here, world.features, neighbour.features, neighbour_devices=there)

@@ -1,7 +1,7 @@
 """`airpool evaluate`: how often a network names the object, beside what it leaks."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +9,7 @@ import typer
 
 from airpool import network_file
 from airpool.cli import options as o
-from airpool.network import Network
+from airpool.network import Coin, Network, Threshold, named_scheme
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -127,7 +127,7 @@ def _objects(
 
 
 def _posteriors(net: Network, objects: "Latents") -> "Tensor | None":
-    if net.scheme.name == "1":
+    if isinstance(net.scheme, Coin):
         return None
     if objects.posteriors is None:
         raise ValueError(
@@ -143,9 +143,9 @@ def _expected(net: Network, *, shipped: bool, given: float | None) -> Any:
 
     if shipped:
         return load("modelnet40").participation(net)
-    if net.scheme.name == "2.1" and given is None:
+    if isinstance(net.scheme, Threshold) and given is None:
         raise ValueError("scheme 2.1 with --latents needs --participation, how often devices are expected to speak")
-    return None if net.scheme.name == "1" else given
+    return None if isinstance(net.scheme, Coin) else given
 
 
 def _network(given: Network | None, objects: "Latents", **changes: Any) -> Network:
@@ -157,7 +157,7 @@ def _network(given: Network | None, objects: "Latents", **changes: Any) -> Netwo
     if changes["neighbours"] is not None:
         net = replace(net, neighbours=changes["neighbours"])
     if changes["scheme"] is not None:
-        net = replace(net, scheme=replace(net.scheme, name=changes["scheme"]))
+        net = replace(net, scheme=named_scheme(changes["scheme"], **asdict(net.scheme)))
     return net
 
 

@@ -27,10 +27,10 @@ def given(path: Path | None, texts: Sequence[str] | None, **options: Any) -> dic
 def settled(values: Mapping[str, Any], *defaults: Any, fixed: Sequence[str] = ()) -> list[Any]:
     """The dataclasses, each with those of its fields that are named in `values` changed; `fixed` cannot be.
 
-    >>> from airpool.network import Channel, Scheme
-    >>> channel, scheme = settled({"k_factor_db": 3, "name": "2.1"}, Channel(), Scheme())
-    >>> channel.k_factor_db, scheme.name
-    (3.0, '2.1')
+    >>> from airpool.network import Channel, Ranking
+    >>> channel, scheme = settled({"k_factor_db": 3, "num_selected": 2}, Channel(), Ranking())
+    >>> channel.k_factor_db, scheme.num_selected
+    (3.0, 2)
     """
     own = [{f.name for f in fields(each)} - set(fixed) for each in defaults]
     if unknown := sorted(values.keys() - set().union(*own)):

@@ -19,7 +19,7 @@ from airpool.account.guarantee import aggregate
 from airpool.account.guarantee import epsilon as device_epsilon
 from airpool.arrays import Floats, finite, require_shape
 from airpool.design.qp import Normalise, Quadratic, solve
-from airpool.network import Network
+from airpool.network import Coin, Network
 from airpool.privacy.calibrate import largest, largest_shift
 from airpool.privacy.device import Aggregate
 from airpool.protocol.air import check_latents, clipped
@@ -157,7 +157,7 @@ def largest_weight(
     aimed = targets(network, epsilon)
     heard = aggregate(network, colluding=colluding)
     clip = np.array(network.devices.column("clip_norm"))
-    if network.scheme.name == "1" and network.inferences == 1:
+    if isinstance(network.scheme, Coin) and network.inferences == 1:
         shift = largest_shift(heard, aimed, network.delta, network.neighbours)
     else:
         shift = clip * largest(lambda w: _meets(network, heard, w * clip, aimed), np.full(len(clip), _MOST))

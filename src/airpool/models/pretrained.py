@@ -26,7 +26,7 @@ from airpool.models import features, local, weights
 from airpool.models.codec import Codec
 from airpool.models.local import LocalHead
 from airpool.models.vgg import MVCNN
-from airpool.network import Network, Scheme, require_network
+from airpool.network import Coin, Network, Scheme, require_network
 from airpool.protocol.inference import Inference
 from airpool.protocol.inference import infer as infer_features
 from airpool.protocol.level import level
@@ -172,7 +172,7 @@ class Pretrained:
 
         A public number, for `level`: it says nothing about the object at hand. Cameras are fitted to the devices.
         """
-        if network.scheme.name == "1":
+        if isinstance(network.scheme, Coin):
             return None
         return _expected_participation(self, network.scheme, network.devices.count).copy()
 
@@ -233,7 +233,7 @@ def infer(
         needed = chosen.shape.dimension
         raise ValueError(f"the network has dimension={network.dimension}, the codec {codec!r} needs dimension={needed}")
     with torch.no_grad():
-        chooses = network.scheme.name != "1"
+        chooses = not isinstance(network.scheme, Coin)
         latents, posteriors = model.seen(views, codec=codec) if chooses else (model.encode(views, codec=codec), None)
         return infer_features(
             latents,

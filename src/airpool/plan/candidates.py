@@ -14,7 +14,7 @@ from airpool.account.budget import split
 from airpool.account.calibration import calibrate
 from airpool.arrays import Floats
 from airpool.design import clipping, weights
-from airpool.network import Network, Scheme
+from airpool.network import Coin, Network, Ranking, Scheme, Threshold
 
 Handle = Literal["noise", "weights", "clipping"]
 
@@ -28,16 +28,16 @@ class Candidate:
     participation: float = 1.0
     cover_noise: bool = False
     handle: Handle = "noise"
-    scheme: Scheme = field(default_factory=Scheme)
+    scheme: Scheme = field(default_factory=Coin)
     share: float = 0.0
 
     @property
     def words(self) -> str:
         """For a table: "compact, p = 0.9, cover noise"."""
         out = [self.codec]
-        if self.scheme.name == "1":
+        if isinstance(self.scheme, Coin):
             out.append(f"p = {self.participation:g}" + (", cover noise" if self.cover_noise else ""))
-        elif self.scheme.name == "2.1":
+        elif isinstance(self.scheme, Threshold):
             out.append(f"Scheme 2.1, η = {self.scheme.threshold:g}, {self.share:.0%} for the score")
         else:
             out.append(f"Scheme 2.2, k̃ = {self.scheme.num_selected}, {self.share:.0%} for the score")
@@ -59,12 +59,10 @@ def candidates(num_devices: int, codecs: tuple[str, ...], *, unlike: bool) -> tu
     first = codecs[0]
     chosen = sorted({max(1, round(part * num_devices)) for part in (0.5, 0.75, 0.92)} - {num_devices})
     ranked = [
-        Candidate(first, scheme=Scheme("2.2", num_selected=count), share=share)
-        for count in chosen
-        for share in (0.02, 0.1)
+        Candidate(first, scheme=Ranking(num_selected=count), share=share) for count in chosen for share in (0.02, 0.1)
     ]
     local = [
-        Candidate(first, scheme=Scheme("2.1", threshold=threshold), share=share)
+        Candidate(first, scheme=Threshold(threshold=threshold), share=share)
         for threshold in (0.5, 1.0)
         for share in (0.1, 0.3)
     ]
@@ -80,7 +78,7 @@ def network(candidate: Candidate, given: Network, *, epsilon: Floats, dimension:
     given: devices (count, power), channel, δ, neighbours, colluders, dropouts and number of inferences.
     calibration: latents (n, K, r) of other objects than those to be named, for weights and clip norms.
     """
-    if candidate.scheme.name != "1" and given.neighbours == "remove":
+    if not isinstance(candidate.scheme, Coin) and given.neighbours == "remove":
         raise ValueError("neighbours='remove' is not accounted for with Schemes 2.1 and 2.2")
     bare = replace(
         given,
@@ -96,7 +94,7 @@ def network(candidate: Candidate, given: Network, *, epsilon: Floats, dimension:
             epsilon=tuple(epsilon.tolist()),
         ),
     )
-    if candidate.scheme.name != "1":
+    if not isinstance(candidate.scheme, Coin):
         strictest = float(np.min(epsilon))
         met = split(bare, epsilon=strictest, share=candidate.share)
         return replace(met, devices=replace(met.devices, epsilon=tuple(epsilon.tolist())))

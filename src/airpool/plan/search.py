@@ -10,7 +10,7 @@ from airpool.account.guarantee import PrivacyReport
 from airpool.account.report import number
 from airpool.arrays import Floats
 from airpool.evaluate import Evaluation, evaluate
-from airpool.network import Devices, Network
+from airpool.network import Coin, Devices, Network
 from airpool.plan.candidates import PAPER, Candidate, candidates, network
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def simulated(
         server=model.codec(candidate.codec).server,
         trials=trials,
         seed=seed,
-        posteriors=None if net.scheme.name == "1" else seen.posteriors,
+        posteriors=None if isinstance(net.scheme, Coin) else seen.posteriors,
         participation=model.participation(net),
         report=report,
     )

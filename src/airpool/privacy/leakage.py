@@ -23,7 +23,7 @@ _ERROR = 1e-8
 
 
 @dataclass(frozen=True)
-class Threshold:
+class Decision:
     """Scheme 2.1: a device speaks iff its score plus its own noise is at most `threshold`.
 
     Scores lie between `score_low` and `score_high`, one value per device or one for all; a zeroed or replaced feature
@@ -54,7 +54,7 @@ class Threshold:
 
 
 def threshold_game(
-    aggregate: Aggregate, scheme: Threshold, neighbours: Neighbours = "zero-out", *, cells: int | None = None
+    aggregate: Aggregate, scheme: Decision, neighbours: Neighbours = "zero-out", *, cells: int | None = None
 ) -> Game:
     """Scheme 2.1, exactly, for the worst pair of scores.
 

@@ -17,7 +17,7 @@ from array_api_compat import array_namespace, device
 
 from airpool import draws
 from airpool.arrays import Array, like, require_array
-from airpool.network import Network, require_network
+from airpool.network import Network, Ranking, Threshold, require_network
 from airpool.protocol.link import Radio, radio
 from airpool.selection import ranking, threshold
 from airpool.selection.scores import bounded, check_scores, noisy
@@ -141,7 +141,7 @@ def receive(
     taking_part, noisy_scores = _taking_part(network, shape, own, z, scores, num_classes)
     if only_best:
         xp = array_namespace(gain)
-        able = xp.where(taking_part, gain, gain * 0 - 1) if network.scheme.name == "2.2" else gain
+        able = xp.where(taking_part, gain, gain * 0 - 1) if isinstance(network.scheme, Ranking) else gain
         strongest = xp.argmax(able, axis=-1)[..., None]
         taking_part = taking_part & (strongest == like(np.arange(shape[-1]), gain))
     carry = _full if path == "full" else _fast
@@ -200,7 +200,7 @@ def _taking_part(
         return _coins(network, shape, own, example), None
     u = bounded(array_namespace(scores).astype(scores, example.dtype), scheme, num_classes)
     noisy_scores = noisy(u, scheme.score_noise_std, trials=shape[1], own=own)
-    if scheme.name == "2.1":
+    if isinstance(scheme, Threshold):
         return threshold.speaks(noisy_scores, scheme.threshold), noisy_scores
     return ranking.selected(noisy_scores, scheme.num_selected), noisy_scores
 

@@ -22,7 +22,7 @@ from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 from airpool.account.guarantee import PrivacyReport, guarantee
 from airpool.arrays import Array, like, require, require_array
 from airpool.draws import Generator
-from airpool.network import Channel, Network, Scheme
+from airpool.network import Channel, Coin, Network
 from airpool.protocol.air import Path, Received, check_latents, clipped, receive
 from airpool.protocol.link import alignment, radio
 from airpool.selection.scores import raw
@@ -114,7 +114,7 @@ def transmitted(network: Network, baseline: Baseline | None = None) -> Network:
             return replace(network, devices=replace(devices, weight=1.0), channel=replace(channel, access="orthogonal"))
         case "centralised":
             bare = replace(devices, noise_std=0.0, participation=1.0)
-            return replace(network, devices=bare, channel=Channel(), scheme=Scheme(), cover_noise=False)
+            return replace(network, devices=bare, channel=Channel(), scheme=Coin(), cover_noise=False)
         case _:
             raise ValueError(f"baseline={baseline!r} must be {', '.join(get_args(Baseline))} or None")
 

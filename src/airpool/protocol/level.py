@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool.arrays import Floats, probability
-from airpool.network import Network
+from airpool.network import Coin, Network, Threshold
 from airpool.protocol.link import Radio, alignment, radio, receivers
 
 
@@ -50,11 +50,11 @@ def level(network: Network, link: Radio | None = None, *, participation: ArrayLi
 def _participation(network: Network, given: ArrayLike | None) -> Floats:
     """How often each device takes part, as far as it is public."""
     d, scheme = network.devices, network.scheme
-    if scheme.name == "1":
+    if isinstance(scheme, Coin):
         if given is not None:
             raise ValueError("participation is for Schemes 2.1 and 2.2; in Scheme 1 it is the network's own")
         return np.array(d.column("participation"))
-    if given is None and scheme.name == "2.1":
+    if given is None and isinstance(scheme, Threshold):
         raise ValueError(
             "scheme 2.1 needs participation, how often each device is expected to speak: "
             "selection.participation.expected_participation(scores of calibration objects, network.scheme)"

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from airpool.account.guarantee import PrivacyReport, guarantee
 from airpool.arrays import Floats
-from airpool.network import Network, require_network
+from airpool.network import Network, Ranking, require_network
 from airpool.privacy.noise import grid_of, live_noise, to_grid
 from airpool.protocol.link import radio
 from airpool.selection import threshold
@@ -124,7 +124,7 @@ def noisy_score(score: float, network: Network, *, num_classes: int | None = Non
     """
     require_network(network)
     scheme = network.scheme
-    if scheme.name != "2.2":
+    if not isinstance(scheme, Ranking):
         raise ValueError(f"scheme.name={scheme.name!r} must be 2.2: otherwise no score leaves the device")
     if scheme.score_noise_std == 0:
         raise ValueError("scheme.score_noise_std=0 must be > 0: without noise a score must not leave the device")

@@ -25,7 +25,7 @@ from airpool.account.report import shown
 from airpool.evaluate import Evaluation, evaluate
 from airpool.figures import BLUE, GREY, ORANGE, PURPLE, SKY
 from airpool.models.pretrained import HeldOut, load
-from airpool.network import Network, Scheme
+from airpool.network import Coin, Network, named_scheme
 from airpool.paper.accuracy import EPSILON_MAX, TABLE_2
 from airpool.reproduce.description import Result
 from airpool.reproduce.plot import Mark, mark
@@ -63,10 +63,10 @@ def plain(scheme: str) -> Network:
     In its units (C = 100) the receiver's noise, σ_m² = 0.1, is far below the devices'.
     """
     names = {"2.1": {"threshold": 5.0}, "2.2": {"num_selected": 11}}
-    chosen: Any = Scheme()
+    chosen: Any = Coin()
     if scheme in names:
         kind: Any = scheme
-        chosen = Scheme(kind, score_bound=log2(CLASSES), score_noise_std=0.1, **names[scheme])
+        chosen = named_scheme(kind, score_bound=log2(CLASSES), score_noise_std=0.1, **names[scheme])
     network = Network.uniform(num_devices=12, dimension=784, participation=0.9 if scheme == "1" else 1.0, scheme=chosen)
     expected = load().participation(network)
     # Only Theorem 1 reads it where scores choose.
@@ -80,7 +80,7 @@ def cell(*, scheme: str, account: Account, epsilon: float, seed: int) -> dict[st
         network, picked = _best(scheme, epsilon, seed)
     else:
         network = plain(scheme)
-        spent = 0.0 if network.scheme.name == "1" else SCORE_EPSILON[account]
+        spent = 0.0 if isinstance(network.scheme, Coin) else SCORE_EPSILON[account]
         network = calibrate_claim(network, epsilon=epsilon - spent)
     found = evaluated(network, "test", trials=TRIALS, seed=seed)
     often, (low, high) = load().participation(network), found.accuracy_ci
@@ -107,7 +107,7 @@ def evaluated(network: Network, split: HeldOut, *, trials: int, seed: int) -> Ev
         objects.latents,
         objects.labels,
         server=model.codec("q16").server,
-        posteriors=None if network.scheme.name == "1" else objects.posteriors,
+        posteriors=None if isinstance(network.scheme, Coin) else objects.posteriors,
         participation=model.participation(network),
         trials=trials,
         seed=seed,
@@ -117,7 +117,7 @@ def evaluated(network: Network, split: HeldOut, *, trials: int, seed: int) -> Ev
 def _best(scheme: str, epsilon: float, seed: int) -> tuple[Network, dict[str, Any]]:
     """The network of a scheme with this exact total ε that does best on the validation objects, and its settings."""
     start = plain(scheme)
-    if start.scheme.name == "1":
+    if isinstance(start.scheme, Coin):
         return calibrate(start, epsilon=epsilon), {}
 
     def network(chosen: dict[str, Any]) -> Network:

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 
 from airpool.account.guarantee import score_epsilon
 from airpool.arrays import Floats
-from airpool.network import Network, Scheme, Score
+from airpool.network import Network, Ranking, Score, Threshold
 from airpool.paper import lemma
 from airpool.selection.scores import uncertainty
 
@@ -82,9 +82,7 @@ def exact_epsilon(most: float, threshold: float | None) -> float:
     (2.807, 17.857)
     """
     given: dict[str, Any] = {"score_bound": most, "score_noise_std": NOISE_STD}
-    scheme = (
-        Scheme("2.2", num_selected=11, **given) if threshold is None else Scheme("2.1", threshold=threshold, **given)
-    )
+    scheme = Ranking(num_selected=11, **given) if threshold is None else Threshold(threshold=threshold, **given)
     return float(score_epsilon(Network.uniform(num_devices=12, scheme=scheme))[0])
 
 

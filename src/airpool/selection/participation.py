@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from airpool.arrays import Floats
-from airpool.network import Scheme
+from airpool.network import Ranking, Scheme, Threshold
 from airpool.selection import ranking, threshold
 from airpool.selection.scores import bounded, uncertainty
 
@@ -17,16 +17,16 @@ from airpool.selection.scores import bounded, uncertainty
 def participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None) -> Floats:
     """The exact probability of each device to transmit, from raw scores in bits, (n, K) → (n, K).
 
-    >>> participation(np.array([[0.2, 0.4, 0.6]]), Scheme("2.1", threshold=0.4, score_noise_std=0.2)).round(4)
+    >>> participation(np.array([[0.2, 0.4, 0.6]]), Threshold(threshold=0.4, score_noise_std=0.2)).round(4)
     array([[0.8413, 0.5   , 0.1587]])
     """
     bits = np.asarray(scores, dtype=np.float64)
     if bits.ndim != 2 or not bits.size:
         raise ValueError(f"scores has shape {bits.shape}, must be (objects, devices), with at least one of each")
     u = bounded(bits, scheme, num_classes)
-    if scheme.name == "2.1":
+    if isinstance(scheme, Threshold):
         return threshold.participation(u, threshold=scheme.threshold, score_noise_std=scheme.score_noise_std)
-    if scheme.name == "2.2":
+    if isinstance(scheme, Ranking):
         return ranking.participation(u, score_noise_std=scheme.score_noise_std, num_selected=scheme.num_selected)
     raise ValueError(f"scheme.name={scheme.name!r} must be 2.1 or 2.2: under Scheme 1 a coin decides, not a score")
 
@@ -34,7 +34,7 @@ def participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None
 def expected_participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None) -> Floats:
     """The mean over calibration objects, (n, K) → (K,): what `protocol.level.level(participation=...)` takes.
 
-    >>> expected_participation(np.array([[0.2, 0.4], [0.6, 0.4]]), Scheme("2.1", threshold=0.4)).round(6)
+    >>> expected_participation(np.array([[0.2, 0.4], [0.6, 0.4]]), Threshold(threshold=0.4)).round(6)
     array([0.5, 0.5])
     """
     return participation(scores, scheme, num_classes=num_classes).mean(axis=0)

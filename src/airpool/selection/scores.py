@@ -13,7 +13,7 @@ from array_api_compat import array_namespace
 
 from airpool import draws
 from airpool.arrays import Array
-from airpool.network import Scheme, Score
+from airpool.network import Coin, Scheme, Score
 
 # How far inside its range a bounded score ends, in the resolution of its numbers: float32 may round a range up.
 _HAIR = 4.0
@@ -80,7 +80,7 @@ def score_range(scheme: Scheme, num_classes: int | None = None) -> Range:
     Without the number of classes, which a network does not know, log₂ L is left out: never too small.
     Differs from the paper: it calls Γ the sensitivity of a scaled score, twice its range.
 
-    >>> score_range(Scheme("2.1", score_bound=1.0)), score_range(Scheme("2.1", score_rule="scale"))
+    >>> score_range(Threshold(score_bound=1.0)), score_range(Threshold(score_rule="scale"))
     (Range(low=0.0, high=1.0), Range(low=0.0, high=0.5))
     """
     high = scheme.score_bound if scheme.score_rule == "clip" else scheme.score_bound / 2
@@ -96,9 +96,9 @@ def bounded(bits: Array, scheme: Scheme, num_classes: int | None = None) -> Arra
     classes L.
 
     >>> import numpy as np
-    >>> bounded(np.array([0.3, 2.0, np.nan]), Scheme("2.1", score_bound=1.0)).round(6)
+    >>> bounded(np.array([0.3, 2.0, np.nan]), Threshold(score_bound=1.0)).round(6)
     array([0.3, 1. , 1. ])
-    >>> bounded(np.array([0.3, 2.0, np.nan]), Scheme("2.1", score_bound=1.0, score_rule="scale"), 4).round(6)
+    >>> bounded(np.array([0.3, 2.0, np.nan]), Threshold(score_bound=1.0, score_rule="scale"), 4).round(6)
     array([0.075, 0.5  , 0.5  ])
     """
     xp = array_namespace(bits)
@@ -137,14 +137,14 @@ def raw(
         return scores, num_classes
     if scores is not None:
         raise ValueError("give scores or posteriors, not both: scores are made of posteriors")
-    if scheme.name == "1":
+    if isinstance(scheme, Coin):
         raise ValueError("posteriors are for Schemes 2.1 and 2.2; under Scheme 1 a coin decides: leave them out")
     return uncertainty(posteriors, scheme.score), int(posteriors.shape[-1])
 
 
 def check_scores(scores: Any, scheme: Scheme, *, example: Array) -> None:
     """That raw scores fit latents (n, K, r); what they contain is nobody's business."""
-    if scheme.name == "1":
+    if isinstance(scheme, Coin):
         if scores is not None:
             raise ValueError("scores are for Schemes 2.1 and 2.2; under Scheme 1 a coin decides: leave them out")
         return

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from airpool.network import Neighbours, SchemeName, Score, ScoreRule
+from airpool.network import Coin, Neighbours, SchemeName, Score, ScoreRule, named_scheme
 
 
 def epsilon(
@@ -76,7 +76,7 @@ def evaluate(
     from airpool.account.calibration import calibrate, calibrate_claim
     from airpool.evaluate import evaluate as measured
     from airpool.models.pretrained import load
-    from airpool.network import Channel, Network, Scheme
+    from airpool.network import Channel, Network
 
     model = load("modelnet40")
     objects = model.held_out(split, codec=codec).fitted(devices)
@@ -87,7 +87,7 @@ def evaluate(
         cover_noise=cover_noise,
         dimension=objects.latents.shape[-1],
         channel=Channel(fading=fading, noise_std=receiver_noise_std),
-        scheme=Scheme(
+        scheme=named_scheme(
             name=_scheme_name(scheme),
             score=score,
             score_rule=score_rule,
@@ -108,7 +108,7 @@ def evaluate(
         objects.latents,
         objects.labels,
         server=model.codec(codec).server,
-        posteriors=None if network.scheme.name == "1" else objects.posteriors,
+        posteriors=None if isinstance(network.scheme, Coin) else objects.posteriors,
         participation=model.participation(network),
         trials=trials,
         seed=seed,

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import chdtr, ndtr
 
 from airpool.arrays import Floats, not_negative, require_shape
-from airpool.network import Network
+from airpool.network import Coin, Network
 from airpool.protocol.link import Radio, radio
 from airpool.theory.law import Law
 from airpool.theory.lipschitz import lipschitz_constants
@@ -38,7 +38,7 @@ def no_answer(network: Network, link: Radio | None = None) -> float:
     >>> round(no_answer(Network.uniform(num_devices=2, participation=0.9)), 4)
     0.01
     """
-    if network.scheme.name != "1":
+    if not isinstance(network.scheme, Coin):
         raise ValueError(f"scheme.name={network.scheme.name!r} must be 1: by scores, who is silent depends on features")
     link = radio(network) if link is None else link
     silent = link.outage if network.channel.power_rule == "truncate" else np.zeros(network.devices.count)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airpool.arrays import Floats, require_shape
-from airpool.network import Network
+from airpool.network import Coin, Network
 from airpool.protocol.air import clipped
 from airpool.protocol.link import Radio, radio
 from airpool.theory.mse import pooled_error
@@ -89,7 +89,7 @@ def law(network: Network, *, most: int = MOST_WAYS, link: Radio | None = None) -
 
 def _check(network: Network, link: Radio) -> None:
     channel = network.channel
-    if network.scheme.name != "1":
+    if not isinstance(network.scheme, Coin):
         raise ValueError(f"scheme.name={network.scheme.name!r} must be 1: by scores, who transmits depends on features")
     known = not (channel.csi_error_std or channel.phase_error_std)
     aligned = channel.power_rule == "truncate" or (channel.power_rule == "backoff" and not np.any(link.outage > 0))

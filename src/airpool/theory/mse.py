@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool.arrays import Floats, finite, require_shape
-from airpool.network import Network
+from airpool.network import Coin, Network
 from airpool.protocol.air import check_latents, clipped
 from airpool.protocol.link import Radio, alignment, radio, receivers
 from airpool.theory.server import affine
@@ -145,7 +145,7 @@ def _matrix(decoder: ArrayLike | None, dimension: int) -> Floats | None:
 
 def check_network(network: Network) -> None:
     """An error unless who transmits, and how much of it arrives, is independent of what is sent."""
-    if network.scheme.name != "1":
+    if not isinstance(network.scheme, Coin):
         raise ValueError(
             f"scheme.name={network.scheme.name!r} must be 1: by scores, how many transmit depends on the features; "
             "measure it with airpool evaluate"
