@@ -69,13 +69,13 @@ def marks(table: Rows) -> list[list[Mark]]:
 
 
 def judge(table: Rows) -> Judgement:
-    loud = [r for r in table if r["noise_std"] >= 0.3]
-    apart = max(r["product"] - r["printed_lower"] for r in loud)
+    noisy = [r for r in table if r["noise_std"] >= 0.3]
+    apart = max(r["product"] - r["printed_lower"] for r in noisy)
     below = [r[f"exact_{n}_last"] - r["printed_lower"] for n in SELECTED for r in table]
     short = {n: sum(r[f"exact_{n}_sum"] / K < r["printed_lower"] - 1e-9 for r in table) for n in SELECTED}
     broken = {n: sum(r[f"printed_{n}_broken"] > 0 for r in table) for n in SELECTED}
     # The farthest of the true set from k̃/K, at each σ.
-    away = {n: [max(abs(r[f"exact_{n}_{end}"] - n / K) for end in ("first", "last")) for r in loud] for n in SELECTED}
+    away = {n: [max(abs(r[f"exact_{n}_{end}"] - n / K) for end in ("first", "last")) for r in noisy] for n in SELECTED}
     tests = [
         tested("coincide", apart <= COINCIDE, apart=apart, coincide=COINCIDE),
         tested("lower", min(below) >= -1e-9, least=min(below), most=max(below)),
@@ -83,7 +83,7 @@ def judge(table: Rows) -> Judgement:
         tested("upper", not any(broken.values()), broken=broken, sizes=len(table)),
         tested("approaches", all(np.all(np.diff(values) < 0) for values in away.values()), away=away),
     ]
-    return tests, {"at": loud[0], "last": table[-1], "end": {n: away[n][-1] for n in SELECTED}}
+    return tests, {"at": noisy[0], "last": table[-1], "end": {n: away[n][-1] for n in SELECTED}}
 
 
 RESULT = Result("fig-psigma", (row, grid(noise_std=sorted(STDS))), marks, judge)

@@ -133,8 +133,7 @@ def beside_paper(table: Rows) -> Rows:
     """Each row with the paper's printed accuracy and the difference to it; None where it prints nothing."""
     out = []
     for row in table:
-        told = TABLE_2.get(row["scheme"], {}).get(row["epsilon"])
-        mean, std = told or (None, None)
+        mean, std = TABLE_2.get(row["scheme"], {}).get(row["epsilon"]) or (None, None)
         out.append(row | {"paper": mean, "paper_std": std, "difference": mean and row["accuracy"] - mean})
     return out
 

@@ -23,8 +23,6 @@ WORDS: dict[Holds, str] = {"yes": "holds", "partly": "holds in part", "no": "doe
 LEVEL = 0.05
 # The accounts of ε by which a statement is tested.
 BY = {"theorem 1": "by Theorem 1", "exact": "at equal exact ε"}
-
-
 # A statement's name in statements.toml, whether it holds (None: not tested), and the numbers in its words.
 Tested = tuple[str, bool | None, Mapping[str, Any]]
 # The tested statements of a result, and the numbers that all its words share.
@@ -37,7 +35,7 @@ def tested(statement: str, holds: bool | None, **numbers: Any) -> Tested:
 
 @dataclass(frozen=True)
 class Check:
-    """One statement of the paper (says), where it makes it, whether it holds (None: not tested), and our numbers."""
+    """A statement of the paper, where it is made, whether it holds (None: not tested), and our numbers."""
 
     says: str
     where: str
