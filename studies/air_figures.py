@@ -1,6 +1,6 @@
 """Superposed against orthogonal access at equal device ε: `python -m studies.air_figures`, in about half a minute.
 
-Computes every number of docs/air.md's comparison, measures it on protocol.air, writes CSV and paints SVG and PNG.
+Computes every number of docs/air.md's comparison, measures it in simulation, writes CSV and paints SVG and PNG.
 """
 
 from dataclasses import dataclass, replace
@@ -15,8 +15,8 @@ from airpool import Channel, Network, calibrate
 from airpool.arrays import Floats
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, write_csv
 from airpool.privacy import gaussian
-from airpool.protocol.air import receive
 from airpool.protocol.link import Radio, radio
+from airpool.protocol.simulation import receive
 from airpool.version import __version__
 from airpool.wireless.fading import sample_gains
 from airpool.wireless.outage import energy

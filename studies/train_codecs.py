@@ -30,8 +30,7 @@ from airpool.models.codec import Codec, CodecShape, quantised
 from airpool.models.codec_training import CodecRecipe, Setting, decoded, fit
 from airpool.models.features import maps
 from airpool.models.runs import some_rows
-from airpool.protocol.level import Level
-from airpool.protocol.link import Radio
+from airpool.protocol.link import Level, Radio
 from airpool.version import __version__
 from airpool.wireless.fading import Fading
 from airpool.wireless.power import Transmitters

@@ -14,7 +14,7 @@ from airpool.evaluate import evaluate
 from airpool.models.codec import Codec, CodecShape
 from airpool.network import Channel, Network, Ranking, Threshold
 from airpool.prediction import Bounds, linear_for, predict
-from airpool.protocol.level import Level, level
+from airpool.protocol.link import Level, level
 from airpool.theory import mse
 from airpool.theory.accuracy import chebyshev, no_answer
 from airpool.theory.lipschitz import lipschitz_constants

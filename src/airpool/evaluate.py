@@ -17,13 +17,13 @@ from airpool.account.report import number
 from airpool.arrays import require_array
 from airpool.data.latents_file import check_labels
 from airpool.network import Network, Ranking
-from airpool.protocol.air import check_latents, in_batches, receive
-from airpool.protocol.inference import Baseline, centralised, labels, report_of, transmitted
-from airpool.protocol.level import Level, level
-from airpool.protocol.link import radio
+from airpool.protocol.inference import Baseline, centralised, report_of, transmitted
+from airpool.protocol.link import Level, level, radio
+from airpool.protocol.medium import channel_uses
+from airpool.protocol.server import labels
+from airpool.protocol.simulation import check_latents, in_batches, receive
 from airpool.selection.scores import raw
 from airpool.version import __version__
-from airpool.wireless.channel import channel_uses
 
 Server = Callable[[Level], Callable[[Tensor], Tensor]]
 
@@ -159,11 +159,11 @@ def evaluate(
             logits = decoder(received.estimate)
             if most >= (classes := logits.shape[-1]):
                 raise ValueError(f"labels has {most}, must be below {classes}, the number of the server's classes")
-            found = labels(logits, received.heard)
+            found = labels(logits, received.any_signal)
             first = done[rows.start]
             right[rows, first : first + count] = (found == targets[rows, None]).cpu()
             done[rows.start] += count
-            silent += int((~received.heard).sum())
+            silent += int((~received.any_signal).sum())
             square += float((received.estimate - ideal).square().sum())
             energy += float(received.energy.sum())
             on_inferences(len(some) * count)

@@ -12,9 +12,9 @@ from airpool.arrays import Floats
 from airpool.network import Network
 from airpool.paper.margin import frobenius_margin
 from airpool.paper.theorem2 import accuracy_bound
-from airpool.protocol.air import check_latents, clipped
-from airpool.protocol.level import Level, level
-from airpool.protocol.link import radio
+from airpool.protocol.device import clipped
+from airpool.protocol.link import Level, level, radio
+from airpool.protocol.simulation import check_latents
 from airpool.theory import accuracy, mse
 from airpool.theory.law import law
 from airpool.theory.lipschitz import lipschitz_constants

@@ -16,8 +16,8 @@ from airpool.account.guarantee import aggregate, guarantee, realised_epsilon
 from airpool.network import Channel, Devices, Network, NetworkError, Ranking, Threshold
 from airpool.privacy import compose, gaussian
 from airpool.privacy.device import game
-from airpool.protocol.air import receive
 from airpool.protocol.link import radio
+from airpool.protocol.simulation import receive
 
 TWELVE = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
 UNLIKE = Network(

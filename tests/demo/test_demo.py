@@ -22,7 +22,7 @@ from airpool.data.views import object_views
 from airpool.demo import comparison, one_object, pictures, story, tables
 from airpool.network import Network
 from airpool.paper.accuracy import TABLE_2, printed
-from airpool.protocol.level import level
+from airpool.protocol.link import level
 
 TRIALS = 3
 

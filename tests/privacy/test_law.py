@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tests.random_networks import networks
 
 from airpool.network import Channel, Devices, Network, Ranking, Threshold
-from airpool.protocol.air import clipped, receive
+from airpool.protocol.device import clipped
 from airpool.protocol.link import radio
+from airpool.protocol.simulation import receive
 from airpool.theory.accuracy import no_answer
 from airpool.theory.law import law
 
@@ -112,7 +113,7 @@ def test_what_is_received_has_the_mean_and_the_variance_of_the_law(network):
     trials = 4000
     z = clipped(np.random.default_rng(1).standard_normal((1, network.devices.count, 3)), network.devices.clip_norm)
     heard = receive(z, network, rng=np.random.default_rng(2), trials=trials)
-    estimate = heard.estimate[heard.heard]
+    estimate = heard.estimate[heard.any_signal]
     listed = law(network)
     if len(estimate) < 100 or not listed.probability.size:
         return

@@ -27,10 +27,17 @@ from airpool.privacy.noise import (
     smallest_delta,
     to_grid,
 )
+from airpool.protocol.device import clipped
 
 # Live draws differ in every run: a test may fail by chance once in a thousand million runs.
 CHANCE = 1e-9
 STDS = st.floats(min_value=1e-12, max_value=1e12)
+
+
+def on_grid(z, step, clip):
+    """What a live device makes of a feature: clipped, then on the grid."""
+    z = np.asarray(z, dtype=np.float64)
+    return to_grid(clipped(z[..., None, :], [clip])[..., 0, :], step, clip)
 
 
 # --- the law ---
@@ -165,7 +172,7 @@ def test_sums_of_two_coprime_squares_lie_densely_enough_for_every_standard_devia
 def test_feature_and_noise_add_up_without_rounding(std: float, dimension: int, relative_clip: float):
     clip = relative_clip * std
     noise = simulated_noise(std, dimension, rng=np.random.default_rng(dimension))
-    u = to_grid(np.random.default_rng(1).normal(scale=clip, size=dimension), noise.step, clip)
+    u = on_grid(np.random.default_rng(1).normal(scale=clip, size=dimension), noise.step, clip)
     released = u + noise.values
     for x, y, total in zip(u, noise.values, released, strict=True):
         assert Fraction(x) + Fraction(y) == Fraction(total)
@@ -176,7 +183,7 @@ def test_the_sum_of_many_devices_is_exact_in_any_order():
     rng = np.random.default_rng(3)
     stds = [0.004, 0.05, 0.05, 0.7, 3.0]
     released = [
-        to_grid(rng.normal(size=64), grid_of(std).step, 1.0) + simulated_noise(std, 64, rng=rng).values for std in stds
+        on_grid(rng.normal(size=64), grid_of(std).step, 1.0) + simulated_noise(std, 64, rng=rng).values for std in stds
     ]
     exact = [float(sum(map(Fraction, column))) for column in zip(*released, strict=True)]
     assert np.array_equal(np.sum(released, axis=0), exact)
@@ -191,7 +198,7 @@ def test_the_sum_of_many_devices_is_exact_in_any_order():
 )
 def test_the_grid_never_exceeds_the_clip_norm(z: np.ndarray, clip: float, exponent: int):
     step = 2.0**exponent
-    for before, after in zip(np.atleast_2d(z), np.atleast_2d(to_grid(z, step, clip)), strict=True):
+    for before, after in zip(np.atleast_2d(z), np.atleast_2d(on_grid(z, step, clip)), strict=True):
         assert sum(Fraction(x) ** 2 for x in after.tolist()) <= Fraction(clip) ** 2
         assert all((Fraction(x) / Fraction(step)).denominator == 1 for x in after.tolist())
         assert not np.signbit(after[after == 0]).any()
@@ -205,15 +212,15 @@ def test_a_vector_that_has_the_clip_norm_stays_within_it_and_close_to_it(seed: i
     z = np.random.default_rng(seed).normal(size=dimension)
     z *= 3.7 / np.linalg.norm(z)
     step = 2.0**-30
-    u = to_grid(z, step, 3.7)
+    u = on_grid(z, step, 3.7)
     assert sum(Fraction(x) ** 2 for x in u.tolist()) <= Fraction(3.7) ** 2
     assert np.abs(u - z).max() < 2 * step
-    assert np.abs(to_grid(1e300 * z, step, 3.7) - z).max() < 2 * step
+    assert np.abs(on_grid(1e300 * z, step, 3.7) - z).max() < 2 * step
 
 
 def test_a_feature_that_is_not_finite_becomes_zero_and_raises_nothing():
     z = [[1.0, nan], [inf, 1.0], [0.25, 0.5], [5e-324, 0.0], [1.7e308, 1.7e308]]
-    assert np.array_equal(to_grid(z, 0.25, 1.0), [[0, 0], [0, 0], [0.25, 0.5], [0, 0], [0.5, 0.5]])
+    assert np.array_equal(on_grid(z, 0.25, 1.0), [[0, 0], [0, 0], [0.25, 0.5], [0, 0], [0.5, 0.5]])
 
 
 @pytest.mark.parametrize("step", [0.0, -0.5, 0.3, nan, inf, 2.0**-60])

@@ -215,7 +215,7 @@ def test_bad_input_is_named(call, message):
 
 def test_the_radio_loads_neither_torch_nor_privacy():
     code = (
-        "import sys, airpool.wireless.outage, airpool.wireless.channel;"
+        "import sys, airpool.wireless.outage, airpool.protocol.medium;"
         "bad = {'torch', 'sionna', 'airpool.privacy', 'airpool.network', 'scipy.stats'} & set(sys.modules);"
         "sys.exit(str(bad) if bad else 0)"
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from airpool.account.calibration import calibrate
 from airpool.account.guarantee import score_epsilon
-from airpool.network import Coin, Network, Ranking
+from airpool.network import Coin, Network, Ranking, scored
 from airpool.privacy import gaussian
 from airpool.selection.scores import score_range
 
@@ -54,7 +54,7 @@ def _with(network: Network, std: float) -> Network:
 
 def _gaussian_noise(network: Network, epsilon: float) -> float:
     """σ₀ = Δu √T/μ(ε), T inferences: what a noisy score told to everybody needs. A hair more, for rounding."""
-    low, high = score_range(network.scheme)
+    low, high = score_range(scored(network.scheme))
     once = float(gaussian.noise_multiplier(epsilon, network.delta))
     return (high - low) * once * float(np.sqrt(network.inferences)) * (1 + 1e-12)
 
@@ -66,7 +66,7 @@ def _decision_noise(network: Network, target: float) -> float:
     enough. From there the search comes down, and stops at the first that is too little: the cost falls with σ₀ where
     η lies among the scores, but rises first where it lies outside, since without noise everybody decides alike.
     """
-    unit = score_range(network.scheme).high
+    unit = score_range(scored(network.scheme)).high
 
     def meets(std: float) -> bool:
         return bool(np.max(score_epsilon(_with(network, std))) <= target)

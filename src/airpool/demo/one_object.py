@@ -12,8 +12,9 @@ from airpool.data.shapes import Shape
 from airpool.data.views import object_views
 from airpool.demo import comparison
 from airpool.network import Network
-from airpool.protocol.inference import NO_ANSWER, Inference, centralised, infer
-from airpool.protocol.level import level
+from airpool.protocol.inference import Inference, centralised, infer_features
+from airpool.protocol.link import level
+from airpool.protocol.server import NO_ANSWER
 
 if TYPE_CHECKING:
     from airpool.models.pretrained import Pretrained
@@ -113,8 +114,8 @@ def send(model: "Pretrained", shape: Shape, *, epsilon: float = 2.0, seed: int =
     latents = model.encode(views, codec=comparison.CODECS["ours"])
     server, rng = codec.server(level(network)), torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        out = infer(latents, network, classifier=server, rng=rng)
-        again = infer(latents, network, classifier=server, rng=rng, trials=REPEATS, report=out.report)
+        out = infer_features(latents, network, classifier=server, rng=rng)
+        again = infer_features(latents, network, classifier=server, rng=rng, trials=REPEATS, report=out.report)
     named = again.label[again.label != NO_ANSWER]
     return Sent(
         shape=shape,

@@ -22,8 +22,9 @@ from airpool.design.qp import Normalise, Quadratic, solve
 from airpool.network import Coin, Network
 from airpool.privacy.calibrate import largest, largest_shift
 from airpool.privacy.device import Aggregate
-from airpool.protocol.air import check_latents, clipped
+from airpool.protocol.device import clipped
 from airpool.protocol.link import Radio, alignment, radio
+from airpool.protocol.simulation import check_latents
 from airpool.theory.mse import error, pooled
 
 # Weights end a hair inside what meets the target, so that finding ε again never lands above it by rounding.

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from airpool.models import weights
 from airpool.models.vgg import MAP_SHAPE
-from airpool.protocol.level import Level
+from airpool.protocol.link import Level
 
 Floats = NDArray[np.float64]
 Kind = Literal["compact", "map"]

@@ -14,9 +14,8 @@ from torch import Tensor
 from airpool.models.codec import Codec, CodecShape
 from airpool.models.train import schedule
 from airpool.network import Network
-from airpool.protocol.air import receive
-from airpool.protocol.level import Level, level
-from airpool.protocol.link import Radio, radio
+from airpool.protocol.link import Level, Radio, level, radio
+from airpool.protocol.simulation import receive
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,8 @@ from airpool.models.codec import Codec
 from airpool.models.local import LocalHead
 from airpool.models.vgg import MVCNN
 from airpool.network import Coin, Network, Scheme, require_network
-from airpool.protocol.inference import Inference
-from airpool.protocol.inference import infer as infer_features
-from airpool.protocol.level import level
+from airpool.protocol.inference import Inference, infer_features
+from airpool.protocol.link import level
 from airpool.selection.participation import expected_of_posteriors
 
 ASSETS = Path(__file__).parent.parent / "assets"

@@ -164,31 +164,20 @@ def _grid(std: float) -> Grid:
 
 
 @np.errstate(all="ignore")
-def to_grid(z: ArrayLike, step: float, clip_norm: float) -> Floats:
-    """Vectors (the last axis of z), clipped to norm C and rounded towards zero to multiples of `step`.
+def to_grid(values: ArrayLike, step: float, limit: float) -> Floats:
+    """Values rounded towards zero to multiples of `step`, so that no norm grows.
 
-    Holds for: every z. The exact norm of the result is at most C; for w·z give w·C. Noise of the same step adds
-    to it without rounding. Never raises because of what the numbers in z are: that would tell.
-    Edge cases: a vector that is not finite becomes 0, the public constant of spec §2; a number is a vector of one.
+    limit: the largest norm that they may have, a public number; the grid must not be finer than float64 can hold.
+    Holds for: finite values. Noise of the same step adds to them without rounding.
 
-    >>> to_grid([3.0, -4.0], 0.25, 1.0)
+    >>> to_grid([0.6, -0.8], 0.25, 1.0)
     array([ 0.5 , -0.75])
     """
-    clip = float(not_negative("clip_norm", clip_norm))
-    if not step > 0 or math.frexp(step)[0] != 0.5 or not clip / step <= 2.0**52:
-        raise ValueError(f"step={step!r} must be a power of two, and at least clip_norm={clip:g} times 2^-52")
-    z = np.atleast_1d(np.asarray(z, dtype=np.float64))
-    finite = np.isfinite(z).all(axis=-1, keepdims=True)
-    z = np.where(finite, z, 0.0)
-    # Directions with a largest entry of 1: no square overflows, whatever the length of z.
-    length = np.abs(z).max(axis=-1, keepdims=True, initial=0.0)
-    direction = z / np.where(length > 0, length, 1.0)
-    # A hair inside C: a sum of r squares is off by a factor of at most 1 ± r·2^-53, and few operations follow.
-    inside = clip * (1 - (z.shape[-1] + 16) * 2.0**-52)
-    limit = inside / np.maximum(np.sqrt(np.sum(direction**2, axis=-1, keepdims=True)), 1.0)
-    clipped = np.where(length <= limit, z, direction * limit)
-    # Adding zero turns −0 into 0: its sign would be a bit of z.
-    return np.trunc(clipped / step) * step + 0.0
+    largest = float(not_negative("limit", limit))
+    if not step > 0 or math.frexp(step)[0] != 0.5 or not largest / step <= 2.0**52:
+        raise ValueError(f"step={step!r} must be a power of two, and at least {largest:g} times 2^-52")
+    # Adding zero turns −0 into 0: its sign would be a bit of the value.
+    return np.trunc(np.asarray(values, dtype=np.float64) / step) * step + 0.0
 
 
 def delta_cost(noise_std: ArrayLike, *, dimension: int, epsilon: float, inferences: int = 1) -> float:

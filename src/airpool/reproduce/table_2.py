@@ -25,7 +25,7 @@ from airpool.account.report import shown
 from airpool.evaluate import Evaluation, evaluate
 from airpool.figures import BLUE, GREY, ORANGE, PURPLE, SKY
 from airpool.models.pretrained import HeldOut, load
-from airpool.network import Coin, Network, named_scheme
+from airpool.network import Coin, Network, named_scheme, scored
 from airpool.paper.accuracy import EPSILON_MAX, TABLE_2
 from airpool.reproduce.description import Result
 from airpool.reproduce.plot import Mark, mark
@@ -126,7 +126,7 @@ def _best(scheme: str, epsilon: float, seed: int) -> tuple[Network, dict[str, An
 
     made = [(network(chosen), chosen) for chosen in SETTINGS[scheme]]
     net, chosen = max(made, key=lambda each: evaluated(each[0], "validation", trials=2, seed=seed).accuracy_mean)
-    return net, chosen | {"score_noise_std": net.scheme.score_noise_std}
+    return net, chosen | {"score_noise_std": scored(net.scheme).score_noise_std}
 
 
 def beside_paper(table: Rows) -> Rows:

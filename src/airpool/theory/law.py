@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from airpool.arrays import Floats, require_shape
 from airpool.network import Coin, Network
-from airpool.protocol.air import clipped
+from airpool.protocol.device import clipped
 from airpool.protocol.link import Radio, radio
 from airpool.theory.mse import pooled_error
 

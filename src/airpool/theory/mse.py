@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike
 
 from airpool.arrays import Floats, finite, require_shape
 from airpool.network import Coin, Network
-from airpool.protocol.air import check_latents, clipped
+from airpool.protocol.device import clipped
 from airpool.protocol.link import Radio, alignment, radio, receivers
+from airpool.protocol.simulation import check_latents
 from airpool.theory.server import affine
 
 
@@ -59,7 +60,7 @@ def error(
 
     decoder: D, (d, r); left out, the identity. target: t, (n, d); left out, D Σ w z of the *clipped* latents, so that
     clipping costs nothing. `pooled` makes other targets: of latents as given, or with weights other than the network's
-    (for inference.unbiased those of the network it was made from). link: the network's radio, if it is known already.
+    (for link.unbiased those of the network it was made from). link: the network's radio, if it is known already.
 
     Holds for: Scheme 1; truncate and backoff; any fading, outage, CSI and phase error; superposed and orthogonal
         access; cover noise. Devices fade independently, and γ, "auto" too, depends on the law of the gains alone.
@@ -153,7 +154,7 @@ def check_network(network: Network) -> None:
     if network.channel.power_rule not in ("truncate", "backoff"):
         raise ValueError(
             f"channel.power_rule={network.channel.power_rule!r} must be truncate or backoff: under the others the "
-            "alignment depends on the noise; simulate with air.receive (path='full')"
+            "alignment depends on the noise; simulate with simulation.receive (path='full')"
         )
 
 

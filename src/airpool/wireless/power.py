@@ -12,6 +12,7 @@ Only the first two do not look at the noise or the feature. The paper's p cancel
 Powers are in mW, and P bounds the sum over the r real channel uses of one inference.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Self, get_args
@@ -134,6 +135,16 @@ class Transmission:
         """α/p: the device sends x = scale·z̃ (divided by the phase of its estimate)."""
         xp = array_namespace(self.known)
         return self.gamma * self.aim / xp.where(self.known > 0, self.known, xp.ones_like(self.known))
+
+    @classmethod
+    def joined(cls, each: Sequence["Transmission"]) -> "Transmission":
+        """Those of single devices side by side, along the last axis."""
+        xp = array_namespace(each[0].aim)
+        aim, known, alignment, magnitude = (
+            xp.concat([getattr(one, name) for one in each], axis=-1)
+            for name in ("aim", "known", "alignment", "magnitude")
+        )
+        return cls(aim, known, each[0].gamma, alignment, magnitude)
 
     def power(self, signal_norm: Array) -> Array:
         """‖x‖² in mW, from ‖z̃‖."""
