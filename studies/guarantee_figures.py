@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.stats import binom
 
+from airpool import Network
 from airpool.arrays import Floats
 from airpool.audit import tradeoff
 from airpool.audit.adversary import mechanism

@@ -1,4 +1,4 @@
-"""Scheme 1 in plain NumPy, device by device: a reference for the simulator and the audit that shares no code with them."""
+"""Scheme 1 in plain NumPy, device by device: a reference that shares no code with the simulator and the audit."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -269,7 +269,7 @@ def test_realised_epsilon_is_that_of_the_noise_that_was_there():
         ({}, "one antenna"),
         ({}, "The receiver's noise is not counted."),
         ({"inferences": 2}, "ε covers 2 inferences together."),
-        ({"channel": Channel(access="orthogonal")}, "Every device is heard by itself"),
+        ({"channel": Channel(access="orthogonal")}, "Every device is received by itself"),
         ({"scheme": Threshold()}, "the others take part as rarely as their scores allow"),
         ({"scheme": Ranking()}, "the selection leaves the least noise it can"),
         ({}, "The object itself is not protected"),

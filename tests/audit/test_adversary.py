@@ -317,7 +317,7 @@ def test_every_device_has_its_own_progress(monkeypatch):
         yield done.append
         seen.append((what, total, sum(done)))
 
-    monkeypatch.setattr("airpool.cli.options.progress", progress)
+    monkeypatch.setattr("airpool.cli.output.progress", progress)
     assert run(*UNLIKE, "--device", "1,2").exit_code == 0
     assert seen == [(f"auditing device {k} ({n} of 2)", 6_000, 6_000) for n, k in ((1, 1), (2, 2))]
 

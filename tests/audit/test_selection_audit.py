@@ -258,7 +258,7 @@ def test_a_forgotten_bound_on_the_score_is_caught(monkeypatch):
 def test_the_command_plays_with_scores(name, tmp_path, monkeypatch):
     path = tmp_path / "net.toml"
     network_file.write(six(name, noise_std=1.0, score_noise_std=0.7, threshold=0.5), path)
-    arguments = ["audit", "--network", str(path), "--runs", "6000", "--seed", "3", "--score", "low", "--json"]
+    arguments = ["audit", "--network", str(path), "--runs", "6000", "--seed", "3", "--score-end", "low", "--json"]
     out = CliRunner().invoke(app, arguments)
     assert out.exit_code == 0, out.output
     assert not json.loads(out.stdout)["violated"]

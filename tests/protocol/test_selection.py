@@ -23,7 +23,6 @@ from airpool.network import Channel, Coin, Devices, Network, Ranking, Threshold,
 from airpool.privacy.noise import grid_of
 from airpool.protocol import live as transmission
 from airpool.protocol.inference import Baseline
-from airpool.protocol.inference import infer_features as infer
 from airpool.protocol.link import level, radio
 from airpool.protocol.simulation import receive
 from airpool.selection import ranking

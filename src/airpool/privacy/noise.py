@@ -63,7 +63,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from airpool.arrays import Floats, checked, failure_probability, not_negative
+from airpool.arrays import Floats, checked, not_negative
 from airpool.privacy.discrete_gaussian import SPREAD, Entropy, combination
 
 # Total variation distance per device, coordinate and inference: step 4 of the proof.
@@ -92,20 +92,11 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """Noise, and whether it protects anybody.
-
-    `values` are multiples of `step`; `noise_std` is the σ that may be accounted for.
-    """
+    """`values` are multiples of `step`; `noise_std` is the σ that may be accounted for."""
 
     values: Floats
     step: float
     noise_std: float
-    simulated: bool
-
-    @property
-    def guarantee(self) -> str:
-        """One line for reports."""
-        return "simulation: no privacy guarantee" if self.simulated else f"live noise, std {self.noise_std:g}"
 
 
 def live_noise(noise_std: float, size: int | tuple[int, ...]) -> Noise:
@@ -114,26 +105,18 @@ def live_noise(noise_std: float, size: int | tuple[int, ...]) -> Noise:
     Holds for: the theorem above. No state is kept between calls, so forked processes are independent.
 
     >>> noise = live_noise(0.05, 64)
-    >>> noise.values.shape, noise.simulated, bool(np.all(noise.values % noise.step == 0))
-    ((64,), False, True)
+    >>> noise.values.shape, bool(np.all(noise.values % noise.step == 0))
+    ((64,), True)
     """
-    return _noise(noise_std, size, os.urandom, simulated=False)
+    return noise_from(os.urandom, noise_std, size)
 
 
-def simulated_noise(noise_std: float, size: int | tuple[int, ...], *, rng: np.random.Generator) -> Noise:
-    """The same law from a seeded generator, for simulation only: it protects nobody, and says so.
-
-    >>> simulated_noise(0.05, 64, rng=np.random.default_rng(0)).guarantee
-    'simulation: no privacy guarantee'
-    """
-    return _noise(noise_std, size, rng.bytes, simulated=True)
-
-
-def _noise(noise_std: float, size: int | tuple[int, ...], entropy: Entropy, *, simulated: bool) -> Noise:
+def noise_from(entropy: Entropy, noise_std: float, size: int | tuple[int, ...]) -> Noise:
+    """The same from given entropy. That of a seeded generator (`rng.bytes`) protects nobody."""
     grid = grid_of(noise_std)
     shape = size if isinstance(size, tuple) else (size,)
     drawn = combination(*grid.coefficients, math.prod(shape), entropy).astype(np.float64)
-    return Noise(drawn.reshape(shape) * grid.step, step=grid.step, noise_std=float(noise_std), simulated=simulated)
+    return Noise(drawn.reshape(shape) * grid.step, step=grid.step, noise_std=float(noise_std))
 
 
 def grid_of(noise_std: float) -> Grid:
@@ -204,21 +187,3 @@ def smallest_delta(noise_std: ArrayLike, *, dimension: int, epsilon: float, infe
     7.08...e-41
     """
     return _COST_SHARE * delta_cost(noise_std, dimension=dimension, epsilon=epsilon, inferences=inferences)
-
-
-def delta_left(delta: float, noise_std: ArrayLike, *, dimension: int, epsilon: float, inferences: int = 1) -> float:
-    """δ less what the grid costs: (ε, this) under continuous noise is (ε, δ) under live noise.
-
-    >>> delta_left(1e-5, 0.05, dimension=64, epsilon=2.0) < 1e-5
-    True
-    >>> delta_left(1e-60, 0.05, dimension=64, epsilon=2.0)
-    Traceback (most recent call last):
-    ...
-    ValueError: delta=1e-60 must be >= 5.74...e-48, what live noise supports at epsilon=2
-    """
-    delta = float(failure_probability(delta))
-    cost = delta_cost(noise_std, dimension=dimension, epsilon=epsilon, inferences=inferences)
-    smallest = _COST_SHARE * cost
-    if delta < smallest:
-        raise ValueError(f"delta={delta:g} must be >= {smallest:g}, what live noise supports at epsilon={epsilon:g}")
-    return math.nextafter(delta - cost, 0.0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airpool.sweep.table import number
+from airpool.table import number
 
 Rows = list[dict[str, Any]]
 OnStep = Callable[[int], None]
