@@ -116,7 +116,7 @@ def against_devices(
 ) -> list[DeviceError]:
     """The error at each number of devices: `latents(K)` (n, K, r) through `network(K)`.
 
-    >>> from airpool.reproduce.trends import trend
+    >>> from studies.trends import trend
     >>> rng = np.random.default_rng(0)
     >>> views = rng.standard_normal((4, 12, 8)) / 4
     >>> rows = against_devices(

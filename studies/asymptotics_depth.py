@@ -20,11 +20,11 @@ from airpool.data.views import object_views
 from airpool.data.voxels import voxelise
 from airpool.figures import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, canvas, write_csv
 from airpool.protocol.link import level
-from airpool.reproduce.trends import Form, trend
 from airpool.sweep import grid, run
 from studies.depth import DepthError, convolution_norm, folded, norm_bound, propagation, random_weights, relu_layers
 from studies.depth_networks import trained
 from studies.tables import Rows, column, copy_as_csv, rows, save
+from studies.trends import Form, trend
 
 EPSILON, COPIES = 2.0, 10
 RANDOM_DEPTHS, RANDOM_NETS, RANDOM_WIDTH = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), 10, 256

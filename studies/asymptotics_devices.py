@@ -20,10 +20,10 @@ from airpool.data import latents_file as latents_on_disk
 from airpool.evaluate import evaluate
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, write_csv
 from airpool.protocol.link import unbiased
-from airpool.reproduce.trends import Trend, trend
 from airpool.sweep import grid, run
 from studies.asymptotics import device_error, resampled, thinned, view_error
 from studies.tables import Rows, column, copy_as_csv, rows, save
+from studies.trends import Trend, trend
 
 COUNTS = (2, 4, 8, 12, 24, 50, 100, 200, 500, 1000)
 FITTED = (12, 1000)  # laws are fitted between these K
@@ -190,7 +190,7 @@ def exponents(results: Path) -> Rows:
 def draw(results: Path, figures: Path) -> None:
     copy_as_csv(NAMES, results, figures)
     laws = exponents(results)
-    comment = f"power laws in K: K in {FITTED}, of views {FITTED_VIEWS}; errors: see airpool.reproduce.trends.trend"
+    comment = f"power laws in K: K in {FITTED}, of views {FITTED_VIEWS}; errors: see studies.trends.trend"
     columns = {name: column(laws, name) for name in laws[0]}
     write_csv(figures / "asymptotics-exponents.csv", columns, comment=comment)
     paths = [figures / f"{NAMES[0]}.{ending}" for ending in ("png", "svg")]

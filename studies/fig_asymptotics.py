@@ -19,8 +19,8 @@ from airpool.models.pretrained import load
 from airpool.network import Network
 from airpool.paper.mse import bound
 from airpool.protocol.link import level
-from airpool.reproduce.fig_asymptotics import COUNTS, DEPTHS, ID, KINDS, NETS, REGIMES, TRIALS
-from airpool.reproduce.results import RESULTS
+from airpool.reproduce.fig_asymptotics import COUNTS, DEPTHS, KINDS, NETS, REGIMES, TRIALS
+from airpool.reproduce.tables import RESULTS
 from airpool.sweep import grid, run
 from studies.asymptotics import device_error, resampled
 from studies.depth import Layer, norm_bound, propagation, random_weights, relu_layers
@@ -114,10 +114,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for fig-asymptotics.json")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
-    points = grid(part="devices", kind=list(REGIMES), size=COUNTS) + grid(part="depth", kind=KINDS, size=DEPTHS)
+    points = grid(part="devices", kind=list(REGIMES), size=COUNTS) + grid(part="depth", kind=list(KINDS), size=DEPTHS)
     table = run(row, points, seed=given.seed, command=f"python -m studies.fig_asymptotics --seed {given.seed}")
     given.out.mkdir(parents=True, exist_ok=True)
-    save(table, given.out / f"{ID}.json")
+    save(table, given.out / "fig-asymptotics.json")
 
 
 if __name__ == "__main__":

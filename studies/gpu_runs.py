@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from airpool.reproduce.fig_dim import THROUGH, WITHOUT
-from airpool.reproduce.results import RESULTS, Rows, write
+from airpool.reproduce.tables import RESULTS, Rows
 from airpool.sweep import Effort, Table
 
 ACCOUNTS = {"t": "theorem 1", "z": "exact"}
@@ -91,8 +91,8 @@ def as_table(rows: Rows, runs: list[dict[str, Any]], *, source: str) -> Table:
 def main(*paths: Path, folder: Path = RESULTS) -> None:
     runs = [run for path in paths for run in json.loads(path.read_text("utf-8"))]
     source = " ".join(path.name for path in paths)
-    write(as_table(dimension_rows(runs), runs, source=source), folder / "fig-dim.json")
-    write(as_table(unlike_rows(runs, 512), runs, source=source), folder / "fig-hetero-512.json")
+    as_table(dimension_rows(runs), runs, source=source).write(folder / "fig-dim.json")
+    as_table(unlike_rows(runs, 512), runs, source=source).write(folder / "fig-hetero-512.json")
 
 
 if __name__ == "__main__":

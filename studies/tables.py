@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from airpool.figures import write_csv
-from airpool.reproduce.results import Rows, column, read, where
+from airpool.reproduce.tables import Rows, column, read, where
 from airpool.sweep import Table
 
 RESULTS = Path(__file__).parent / "results"

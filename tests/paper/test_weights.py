@@ -68,7 +68,7 @@ def test_the_lemmas_own_sum_depends_on_how_devices_are_numbered():
 def test_printed_sweeps_need_not_settle_where_real_gauss_seidel_does():
     # One coordinate, half of the devices seeing its negative: the cross terms outweigh the diagonal.
     f = np.where(np.arange(12) % 2, 1.0, -1.0) * (1 + 0.001 * np.arange(12))
-    one: dict[str, Any] = {"encoder": [[1.0]], "decoder": [[1.0]], "participation": 1.0, "upper": 1.0, "sweeps": 300}
+    one: dict[str, Any] = {"encoder": [[1.0]], "decoder": [[1.0]], "participation": 1.0, "upper": 1.0}
     assert not gauss_seidel(f.reshape(1, 12, 1), **one).converged
     assert gauss_seidel(f.reshape(1, 12, 1), **one, in_turn=True).converged
 

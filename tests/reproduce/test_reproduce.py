@@ -21,10 +21,11 @@ from airpool.reproduce import (
     fig_hetero_16,
     fig_hetero_512,
     report,
-    results,
     table_2,
+    tables,
 )
-from airpool.reproduce.report import Told
+from airpool.reproduce.description import Result, text
+from airpool.reproduce.report import Reproduced
 from airpool.reproduce.verdicts import Check, Finding, Gain, beats, verdict
 from airpool.sweep import grid
 
@@ -39,15 +40,14 @@ TRUE, FALSE, UNTESTED = (
 # Registry and tables
 
 
-def test_every_result_of_the_paper_has_a_module_that_keeps_the_interface():
+def test_every_result_of_the_paper_has_a_description():
     assert len(IDS) == len(set(IDS)) == 12
     for name in IDS:
-        module = reproduce.result(name)
-        assert name == module.ID
-        assert module.TITLE
-        assert module.PAPER
-        assert module.SETTING
-        assert isinstance(module.FRESH, bool)
+        found = reproduce.result(name)
+        assert name == found.id
+        assert found.title
+        assert text(name)["paper"]
+        assert found.setting
 
 
 def test_an_unknown_result_is_named_with_those_there_are():
@@ -74,13 +74,17 @@ def area(width, height, seed):
     return {"area": width * height if height else np.inf}
 
 
+def measuring(function, points):
+    return Result("table-1", (function, points), marks=lambda _: [], judge=lambda _: ([], {}))
+
+
 def test_a_table_comes_back_as_it_was_measured(tmp_path):
     steps = []
     points = grid(width=[1.0, 2.0], height=[3.0, 0.0])
-    table = results.measured(area, points, result="table-1", seed=3, on_step=steps.append)
-    results.write(table, tmp_path / "deep" / "area.json")
-    found = results.read(tmp_path / "deep" / "area.json")
-    assert found.rows == results.rows_of(table)
+    table = measuring(area, points).compute(seed=3, on_step=steps.append)
+    table.write(tmp_path / "deep" / "area.json")
+    found = tables.read(tmp_path / "deep" / "area.json")
+    assert found.rows == table.rows()
     assert [row["area"] for row in found.rows] == [3.0, np.inf, 6.0, np.inf]
     assert sum(steps) == 4
     assert found.about["seed"] == 3
@@ -89,15 +93,15 @@ def test_a_table_comes_back_as_it_was_measured(tmp_path):
 
 def test_a_point_that_fails_is_an_error_and_not_a_hole_in_the_table():
     with pytest.raises(RuntimeError, match="too narrow"):
-        results.measured(area, grid(width=[-1.0, 1.0], height=1.0), result="table-1")
+        measuring(area, grid(width=[-1.0, 1.0], height=1.0)).compute()
 
 
 def test_a_table_that_is_missing_or_no_table_is_said_so(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no such result table; airpool reproduce fig-p21 --fresh makes one"):
-        results.read(tmp_path / "fig-p21.json")
+        tables.read(tmp_path / "fig-p21.json")
     (tmp_path / "bad.json").write_text('{"columns": 3}')
     with pytest.raises(ValueError, match=r"bad.json: no result table"):
-        results.read(tmp_path / "bad.json")
+        tables.read(tmp_path / "bad.json")
 
 
 # Figures
@@ -135,7 +139,7 @@ def cells():
 
 @pytest.mark.parametrize("account", ["feature", "lemma"])
 def test_at_the_papers_own_account_every_cell_is_at_or_above_the_papers(cells, account):
-    found = {(row["scheme"], row["epsilon"]): row for row in results.where(cells, account=account)}
+    found = {(row["scheme"], row["epsilon"]): row for row in tables.where(cells, account=account)}
     schemes = TABLE_2 if account == "feature" else ("2.1", "2.2")
     for scheme in schemes:
         for epsilon in EPSILON_MAX:
@@ -144,14 +148,14 @@ def test_at_the_papers_own_account_every_cell_is_at_or_above_the_papers(cells, a
 
 
 def test_at_equal_total_exact_epsilon_no_scheme_exceeds_it(cells):
-    for row in results.where(cells, account="exact"):
+    for row in tables.where(cells, account="exact"):
         assert row["epsilon"] * 0.99 < row["epsilon_exact"] <= row["epsilon"]
         assert row["trials"] >= 3
         assert row["objects"] == 2468
 
 
 def test_with_unscaled_scores_scheme_21_has_no_epsilon_at_all(cells):
-    assert {row["epsilon_exact"] for row in results.where(cells, account="feature", scheme="2.1")} == {np.inf}
+    assert {row["epsilon_exact"] for row in tables.where(cells, account="feature", scheme="2.1")} == {np.inf}
 
 
 @pytest.mark.parametrize("name", ["table-2", "fig-schemes"])
@@ -175,7 +179,7 @@ def test_the_order_of_the_schemes_is_tested_pair_by_pair_with_error_bars(name):
 
 def test_accuracies_on_other_pictures_are_not_said_to_be_the_papers():
     (printed,) = [
-        check for check in table_2.finding(reproduce.stored("table-2").rows).checks if "printed" in check.says
+        check for check in table_2.RESULT.finding(reproduce.stored("table-2").rows).checks if "printed" in check.says
     ]
     assert printed.holds is None
 
@@ -206,7 +210,7 @@ def test_theorem_1_claims_each_devices_target_and_not_more(way):
 
 
 def test_by_the_exact_account_nobodys_target_is_exceeded():
-    for row in results.where(reproduce.stored("fig-hetero-16").rows, account="exact"):
+    for row in tables.where(reproduce.stored("fig-hetero-16").rows, account="exact"):
         assert row["epsilon_strict_exact"] <= row["epsilon"]
         assert row["epsilon_loose_exact"] <= fig_hetero_16.LOOSE
 
@@ -223,7 +227,7 @@ def test_what_needs_a_gpu_is_not_measured_again_here(name, tmp_path):
 
 def test_what_cannot_be_measured_here_says_where_it_is():
     for name in IDS:
-        if not reproduce.result(name).FRESH:
+        if isinstance(reproduce.result(name).measurement, str):
             with pytest.raises(ValueError, match=r"python -m studies\.\w+.*; leave --fresh out to draw it") as caught:
                 reproduce.result(name).compute()
             for command in re.findall(r"python -m studies\.(\w+)", str(caught.value)):
@@ -234,12 +238,14 @@ def test_what_cannot_be_measured_here_says_where_it_is():
 
 
 def test_the_error_over_the_air_agrees_with_the_formula_in_the_committed_table():
-    for row in results.where(reproduce.stored("fig-asymptotics").rows, part="devices"):
+    for row in tables.where(reproduce.stored("fig-asymptotics").rows, part="devices"):
         assert abs(row["error"] - row["exact"]) < 5 * row["error_se"]
 
 
 def test_an_upper_bound_of_one_over_k_is_met_by_what_falls_faster_and_not_by_what_levels_off():
-    checks = {check.says: check for check in fig_asymptotics.finding(reproduce.stored("fig-asymptotics").rows).checks}
+    checks = {
+        check.says: check for check in fig_asymptotics.RESULT.finding(reproduce.stored("fig-asymptotics").rows).checks
+    }
     assert {kind: checks[f"MSE ~ O(1/K) at {kind}"].holds for kind in fig_asymptotics.REGIMES} == {
         "fixed σ": False,
         "fixed local ε": True,
@@ -309,16 +315,16 @@ def test_every_statement_says_what_the_paper_says_where_and_what_we_find_in_numb
 
 def test_without_the_papers_own_account_a_finding_is_no_plain_holds():
     table = reproduce.stored("fig-hetero-512").rows
-    finding = fig_hetero_512.finding(table)
+    finding = fig_hetero_512.RESULT.finding(table)
     assert finding.holds == "partly"
     assert [check.holds for check in finding.checks] == [None] * 3 + [True] * 3
-    redrawn = [row | {"account": "theorem 1"} for row in results.where(table, account="exact")]
-    assert fig_hetero_512.finding(redrawn + results.where(table, account="exact")).holds == "yes"
+    redrawn = [row | {"account": "theorem 1"} for row in tables.where(table, account="exact")]
+    assert fig_hetero_512.RESULT.finding(redrawn + tables.where(table, account="exact")).holds == "yes"
 
 
 def test_designs_that_do_not_beat_uniform_are_said_not_to():
     table = [row | {"accuracy": 0.8} for row in reproduce.stored("fig-hetero-16").rows]
-    assert fig_hetero_16.finding(table).holds == "no"
+    assert fig_hetero_16.RESULT.finding(table).holds == "no"
 
 
 def test_the_documents_have_the_verdicts_that_the_tables_give():
@@ -341,9 +347,9 @@ def told(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     out = []
     for name in ("fig-dim", "table-2"):
-        table, module = reproduce.stored(name), reproduce.result(name)
+        table, described = reproduce.stored(name), reproduce.result(name)
         files = reproduce.drawn(name, table, folder)
-        out.append(Told(module, table, files, module.finding(table.rows)))
+        out.append(Reproduced(described, table, files, described.finding(table.rows)))
     return out
 
 
@@ -369,9 +375,9 @@ def test_what_does_not_hold_is_counted(told, tmp_path):
 def test_the_page_names_data_and_channel_of_each_result_that_uses_them(told, tmp_path):
     texts = Reader(report.write(told, tmp_path).read_text("utf-8")).texts
     for each in told:
-        assert any(text.strip() == each.module.SETTING for text in texts)
+        assert any(text.strip() == each.result.setting for text in texts)
     for name in IDS:
-        setting, columns = reproduce.result(name).SETTING, reproduce.stored(name).rows[0]
+        setting, columns = reproduce.result(name).setting, reproduce.stored(name).rows[0]
         sends = "accuracy" in columns or "error" in columns
         assert ("voxel renders of ModelNet40" in setting) == (name != "fig-feasible")
         assert ("ideal, with unit gain and no receiver noise" in setting) == sends
@@ -418,7 +424,7 @@ def test_what_cannot_be_reproduced_is_said_in_one_line(arguments, message, tmp_p
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("name", [name for name in IDS if reproduce.result(name).FRESH])
+@pytest.mark.parametrize("name", [name for name in IDS if not isinstance(reproduce.result(name).measurement, str)])
 def test_measured_again_no_accuracy_moves_beyond_its_error_bar(name, tmp_path):
     kept, again = reproduce.stored(name), reproduce.fresh(name, tmp_path, seed=1)
     assert len(kept.rows) == len(again.rows)

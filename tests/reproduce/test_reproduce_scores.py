@@ -11,7 +11,7 @@ from scipy.stats import entropy
 
 from airpool import load
 from airpool.reproduce import drawn, fig_feasible, fig_p22, result, stored, table_1
-from airpool.reproduce.results import rows_of, where
+from airpool.reproduce.tables import where
 from airpool.reproduce.uncertainty import entropies
 
 IDS = ("fig-entropy", "fig-p21", "table-1", "fig-p22", "fig-psigma", "fig-feasible")
@@ -214,7 +214,7 @@ def test_a_table_says_how_it_came_about_and_measuring_again_gives_the_same(name,
     if name == "fig-p22":
         # Its mean over all objects takes long; it is checked by its sum above.
         monkeypatch.setattr(fig_p22, "over_objects", lambda _: np.zeros(12))
-    again = rows_of(result(name).compute())
+    again = result(name).compute().rows()
     assert len(again) == len(table.rows)
     for new, old in zip(again, table.rows, strict=True):
         assert new.keys() == old.keys()
@@ -271,4 +271,4 @@ def test_statements_follow_the_table_and_not_the_text():
     assert changed("table-1", exact_scale=lambda _: 0.01)[3] is False
     assert changed("fig-feasible", weight_1=lambda _: 0.5, weight_2=lambda _: 0.5)[1] is True
     assert changed("fig-feasible", epsilon_2=lambda _: 3.0) == [False, False, True, False, True]
-    assert "0.1235" in table_1.finding([row | {"ours": 0.12345} for row in rows("table-1")]).checks[1].found
+    assert "0.1235" in table_1.RESULT.finding([row | {"ours": 0.12345} for row in rows("table-1")]).checks[1].found

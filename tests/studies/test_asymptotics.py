@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 from studies.asymptotics import against_devices, device_error, resampled, thinned, view_error
+from studies.trends import trend
 from tests.random_networks import channels
 
 from airpool import Channel, Devices, Network, calibrate
 from airpool.protocol.link import unbiased
-from airpool.reproduce.trends import trend
 from studies import asymptotics_depth, asymptotics_devices, theory_figures
 
 SIGMAS = 4.5

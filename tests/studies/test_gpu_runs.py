@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from airpool.reproduce import fig_dim, results
+from airpool.reproduce import fig_dim, tables
 from studies import gpu_runs
 
 RUNS = [
@@ -27,7 +27,7 @@ RUNS = [
 def test_runs_of_a_gpu_become_rows_with_plain_means_over_the_noise():
     rows = gpu_runs.dimension_rows(RUNS)
     assert len(rows) == 6
-    (row,) = results.where(rows, q=1, seed=1, account="theorem 1")
+    (row,) = tables.where(rows, q=1, seed=1, account="theorem 1")
     assert np.isclose(row["accuracy"], 0.22)
     assert np.isclose(row["accuracy_std"], 0.01 * 2**0.5)
     unlike = gpu_runs.unlike_rows(RUNS, 512)
@@ -40,10 +40,10 @@ def test_runs_of_a_gpu_become_rows_with_plain_means_over_the_noise():
 def test_tables_from_a_gpu_are_read_back(tmp_path):
     (tmp_path / "runs.json").write_text(json.dumps(RUNS))
     gpu_runs.main(tmp_path / "runs.json", folder=tmp_path)
-    table = results.read(tmp_path / "fig-dim.json")
+    table = tables.read(tmp_path / "fig-dim.json")
     assert table.about["command"] == "python -m studies.gpu_runs runs.json"
     assert len(table.rows) == 6
     means = fig_dim.over_codecs(table.rows)
-    (row,) = results.where(means, q=512, account="theorem 1")
+    (row,) = tables.where(means, q=512, account="theorem 1")
     # One codec: the deviation is that of the two with q = 1, .21 and .22.
     assert np.isclose(row["codec_std"], 0.01 / 2**0.5)

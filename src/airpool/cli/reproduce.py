@@ -10,7 +10,7 @@ from airpool.cli import options as o
 from airpool.cli.output import print_json, progress
 
 if TYPE_CHECKING:
-    from airpool.reproduce.report import Told
+    from airpool.reproduce.report import Reproduced
 
 
 app = typer.Typer(add_completion=False)
@@ -32,41 +32,41 @@ def reproduce(
     for each in names:
         result(each)  # an unknown name is an error before the work
     out.mkdir(parents=True, exist_ok=True)
-    told = [_told(each, out, fresh=fresh, seed=seed, alone=name != "all") for each in names]
-    page = report.write(told, out) if name == "all" else None
+    made = [_reproduced(each, out, fresh=fresh, seed=seed, alone=name != "all") for each in names]
+    page = report.write(made, out) if name == "all" else None
     if json:
-        print_json(report.record(told) | ({"page": str(page)} if page else {}))
+        print_json(report.record(made) | ({"page": str(page)} if page else {}))
         return
-    _print(told)
-    where = f"The page: {page}" if page else "\n".join(map(str, told[0].files))
+    _print(made)
+    where = f"The page: {page}" if page else "\n".join(map(str, made[0].files))
     typer.echo(f"{where}  ({time.monotonic() - began:.0f} s)")
 
 
-def _told(name: str, out: Path, *, fresh: bool, seed: int, alone: bool) -> "Told":
+def _reproduced(name: str, out: Path, *, fresh: bool, seed: int, alone: bool) -> "Reproduced":
     from airpool import reproduce as r
-    from airpool.reproduce.report import Told
+    from airpool.reproduce.report import Reproduced
 
-    module = r.result(name)
+    described = r.result(name)
     # Among all, what needs a GPU is drawn from its committed table; by itself, asking for it is an error.
-    if fresh and (module.FRESH or alone):
+    if fresh and (alone or not isinstance(described.measurement, str)):
         with progress(f"measuring {name}") as advance:
             table = r.fresh(name, out, seed=seed, on_step=advance)
     else:
         table = r.stored(name)
     with progress(f"drawing {name}"):
         files = r.drawn(name, table, out)
-    return Told(module, table, files, module.finding(table.rows))
+    return Reproduced(described, table, files, described.finding(table.rows))
 
 
-def _print(told: "list[Told]") -> None:
+def _print(results: "list[Reproduced]") -> None:
     from rich.console import Console
 
     from airpool.reproduce.verdicts import WORDS
 
     console = Console(highlight=False)
-    for each in told:
+    for each in results:
         finding = each.finding
-        title = f"{each.module.ID}: {each.module.TITLE}. The finding {WORDS[finding.holds]}."
+        title = f"{each.result.id}: {each.result.title}. The finding {WORDS[finding.holds]}."
         console.print(title, style="bold", markup=False)
         lines = [(check.word, f"{check.says}. {check.found}") for check in finding.checks]
         for what, text in (*lines, ("more", finding.more), ("instead", finding.instead)):

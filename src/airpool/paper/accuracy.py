@@ -1,7 +1,7 @@
 """The accuracies that the paper prints (its Table 2): mean and standard deviation, by scheme, at each ε_max.
 
-On ModelNet40 rendered from its CAD models, q = 16, K = 12, p = 0.9, and an ε that Theorem 1 claims (of the schemes that
-select by score, with what its lemma adds). No other row is printed in numbers.
+On ModelNet40 rendered from its CAD models, q = 16, K = 12, p = 0.9, and the ε that Theorem 1 claims (with what the
+lemma adds where scores select). No other accuracy is printed in numbers.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ TABLE_2: dict[str, dict[float, Printed]] = {
 
 
 def printed(scheme: str, epsilon: float) -> Printed | None:
-    """What the paper says a scheme reaches at an ε; None where it does not say.
+    """The printed accuracy of a scheme at an ε; None where there is none.
 
     >>> printed("1", 10.0)
     Printed(mean=0.8275, std=0.007)

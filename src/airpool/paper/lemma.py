@@ -4,13 +4,12 @@ The exact counterpart is privacy.leakage.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from airpool.arrays import Floats
 from airpool.selection import threshold
 
-Floats = NDArray[np.float64]
-
-# p_k = Φ((η − u_k)/σ_k⁽⁰⁾), which the paper has right.
+# p_k = Φ((η − u_k)/σ_k⁽⁰⁾), correct as printed.
 participation_21 = threshold.participation
 
 

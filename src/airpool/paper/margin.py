@@ -2,17 +2,17 @@
 
     Δ ≥ √2 · min_{l′≠l} (p_l − p_l′) / ∏_ℓ ‖w₀^(ℓ)‖_F
 
-Right, since softmax is ½-Lipschitz, but always below theory.margin: probabilities saturate where scores do not, and a
-Frobenius norm is up to √rank times the true one.
+Valid, since softmax is ½-Lipschitz, but always below theory.margin: probabilities saturate where scores do not, and a
+Frobenius norm is up to √rank times the operator norm.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-Floats = NDArray[np.float64]
+from airpool.arrays import Floats
 
 
 def frobenius_margin(
@@ -20,8 +20,8 @@ def frobenius_margin(
 ) -> Floats:
     """The lemma's bound (n,) from the classifier's scores before softmax (n, C); negative where it errs.
 
-    error: how far the scores may be off by rounding (theory.server.bounded_scores). A gap of two probabilities counts
-        beyond max error + 2(C + 8)u: |∂p_l/∂s| sums to 2p_l(1 − p_l) ≤ ½, and softmax itself rounds within (C + 8)u.
+    error: the rounding error of the scores (theory.server.bounded_scores). The gap of two probabilities is lowered by
+        max error + 2(C + 8)u: |∂p_l/∂s| sums to 2p_l(1 − p_l) ≤ ½, and softmax itself rounds within (C + 8)u.
 
     >>> frobenius_margin([[2.0, 0.0]], [0], matrices=[np.eye(2)]).round(4)
     array([0.7616])
@@ -35,6 +35,6 @@ def frobenius_margin(
     gap = p[rows, own] - others.max(axis=-1)
     allowance = np.max(np.broadcast_to(error, p.shape), axis=-1, initial=0.0) + 2 * (p.shape[-1] + 8) * 2.0**-53
     apart = np.sqrt(2) * np.where(gap > 0, np.maximum(gap - allowance, 0.0), gap)
-    # A server that never changes its answer: infinitely far from any border, unless it is torn.
+    # A constant server is infinitely far from any boundary, unless two labels tie.
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(apart == 0, 0.0, apart / np.prod(norms))

@@ -1,13 +1,13 @@
 """The paper's bound on the mean square error of the decoded feature, as printed (spec §5).
 
-It stands unnumbered at the beginning of its section "Private Transmission with Self Sampling", again in its proof of
-Theorem 2, and is what its weights minimise. Not a bound. The exact counterpart is theory.mse.error.
+Unnumbered, in its section "Private Transmission with Self Sampling" and in its proof of Theorem 2; its weights minimise
+it. Not a valid bound. The exact counterpart is theory.mse.error.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from airpool.arrays import Floats, require_shape
 
 
 def bound(
@@ -21,7 +21,7 @@ def bound(
     channel_noise_std: float = 0.0,
     gamma: float = 1.0,
 ) -> Floats:
-    """E‖f̂ − f*‖² ≤ this, says the paper, with f* = (1/K) Σ f_k; of each object, (n,), for features (n, K, d).
+    """The paper's bound on E‖f̂ − f*‖², f* = (1/K) Σ f_k, of each object, (n,), for features (n, K, d).
 
         d ‖D‖²_F [Σ_k p_k σ_k² + σ_m²/γ²]
         + Σ_k (w_k² p_k − 2 w_k p_k + 1) ‖D‖²_F ‖W_k‖²_F ‖f_k‖²
@@ -29,14 +29,12 @@ def bound(
 
     encoder: W_k, (K, r, d), or one (r, d) for all. decoder: D, (d, r). σ_k and σ_m are standard deviations.
 
-    Holds for: nothing in general. It is below the truth where w p is near 1 (first example: a codec that loses half of
-        the feature; second: a lossless one, both of two devices at weight 1) and where D is small (D = 0 → 0, whatever
-        the weights); elsewhere it is often many times above.
-    Differs from the truth: the noise has a factor d too many, as ‖D‖²_F sums over all coordinates already; of the
-        target, f_k/K has become D W_k f_k, so that 1/K and the codec's own loss are gone; −2wp fᵀDWf is "bounded" by
-        −2wp ‖D‖²‖W‖²‖f‖², which is the wrong way round; the cross terms have lost their factor 2. Clipping, outage and
-        misalignment are not in it.
-    Edge cases: never negative; p = 0 → no less than ½ Σ ‖D‖²‖W_k‖²‖f_k‖², where the truth is ‖f*‖² + ‖D‖²σ_m²/γ².
+    Holds for: nothing in general. It is below the true error where w p is near 1 (the examples) and where D is small
+        (D = 0 → 0); elsewhere it is often many times above it.
+    Differs from the truth: the noise has a spurious factor d (‖D‖²_F sums over all coordinates already); f_k/K in the
+        target became D W_k f_k, which drops 1/K and the codec's own loss; −2wp fᵀDWf is bounded by −2wp ‖D‖²‖W‖²‖f‖²,
+        the wrong way round; the cross terms lack their factor 2. Clipping, outage and misalignment are left out.
+    Edge cases: never negative; p = 0 → at least ½ Σ ‖D‖²‖W_k‖²‖f_k‖²; the true error is ‖f*‖² + ‖D‖²σ_m²/γ².
 
     >>> f = np.array([[[1.0, 1.0]]])                                   # one device; the codec drops a coordinate
     >>> half = dict(encoder=[[1.0, 0.0]], decoder=[[1.0], [0.0]])
@@ -46,27 +44,25 @@ def bound(
     >>> bound(np.ones((1, 2, 1)), **same, weight=1.0, noise_std=0.0, participation=1.0)
     array([0.])
     """
-    f, W, D = (np.asarray(x, dtype=np.float64) for x in (features, encoder, decoder))
-    check_shapes(f, W, D)
-    K, d = f.shape[1:]
+    own, products = terms(features, encoder, decoder)
+    K, d = np.shape(features)[1:]
     w, std, p = (np.broadcast_to(np.asarray(x, np.float64), (K,)) for x in (weight, noise_std, participation))
-    W = np.broadcast_to(W, (K, *W.shape[-2:]))
-    size = np.sum(D**2)
-    noise = d * size * (np.sum(p * std**2) + (channel_noise_std / gamma) ** 2)
-    own = np.sum(f**2, axis=-1) @ ((w**2 * p - 2 * w * p + 1) * size * np.sum(W**2, axis=(1, 2)))
-    decoded = np.einsum("dr,kre,nke->nkd", D, W, f, optimize=True)
-    products = np.einsum("nkd,njd->nkj", decoded, decoded, optimize=True)
+    noise = d * np.sum(np.square(decoder)) * (np.sum(p * std**2) + (channel_noise_std / gamma) ** 2)
     # p_k p_j w_k w_j − p_k w_k − p_j w_j + 1 = (1 − p_k w_k)(1 − p_j w_j)
     pairs = np.triu(np.outer(1 - p * w, 1 - p * w), k=1)
-    return noise + own + np.einsum("nkj,kj->n", products, pairs)
+    return noise + own @ (w**2 * p - 2 * w * p + 1) + np.einsum("nkj,kj->n", products, pairs)
 
 
-def check_shapes(f: Floats, W: Floats, D: Floats) -> None:
+def terms(features: ArrayLike, encoder: ArrayLike, decoder: ArrayLike) -> tuple[Floats, Floats]:
+    """‖D‖²_F ‖W_k‖²_F ‖f_k‖², (n, K), and f_kᵀ W_kᵀ Dᵀ D W_j f_j, (n, K, K), of which the bound is made."""
+    f, W, D = (np.asarray(x, dtype=np.float64) for x in (features, encoder, decoder))
     if f.ndim != 3:
         raise ValueError(f"features has shape {f.shape}, must be (objects, devices, coordinates)")
     K, d = f.shape[1:]
-    if D.ndim != 2 or D.shape[0] != d:
-        raise ValueError(f"decoder has shape {D.shape}, must be ({d}, *)")
-    r = D.shape[1]
+    r = require_shape("decoder", D, (d, -1)).shape[1]
     if W.shape not in ((r, d), (K, r, d)):
         raise ValueError(f"encoder has shape {W.shape}, must be ({r}, {d}) or ({K}, {r}, {d})")
+    W = np.broadcast_to(W, (K, r, d))
+    decoded = np.einsum("dr,kre,nke->nkd", D, W, f, optimize=True)
+    own = np.sum(D**2) * np.sum(W**2, axis=(1, 2)) * np.sum(f**2, axis=-1)
+    return own, np.einsum("nkd,njd->nkj", decoded, decoded, optimize=True)

@@ -1,23 +1,22 @@
-"""Theorem 1 of the paper, as printed: what it claims for the privacy of each device (spec §3.6).
+"""The paper's Theorem 1, as printed: the ε that it claims for each device (spec §3.6).
 
 Not a valid bound. The exact counterpart is privacy.device.epsilon.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from airpool.arrays import failure_probability, not_negative
+from airpool.arrays import Floats, failure_probability, not_negative
 
 Tail = Literal["quadratic", "appendix", "statement", "bernstein"]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """ε_k ≤ `epsilon`[k] at δ̃_k = `delta`[k], says the theorem. `reason` says why ε is inf, where it is."""
+    """The claim: ε_k ≤ `epsilon`[k] at δ̃_k = `delta`[k]. reason: why ε is inf, where it is."""
 
     epsilon: Floats
     delta: Floats
@@ -29,7 +28,7 @@ class Claim:
 def gaussian_epsilon(mu: ArrayLike, delta: ArrayLike, *, beyond_proof: bool = False) -> Floats:
     """The textbook ε = μ √(2 ln(1.25/δ)), which the paper uses throughout.
 
-    Holds for: ε ≤ 1 only (Dwork & Roth, Theorem A.1); above it wastes noise first and fails later (from 8.42 on at
+    Holds for: ε ≤ 1 only (Dwork & Roth, Theorem A.1). Above 1 it is first loose, then wrong (from 8.42 on at
     δ = 1e-5), so a larger ε is refused unless `beyond_proof` asks for the bare formula.
     """
     result = not_negative("mu", mu) * np.sqrt(2 * np.log(1.25 / failure_probability(delta)))
@@ -46,25 +45,22 @@ def slack(noise_var: Floats, participation: Floats, delta_prime: float, tail: Ta
 
     With L = ln(2/δ′), M = max σ², V = Σ p(1−p)σ⁴:
         statement  ML/2 + (L/2)√(M/9 + 4V/L)          Theorem 1; units do not match, M/9 should be M²/9
-        appendix   (L/2)(M/3 + √(M/9 + 4V/L))         the same slip
+        appendix   (L/2)(M/3 + √(M/9 + 4V/L))         the same error
         quadratic  (L/2)(M/3 + √(M²/9 + 4V/L))        the root of the paper's own inequality
-        bernstein  LM/3 + √(L²M²/9 + 2LV)             from Bernstein's inequality with the factor 2 that the paper lost
+        bernstein  LM/3 + √(L²M²/9 + 2LV)             Bernstein's inequality with its factor 2, which the paper lacks
     """
     L = np.log(2 / delta_prime)
     M = float(np.max(noise_var))
     V = float(np.sum(participation * (1 - participation) * noise_var**2))
-    match tail:
-        case "statement":
-            t = M * L / 2 + L / 2 * np.sqrt(M / 9 + 4 * V / L)
-        case "appendix":
-            t = L / 2 * (M / 3 + np.sqrt(M / 9 + 4 * V / L))
-        case "quadratic":
-            t = L / 2 * (M / 3 + np.sqrt(M**2 / 9 + 4 * V / L))
-        case "bernstein":
-            t = L * M / 3 + np.sqrt(L**2 * M**2 / 9 + 2 * L * V)
-        case _:
-            raise ValueError(f"tail={tail!r} must be one of {', '.join(get_args(Tail))}")
-    return float(t)
+    forms: dict[Tail, float] = {
+        "quadratic": L / 2 * (M / 3 + np.sqrt(M**2 / 9 + 4 * V / L)),
+        "appendix": L / 2 * (M / 3 + np.sqrt(M / 9 + 4 * V / L)),
+        "statement": M * L / 2 + L / 2 * np.sqrt(M / 9 + 4 * V / L),
+        "bernstein": L * M / 3 + np.sqrt(L**2 * M**2 / 9 + 2 * L * V),
+    }
+    if tail not in forms:
+        raise ValueError(f"tail={tail!r} must be one of {', '.join(forms)}")
+    return float(forms[tail])
 
 
 def claim(
@@ -80,8 +76,8 @@ def claim(
 ) -> Claim:
     """ε_k = ln(1 + p_k/(1−δ′)·(e^{c_k/√(μ̄−t)} − 1)),  δ̃_k = δ′ + p_k δ/(1−δ′),  c_k = γ w_k C_k √(2 ln(1.25/δ)).
 
-    Differs from the truth: it takes the mean noise less a tail bound; its Gaussian formula is proved for ε ≤ 1 only; it
-    counts device k's silence as amplification although removal shows in the noise; γ is in c_k but not in the noise.
+    Differs from the truth: it takes the mean noise less a tail bound; its Gaussian formula is proved for ε ≤ 1 only;
+    device k's silence counts as amplification although the noise reveals removal; γ is in c_k but not in the noise.
     Edge cases: μ̄ ≤ t → ε = inf, with the reason. δ′ defaults to δ, as in the paper's experiments.
 
     >>> from math import sqrt

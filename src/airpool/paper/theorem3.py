@@ -3,33 +3,24 @@
     p_k ≥ max{0, 1 − Σ_{k=1}^{K−1} Φ(−Ψ/√(σ_k² + σ_{k+1}²))}
     p_k ≤ Π_{k=1}^{K−1} Φ(Ψ/√(σ_(k+1)² + σ_(k)²)) · 𝕀(k ∈ 𝒦) + Φ((u_k − min_{j∈𝒦ᶜ} u_j)/√(σ_k² + σ_j²))
 
-| printed | here |
-| --- | --- |
-| u_k | `scores`, bounded |
-| σ_k⁽⁰⁾ | `score_noise_std`: in the first line in the order of the devices, in the product sorted by size (its σ_(k)) |
-| Ψ | `gap`, the smallest difference of two adjacent sorted scores; given as a number in the figures (.005, .1) |
-| 𝒦, 𝒦ᶜ | the `num_selected` lowest true scores, and the others |
-| j | the device of 𝒦ᶜ with the smallest score, the one that the minimum names |
+u_k: `scores`, bounded. σ_k: `score_noise_std`, in the order of the devices below, sorted by size (σ_(k)) above.
+Ψ: `gap`, the smallest difference of two adjacent sorted scores; given as a number in the figures (.005, .1).
+𝒦: the `num_selected` lowest true scores. j: the device outside of 𝒦 with the smallest score.
 
 Neither is a bound in general; selection.ranking has the exact value and bounds that hold.
 
-- The lower one is printed for every device, but its proof is about devices in 𝒦 (its 𝕀(k ∈ 𝒦) was lost): a device that
-  is hardly ever selected has the same "lower bound" as the best one. Where devices are numbered by their scores it
-  holds for k ∈ 𝒦.
-- The product is not above Pr(𝒜): it takes the *smallest* gap in place of each, and speaks of the event that the whole
-  order is right, where 𝒜, that the *set* is right, contains it.
-- The last term has its sign turned around: it must fall as u_k grows, and is nearly 1 for who is never selected.
+- The lower one is printed for every device, but its proof is about devices in 𝒦 (its 𝕀(k ∈ 𝒦) is missing). It holds
+  for k ∈ 𝒦 where devices are numbered by their scores.
+- The product is not above Pr(𝒜): it puts the *smallest* gap in place of each, and is about the event that the whole
+  order is right, which 𝒜, that the *set* is right, contains.
+- The last term has the wrong sign: it must fall as u_k grows, and is nearly 1 for a device that is never selected.
 
 >>> from airpool.selection.ranking import participation
 >>> u, noise = [0.0, 0.01, 5.0], [0.3, 0.3, 0.3]
 >>> bounds(u, score_noise_std=noise, num_selected=2).upper.round(3)     # "at most", as printed
 array([0.259, 0.259, 0.5  ])
->>> participation(u, score_noise_std=noise, num_selected=2).round(3)    # the truth
+>>> participation(u, score_noise_std=noise, num_selected=2).round(3)    # exact
 array([1., 1., 0.])
->>> bounds([0.0, 5.0, 10.0], score_noise_std=noise, num_selected=1).lower.round(3)     # "at least", as printed
-array([1., 1., 1.])
->>> participation([0.0, 5.0, 10.0], score_noise_std=noise, num_selected=1).round(3)
-array([1., 0., 0.])
 """
 
 import numpy as np
@@ -53,7 +44,7 @@ def smallest_gap(scores: ArrayLike) -> float:
 
 
 def lower(score_noise_std: ArrayLike, *, gap: float) -> float:
-    """max{0, 1 − Σ Φ(−Ψ/√(σ_k² + σ_{k+1}²))}, one number for all devices, in the order that they are given in.
+    """max{0, 1 − Σ Φ(−Ψ/√(σ_k² + σ_{k+1}²))}, one number for all devices, in their given order.
 
     >>> round(lower([0.05] * 12, gap=0.1), 4)
     0.1349
@@ -61,48 +52,36 @@ def lower(score_noise_std: ArrayLike, *, gap: float) -> float:
     std = not_negative("score_noise_std", score_noise_std)
     if std.ndim != 1:
         raise ValueError(f"score_noise_std has shape {std.shape}, must be (K,), one for each device")
-    return float(np.maximum(0.0, 1 - np.sum(_phi(-_gap(gap), np.hypot(std[:-1], std[1:])))))
+    return float(np.maximum(0.0, 1 - np.sum(_phi(-not_negative("gap", gap), np.hypot(std[:-1], std[1:])))))
 
 
 def upper(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected: int, gap: float | None = None) -> Floats:
     """Π Φ(Ψ/√(σ_(k+1)² + σ_(k)²))·𝕀(k ∈ 𝒦) + Φ((u_k − min_{j∈𝒦ᶜ} u_j)/√(σ_k² + σ_j²)), (K,), not cut at 1.
 
-    gap: Ψ; left out, the smallest that the scores have.
+    gap: Ψ; by default the smallest of the scores.
     Edge cases: everybody is selected → 𝒦ᶜ is empty, and the last term is 0.
     """
-    u, std = _devices(scores, score_noise_std)
-    psi = smallest_gap(u) if gap is None and len(u) > 1 else _gap(gap or 0.0)
-    inside = selected(u, num_selected)
-    ascending = np.sort(std)
-    product = np.prod(_phi(psi, np.hypot(ascending[1:], ascending[:-1])))
-    if np.all(inside):
-        return product * inside
-    j = int(np.argmin(np.where(inside, np.inf, u)))
-    return product * inside + _phi(u - u[j], np.hypot(std, std[j]))
+    return bounds(scores, score_noise_std=score_noise_std, num_selected=num_selected, gap=gap).upper
 
 
 def bounds(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected: int, gap: float | None = None) -> Bounds:
-    """Both as printed, (K,) each, not cut to [0, 1] above: see the top of the page for where they fail."""
-    u, std = _devices(scores, score_noise_std)
-    psi = smallest_gap(u) if gap is None and len(u) > 1 else _gap(gap or 0.0)
-    above = upper(u, score_noise_std=std, num_selected=num_selected, gap=psi)
-    return Bounds(np.full(u.shape, lower(std, gap=psi)), above)
+    """Both as printed, (K,) each, not cut at 1; the module's docstring says where they fail."""
+    u, std = finite("scores", scores), not_negative("score_noise_std", score_noise_std)
+    if u.ndim != 1 or not len(u) or std.shape not in ((), u.shape):
+        raise ValueError(f"scores {u.shape} and score_noise_std {std.shape} must be (K,), or one number for the noise")
+    std = np.broadcast_to(std, u.shape)
+    if gap is None:
+        gap = smallest_gap(u) if len(u) > 1 else 0.0
+    inside, ascending = selected(u, num_selected), np.sort(std)
+    above = np.prod(_phi(not_negative("gap", gap), np.hypot(ascending[1:], ascending[:-1]))) * inside
+    if not np.all(inside):
+        j = int(np.argmin(np.where(inside, np.inf, u)))
+        above = above + _phi(u - u[j], np.hypot(std, std[j]))
+    return Bounds(np.full(u.shape, lower(std, gap=gap)), above)
 
 
 def _phi(gap: ArrayLike, std: Floats) -> Floats:
     """Φ(gap/std), in the limit where there is no noise."""
     gap = np.broadcast_to(np.asarray(gap, dtype=np.float64), std.shape)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        t = np.where(gap == 0, 0.0, gap / std)
-    return ndtr(t)
-
-
-def _gap(gap: float) -> float:
-    return float(not_negative("gap", gap))
-
-
-def _devices(scores: ArrayLike, score_noise_std: ArrayLike) -> tuple[Floats, Floats]:
-    u, std = finite("scores", scores), not_negative("score_noise_std", score_noise_std)
-    if u.ndim != 1 or not len(u) or std.shape not in ((), u.shape):
-        raise ValueError(f"scores {u.shape} and score_noise_std {std.shape} must be (K,), or one number for the noise")
-    return u, np.broadcast_to(std, u.shape)
+        return ndtr(np.where(gap == 0, 0.0, gap / std))

@@ -1,21 +1,21 @@
-"""Every figure and table of the paper, redrawn: in the paper's terms, the exact one beside it, and whether it holds.
+"""Every figure and table of the paper: redrawn, beside the exact account, with a verdict on each of its statements.
 
-One small module for each result, with ID, TITLE, PAPER, SETTING, FRESH and three functions:
-
-    compute(seed=0, on_step=...)    measures the table again
-    draw(rows, folder)              figures (PNG, SVG) and their data (CSV)
-    finding(rows)                   the paper's statements, tested, and what to do
-
-results/ holds the committed tables, results.py reads and writes them, verdicts.py
-has the rule by which a finding holds, report.py makes one page of everything.
+fig_*.py, table_*.py    one module a result: how it is measured, drawn and judged, as one RESULT
+statements.toml         the same in words: what the paper shows and states, labels and axes
+description.py          the description that every result fills in
+plot.py                 draws any result
+tables.py, results/     reads tables; the committed ones
+verdicts.py             the rule by which a statement and a finding hold
+report.py               one page of everything
 """
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
 
-from airpool import files
-from airpool.reproduce.results import RESULTS, OnStep, Rows, Stored, read, rows_of, unheard, write
+from airpool.figures import write_csv
+from airpool.reproduce import plot, tables
+from airpool.reproduce.description import Result, text
+from airpool.reproduce.tables import RESULTS, OnStep, Rows, Stored
 from airpool.reproduce.verdicts import Finding
 
 # In the order of the paper.
@@ -35,58 +35,35 @@ IDS = (
 )
 
 
-class Result(Protocol):
-    """What a module of this package offers.
-
-    SETTING: data and channel. FRESH: whether `compute` measures its table; if not, it says where that is done.
-    """
-
-    ID: str
-    TITLE: str
-    PAPER: str
-    SETTING: str
-    FRESH: bool
-
-    def compute(self, *, seed: int = 0, on_step: OnStep = unheard) -> Any: ...
-
-    def draw(self, table: Rows, folder: Path) -> list[Path]: ...
-
-    def finding(self, table: Rows) -> Finding: ...
-
-
 def result(name: str) -> Result:
-    """The module of a result, by its id.
+    """The description of a result, by its id.
 
-    >>> result("table-2").ID
-    'table-2'
+    >>> result("table-2").title
+    'Accuracy of Schemes 1, 2.1 and 2.2 at three ε'
     """
     if name not in IDS:
         raise ValueError(f"no result {name!r}: there are {', '.join(IDS)}, or all")
-    found: Any = import_module(f".{name.replace('-', '_')}", __name__)
-    return found
+    return import_module(f"airpool.reproduce.{name.replace('-', '_')}").RESULT
 
 
 def stored(name: str, *, folder: Path = RESULTS) -> Stored:
     """The committed table of a result."""
-    return read(folder / f"{name}.json")
+    return tables.read(folder / f"{name}.json")
 
 
-def fresh(name: str, folder: Path, *, seed: int = 0, on_step: OnStep = unheard) -> Stored:
-    """The table of a result measured again, and written to a folder."""
-    table = result(name).compute(seed=seed, on_step=on_step)
-    write(table, folder / f"{name}.json")
-    return read(folder / f"{name}.json")
+def fresh(name: str, folder: Path, *, seed: int = 0, on_step: OnStep | None = None) -> Stored:
+    """The table of a result, measured again and written to a folder."""
+    result(name).compute(seed=seed, on_step=on_step).write(folder / f"{name}.json")
+    return stored(name, folder=folder)
 
 
 def drawn(name: str, table: Stored, folder: Path) -> list[Path]:
-    """The figures of a result and their data, in a folder; the data say on top how they came about."""
-    folder.mkdir(parents=True, exist_ok=True)
-    made = result(name).draw(table.rows, folder)
-    for path in made:
-        if path.suffix == ".csv":
-            text = path.read_text("utf-8")
-            files.write(path, f"# {table.line()}\n" + text if not text.startswith("#") else text)
-    return made
+    """Writes the figure of a result (PNG, SVG) and its data (CSV) to a folder."""
+    png, svg, data = (folder / f"{name}.{kind}" for kind in ("png", "svg", "csv"))
+    plot.draw(result(name).marks(table.rows), text(name)["figure"], png, svg)
+    rows = result(name).data(table.rows)
+    write_csv(data, {key: tables.column(rows, key) for key in rows[0]}, comment=table.line())
+    return [png, svg, data]
 
 
-__all__ = ["IDS", "Finding", "Result", "Rows", "Stored", "drawn", "fresh", "result", "rows_of", "stored"]
+__all__ = ["IDS", "Finding", "Result", "Rows", "Stored", "drawn", "fresh", "result", "stored"]

@@ -1,34 +1,27 @@
-"""The paper's bounds on the participation of each device under Scheme 2.2, the truth and bounds that hold."""
+"""Participation of each device under Scheme 2.2: the paper's bounds, the exact value and bounds that hold."""
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from airpool.arrays import Floats
-from airpool.figures import BLACK, BLUE, GREEN, ORANGE, RED, canvas
+from airpool.figures import BLACK, BLUE, GREEN, ORANGE, RED
 from airpool.paper import theorem3
-from airpool.reproduce.results import RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard, where
+from airpool.reproduce.description import Result
+from airpool.reproduce.plot import Mark, curve, mark
+from airpool.reproduce.tables import Rows, column, where
 from airpool.reproduce.uncertainty import DEVICES, device_scores, entropies
-from airpool.reproduce.verdicts import CAPTION, Check, Finding
+from airpool.reproduce.verdicts import Judgement, tested
 from airpool.selection import ranking
-from airpool.sweep import Table, grid
+from airpool.sweep import grid
 
-ID = "fig-p22"
-TITLE = "Bounds on the participation of each device under Scheme 2.2"
-PAPER = (
-    "Theorem 3's lower and upper bound on p_k for each device at Ψ = 0.005 and σ_k = 1/(u_k + 0.01), noise inversely "
-    "proportional to what it calls reliability. How many are selected is not said: here 6 and, as in its Table 2, 11."
-)
-SETTING = RENDERS
-FRESH = True
 GAP = 0.005
 SELECTED = (6, 11)
 
 
 def noise_std() -> Floats:
-    """σ_k = 1/(u_k + 0.01), from mean entropies. From the object's own it would tell them: noise shows its size."""
+    """σ_k = 1/(u_k + 0.01), from mean entropies: noise that follows the object's own entropy would reveal it."""
     return 1 / (device_scores() + 0.01)
 
 
@@ -39,11 +32,11 @@ def over_objects(num_selected: int) -> Floats:
 
 
 def row(*, num_selected: int, device: int) -> dict[str, Any]:
-    """Theorem 3 as printed, what is true, and the union bounds, at the devices' mean entropies."""
+    """Theorem 3 as printed, the exact value and the union bounds, at the devices' mean entropies."""
     u, std = device_scores(), noise_std()
     given: dict[str, Any] = {"score_noise_std": std, "num_selected": num_selected}
     printed, union = theorem3.bounds(u, gap=GAP, **given), ranking.union_bounds(u, **given)
-    # The part of the upper bound that the caption names: alone where everybody is selected.
+    # The part of the upper bound that the caption names: all of it where everybody is selected.
     product = theorem3.upper(u, score_noise_std=std, num_selected=len(u), gap=GAP)[device]
     return {
         "score": u[device],
@@ -60,69 +53,38 @@ def row(*, num_selected: int, device: int) -> dict[str, Any]:
     }
 
 
-def compute(*, seed: int = 0, on_step: OnStep = unheard) -> Table:
-    return measured(row, grid(num_selected=SELECTED, device=DEVICES), result=ID, seed=seed, on_step=on_step)
+def marks(table: Rows) -> list[list[Mark]]:
+    panels = []
+    for number in SELECTED:
+        rows = where(table, num_selected=number)
+        device = np.array(column(rows, "device"))
+        low, high = (column(rows, f"union_{end}") for end in ("lower", "upper"))
+        above, product, below = (column(rows, name) for name in ("printed_upper", "product", "printed_lower"))
+        panels.append(
+            [
+                mark("vlines", device, low, high, color=GREEN, lw=7, alpha=0.3, label="union bounds (hold)"),
+                curve(rows, "device", "exact", "o", color=BLUE, ms=5, label="exact, at mean entropies"),
+                curve(rows, "device", "exact_objects", "x", color=BLACK, ms=5, label="exact, mean over the objects"),
+                mark("plot", device + 0.27, above, "v", color=RED, ms=5, label="Theorem 3: at most"),
+                mark("plot", device + 0.27, product, "_", color=RED, ms=8, label="its product alone"),
+                mark("plot", device - 0.27, below, "^", color=ORANGE, ms=5, label="Theorem 3: at least"),
+            ]
+        )
+    return panels
 
 
-def draw(table: Rows, folder: Path) -> list[Path]:
-    files = both(folder, ID)
-    with canvas(*files, width=6.4, height=5.0) as fig:
-        panels = fig.subplots(len(SELECTED), 1, sharex=True, sharey=True)
-        for axes, number in zip(panels, SELECTED, strict=True):
-            rows = where(table, num_selected=number)
-            device = np.array(column(rows, "device"))
-            union = [column(rows, f"union_{end}") for end in ("lower", "upper")]
-            axes.vlines(device, *union, color=GREEN, lw=7, alpha=0.3, label="union bounds (hold)")
-            axes.plot(device, column(rows, "exact"), "o", color=BLUE, ms=5, label="exact, at mean entropies")
-            axes.plot(
-                device, column(rows, "exact_objects"), "x", color=BLACK, ms=5, label="exact, mean over the objects"
-            )
-            axes.plot(device + 0.27, column(rows, "printed_upper"), "v", color=RED, ms=5, label="Theorem 3: at most")
-            axes.plot(device + 0.27, column(rows, "product"), "_", color=RED, ms=8, label="its product alone")
-            axes.plot(
-                device - 0.27, column(rows, "printed_lower"), "^", color=ORANGE, ms=5, label="Theorem 3: at least"
-            )
-            axes.set(ylabel="$p_k$", ylim=(-0.04, 1.04), title=f"{number} of 12 are selected")
-        fig.legend(*panels[0].get_legend_handles_labels(), loc="outside right center")
-        panels[-1].set(xlabel="device", xticks=list(DEVICES))
-    return [*files, as_csv(table, folder / f"{ID}.csv")]
-
-
-def finding(table: Rows) -> Finding:
+def judge(table: Rows) -> Judgement:
     broken = {n: sum(r["exact"] > r["printed_upper"] for r in where(table, num_selected=n)) for n in SELECTED}
     eleven = sorted(where(table, num_selected=11), key=lambda r: r["score"])
-    exact, std, score = (column(eleven, name) for name in ("exact", "noise_std", "score"))
+    exact, std, upper = (column(eleven, name) for name in ("exact", "noise_std", "printed_upper"))
     largest = max(column(table, "printed_lower"))
-    return Finding(
-        [
-            Check(
-                "p_k is at least Theorem 3's lower bound",
-                "Theorem 3, " + CAPTION,
-                all(r["exact"] >= r["printed_lower"] for r in table) if largest > 0 else None,
-                f"It is at most {largest:g}" + ("." if largest > 0 else ", which every probability is."),
-            ),
-            Check(
-                "p_k is at most Theorem 3's upper bound",
-                "Theorem 3, " + CAPTION,
-                not any(broken.values()),
-                f"The bound is below the exact p_k for {broken[6]} of 12 devices where 6 are selected and for "
-                f"{broken[11]} where 11 are (at most {max(column(eleven, 'printed_upper')):.2f} against "
-                f"{min(exact):.2f} to {max(exact):.2f}); its product alone is {eleven[0]['product']:.4f}.",
-            ),
-            Check(
-                "more reliable devices get less noise",
-                CAPTION,
-                std == sorted(std),
-                f"u_k is uncertainty: the surest device ({score[0]:.2f} bits) gets σ = {std[0]:.2f}, the least sure "
-                f"({score[-1]:.2f} bits) {std[-1]:.2f}.",
-            ),
-        ],
-        more=(
-            f"With noise so far above the scores' spread selection is a lottery: where 11 of 12 are selected, the "
-            f"surest device takes part with {exact[0]:.3f}, the least sure with {exact[-1]:.3f}."
-        ),
-        instead=(
-            "Use the exact integral (selection.ranking.participation) or the union bounds, and the same noise for "
-            "every device. Noise that follows the object's own score would leak it."
-        ),
-    )
+    held = all(r["exact"] >= r["printed_lower"] for r in table) if largest > 0 else None
+    tests = [
+        tested("lower", held, largest=largest, remark="" if largest > 0 else ", which every probability is"),
+        tested("upper", not any(broken.values()), broken=broken, upper=max(upper), least=min(exact), most=max(exact)),
+        tested("noise", std == sorted(std)),
+    ]
+    return tests, {"surest": eleven[0], "unsurest": eleven[-1]}
+
+
+RESULT = Result("fig-p22", (row, grid(num_selected=SELECTED, device=DEVICES)), marks, judge)

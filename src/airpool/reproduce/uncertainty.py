@@ -1,8 +1,8 @@
-"""How unsure the twelve cameras are on the test objects, and what the paper's figures about that have in common.
+"""The scores of the twelve cameras on the test objects, shared by the figures about scores.
 
 The paper bounds scores by a Γ that it never gives. Its Table 1 needs scores near 0.75 bits, as raw entropies are, and
-its captions call u_k "the Shannon entropy": so its figures are redrawn with raw entropies, and with one u_k for a
-device, the mean over objects. A device does not have one: its entropy changes from object to object.
+its captions call u_k "the Shannon entropy". Its figures are therefore redrawn with raw entropies and one u_k for each
+device, the mean over objects; in truth a device's entropy changes from object to object.
 """
 
 from functools import cache
@@ -53,7 +53,7 @@ def paper_score(threshold: float) -> float:
 
 
 def paper_spread(threshold: float) -> float:
-    """How far apart the devices' u_k must lie for the standard deviation that Table 1 prints, to first order.
+    """The standard deviation of u_k over the devices that gives the one that Table 1 prints, to first order.
 
     >>> round(paper_spread(0.5), 3), round(paper_spread(0.3), 3)
     (0.033, 0.039)
@@ -76,7 +76,7 @@ def exact_epsilon(most: float, threshold: float | None) -> float:
         2.1: the least ε with [(1−π) − e^ε(1−π′)]₊ + [π − e^ε π′]₊ ≤ δ for π, π′ at either end of the range
         2.2: ε_G at μ = Δu/σ₀
 
-    Holds for: scores anywhere in [0, `most`], which a zeroed feature may have too.
+    Holds for: scores anywhere in [0, `most`], that of a zeroed feature included.
 
     >>> round(exact_epsilon(1.0, 0.5), 3), round(exact_epsilon(1.0, None), 3)
     (2.807, 17.857)

@@ -1,14 +1,13 @@
 """The one rule by which a finding of the paper holds, holds in part or does not hold (docs/decisions/0011-verdicts.md).
 
-A finding is a list of statements. Each is the paper's, with where the paper makes it, and has one computed test on the
-result's table:
+A finding is a list of the paper's statements, each with one computed test on the result's table:
 
     holds            the test passes at every point of the table that the statement is about
     does not hold    it fails at one of them
     not tested       the table lacks the data, or the test cannot fail (p ≥ 0)
 
 The finding holds if every statement does, does not hold if none does, and holds in part otherwise. A statement about
-accuracy at equal ε is tested twice, by the paper's account of ε and by the exact one; explanations are not tested.
+accuracy at equal ε is tested by the paper's account of ε and by the exact one; explanations are not tested.
 Means are compared with their standard errors, at 5 % for a statement, shared among its comparisons.
 """
 
@@ -22,14 +21,21 @@ from scipy.stats import t as student
 Holds = Literal["yes", "partly", "no"]
 WORDS: dict[Holds, str] = {"yes": "holds", "partly": "holds in part", "no": "does not hold"}
 LEVEL = 0.05
-# Where the paper says it, and by which account of ε it is tested.
-CAPTION, TEXT = "the figure's caption", "Section VI, text"
+# The accounts of ε by which a statement is tested.
 BY = {"theorem 1": "by Theorem 1", "exact": "at equal exact ε"}
+# A statement's name in statements.toml, whether it holds (None: not tested), and the numbers in its words.
+Tested = tuple[str, bool | None, Mapping[str, Any]]
+# The tested statements of a result, and the numbers that all its words share.
+Judgement = tuple[Sequence[Tested], Mapping[str, Any]]
+
+
+def tested(statement: str, holds: bool | None, **numbers: Any) -> Tested:
+    return statement, holds, numbers
 
 
 @dataclass(frozen=True)
 class Check:
-    """One statement of the paper (says), where it makes it, whether it holds (None: not tested), and our numbers."""
+    """A statement of the paper, where it is made, whether it holds (None: not tested), and our numbers."""
 
     says: str
     where: str

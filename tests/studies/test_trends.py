@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from airpool.reproduce.trends import Trend, trend
+from studies.trends import Trend, trend
 
 FORMS = ("power", "exponential", "linear", "constant")
 

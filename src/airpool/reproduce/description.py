@@ -1,0 +1,76 @@
+"""The one description of a result: what measures its table, what is drawn of it, how its statements are tested.
+
+What the paper shows and states, and the frame of the figure, are in statements.toml.
+"""
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from airpool.reproduce.plot import Mark
+from airpool.reproduce.tables import OnStep, Rows
+from airpool.reproduce.verdicts import Check, Finding, Judgement
+from airpool.sweep import Table, run
+
+GPU_RUN = "a GPU run (python -m studies.train_codecs, then python -m studies.gpu_runs RUNS.json)"
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A figure or table of the paper.
+
+    measurement: a function and the points at which it gives the rows of the table; or, in words, where the table is
+        measured outside of the package.
+    marks: what is drawn of a table, by panel.
+    judge: the tests of the paper's statements on a table, and the numbers that all its words share.
+    data: the rows written as CSV, where they are not the table's own.
+    """
+
+    id: str
+    measurement: tuple[Callable[..., Mapping[str, Any]], Sequence[Mapping[str, Any]]] | str
+    marks: Callable[[Rows], Sequence[Sequence[Mark]]]
+    judge: Callable[[Rows], Judgement]
+    data: Callable[[Rows], Rows] = list
+
+    @property
+    def title(self) -> str:
+        return text(self.id)["title"]
+
+    @property
+    def setting(self) -> str:
+        """Data and channel of our table."""
+        return " ".join(text("settings")[name] for name in text(self.id)["setting"])
+
+    def compute(self, *, seed: int = 0, on_step: OnStep | None = None) -> Table:
+        """Measures the table again. Raises where the package cannot, or where any point fails."""
+        if isinstance(self.measurement, str):
+            raise ValueError(
+                f"{self.id} cannot be measured again here: its table comes from {self.measurement}, run in airpool's "
+                "repository; leave --fresh out to draw it"
+            )
+        progress = None if on_step is None else lambda _what, _total: nullcontext(on_step)
+        table = run(*self.measurement, seed=seed, progress=progress, command=f"airpool reproduce {self.id} --fresh")
+        if table.failures:
+            raise RuntimeError("\n".join(map(str, table.failures)))
+        return table
+
+    def finding(self, rows: Rows) -> Finding:
+        """The paper's statements, tested on a table."""
+        words, (tests, shared) = text(self.id), self.judge(rows)
+        checks = []
+        for statement, holds, own in tests:
+            numbers = {"source": words.get("source"), **shared, **own}
+            says, where, found = (words["statements"][statement][part] for part in ("says", "where", "found"))
+            checks.append(Check(says.format(**numbers), where.format(**numbers), holds, found.format(**numbers)))
+        return Finding(checks, *(words[part].format(**shared) for part in ("more", "instead")))
+
+
+@cache
+def text(name: str) -> dict[str, Any]:
+    """The section of statements.toml with this name."""
+    sections = tomllib.loads(Path(__file__).with_name("statements.toml").read_text("utf-8"))
+    return sections.get(sections[name].get("like"), {}) | sections[name]
