@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from airpool.network import Channel, Network
-from airpool.protocol.air import Path, in_batches, receive
 from airpool.protocol.link import Radio
+from airpool.protocol.simulation import Path, in_batches, receive
 from airpool.wireless.fading import Fading
 from airpool.wireless.power import Transmitters
 
@@ -65,7 +65,7 @@ def run(device: str, trials: int, batch: int) -> dict[str, float]:
         for rows, times in in_batches(latents, trials=trials, batch=batch):
             heard = receive(latents[rows], net, rng=rng, trials=times, link=radio)
             best = decode(heard.estimate).argmax(-1)
-            correct += ((best == label[rows, None]) & heard.heard).sum()
+            correct += ((best == label[rows, None]) & heard.any_signal).sum()
         correct.item()
 
     def products() -> None:

@@ -19,8 +19,8 @@ from airpool.data import shapes, views, voxels
 from airpool.models.codec import CodecShape
 from airpool.models.codec_training import CodecRecipe, fit, setting
 from airpool.models.features import pooled
-from airpool.protocol.inference import Inference, infer
-from airpool.protocol.level import Level
+from airpool.protocol.inference import Inference, infer_features
+from airpool.protocol.link import Level
 
 PIXELS = 32
 FEATURES = 128  # F, of the backbone
@@ -140,11 +140,13 @@ def main() -> None:
         for here in settings.values():
             # All that the server is told beforehand is public: how loud and how noisy the sum will be.
             server = codec.server(here.level)
-            out = infer(features, here.network, encoder=codec.encoder, classifier=server, rng=rng, trials=TRIALS)
+            out = infer_features(
+                features, here.network, encoder=codec.encoder, classifier=server, rng=rng, trials=TRIALS
+            )
             show(f"over the air, ε = {out.report.worst:.4f}", out)
         server = codec.server(Level(signal=1.0, noise_std=0.0))
         net = next(iter(settings.values())).network
-        out = infer(features, net, encoder=codec.encoder, classifier=server, rng=rng, baseline="centralised")
+        out = infer_features(features, net, encoder=codec.encoder, classifier=server, rng=rng, baseline="centralised")
         show("no noise, no radio", out)
 
 

@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from airpool.arrays import Floats, finite, require_shape
 from airpool.network import Network
-from airpool.protocol.air import clipped, receive
+from airpool.protocol.device import clipped
 from airpool.protocol.link import radio
+from airpool.protocol.simulation import receive
 from airpool.theory.mse import error, pooled
 
 _IN_FLIGHT = 2**22  # devices × objects × trials at a time: 32 MB an array

@@ -19,7 +19,7 @@ from airpool.data import shapes
 from airpool.data.views import object_views
 from airpool.data.voxels import voxelise
 from airpool.figures import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, canvas, write_csv
-from airpool.protocol.level import level
+from airpool.protocol.link import level
 from airpool.reproduce.trends import Form, trend
 from airpool.sweep import grid, run
 from studies.depth import DepthError, convolution_norm, folded, norm_bound, propagation, random_weights, relu_layers

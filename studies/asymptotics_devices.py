@@ -19,7 +19,7 @@ from airpool import Channel, Network, calibrate, load
 from airpool.data import latents_file as latents_on_disk
 from airpool.evaluate import evaluate
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, write_csv
-from airpool.protocol.inference import unbiased
+from airpool.protocol.link import unbiased
 from airpool.reproduce.trends import Trend, trend
 from airpool.sweep import grid, run
 from studies.asymptotics import device_error, resampled, thinned, view_error

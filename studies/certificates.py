@@ -18,8 +18,8 @@ from airpool.evaluate import evaluate
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, figure
 from airpool.paper.margin import frobenius_margin
 from airpool.prediction import linear_for, on_tensors, predict
-from airpool.protocol.air import receive
-from airpool.protocol.level import level
+from airpool.protocol.link import level
+from airpool.protocol.simulation import receive
 from airpool.sweep import grid, run
 from airpool.theory.lipschitz import lipschitz_constants
 from airpool.theory.margin import margin

@@ -18,7 +18,7 @@ from airpool.arrays import Floats
 from airpool.models.pretrained import load
 from airpool.network import Network
 from airpool.paper.mse import bound
-from airpool.protocol.level import level
+from airpool.protocol.link import level
 from airpool.reproduce.fig_asymptotics import COUNTS, DEPTHS, ID, KINDS, NETS, REGIMES, TRIALS
 from airpool.reproduce.results import RESULTS
 from airpool.sweep import grid, run

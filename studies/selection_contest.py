@@ -17,12 +17,13 @@ from torch import Tensor
 from airpool import Channel, Network, calibrate, load
 from airpool.account.budget import split
 from airpool.account.calibration import calibrate_claim
-from airpool.models.pretrained import HeldOut
+from airpool.data import tensors
+from airpool.models.pretrained import HeldOut, Objects
 from airpool.network import Coin, Neighbours, Ranking, Scheme, Threshold
 from airpool.paper import lemma
-from airpool.protocol.air import receive
-from airpool.protocol.inference import labels
-from airpool.protocol.level import Level, level
+from airpool.protocol.link import Level, level
+from airpool.protocol.server import labels
+from airpool.protocol.simulation import receive
 from airpool.selection.participation import expected_participation
 from airpool.selection.scores import uncertainty
 from airpool.selection.soft import loudness
@@ -52,9 +53,17 @@ class Views:
 
 
 @cache
+def corrupted(split: HeldOut) -> Objects:
+    """The held-out objects of the compact codec with every view blurred, occluded or noisy (studies/corruption.py)."""
+    bad, _ = tensors.read(load().file(f"corrupted-{split}.safetensors"))
+    labels = load().held_out(split).labels
+    return Objects(bad["latents"].float() * bad["step"], labels, bad["posteriors"].float())
+
+
+@cache
 def views(split: HeldOut, *, bad_share: float, num_devices: int, seed: int, step: int) -> Views:
     """Every step-th object; its twelve views, or as many drawn from them with replacement, each bad with a chance."""
-    clean, bad = (load().corrupted(split, share=share) for share in (0.0, 1.0))
+    clean, bad = load().held_out(split), corrupted(split)
     rng = torch.Generator().manual_seed(seed)
     shape = (len(clean.labels[::step]), num_devices)
     seen = torch.arange(12).expand(shape) if num_devices == 12 else torch.randint(12, shape, generator=rng)
@@ -149,6 +158,7 @@ def _ranked(setting: Setting, count: int, share: float) -> Network:
 def _with_bound(network: Network, bound: float) -> Network:
     """The same leakage with another Γ: η and σ₀ in units of it stay."""
     s = network.scheme
+    assert isinstance(s, Threshold)
     scaled = replace(s, score_bound=bound, threshold=s.threshold * bound, score_noise_std=s.score_noise_std * bound)
     return replace(network, scheme=scaled)
 
@@ -162,13 +172,13 @@ def claimed(method: str, epsilon: float, seen: Views) -> Iterator[Candidate]:
     if method.startswith("1"):
         yield Candidate(calibrate_claim(start, epsilon=epsilon), {})
         return
-    known = {"score_bound": log2(CLASSES), "score_noise_std": SCORE_STD}
+    known: Any = {"score_bound": log2(CLASSES), "score_noise_std": SCORE_STD}
     if method == "2.2":
         schemes = [Ranking(**known, num_selected=count) for count in NUM_SELECTED[12]]
     else:
         schemes = [Threshold(**known, threshold=threshold) for threshold in PAPER_THRESHOLDS]
     for scheme in schemes:
-        if method == "2.2":
+        if isinstance(scheme, Ranking):
             p, spent = (scheme.num_selected / 12,) * 12, float(lemma.score_epsilon(1.0))
             about = {"num_selected": scheme.num_selected}
         else:
@@ -209,7 +219,9 @@ def judged(candidate: Candidate, seen: Views, *, reference: Views, seed: int, to
             scores=seen.bits if chooses else None,
         )
         found = {
-            share: labels(load().codec().server(Level(signal * share, loud.noise_std))(heard.estimate), heard.heard)
+            share: labels(
+                load().codec().server(Level(signal * share, loud.noise_std))(heard.estimate), heard.any_signal
+            )
             for share in told
         }
     right = {share: float((label == seen.labels[:, None]).double().mean()) for share, label in found.items()}

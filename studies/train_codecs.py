@@ -22,16 +22,15 @@ import numpy as np
 import torch
 
 from airpool import files, network_file
-from airpool.data import modelnet
-from airpool.data.renders import renders
+from airpool.data import dataset, modelnet
+from airpool.data.views import renders
 from airpool.models import codec as codecs
 from airpool.models import weights
 from airpool.models.codec import Codec, CodecShape, quantised
 from airpool.models.codec_training import CodecRecipe, Setting, decoded, fit
 from airpool.models.features import maps
 from airpool.models.runs import some_rows
-from airpool.protocol.level import Level
-from airpool.protocol.link import Radio
+from airpool.protocol.link import Level, Radio
 from airpool.version import __version__
 from airpool.wireless.fading import Fading
 from airpool.wireless.power import Transmitters
@@ -173,7 +172,7 @@ def train(args: argparse.Namespace) -> None:
     runs = json.loads(args.runs if args.runs.lstrip().startswith("[") else Path(args.runs).read_text())
     known = json.loads(args.settings.read_text())
     model, _ = weights.load(args.trunk, device=device)
-    data = modelnet.read(args.voxels)
+    data = dataset.read(args.voxels)
     seen: dict[str, torch.Tensor] = {}
     labels: dict[str, torch.Tensor] = {}
     for part in ("train", "validation", "test"):

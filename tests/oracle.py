@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import gammainc, gammaincc
 from scipy.stats import chi2
 
-from airpool.network import Coin, Network
+from airpool.network import Coin, Network, Ranking, Threshold, scored
 from airpool.protocol.link import radio
 
 DIGITS = 30
@@ -243,11 +243,13 @@ class Oracle:
     @cached_property
     def score_range(self) -> float:
         """§4: the true range of a bounded score."""
-        return self.network.scheme.score_bound / (1 if self.network.scheme.score_rule == "clip" else 2)
+        scheme = scored(self.network.scheme)
+        return scheme.score_bound / (1 if scheme.score_rule == "clip" else 2)
 
     def by_threshold(self, k: int, epsilon: Real, honest: list[int]) -> Real:
         """Scheme 2.1, §4: the worst of the four corners, the others at their rarest."""
         scheme, own = self.network.scheme, self.variance[k]
+        assert isinstance(scheme, Threshold)
         logs = [
             tuple(mp.log(mp.ncdf(sign * (scheme.threshold - u) / scheme.score_noise_std)) for sign in (1, -1))
             for u in (0.0, self.score_range)

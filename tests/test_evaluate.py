@@ -1,6 +1,7 @@
 """Accuracy with error bars, on latents whose accuracy is known."""
 
 import json
+import sys
 from dataclasses import replace
 from typing import get_args
 
@@ -71,7 +72,7 @@ def test_the_same_seed_gives_the_same_record_and_another_does_not():
 def test_memory_batches_do_not_lose_or_repeat_an_object(monkeypatch):
     latents, labels = two_classes(50)
     told = []
-    monkeypatch.setattr("airpool.evaluate._BATCH", 4 * 7)
+    monkeypatch.setattr(sys.modules["airpool.evaluate"], "_BATCH", 4 * 7)
     found = evaluate(network(1e-6), latents, labels, server=by_sign, trials=5, on_inferences=told.append)
     assert found.accuracy_mean == 1.0
     assert sum(told) == 250
@@ -283,6 +284,7 @@ def test_raw_views_go_through_the_shipped_trunk_and_codec(tmp_path):
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_cuda_agrees_with_the_cpu_within_the_interval():
     latents, labels = two_classes()
     here = evaluate(network(), latents, labels, server=by_sign, trials=20)

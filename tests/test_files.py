@@ -21,7 +21,7 @@ from airpool.audit import tradeoff
 from airpool.data import dataset
 from airpool.data.voxels import NUM_POSES, PACKED_BYTES
 from airpool.figures import canvas, write_csv
-from airpool.models import card, int8, train, weights
+from airpool.models import card, int8, loop, train, weights
 from airpool.table import one_row
 
 SOURCE = Path(airpool.__file__).parent
@@ -71,7 +71,7 @@ def int8_trunk(path):
 
 def checkpoint(path):
     model = nn.Linear(8, 8)
-    train._save(path, train.Recipe(), model, nn.Linear(8, 8), torch.optim.SGD(model.parameters()), [])
+    loop.save(path, train.Recipe(), {"learner": model}, torch.optim.SGD(model.parameters()), [])
 
 
 RECORD = {"seed": 0, "version": "0", "accuracy_mean": 0.5, "epsilon": [1.0, "inf"]}

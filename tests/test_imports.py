@@ -14,6 +14,8 @@ import airpool
 SOURCE = Path(airpool.__file__).parent
 MODULES = sorted(path for path in SOURCE.rglob("*.py"))
 HEAVY = ("torch", "matplotlib", "dp_accounting")
+# What `airpool epsilon` of one inference does without: each takes a tenth of a second or more to load.
+SLOW = ("scipy.optimize", "scipy.signal", "scipy.stats", "pydantic", "rich", "airpool.cli.train")
 
 
 def name_of(path):
@@ -58,8 +60,8 @@ def modules_of(package):
 
 # Bottom to top. A room imports from the floors below it, never from its own floor or from above.
 FLOORS = [
-    ["version", "units", "arrays"],
-    ["draws", "files", "network"],
+    ["version", "extras", "units", "arrays"],
+    ["draws", "files", "network", "search"],
     ["network_file", "privacy", "wireless", "selection", "figures"],
     ["protocol.link", "page", "table"],
     ["paper"],
@@ -71,6 +73,7 @@ FLOORS = [
     ["plan", "sweep", "demo"],
     ["reproduce"],
     ["cli"],
+    ["__main__"],
 ]
 ROOMS = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
@@ -167,6 +170,21 @@ print(json.dumps(sorted(sys.modules)))
     assert not any(inside(loaded, heavy) for heavy in HEAVY)
 
 
+def test_airpool_epsilon_starts_without_what_it_does_not_use():
+    code = """
+import contextlib, io, json, sys
+from airpool.cli import main
+sys.argv = ["airpool", "epsilon", "--devices", "12", "--participation", "0.9", "--noise-std", "0.05", "--json"]
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main()
+print(json.dumps(sorted(sys.modules)))
+"""
+    loaded = loaded_by(code)
+    assert "airpool.account.guarantee" in loaded
+    assert {name for name in SLOW if inside(loaded, name)} == set()
+    assert "numpy.f2py.crackfortran" not in loaded
+
+
 def test_importing_airpool_loads_next_to_nothing():
     loaded = loaded_by("import json, sys, airpool; print(json.dumps(sorted(sys.modules)))")
     assert not any(inside(loaded, name) for name in (*HEAVY, "numpy", "scipy", "typer"))
@@ -175,6 +193,20 @@ def test_importing_airpool_loads_next_to_nothing():
 @pytest.mark.parametrize("name", airpool.__all__)
 def test_every_promised_name_is_there(name):
     assert getattr(airpool, name) is not None
+
+
+def test_dir_lists_what_is_promised():
+    assert dir(airpool) == sorted(airpool.__all__)
+    assert {"evaluate", "plan", "audit", "design", "predict"} <= set(airpool.__all__)
+
+
+def test_functions_keep_their_names_when_packages_of_that_name_are_loaded():
+    code = """
+import json
+import airpool.audit.adversary, airpool.design.weights, airpool.evaluate, airpool.plan.search
+print(json.dumps([type(getattr(airpool, name)).__name__ for name in ("audit", "design", "evaluate", "plan")]))
+"""
+    assert loaded_by(code) == {"function"}
 
 
 def test_an_unknown_name_is_an_attribute_error():

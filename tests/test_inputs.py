@@ -17,8 +17,8 @@ from airpool.data.latents_file import Latents, read
 from airpool.evaluate import evaluate
 from airpool.models import codec as codecs
 from airpool.models import weights
-from airpool.protocol.air import receive
-from airpool.protocol.inference import infer
+from airpool.protocol.inference import infer_features
+from airpool.protocol.simulation import receive
 
 NET = Network.uniform(num_devices=3, dimension=4)
 TEXT: Any = "2"
@@ -153,19 +153,19 @@ def nan_logits(x):
 def test_an_inference_names_the_argument_that_is_wrong(change, error, message):
     given = {"features": LATENTS.numpy().astype(np.float64), "network": NET, **NUMPY} | change
     with pytest.raises(error, match=message):
-        infer(given.pop("features"), given.pop("network"), **given)
+        infer_features(given.pop("features"), given.pop("network"), **given)
 
 
 def test_torch_matrices_of_another_type_are_named():
     with pytest.raises(ValueError, match=r"classifier is torch\.float64 on cpu, must be torch\.float32"):
-        infer(LATENTS, NET, classifier=torch.eye(4).double(), rng=torch.Generator())
+        infer_features(LATENTS, NET, classifier=torch.eye(4).double(), rng=torch.Generator())
     with pytest.raises(TypeError, match=r"classifier is of type ndarray, .* a torch matrix"):
-        infer(LATENTS, NET, classifier=np.eye(4), rng=torch.Generator())
+        infer_features(LATENTS, NET, classifier=np.eye(4), rng=torch.Generator())
 
 
 def test_a_live_feature_that_is_not_finite_is_still_sent_as_nothing():
     latents = np.full((2, 3, 4), np.nan)
-    out = infer(latents, NET, encoder=np.eye(4), **NUMPY)
+    out = infer_features(latents, NET, encoder=np.eye(4), **NUMPY)
     assert np.all(out.label >= 0)
     silent = Network.uniform(num_devices=3, dimension=4, noise_std=0.0)
     assert np.all(receive(latents, silent, rng=np.random.default_rng(0)).estimate == 0)

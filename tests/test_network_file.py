@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airpool.network import Channel, Devices, Network, NetworkError, named_scheme
+from airpool.network import Channel, Devices, Network, NetworkError, Ranking, Threshold, named_scheme
 from airpool.network_file import dump, parse, read, write
 
 EXAMPLE = """

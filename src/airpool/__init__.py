@@ -1,9 +1,11 @@
 """airpool: private collaborative inference over the air.
 
-Names are loaded when they are first used, so that `import airpool` and `airpool epsilon` start in a blink.
+Names are loaded when they are first used, so that `import airpool` and `airpool epsilon` start at once.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from airpool.version import __version__
@@ -11,53 +13,83 @@ from airpool.version import __version__
 if TYPE_CHECKING:
     from airpool.account.calibration import calibrate
     from airpool.account.guarantee import PrivacyReport, guarantee
+    from airpool.audit.adversary import audited as audit
+    from airpool.design import design
+    from airpool.evaluate import Evaluation, evaluate
     from airpool.models.pretrained import infer, load
-    from airpool.network import Channel, Coin, Devices, Network, NetworkError, Ranking, Scheme, Threshold
+    from airpool.network import Channel, Coin, Devices, Network, NetworkError, Ranking, Threshold
     from airpool.network_file import read as read_network
     from airpool.network_file import write as write_network
+    from airpool.plan.search import plan
+    from airpool.prediction import predict
 
 __all__ = [
     "Channel",
     "Coin",
     "Devices",
+    "Evaluation",
     "Network",
     "NetworkError",
     "PrivacyReport",
     "Ranking",
-    "Scheme",
     "Threshold",
     "__version__",
+    "audit",
     "calibrate",
+    "design",
+    "evaluate",
     "guarantee",
     "infer",
     "load",
+    "plan",
+    "predict",
     "read_network",
     "write_network",
 ]
 
+# Name → where it is defined.
 _HOME = {
-    "Channel": ("network", "Channel"),
-    "Coin": ("network", "Coin"),
-    "Devices": ("network", "Devices"),
-    "Network": ("network", "Network"),
-    "NetworkError": ("network", "NetworkError"),
-    "PrivacyReport": ("account.guarantee", "PrivacyReport"),
-    "Ranking": ("network", "Ranking"),
-    "Scheme": ("network", "Scheme"),
-    "Threshold": ("network", "Threshold"),
-    "calibrate": ("account.calibration", "calibrate"),
-    "guarantee": ("account.guarantee", "guarantee"),
-    "infer": ("models.pretrained", "infer"),
-    "load": ("models.pretrained", "load"),
-    "read_network": ("network_file", "read"),
-    "write_network": ("network_file", "write"),
+    **dict.fromkeys(("Channel", "Coin", "Devices", "Network", "NetworkError", "Ranking", "Threshold"), "network"),
+    "Evaluation": "evaluate",
+    "PrivacyReport": "account.guarantee",
+    "audit": "audit.adversary:audited",
+    "calibrate": "account.calibration",
+    "design": "design",
+    "evaluate": "evaluate",
+    "guarantee": "account.guarantee",
+    "infer": "models.pretrained",
+    "load": "models.pretrained",
+    "plan": "plan.search",
+    "predict": "prediction",
+    "read_network": "network_file:read",
+    "write_network": "network_file:write",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'airpool' has no attribute {name!r}")
-    module, attribute = _HOME[name]
-    value = getattr(import_module(f".{module}", __name__), attribute)
+    module, _, attribute = _HOME[name].partition(":")
+    try:
+        value = getattr(import_module(f"airpool.{module}"), attribute or name)
+    except ImportError as error:
+        from airpool.extras import advice
+
+        raise ImportError(advice(error, f"airpool.{name}") or str(error), name=error.name) from error
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """`airpool.plan` stays the function when the package `airpool.plan` is imported; likewise the other names."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -218,11 +218,19 @@ class Ranking(_Scored):
         _set(self, num_selected=_scheme_number("num_selected", self.num_selected))
 
 
+Scored = Threshold | Ranking
 Scheme = Coin | Threshold | Ranking
 SCHEMES: dict[str, type[Coin | Threshold | Ranking]] = {kind.name: kind for kind in (Coin, Threshold, Ranking)}
 _SCHEME_CHOICES = {"score": get_args(Score), "score_rule": get_args(ScoreRule)}
 _SCHEME_RULES = {"score_bound": _SCALE, "score_noise_std": _STD, "threshold": _SCORE}
 SCHEME_SETTINGS = (*_SCHEME_CHOICES, *_SCHEME_RULES, "num_selected")
+
+
+def scored(scheme: Scheme) -> Scored:
+    """The scheme, if devices are chosen by their scores; else an error."""
+    if isinstance(scheme, Coin):
+        raise ValueError("scheme 1 has no scores: a coin decides who transmits")
+    return scheme
 
 
 def named_scheme(name: str = "1", **settings: Any) -> Scheme:

@@ -38,6 +38,12 @@ def parse(text: str) -> Network:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise NetworkError(f"not valid TOML: {error}") from None
+    return build(data)
+
+
+def build(data: dict[str, Any]) -> Network:
+    """The network that a file's tables describe."""
+    data = dict(data)
     version = data.pop("version", None)
     if version is None:
         raise NetworkError(f"the key version is missing; write version = {VERSION}")

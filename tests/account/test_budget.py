@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from airpool import calibrate, guarantee
 from airpool.account.budget import split
 from airpool.account.guarantee import score_epsilon
-from airpool.network import Channel, Network, Threshold, named_scheme
+from airpool.network import Channel, Network, Threshold, named_scheme, scored
 from airpool.privacy import gaussian
 from airpool.privacy.calibrate import UnreachableError
 
@@ -46,7 +46,7 @@ def test_the_share_of_scheme_2_2_is_of_the_squared_distance(epsilon, share, infe
     found = split(net, epsilon=epsilon, share=share)
     mu = 1 / float(gaussian.noise_multiplier(epsilon, net.delta))
     spread = 1.0 if rule == "clip" else 0.5
-    assert inferences * (spread / found.scheme.score_noise_std) ** 2 == pytest.approx(share * mu**2, rel=1e-6)
+    assert inferences * (spread / scored(found.scheme).score_noise_std) ** 2 == pytest.approx(share * mu**2, rel=1e-6)
     alone = gaussian.epsilon(np.sqrt(share) * mu, net.delta)
     assert score_epsilon(found)[0] == pytest.approx(float(alone), rel=1e-6)
     assert guarantee(found).worst <= epsilon
@@ -64,13 +64,15 @@ def test_a_threshold_beyond_all_scores_never_costs_more_with_more_noise_than_was
     """There the cost rises before it falls: the noise found is good from there on."""
     found = split(network("2.1", threshold=threshold), epsilon=2.0, share=0.4)
     for factor in (1.0, 1.5, 10.0):
-        louder = replace(found.scheme, score_noise_std=found.scheme.score_noise_std * factor)
+        louder = replace(scored(found.scheme), score_noise_std=scored(found.scheme).score_noise_std * factor)
         assert float(score_epsilon(replace(found, scheme=louder)).max()) <= 0.8
 
 
 @pytest.mark.parametrize("name", ["2.1", "2.2"])
 def test_a_larger_share_means_less_noise_on_the_score(name):
-    noise = [split(network(name), epsilon=2.0, share=share).scheme.score_noise_std for share in (0.05, 0.3, 0.9)]
+    noise = [
+        scored(split(network(name), epsilon=2.0, share=share).scheme).score_noise_std for share in (0.05, 0.3, 0.9)
+    ]
     assert noise == sorted(noise, reverse=True)
     assert len(set(noise)) == 3
 

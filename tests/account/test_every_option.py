@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from airpool.account.guarantee import guarantee
 from airpool.network import Access, Channel, Coin, Devices, Neighbours, Network, NetworkError, PowerRule, named_scheme
-from airpool.protocol.inference import Baseline, infer, transmitted
+from airpool.protocol.inference import Baseline, infer_features, transmitted
 from airpool.protocol.link import radio
 
 R, CLASSES = 3, 4
@@ -108,7 +108,7 @@ def test_report_and_transmission_are_of_the_same_network(network, baseline, seed
     rng = np.random.default_rng(seed)
     path = "full" if network.channel.power_rule in ("paper", "exact") else "fast"
     scores = rng.uniform(0, 2, (1, network.devices.count)) if not isinstance(network.scheme, Coin) else None
-    out = infer(
+    out = infer_features(
         rng.standard_normal((1, network.devices.count, R)),
         network,
         classifier=rng.standard_normal((CLASSES, R)),

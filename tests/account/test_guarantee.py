@@ -16,8 +16,8 @@ from airpool.account.guarantee import aggregate, guarantee, realised_epsilon
 from airpool.network import Channel, Devices, Network, NetworkError, Ranking, Threshold
 from airpool.privacy import compose, gaussian
 from airpool.privacy.device import game
-from airpool.protocol.air import receive
 from airpool.protocol.link import radio
+from airpool.protocol.simulation import receive
 
 TWELVE = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
 UNLIKE = Network(
@@ -269,7 +269,7 @@ def test_realised_epsilon_is_that_of_the_noise_that_was_there():
         ({}, "one antenna"),
         ({}, "The receiver's noise is not counted."),
         ({"inferences": 2}, "ε covers 2 inferences together."),
-        ({"channel": Channel(access="orthogonal")}, "Every device is heard by itself"),
+        ({"channel": Channel(access="orthogonal")}, "Every device is received by itself"),
         ({"scheme": Threshold()}, "the others take part as rarely as their scores allow"),
         ({"scheme": Ranking()}, "the selection leaves the least noise it can"),
         ({}, "The object itself is not protected"),

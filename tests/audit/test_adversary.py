@@ -1,6 +1,6 @@
 """The real transmission path keeps its promise in a distinguishing game, and planted bugs in it are caught.
 
-Twelve devices, r = 64, played device by device on protocol.air. δ = 0.01 rather than 1e-5: then the few runs that fit
+Twelve devices, r = 64, played on protocol.simulation. δ = 0.01 rather than 1e-5: then the few runs that fit
 into a test show most of what there is to show.
 """
 
@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.plain_air import simulated
 from typer.testing import CliRunner
 
 from airpool import draws, network_file
 from airpool.account.guarantee import guarantee
 from airpool.audit.adversary import mechanism, released
 from airpool.audit.bound import AuditReport, audit
-from airpool.audit.release import Received, log_likelihood_ratio, simulated, worst_pair
+from airpool.audit.release import Received, log_likelihood_ratio, worst_pair
 from airpool.cli import app
 from airpool.network import Channel, Devices, Network
-from airpool.protocol import air
+from airpool.protocol import device, simulation
 from airpool.protocol.link import radio
 
 K, R, STD, DELTA, RUNS = 12, 64, 0.05, 0.01, 10_000
@@ -130,7 +131,7 @@ def test_halved_noise_is_caught(channel, kind, monkeypatch):
 def test_a_forgotten_clip_is_caught(channel, monkeypatch):
     network = twelve(channel)
     assert not played(network, seed=7, longer=3.0).violated
-    monkeypatch.setattr(air, "clipped", lambda latents, clip_norm: latents)
+    monkeypatch.setattr(simulation, "_clipped", lambda latents, clip_norm: latents)
     assert played(network, seed=7, longer=3.0).violated
 
 
@@ -138,8 +139,8 @@ def test_a_forgotten_guard_against_non_finite_values_is_caught(monkeypatch):
     network = twelve()
     broken = np.zeros((1, K, R))
     broken[0, 0] = np.nan
-    assert np.isfinite(air.receive(broken, network, rng=np.random.default_rng(8), path="full").estimate).all()
-    monkeypatch.setattr(air, "clipped", lambda latents, clip_norm: latents)
+    assert np.isfinite(simulation.receive(broken, network, rng=np.random.default_rng(8), path="full").estimate).all()
+    monkeypatch.setattr(simulation, "_clipped", lambda latents, clip_norm: latents)
     with pytest.raises(ValueError, match="mechanism returned nan"):
         audit(mechanism(network), broken[0], np.zeros((K, R)), runs=100, rng=np.random.default_rng(8), delta=DELTA)
 
@@ -147,12 +148,12 @@ def test_a_forgotten_guard_against_non_finite_values_is_caught(monkeypatch):
 def test_noise_that_stays_at_home_when_the_coin_says_so_is_caught_under_cover_noise(monkeypatch):
     network = twelve(cover_noise=True, participation=0.3)
     assert not played(network, seed=9).violated
-    honest = air._sent
+    honest = device.power
 
     def forgetful(net: Network, *args: Any, **norms: Any) -> Any:
         return honest(replace(net, cover_noise=False), *args, **norms)
 
-    monkeypatch.setattr(air, "_sent", forgetful)
+    monkeypatch.setattr(device, "power", forgetful)
     assert played(network, seed=9).violated
 
 
@@ -288,8 +289,10 @@ def test_all_devices_are_audited_on_request_and_their_bounds_hold_together():
 
 
 def test_a_leak_of_a_device_that_claims_little_is_found_where_all_are_audited(monkeypatch, tmp_path):
-    honest = air.clipped
-    monkeypatch.setattr(air, "clipped", lambda z, clip_norm: honest(z, clip_norm) * np.array([1, 1, 40])[:, None])
+    honest = simulation._clipped
+    monkeypatch.setattr(
+        simulation, "_clipped", lambda z, clip_norm: honest(z, clip_norm) * np.array([1, 1, 40])[:, None]
+    )
     assert run(*UNLIKE).exit_code == 0  # device 0, whose ε is the largest
     picture = tmp_path / "audit.png"
     out = run(*UNLIKE, "--device", "all", "--plot", str(picture))
@@ -314,7 +317,7 @@ def test_every_device_has_its_own_progress(monkeypatch):
         yield done.append
         seen.append((what, total, sum(done)))
 
-    monkeypatch.setattr("airpool.cli.options.progress", progress)
+    monkeypatch.setattr("airpool.cli.output.progress", progress)
     assert run(*UNLIKE, "--device", "1,2").exit_code == 0
     assert seen == [(f"auditing device {k} ({n} of 2)", 6_000, 6_000) for n, k in ((1, 1), (2, 2))]
 

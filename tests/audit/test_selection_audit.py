@@ -1,6 +1,6 @@
 """Schemes 2.1 and 2.2 keep their promise in a distinguishing game on the real path, scores included; bugs are caught.
 
-Six devices, r = 8, played on protocol.air. δ = 0.01 rather than 1e-5: then the few runs that fit into a
+Six devices, r = 8, played on protocol.simulation. δ = 0.01 rather than 1e-5: then the few runs that fit into a
 test show most of what there is to show.
 """
 
@@ -20,8 +20,8 @@ from airpool.audit.adversary import World, likelihood_ratio, mechanism, released
 from airpool.audit.bound import AuditReport, audit
 from airpool.audit.release import log_likelihood_ratio
 from airpool.cli import app
-from airpool.network import Channel, Network, named_scheme
-from airpool.protocol import air
+from airpool.network import Channel, Network, Threshold, named_scheme
+from airpool.protocol import device as stations
 from airpool.protocol.link import radio
 from airpool.selection import threshold
 from airpool.selection.participation import participation
@@ -159,22 +159,24 @@ def test_the_ratio_of_scheme_2_2_is_that_of_the_two_gaussians():
 def own_participation(network: Network, world: World) -> Any:
     scheme = network.scheme
     assert world.scores is not None
+    assert isinstance(scheme, Threshold)
     return threshold.participation(world.scores, threshold=scheme.threshold, score_noise_std=scheme.score_noise_std)
 
 
 def dividing_by_participation(network: Network, monkeypatch: Any) -> Any:
     """Every device really sends (α/p_k) z̃, as the paper prints it: p_k is made of its own score."""
-    honest, run = air._sent, mechanism(network)
+    honest, run = stations.power, mechanism(network)
 
     def transmission(world: World, runs: int, rng: Any) -> Any:
         p, device = own_participation(network, world), count()
 
         def louder(*args: Any, **norms: Any) -> Any:
             sent = honest(*args, **norms)
-            return replace(sent, alignment=sent.alignment / p[next(device)])
+            loud = 1 / p[next(device)]
+            return replace(sent, aim=sent.aim * loud, alignment=sent.alignment * loud)
 
         with monkeypatch.context() as patch:
-            patch.setattr(air, "_sent", louder)
+            patch.setattr(stations, "power", louder)
             return run(world, runs, rng)
 
     return transmission
@@ -214,8 +216,8 @@ def test_half_of_the_scores_noise_is_caught(name, monkeypatch):
     # Little noise on the score and much on the features: what is there to be seen is in the score.
     network = six(name, noise_std=1.0, score_noise_std=0.7, threshold=0.5)
     assert not played(network, seed=7).violated
-    honest = air.noisy
-    monkeypatch.setattr(air, "noisy", lambda u, std, **rest: honest(u, std / 2, **rest))
+    honest = stations.noisy
+    monkeypatch.setattr(stations, "noisy", lambda u, std, **rest: honest(u, std / 2, **rest))
     assert played(network, seed=7).violated
 
 
@@ -245,7 +247,7 @@ def test_a_forgotten_bound_on_the_score_is_caught(monkeypatch):
         return mechanism(network)(World(world.features, 10 * world.scores), runs, rng)
 
     assert not played(network, seed=9, transmission=tenfold).violated
-    monkeypatch.setattr(air, "bounded", lambda bits, scheme, num_classes: bits)
+    monkeypatch.setattr(stations, "bounded", lambda bits, scheme, num_classes: bits)
     assert played(network, seed=9, transmission=tenfold).violated
 
 
@@ -256,12 +258,12 @@ def test_a_forgotten_bound_on_the_score_is_caught(monkeypatch):
 def test_the_command_plays_with_scores(name, tmp_path, monkeypatch):
     path = tmp_path / "net.toml"
     network_file.write(six(name, noise_std=1.0, score_noise_std=0.7, threshold=0.5), path)
-    arguments = ["audit", "--network", str(path), "--runs", "6000", "--seed", "3", "--score", "low", "--json"]
+    arguments = ["audit", "--network", str(path), "--runs", "6000", "--seed", "3", "--score-end", "low", "--json"]
     out = CliRunner().invoke(app, arguments)
     assert out.exit_code == 0, out.output
     assert not json.loads(out.stdout)["violated"]
-    honest = air.noisy
-    monkeypatch.setattr(air, "noisy", lambda u, std, **rest: honest(u, std / 2, **rest))
+    honest = stations.noisy
+    monkeypatch.setattr(stations, "noisy", lambda u, std, **rest: honest(u, std / 2, **rest))
     out = CliRunner().invoke(app, arguments)
     assert out.exit_code == 1
     assert json.loads(out.stdout)["violated"]

@@ -14,8 +14,8 @@ from airpool.models import codec as codecs
 from airpool.models import weights
 from airpool.models.codec import Codec, CodecShape, paper_shape
 from airpool.network import Channel, Network
-from airpool.protocol.inference import infer
-from airpool.protocol.level import Level, level
+from airpool.protocol.inference import infer_features
+from airpool.protocol.link import Level, level
 
 SMALL = CodecShape(dimension=6, num_classes=4, features=10, hidden=16, server_hidden=16)
 MAP = replace(SMALL, kind="map", hidden=3)
@@ -96,14 +96,14 @@ def test_no_feature_makes_an_inference_fail_and_what_is_not_finite_is_sent_as_no
 
     def label(latents: torch.Tensor) -> Any:
         rng = torch.Generator().manual_seed(5)
-        return infer(latents, network, classifier=server, rng=rng, trials=20)
+        return infer_features(latents, network, classifier=server, rng=rng, trials=20)
 
     latents = codec.encoder(features)
     out = label(latents)
     assert out.logits.isfinite().all()
     nothing = latents.where(latents.isfinite().all(-1, keepdim=True), 0.0)
     assert torch.equal(out.logits, label(nothing).logits)
-    assert (out.label[out.received.heard] >= 0).all()
+    assert (out.label[out.received.any_signal] >= 0).all()
 
 
 # --- on the server ---

@@ -10,7 +10,7 @@ from airpool.account.calibration import calibrate
 from airpool.models.codec import Codec, CodecShape
 from airpool.models.codec_training import CodecRecipe, Setting, decoded, fit, setting
 from airpool.network import Channel, Network
-from airpool.protocol.inference import infer
+from airpool.protocol.inference import infer_features
 
 CLASSES, WIDTH, DEVICES, R = 30, 32, 12, 40
 SHAPE = CodecShape(dimension=R, num_classes=CLASSES, features=WIDTH, hidden=64, server_hidden=64)
@@ -149,7 +149,7 @@ def test_every_epoch_is_told_and_what_comes_over_the_air_is_what_infer_hears(set
         logits = decoded(codec, codec.encoder(features), here, torch.Generator().manual_seed(4), trials=7)
         assert logits.shape == (5, 7, CLASSES)
         server, rng = codec.server(here.level), torch.Generator().manual_seed(4)
-        out = infer(features, here.network, encoder=codec.encoder, classifier=server, rng=rng, trials=7)
+        out = infer_features(features, here.network, encoder=codec.encoder, classifier=server, rng=rng, trials=7)
     assert torch.equal(out.logits, logits)
 
 

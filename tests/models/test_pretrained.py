@@ -14,8 +14,8 @@ from airpool.data import shapes, voxels
 from airpool.data.views import object_views
 from airpool.models import pretrained
 from airpool.models.heads import expected_calibration_error
-from airpool.protocol.inference import infer
-from airpool.protocol.level import level
+from airpool.protocol.inference import infer_features
+from airpool.protocol.link import level
 
 LIMIT = 80e6
 
@@ -30,7 +30,7 @@ def compact_network(**changes):
 
 
 def label_accuracy(model, objects, network, *, codec="compact", seed=0, trials=1):
-    out = infer(
+    out = infer_features(
         objects.latents,
         network,
         classifier=model.codec(codec).server(level(network)),

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from airpool import Channel, Network, guarantee, load, network_file
 from airpool.cli import app
 from airpool.network import Devices, Ranking
-from airpool.plan import Candidate, candidates, fewest_devices, plan, smallest_epsilon
+from airpool.plan import Candidate, candidates, fewest_devices, plan, search, smallest_epsilon
 from airpool.plan.candidates import PAPER, network
 from airpool.plan.frontier import draw, frontier
 from airpool.plan.search import built, simulated
@@ -105,7 +105,7 @@ def test_candidates_never_select_everybody_or_nobody():
 
 
 def test_the_smallest_epsilon_reaches_the_accuracy_and_a_smaller_one_does_not(model, monkeypatch):
-    monkeypatch.setattr("airpool.plan.search.candidates", lambda *_, **__: FEW[:1])
+    monkeypatch.setattr(search, "candidates", lambda *_, **__: FEW[:1])
     epsilon, found = smallest_epsilon(TWELVE, model=model, accuracy=0.7)
     assert 0.8 < epsilon < 1.1
     assert found.best.accuracy >= 0.69
@@ -118,7 +118,7 @@ def test_the_smallest_epsilon_reaches_the_accuracy_and_a_smaller_one_does_not(mo
 
 
 def test_the_fewest_devices_reach_the_accuracy_and_one_less_does_not(model, monkeypatch):
-    monkeypatch.setattr("airpool.plan.search.candidates", lambda *_, **__: FEW[:1])
+    monkeypatch.setattr(search, "candidates", lambda *_, **__: FEW[:1])
     count, found = fewest_devices(TWELVE, model=model, epsilon=2.0, accuracy=0.6)
     assert found.best.network.devices.count == count < 12
     assert found.best.accuracy >= 0.58
@@ -161,8 +161,8 @@ def test_bad_input_is_one_clear_line(arguments, message):
 
 
 def test_the_command_writes_a_network_that_evaluate_reads(tmp_path, monkeypatch):
-    monkeypatch.setattr("airpool.plan.search.candidates", lambda *_, **__: FEW[:2])
-    monkeypatch.setattr("airpool.plan.search.TRIALS", (1, 1))
+    monkeypatch.setattr(search, "candidates", lambda *_, **__: FEW[:2])
+    monkeypatch.setattr(search, "TRIALS", (1, 1))
     out, plot = tmp_path / "net.toml", tmp_path / "frontier.svg"
     result = CliRunner().invoke(app, ["plan", "--epsilon", "2", "--out", str(out), "--plot", str(plot)])
     assert result.exit_code == 0, result.output
@@ -183,7 +183,7 @@ def test_the_command_writes_a_network_that_evaluate_reads(tmp_path, monkeypatch)
     ],
 )
 def test_the_command_that_plan_prints_works_for_any_number_of_devices(tmp_path, monkeypatch, count, note):
-    monkeypatch.setattr("airpool.plan.search.candidates", lambda *_, **__: FEW[:1])
+    monkeypatch.setattr(search, "candidates", lambda *_, **__: FEW[:1])
     out = tmp_path / "my net.toml"
     planned = CliRunner().invoke(app, ["plan", "--epsilon", "2", "--devices", str(count), "--out", str(out)])
     assert planned.exit_code == 0, planned.output
@@ -212,7 +212,7 @@ def test_more_devices_than_can_share_the_cameras_are_refused_at_once(refused):
 
 
 def test_the_record_of_the_command_is_whole(monkeypatch):
-    monkeypatch.setattr("airpool.plan.search.candidates", lambda *_, **__: FEW[:1])
+    monkeypatch.setattr(search, "candidates", lambda *_, **__: FEW[:1])
     result = CliRunner().invoke(app, ["plan", "--epsilon", "2", "--json"])
     record = json.loads(result.output)
     assert record["best"]["epsilon"] <= 2.0
@@ -223,7 +223,7 @@ def test_the_record_of_the_command_is_whole(monkeypatch):
 
 
 def test_the_command_for_the_fewest_devices_has_their_frontier(monkeypatch):
-    monkeypatch.setattr("airpool.plan.search.candidates", lambda *_, **__: FEW[:1])
+    monkeypatch.setattr(search, "candidates", lambda *_, **__: FEW[:1])
     result = CliRunner().invoke(app, ["plan", "--epsilon", "2", "--accuracy", "0.6", "--json"], catch_exceptions=False)
     record = json.loads(result.output)
     count = network_file.parse(record["network"]).devices.count

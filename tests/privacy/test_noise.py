@@ -20,17 +20,23 @@ from airpool.privacy import gaussian
 from airpool.privacy.discrete_gaussian import SPREAD
 from airpool.privacy.noise import (
     delta_cost,
-    delta_left,
     grid_of,
     live_noise,
-    simulated_noise,
+    noise_from,
     smallest_delta,
     to_grid,
 )
+from airpool.protocol.device import clipped
 
 # Live draws differ in every run: a test may fail by chance once in a thousand million runs.
 CHANCE = 1e-9
 STDS = st.floats(min_value=1e-12, max_value=1e12)
+
+
+def on_grid(z, step, clip):
+    """What a live device makes of a feature: clipped, then on the grid."""
+    z = np.asarray(z, dtype=np.float64)
+    return to_grid(clipped(z[..., None, :], [clip])[..., 0, :], step, clip)
 
 
 # --- the law ---
@@ -110,20 +116,11 @@ def test_forked_processes_draw_different_noise():
     assert not np.any(first == second)
 
 
-def test_simulated_noise_is_reproducible_and_says_that_it_protects_nobody():
-    first, second = (simulated_noise(0.3, (3, 5), rng=np.random.default_rng(7)) for _ in range(2))
+def test_noise_from_a_seeded_generator_is_reproducible():
+    first, second = (noise_from(np.random.default_rng(7).bytes, 0.3, (3, 5)) for _ in range(2))
     assert np.array_equal(first.values, second.values)
     assert first.values.shape == (3, 5)
-    assert first.simulated
-    assert "no privacy guarantee" in first.guarantee
-    live = live_noise(0.3, (3, 5))
-    assert not live.simulated
-    assert "no privacy guarantee" not in live.guarantee
-    assert live.step == first.step
-
-
-def test_simulated_noise_must_be_handed_its_generator():
-    assert inspect.signature(simulated_noise).parameters["rng"].default is inspect.Parameter.empty
+    assert live_noise(0.3, (3, 5)).step == first.step
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, nan, inf, 1e-300, 1e300])
@@ -132,7 +129,7 @@ def test_a_standard_deviation_that_cannot_be_kept_is_refused(bad: float):
     with pytest.raises(ValueError, match=message):
         live_noise(bad, 3)
     with pytest.raises(ValueError, match=message):
-        simulated_noise(bad, 3, rng=np.random.default_rng(0))
+        noise_from(np.random.default_rng(0).bytes, bad, 3)
 
 
 # --- the grid ---
@@ -164,8 +161,8 @@ def test_sums_of_two_coprime_squares_lie_densely_enough_for_every_standard_devia
 @given(STDS, st.integers(min_value=1, max_value=50), st.floats(min_value=1e-3, max_value=1e3))
 def test_feature_and_noise_add_up_without_rounding(std: float, dimension: int, relative_clip: float):
     clip = relative_clip * std
-    noise = simulated_noise(std, dimension, rng=np.random.default_rng(dimension))
-    u = to_grid(np.random.default_rng(1).normal(scale=clip, size=dimension), noise.step, clip)
+    noise = noise_from(np.random.default_rng(dimension).bytes, std, dimension)
+    u = on_grid(np.random.default_rng(1).normal(scale=clip, size=dimension), noise.step, clip)
     released = u + noise.values
     for x, y, total in zip(u, noise.values, released, strict=True):
         assert Fraction(x) + Fraction(y) == Fraction(total)
@@ -176,7 +173,7 @@ def test_the_sum_of_many_devices_is_exact_in_any_order():
     rng = np.random.default_rng(3)
     stds = [0.004, 0.05, 0.05, 0.7, 3.0]
     released = [
-        to_grid(rng.normal(size=64), grid_of(std).step, 1.0) + simulated_noise(std, 64, rng=rng).values for std in stds
+        on_grid(rng.normal(size=64), grid_of(std).step, 1.0) + noise_from(rng.bytes, std, 64).values for std in stds
     ]
     exact = [float(sum(map(Fraction, column))) for column in zip(*released, strict=True)]
     assert np.array_equal(np.sum(released, axis=0), exact)
@@ -191,7 +188,7 @@ def test_the_sum_of_many_devices_is_exact_in_any_order():
 )
 def test_the_grid_never_exceeds_the_clip_norm(z: np.ndarray, clip: float, exponent: int):
     step = 2.0**exponent
-    for before, after in zip(np.atleast_2d(z), np.atleast_2d(to_grid(z, step, clip)), strict=True):
+    for before, after in zip(np.atleast_2d(z), np.atleast_2d(on_grid(z, step, clip)), strict=True):
         assert sum(Fraction(x) ** 2 for x in after.tolist()) <= Fraction(clip) ** 2
         assert all((Fraction(x) / Fraction(step)).denominator == 1 for x in after.tolist())
         assert not np.signbit(after[after == 0]).any()
@@ -205,15 +202,15 @@ def test_a_vector_that_has_the_clip_norm_stays_within_it_and_close_to_it(seed: i
     z = np.random.default_rng(seed).normal(size=dimension)
     z *= 3.7 / np.linalg.norm(z)
     step = 2.0**-30
-    u = to_grid(z, step, 3.7)
+    u = on_grid(z, step, 3.7)
     assert sum(Fraction(x) ** 2 for x in u.tolist()) <= Fraction(3.7) ** 2
     assert np.abs(u - z).max() < 2 * step
-    assert np.abs(to_grid(1e300 * z, step, 3.7) - z).max() < 2 * step
+    assert np.abs(on_grid(1e300 * z, step, 3.7) - z).max() < 2 * step
 
 
 def test_a_feature_that_is_not_finite_becomes_zero_and_raises_nothing():
     z = [[1.0, nan], [inf, 1.0], [0.25, 0.5], [5e-324, 0.0], [1.7e308, 1.7e308]]
-    assert np.array_equal(to_grid(z, 0.25, 1.0), [[0, 0], [0, 0], [0.25, 0.5], [0, 0], [0.5, 0.5]])
+    assert np.array_equal(on_grid(z, 0.25, 1.0), [[0, 0], [0, 0], [0.25, 0.5], [0, 0], [0.5, 0.5]])
 
 
 @pytest.mark.parametrize("step", [0.0, -0.5, 0.3, nan, inf, 2.0**-60])
@@ -295,18 +292,13 @@ def test_what_the_grid_costs_is_far_below_any_delta_in_use(num_devices: int, dim
     std = np.full(num_devices, 0.05)
     cost = delta_cost(std, dimension=dimension, epsilon=epsilon)
     assert 0 < cost <= (1 + np.exp(epsilon)) * num_devices * dimension * 2.0**-186 * (1 + 1e-12)
-    left = delta_left(1e-9, std, dimension=dimension, epsilon=epsilon, inferences=1000)
-    assert 1e-9 * (1 - 2e-6) < left < 1e-9
+    assert delta_cost(std, dimension=dimension, epsilon=epsilon, inferences=1000) < 2e-6 * 1e-9
 
 
-def test_a_delta_below_what_the_sampler_supports_is_refused():
+def test_the_grid_takes_at_most_a_millionth_part_of_a_supported_delta():
     std, kind = np.full(12, 0.05), {"dimension": 784, "epsilon": 4.0}
-    smallest = smallest_delta(std, **kind)
-    assert 0 < delta_left(smallest, std, **kind) < smallest
-    with pytest.raises(ValueError, match=r"delta=.* must be >= .*, what live noise supports at epsilon=4"):
-        delta_left(smallest / 1.001, std, **kind)
-    with pytest.raises(ValueError, match="delta=1e-05 must be >= "):
-        delta_left(1e-5, std, dimension=784, epsilon=120.0)
+    assert 0 < delta_cost(std, **kind) <= 1e-6 * smallest_delta(std, **kind)
+    assert smallest_delta(std, dimension=784, epsilon=120.0) > 1e-5
 
 
 @pytest.mark.parametrize("epsilon", [800.0, inf])

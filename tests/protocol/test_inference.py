@@ -10,9 +10,11 @@ import torch
 
 from airpool.account.guarantee import guarantee
 from airpool.network import Channel, Network
-from airpool.protocol.air import clipped
-from airpool.protocol.inference import NO_ANSWER, apply, centralised, encode, infer, transmitted, unbiased
-from airpool.protocol.link import radio
+from airpool.protocol.device import clipped
+from airpool.protocol.inference import centralised, transmitted
+from airpool.protocol.inference import infer_features as infer
+from airpool.protocol.link import radio, unbiased
+from airpool.protocol.server import NO_ANSWER, apply, encode
 
 SIGMAS = 4.5
 K, D, R, CLASSES = 4, 10, 6, 3
@@ -43,7 +45,7 @@ def test_labels_and_logits_are_those_of_the_decoded_estimate(matrices, path):
     assert out.received.estimate.shape == (5, 7, R)
     logits = np.einsum("cd,dr,ntr->ntc", models["classifier"], models["decoder"], out.received.estimate)
     np.testing.assert_allclose(out.logits, logits, rtol=1e-10)
-    assert out.received.heard.all()
+    assert out.received.any_signal.all()
     np.testing.assert_array_equal(out.label, logits.argmax(axis=-1))
 
 
@@ -79,7 +81,11 @@ def test_numpy_and_torch_encode_and_average_alike(matrices):
 def test_without_an_encoder_the_features_are_the_latents():
     z = np.random.default_rng(4).standard_normal((2, K, R))
     assert encode(z, None) is z
-    assert infer(z, like_devices(), classifier=np.eye(R), rng=np.random.default_rng(5)).logits.shape == (2, 1, R)
+    assert infer(z, like_devices(), classifier=np.eye(R), rng=np.random.default_rng(5)).logits.shape == (
+        2,
+        1,
+        R,
+    )
 
 
 def test_every_device_may_have_an_encoder_of_its_own(matrices):
@@ -176,7 +182,7 @@ def test_the_best_device_speaks_alone_with_weight_one_and_is_protected_by_its_ow
     )
     best = out.received.gain[0].argmax(axis=-1)
     error = out.received.estimate[0] - clipped(z, [1.0] * K)[0, best]
-    heard = out.received.heard[0]
+    heard = out.received.any_signal[0]
     assert heard.mean() > 0.99
     assert abs(error[heard].std() / 0.05 - 1) < SIGMAS / math.sqrt(2 * heard.sum() * R)
     np.testing.assert_array_equal(out.received.alignment[0].argmax(axis=-1)[heard], best[heard])

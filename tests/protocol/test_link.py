@@ -11,8 +11,8 @@ from scipy import optimize, stats
 from airpool.account.guarantee import guarantee, realised_epsilon
 from airpool.network import Channel, Network
 from airpool.privacy import gaussian
-from airpool.protocol.air import receive
 from airpool.protocol.link import radio
+from airpool.protocol.simulation import receive
 from airpool.wireless.fading import Fading, quantile
 from airpool.wireless.power import peak_margin
 

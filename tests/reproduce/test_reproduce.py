@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from airpool import reproduce
 from airpool.cli import app
+from airpool.network import Ranking, Threshold
 from airpool.paper.accuracy import EPSILON_MAX, TABLE_2
 from airpool.reproduce import (
     IDS,

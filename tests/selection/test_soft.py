@@ -12,7 +12,8 @@ from hypothesis.extra.numpy import arrays
 from tests.random_networks import channels
 
 from airpool import Coin, Network, Threshold, guarantee
-from airpool.protocol.air import clipped, receive
+from airpool.protocol.device import clipped
+from airpool.protocol.simulation import receive
 from airpool.selection.soft import loudness, softened
 
 R = 5

@@ -1,4 +1,4 @@
-"""Scheme 2.1: who speaks, and how often."""
+"""Scheme 2.1: who transmits, and how often."""
 
 import math
 
@@ -13,7 +13,7 @@ from airpool.paper import lemma
 from airpool.privacy.leakage import Decision
 from airpool.selection.participation import expected_participation
 from airpool.selection.participation import participation as by_scheme
-from airpool.selection.threshold import participation, speaks
+from airpool.selection.threshold import participation, transmits
 
 
 @given(st.floats(0, 5), st.floats(-2, 7), st.floats(0.01, 3))
@@ -25,7 +25,7 @@ def test_participation_is_the_normal_law_and_what_the_account_assumes(score, thr
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0.05, 1))
-def test_the_surer_device_speaks_more_often(a, b, std):
+def test_the_surer_device_transmits_more_often(a, b, std):
     low, high = sorted((a, b))
     more, less = participation([low, high], threshold=0.5, score_noise_std=std)
     assert more >= less
@@ -33,7 +33,7 @@ def test_the_surer_device_speaks_more_often(a, b, std):
 
 def test_draws_fall_as_often_as_the_formula_says():
     u, std, n = np.array([0.1, 0.5, 0.9]), 0.3, 200_000
-    spoken = speaks(u + std * np.random.default_rng(0).standard_normal((n, 3)), 0.4).mean(axis=0)
+    spoken = transmits(u + std * np.random.default_rng(0).standard_normal((n, 3)), 0.4).mean(axis=0)
     p = participation(u, threshold=0.4, score_noise_std=std)
     np.testing.assert_array_less(np.abs(spoken - p), 4.5 * np.sqrt(p * (1 - p) / n))
 
@@ -41,7 +41,7 @@ def test_draws_fall_as_often_as_the_formula_says():
 def test_without_noise_the_comparison_decides():
     u = np.array([0.2, 0.5, 0.8])
     found = participation(u, threshold=0.5, score_noise_std=[0.0, 0.0, 0.0])
-    assert found.tolist() == speaks(u, 0.5).tolist() == [True, True, False]
+    assert found.tolist() == transmits(u, 0.5).tolist() == [True, True, False]
 
 
 def test_the_paper_has_the_same_one():

@@ -13,7 +13,7 @@ from studies.asymptotics import against_devices, device_error, resampled, thinne
 from tests.random_networks import channels
 
 from airpool import Channel, Devices, Network, calibrate
-from airpool.protocol.inference import unbiased
+from airpool.protocol.link import unbiased
 from airpool.reproduce.trends import trend
 from studies import asymptotics_depth, asymptotics_devices, theory_figures
 

@@ -9,8 +9,8 @@ from studies.smoothing import after_change, proven, radius
 from tests.random_servers import random_server
 
 from airpool.network import Network
-from airpool.protocol.air import receive
-from airpool.protocol.inference import labels as labels_of
+from airpool.protocol.server import labels as labels_of
+from airpool.protocol.simulation import receive
 from airpool.theory.law import law
 from airpool.theory.server import Server, scores
 
@@ -116,7 +116,7 @@ def test_one_lying_camera_costs_no_more_than_the_bound_at_the_least_noise(seed, 
     lying[:, 1] *= -1
     own = np.argmax(scores(server, z.mean(axis=1)), axis=1)
     before, after = (
-        np.sum(labels_of(scores(server, heard.estimate), heard.heard) == own[:, None], axis=1)
+        np.sum(labels_of(scores(server, heard.estimate), heard.any_signal) == own[:, None], axis=1)
         for heard in (receive(each, network, rng=rng, trials=runs) for each in (z, lying))
     )
     least = float(np.sqrt(np.min(law(network).variance)))

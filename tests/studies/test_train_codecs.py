@@ -12,7 +12,7 @@ from studies.train_codecs import packed, unpacked
 from airpool.account.calibration import calibrate
 from airpool.models.codec_training import setting
 from airpool.network import Channel, Devices, Network
-from airpool.protocol.air import receive
+from airpool.protocol.simulation import receive
 
 ROOT = Path(__file__).parents[2]
 DEVICES, R = 12, 40

@@ -13,10 +13,10 @@ from tests.random_networks import channels, stds
 from tests.random_servers import random_server
 
 from airpool.network import Channel, Devices, Network, Threshold
-from airpool.protocol.air import clipped, receive
-from airpool.protocol.inference import labels as labels_of
-from airpool.protocol.level import level
-from airpool.protocol.link import radio
+from airpool.protocol.device import clipped
+from airpool.protocol.link import level, radio
+from airpool.protocol.server import labels as labels_of
+from airpool.protocol.simulation import receive
 from airpool.theory import mse
 from airpool.theory.accuracy import _expected_scores, _worst, ball, ceiling, chebyshev, half_spaces, no_answer
 from airpool.theory.law import law
@@ -77,7 +77,7 @@ def cases(draw, *, exact):
 def times_right(network, server, latents, own, *, trials=TRIALS, link=None):
     """How often each object is named over the air; no answer counts as wrong."""
     heard = receive(latents, network, rng=np.random.default_rng(0), trials=trials, link=link)
-    return np.sum(labels_of(scores(server, heard.estimate), heard.heard) == own[:, None], axis=1)
+    return np.sum(labels_of(scores(server, heard.estimate), heard.any_signal) == own[:, None], axis=1)
 
 
 def is_possible(count, bound, trials=TRIALS):
@@ -163,7 +163,7 @@ def test_two_classes_and_a_linear_server_leave_no_gap(network, seed):
     sent = clipped(z, network.devices.column("clip_norm"))
     for i, label in enumerate(own):
         right = 0.0
-        for who, chance, variance in zip(known.speaking, known.probability, known.variance, strict=True):
+        for who, chance, variance in zip(known.transmitting, known.probability, known.variance, strict=True):
             x = sum(who[k] * network.devices.column("weight")[k] * sent[i, k] for k in range(network.devices.count))
             away, gap = A[label] - A[1 - label], (A[label] - A[1 - label]) @ x + b[label] - b[1 - label]
             right += chance * (norm.cdf(gap / np.sqrt(variance * away @ away)) if variance > 0 else float(gap > 0))
@@ -289,7 +289,8 @@ def test_no_answer_is_nobody_on_the_air():
 @settings(max_examples=25)
 @given(network=networks(exact=False))
 def test_no_answer_is_as_frequent_as_it_is_measured(network):
-    heard = receive(np.zeros((1, network.devices.count, R)), network, rng=np.random.default_rng(0), trials=20_000).heard
+    heard = receive(np.zeros((1, network.devices.count, R)), network, rng=np.random.default_rng(0), trials=20_000)
+    heard = heard.any_signal
     silent, chance = np.sum(~heard), no_answer(network)
     assert binom.cdf(silent, heard.size, chance) >= RARE
     assert binom.sf(silent - 1, heard.size, chance) >= RARE

@@ -12,10 +12,9 @@ from tests.random_networks import networks
 
 from airpool.network import Channel, Devices, Network, Threshold
 from airpool.paper.mse import bound
-from airpool.protocol.air import clipped, receive
-from airpool.protocol.inference import unbiased
-from airpool.protocol.level import level
-from airpool.protocol.link import radio
+from airpool.protocol.device import clipped
+from airpool.protocol.link import level, radio, unbiased
+from airpool.protocol.simulation import receive
 from airpool.theory.mse import Error, error, pooled
 
 SIGMAS = 4.5

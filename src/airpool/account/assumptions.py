@@ -3,10 +3,10 @@
 import numpy as np
 
 from airpool.network import Coin, Network, Ranking, Threshold
-from airpool.privacy.device import Aggregate
+from airpool.privacy.aggregate import Aggregate
 
 
-def assumptions(network: Network, heard: Aggregate, *, live: bool = False) -> tuple[str, ...]:
+def assumptions(network: Network, received: Aggregate, *, live: bool = False) -> tuple[str, ...]:
     """The conditions under which the ε of a report hold, in sentences."""
     neighbours = {
         "zero-out": "Neighbours: the device's feature is replaced by zero, the device still behaves as a device.",
@@ -18,30 +18,34 @@ def assumptions(network: Network, heard: Aggregate, *, live: bool = False) -> tu
         "Every latent is clipped to its clip_norm, and the noise is Gaussian, fresh and independent each time.",
     ]
     if network.channel.access == "orthogonal":
-        lines.append("Every device is heard by itself, so only its own noise protects it.")
-    elif heard.alone:
+        lines.append("Every device is received by itself, so only its own noise protects it.")
+    elif received.alone:
         lines.append("Signals need not arrive aligned (CSI or phase errors, exact power), so only own noise counts.")
-    elif heard.absent or heard.colluding:
-        named = f", with devices {', '.join(map(str, heard.colluding))} known to collude" if heard.colluding else ""
+    elif received.absent or received.colluding:
+        named = (
+            f", with devices {', '.join(map(str, received.colluding))} known to collude" if received.colluding else ""
+        )
         lines.append(
-            f"Up to {heard.absent} other devices collude with the adversary or drop out, whichever they are{named}; "
+            f"Up to {received.absent} other devices collude with the adversary or drop out, whichever they are{named}; "
             "all others add their noise."
         )
     else:
         lines.append("All other devices are honest and add their noise; nobody colludes or drops out.")
-    if not heard.alone:
+    if not received.alone:
         lines.append("The receiver has one antenna, and the signals arrive aligned at it; others get the local ε.")
-    if np.any(heard.presence < 1):
-        worst = float(np.max(1 - heard.presence))
-        weak = "counts as aligned, its noise does not count" if heard.weakened else "is silent, which anybody may see"
+    if np.any(received.presence < 1):
+        worst = float(np.max(1 - received.presence))
+        weak = (
+            "counts as aligned, its noise does not count" if received.weakened else "is silent, which anybody may see"
+        )
         lines.append(f"A device whose channel is too weak (up to {worst:.2g} of the time) {weak}.")
     if live:
         lines.append(
             "The noise is drawn live, on a public grid, from the operating system's entropy; what grid and coins cost "
             "is part of δ."
         )
-    if network.channel.power_rule == "paper" and np.any(heard.failure > 0):
-        limited = float(np.max(heard.misses)) * network.inferences
+    if network.channel.power_rule == "paper" and np.any(received.failure > 0):
+        limited = float(np.max(received.misses)) * network.inferences
         tells = "the paper's power rule tells a full feature from none where power limits a device"
         lines.append(
             f"ε is infinite: {tells}."
@@ -60,7 +64,7 @@ def assumptions(network: Network, heard: Aggregate, *, live: bool = False) -> tu
         lines.append("A changed feature may have any score; the others take part as rarely as their scores allow.")
     if isinstance(network.scheme, Ranking):
         lines.append("The ranking server's noisy scores are visible; the selection leaves the least noise it can.")
-    credited = "The receiver's noise is counted" if heard.extra else "The receiver's noise is not counted"
+    credited = "The receiver's noise is counted" if received.extra else "The receiver's noise is not counted"
     lines.append(f"{credited}.")
     if network.inferences > 1:
         lines.append(f"ε covers {network.inferences} inferences together.")

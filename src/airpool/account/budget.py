@@ -5,15 +5,15 @@ network for one way of sharing; whoever looks for the best one goes through `sha
 on validation objects, as `airpool sweep` does.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from airpool.account.calibration import calibrate
 from airpool.account.guarantee import score_epsilon
-from airpool.network import Coin, Network, Ranking
+from airpool.network import Coin, Network, Ranking, scored
 from airpool.privacy import gaussian
+from airpool.search import smallest_number
 from airpool.selection.scores import score_range
 
 # The least noise on the score that is tried, in units of its range: as good as none.
@@ -25,7 +25,7 @@ def split(network: Network, *, epsilon: float, share: float) -> Network:
 
     share: of the budget for the score, above 0 and below 1. The larger, the less noise on the score.
         Scheme 2.2: of μ², the squared distance of all Gaussians released (Δu/σ₀ for the score): (Δu/σ₀)² = share·μ²(ε).
-        Scheme 2.1: of ε itself: σ₀ is the smallest noise from which on, up to any larger one, the decision to speak
+        Scheme 2.1: of ε itself: σ₀ is the smallest noise from which on, up to any larger one, the decision to transmit
         would cost at most share·ε if the features cost nothing, at the same δ and number of inferences.
     The features' noise is then scaled by one factor, as `calibrate` does, to the exact ε of the worst device.
 
@@ -53,34 +53,27 @@ def _with(network: Network, std: float) -> Network:
 
 
 def _gaussian_noise(network: Network, epsilon: float) -> float:
-    """σ₀ = Δu √T/μ(ε), T inferences: what a noisy score told to everybody needs. A hair more, for rounding."""
-    low, high = score_range(network.scheme)
+    """σ₀ = Δu √T/μ(ε), T inferences: what a noisy score told to everybody needs. With a margin for rounding."""
+    low, high = score_range(scored(network.scheme))
     once = float(gaussian.noise_multiplier(epsilon, network.delta))
     return (high - low) * once * float(np.sqrt(network.inferences)) * (1 + 1e-12)
 
 
 def _decision_noise(network: Network, target: float) -> float:
-    """The smallest σ₀ from which on the decision to speak costs at most `target`.
+    """The smallest σ₀ from which on the decision to transmit costs at most `target`.
 
     The decision is made of the noisy score and nothing else, so the noise under which that could be told itself is
     enough. From there the search comes down, and stops at the first that is too little: the cost falls with σ₀ where
     η lies among the scores, but rises first where it lies outside, since without noise everybody decides alike.
     """
-    unit = score_range(network.scheme).high
+    unit = score_range(scored(network.scheme)).high
 
-    def meets(std: float) -> bool:
-        return bool(np.max(score_epsilon(_with(network, std))) <= target)
+    def excess(std: float) -> float:
+        return float(np.max(score_epsilon(_with(network, std)))) - target
 
     good = _gaussian_noise(network, target)
-    while good > unit * _LEAST and meets(good / 2):
+    while good > unit * _LEAST and excess(good / 2) <= 0:
         good /= 2
-    return good if good <= unit * _LEAST else _halved(meets, good)
-
-
-def _halved(meets: Callable[[float], bool], good: float) -> float:
-    """The smallest that meets it, between half of `good`, which does not, and `good`; rounded up."""
-    bad = good / 2
-    while good - bad > 1e-9 * good:
-        middle = (good + bad) / 2
-        good, bad = (middle, bad) if meets(middle) else (good, middle)
-    return good
+    if good <= unit * _LEAST:
+        return good
+    return smallest_number(excess, good / 2, good)

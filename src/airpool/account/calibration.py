@@ -13,8 +13,9 @@ from airpool.network import Coin, Network, require_network
 from airpool.paper import theorem1
 from airpool.privacy import calibrate as search
 from airpool.privacy import compose
-from airpool.privacy.device import Aggregate
+from airpool.privacy.aggregate import Aggregate
 from airpool.protocol.link import radio
+from airpool.search import smallest_number
 from airpool.wireless.fading import quantile
 from airpool.wireless.power import Transmitters
 
@@ -59,16 +60,16 @@ def calibrate(
     target = targets(network, epsilon)
     network = replace(network, devices=replace(network.devices, epsilon=tuple(target.tolist())))
 
-    def heard(candidate: Network) -> Aggregate:
+    def received(candidate: Network) -> Aggregate:
         return aggregate(candidate, colluding=colluding, credit_channel_noise=credit_channel_noise)
 
     def epsilon_of(candidate: Network) -> Floats:
-        return device_epsilon(candidate, heard(candidate))
+        return device_epsilon(candidate, received(candidate))
 
     if knob == "noise":
         return _with_least_noise(network, target, epsilon_of, per_device=per_device)
     if knob == "inferences":
-        return _with_most_inferences(network, heard(network), target)
+        return _with_most_inferences(network, received(network), target)
     if knob not in ("weight", "clip"):
         raise ValueError(f"knob={knob!r} must be one of {', '.join(get_args(Knob))}")
     column = "weight" if knob == "weight" else "clip_norm"
@@ -93,7 +94,7 @@ def _largest_factor(network: Network, meets: Callable[[Floats], Any]) -> Floats:
     """Of each device, the largest factor on its weight or clip norm at which all targets are met; 0 where none is.
 
     Searched for all devices at once. Where power couples them (fading, a γ that follows the weights), one device's
-    weight decides how often another is heard or how much receiver noise counts, so that some of what was found while
+    weight decides how often another is received or how much receiver noise counts, so that some of what was found while
     the others still moved is too large or too small: these are searched again, until all are right together.
     """
     most = most_feature(network)
@@ -119,8 +120,6 @@ def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "
     >>> round(net.devices.noise_std[0], 5)
     0.01862
     """
-    from scipy.optimize import brentq
-
     require_network(network)
     epsilon = float(checked("epsilon", epsilon, allowed="must be > 0 and finite", ok=lambda x: (x > 0) & (x < np.inf)))
     start = np.array(network.devices.column("noise_std"))
@@ -134,10 +133,10 @@ def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "
         claimed = float(np.max(paper_claim(scaled(log_factor), tail).epsilon))
         return float(np.log(min(claimed, 1e300) / epsilon))
 
-    low, high = -40.0, 40.0
-    if beyond(high) > 0:
+    found = smallest_number(beyond, -40.0, 40.0)
+    if np.isinf(found):
         raise ValueError(f"Theorem 1 ({tail}) claims no ε as small as {epsilon} for this network, whatever the noise")
-    return scaled(float(brentq(beyond, low, high, xtol=1e-13)))
+    return scaled(found)
 
 
 def targets(network: Network, epsilon: float | Sequence[float] | Floats | None) -> Floats:
@@ -201,19 +200,19 @@ def _blame_scores(network: Network, target: Floats) -> None:
         raise search.UnreachableError(float(target[k]), float(spent[k]), advice) from None
 
 
-def _with_most_inferences(network: Network, heard: Aggregate, target: Floats) -> Network:
+def _with_most_inferences(network: Network, received: Aggregate, target: Floats) -> Network:
     """As many inferences as the tightest target allows; an error where one is too many."""
-    if np.any(heard.misses):  # what goes astray grows with the number of inferences
+    if np.any(received.misses):  # what goes astray grows with the number of inferences
 
         def fits(inferences: int) -> bool:
-            return bool(np.all(device_epsilon(replace(network, inferences=inferences), heard) <= target))
+            return bool(np.all(device_epsilon(replace(network, inferences=inferences), received) <= target))
 
         most = search.most_inferences(fits)
     else:
-        most = compose.most_inferences(game(replace(network, inferences=2), heard), network.delta, target)
+        most = compose.most_inferences(game(replace(network, inferences=2), received), network.delta, target)
     if most == 0:
         # A stream is accounted for on a coarser grid than a single inference, rounded up: one may fit all the same.
-        once = device_epsilon(replace(network, inferences=1), heard)
+        once = device_epsilon(replace(network, inferences=1), received)
         if np.all(once <= target):
             return replace(network, inferences=1)
         k = int(np.argmax(once / target))
@@ -233,7 +232,7 @@ def _power_limit(network: Network) -> tuple[Transmitters, Floats]:
         return quiet.transmitters, np.full(network.devices.count, np.inf)
     needed = quantile(quiet.fading, _MOST_OUTAGE, csi_error_std=network.channel.csi_error_std)
     reach = needed / (gamma * (1 + quiet.transmitters.margin))
-    # A hair less, so that the network at this limit is itself within its power.
+    # A margin, so that the network at this limit is itself within its power.
     return quiet.transmitters, quiet.transmitters.power_max * reach**2 * (1 - 1e-12)
 
 

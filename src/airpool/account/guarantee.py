@@ -1,18 +1,19 @@
-"""Network in, privacy report out: where the channel (who is heard, and how loud) and the privacy core meet."""
+"""Network in, privacy report out: where the channel (who is received, and how strongly) and the privacy core meet."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool.account.assumptions import assumptions
+from airpool.account.report import PrivacyReport
 from airpool.arrays import Floats
 from airpool.network import Coin, Network, NetworkError, Ranking, Threshold, require_network
 from airpool.paper import theorem1
 from airpool.privacy import compose, device, gaussian, leakage, nearby, noise
-from airpool.privacy.device import Aggregate
+from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
 from airpool.privacy.game import Game, solve
 from airpool.privacy.object import object_game
 from airpool.protocol.link import Radio, radio
@@ -26,54 +27,11 @@ _COIN_BIAS = 2.0**-48
 _ABSENT_UP_TO = 64
 
 
-@dataclass(frozen=True)
-class PrivacyReport:
-    """What each device of a network leaks, and under which assumptions.
-
-    epsilon: per device, the promise: all honest devices' noise protects one feature.
-    epsilon_lower: a proven lower end, equal to `epsilon` where the law is exact; None for a stream of inferences.
-    epsilon_local: per device, nobody else trusted.
-    epsilon_object: all views change at once; feature privacy does not protect the object.
-    epsilon_if_absent: the worst device's ε if so many others collude or drop out, for 0, 1, 2, ...
-    paper: what the paper's Theorem 1 claims for one inference of the same network.
-    live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
-    """
-
-    network: Network
-    epsilon: Floats
-    epsilon_lower: Floats | None
-    epsilon_local: Floats
-    epsilon_object: float
-    epsilon_if_absent: tuple[float, ...]
-    paper: theorem1.Claim
-    assumptions: tuple[str, ...]
-    live: bool = False
-
-    def __post_init__(self) -> None:
-        for promise in (self.epsilon, self.epsilon_lower, self.epsilon_local):
-            if promise is not None:
-                promise.setflags(write=False)  # reports are shared
-
-    @property
-    def worst(self) -> float:
-        return float(np.max(self.epsilon))
-
-    def to_json(self) -> dict[str, Any]:
-        from airpool.account.report import to_json
-
-        return to_json(self)
-
-    def plot(self, path: str) -> None:
-        from airpool.account.report import plot
-
-        plot(self, path)
-
-
 def guarantee(
     network: Network,
     *,
     delta: float | None = None,
-    neighbours: device.Neighbours | None = None,
+    neighbours: Neighbours | None = None,
     inferences: int | None = None,
     colluding: Sequence[int] = (),
     credit_channel_noise: bool = False,
@@ -86,8 +44,8 @@ def guarantee(
     credit_channel_noise: count the receiver's noise too; an eavesdropper may have a better receiver, so the default
         does not.
     live: account for the noise that devices really draw (`privacy.noise`), with the δ that its grid costs; inf where
-        that exceeds δ (beyond an ε of about 100). An error where noise_std is 0 or too unlike for the theorem there, or
-        where the sampler does not support δ at any ε.
+        that exceeds δ (beyond an ε of about 100). An error where noise_std is 0 or too heterogeneous for the theorem
+        there, or where the sampler does not support δ at any ε.
 
     >>> net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
     >>> float(guarantee(net).epsilon[0].round(4))
@@ -96,27 +54,22 @@ def guarantee(
     require_network(network)
     given = {"delta": delta, "neighbours": neighbours, "inferences": inferences}
     network = replace(network, **{name: value for name, value in given.items() if value is not None})
-    heard = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live)
-    lower, upper = _bounds(network, heard)
-    worst = float(np.max(upper))
+    received = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live)
+    lower, upper = _bounds(network, received)
     if live:
-        smallest = noise.smallest_delta(
-            network.devices.column("noise_std"),
-            dimension=network.dimension + 1,
-            epsilon=0.0,
-            inferences=network.inferences,
-        )
+        std, coordinates = network.devices.column("noise_std"), network.dimension + 1
+        smallest = noise.smallest_delta(std, dimension=coordinates, epsilon=0.0, inferences=network.inferences)
         if network.delta < smallest:
             raise ValueError(f"delta={network.delta:g} must be >= {smallest:.3g}, what live noise supports")
     return PrivacyReport(
         network=network,
         epsilon=upper,
         epsilon_lower=lower,
-        epsilon_local=_local_epsilon(network, heard),
-        epsilon_object=_object_epsilon(network, heard),
-        epsilon_if_absent=_if_absent(network, heard, worst),
+        epsilon_local=_local_epsilon(network, received),
+        epsilon_object=_object_epsilon(network, received),
+        absent=partial(_if_absent, network, received, float(np.max(upper))),
         paper=paper_claim(network, tail),
-        assumptions=assumptions(network, heard, live=live),
+        assumptions=assumptions(network, received, live=live),
         live=live,
     )
 
@@ -124,13 +77,13 @@ def guarantee(
 def aggregate(
     network: Network, *, colluding: Sequence[int] = (), credit_channel_noise: bool = False, live: bool = False
 ) -> Aggregate:
-    """What the adversary hears of this network, for the privacy core (spec §2, power rules).
+    """What the adversary receives of this network, for the privacy core (spec §2, power rules).
 
     truncate: g ∈ {0, 1}; a device in outage is silent, for itself and as noise for the others.
     backoff: g ≤ 1. A weak device leaks less than an aligned one, so it counts as aligned; its noise does not count.
     exact, or gains and phases that are not known exactly: only the device's own noise is sure to protect it.
     paper: everybody arrives aligned where power never limits. Where it does, a full feature exceeds the limit and a
-        zero one never, for whoever listens: a failure of that probability, in every inference.
+        zero one never, for any receiver: a failure of that probability, in every inference.
     live: signals that arrive unaligned, or removal, need the receiver noise of case (c) of the theorem in
         `privacy.noise`; without it own noise alone counts, and removal is not covered at all.
     """
@@ -138,24 +91,24 @@ def aggregate(
     for k in colluding:
         if not (isinstance(k, int | np.integer) and 0 <= k < d.count):
             raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
-    heard = radio(network)
+    link = radio(network)
     unsure = bool(channel.csi_error_std or channel.phase_error_std) or channel.power_rule == "exact"
-    failure, std = _limited_by_power(network, heard), heard.transmitters.noise_std
+    failure, std = _limited_by_power(network, link), link.transmitters.noise_std
     if live:
         failure = failure + _live_failure(network)
         drawn = np.array([noise.grid_of(s).sampled_std for s in std])
-        smooth = channel.noise_std / heard.gamma >= noise.RECEIVER_NOISE_RATIO * np.sqrt(np.sum(drawn**2))
-        unsure |= not smooth and channel.power_rule == "backoff" and bool(np.any(heard.outage > 0))
+        smooth = channel.noise_std / link.gamma >= noise.RECEIVER_NOISE_RATIO * np.sqrt(np.sum(drawn**2))
+        unsure |= not smooth and channel.power_rule == "backoff" and bool(np.any(link.outage > 0))
         credit_channel_noise &= bool(smooth)
         if network.neighbours == "remove":
             failure, std = failure if smooth else np.ones(d.count), drawn
     return Aggregate(
-        shift=heard.transmitters.feature_norm,
+        shift=link.transmitters.feature_norm,
         variance=std**2,
         participation=np.array(d.column("participation")),
-        presence=np.ones(d.count) if channel.power_rule == "paper" else 1 - heard.outage,
+        presence=np.ones(d.count) if channel.power_rule == "paper" else 1 - link.outage,
         weakened=channel.power_rule in ("backoff", "exact"),
-        extra=(channel.noise_std / heard.gamma) ** 2 if credit_channel_noise and not unsure else 0.0,
+        extra=(channel.noise_std / link.gamma) ** 2 if credit_channel_noise and not unsure else 0.0,
         dimension=network.dimension,
         cover_noise=network.cover_noise,
         absent=min(network.colluders + network.dropouts, d.count - 1),
@@ -166,13 +119,13 @@ def aggregate(
     )
 
 
-def _limited_by_power(network: Network, heard: Radio) -> Floats:
+def _limited_by_power(network: Network, link: Radio) -> Floats:
     """How often the paper's rule limits each device: the alignment then depends on the noise, and tells the feature."""
     if network.channel.power_rule != "paper":
         return np.zeros(network.devices.count)
     # Where scores choose, `participation` says nothing; under cover noise everybody transmits.
     coin = isinstance(network.scheme, Coin) and not network.cover_noise
-    return heard.outage * (np.array(network.devices.column("participation")) if coin else 1.0)
+    return link.outage * (np.array(network.devices.column("participation")) if coin else 1.0)
 
 
 def _live_failure(network: Network) -> Floats:
@@ -187,8 +140,8 @@ def _live_failure(network: Network) -> Floats:
 def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
     """ε of each device given how the signals really arrived: alignments (..., K), 0 for who was silent.
 
-    The worst over the inferences given, with who was heard known: above the report's ε, which is over that draw, where
-    few were heard, and below it where all were. Colluders, dropouts and access count as in the report.
+    The worst over the inferences given, with who was received known: above the report's ε, which is over that draw,
+    where few were received, and below it where all were. Colluders, dropouts and access count as in the report.
     Holds for: one inference of Scheme 1, zero-out or replace, alignments that do not depend on the noise.
     """
     g = np.atleast_2d(np.asarray(alignment, dtype=np.float64))
@@ -202,26 +155,26 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
         )
     if rule in ("paper", "exact"):
         raise ValueError(f"channel.power_rule={rule!r} lets the alignment depend on the noise, so it cannot be given")
-    heard = aggregate(network)
+    received = aggregate(network)
     worst = np.zeros(count)
     for once in np.unique(np.abs(g).reshape(-1, count), axis=0):
-        there = replace(heard, shift=once * heard.shift, variance=once**2 * heard.variance)
-        worst = np.maximum(worst, device.ratio(there.distance(network.neighbours), np.sqrt(there.fixed_variance())))
+        there = replace(received, shift=once * received.shift, variance=once**2 * received.variance)
+        worst = np.maximum(worst, ratio(there.distance(network.neighbours), np.sqrt(there.fixed_variance())))
     return gaussian.epsilon(worst, network.delta)
 
 
-def game(network: Network, heard: Aggregate) -> Game:
+def game(network: Network, received: Aggregate) -> Game:
     """What the adversary has to tell apart in one inference of this network."""
     cells = None if network.inferences == 1 else _COMPOSED_CELLS
     scheme = network.scheme
     if isinstance(scheme, Coin):
-        return device.game(heard, network.neighbours, cells=cells)
+        return device.game(received, network.neighbours, cells=cells)
     low, high = map(np.asarray, score_range(scheme))
     if isinstance(scheme, Threshold):
         chosen = leakage.Decision(low, high, np.asarray(scheme.score_noise_std), scheme.threshold)
-        return leakage.threshold_game(heard, chosen, network.neighbours, cells=cells)
+        return leakage.threshold_game(received, chosen, network.neighbours, cells=cells)
     return leakage.ranking_game(
-        heard,
+        received,
         score_range=high - low,
         score_noise_std=np.asarray(scheme.score_noise_std),
         num_selected=scheme.num_selected,
@@ -229,20 +182,20 @@ def game(network: Network, heard: Aggregate) -> Game:
     )
 
 
-def _bounds(network: Network, heard: Aggregate) -> tuple[Floats | None, Floats]:
-    played = game(network, heard)
-    if network.inferences == 1 and not np.any(heard.misses):
+def _bounds(network: Network, received: Aggregate) -> tuple[Floats | None, Floats]:
+    played = game(network, received)
+    if network.inferences == 1 and not np.any(received.misses):
         found = solve(played, network.delta)
         return found.lower, found.upper
     # Whoever is next to a device sees more than the server, so the local ε is a bound as well: the smaller one where
     # many failures add up, or where the grid of a stream costs more than the others' noise is worth.
-    found = compose.epsilon(played, network.delta, network.inferences, missed=heard.misses)
-    return None, np.minimum(found, _local_epsilon(network, heard))
+    found = compose.epsilon(played, network.delta, network.inferences, missed=received.misses)
+    return None, np.minimum(found, _local_epsilon(network, received))
 
 
-def epsilon(network: Network, heard: Aggregate) -> Floats:
+def epsilon(network: Network, received: Aggregate) -> Floats:
     """The proven ε of each device, without the rest of the report."""
-    return _bounds(network, heard)[1]
+    return _bounds(network, received)[1]
 
 
 def score_epsilon(network: Network) -> Floats:
@@ -261,31 +214,33 @@ def score_epsilon(network: Network) -> Floats:
     return epsilon(network, Aggregate(shift=nothing, variance=nothing, participation=nothing))
 
 
-def _local_epsilon(network: Network, heard: Aggregate) -> Floats:
+def _local_epsilon(network: Network, received: Aggregate) -> Floats:
     """Own noise alone; with a score, what the score and the decision tell besides."""
-    alone = replace(heard, alone=True, extra=0.0)
+    alone = replace(received, alone=True, extra=0.0)
     if not isinstance(network.scheme, Coin):
         return compose.epsilon(game(network, alone), network.delta, network.inferences, missed=alone.misses)
 
     def at(delta: float) -> Floats:
-        return device.local_epsilon(heard, delta, neighbours=network.neighbours, inferences=network.inferences)
+        return device.local_epsilon(received, delta, neighbours=network.neighbours, inferences=network.inferences)
 
     return nearby.epsilon(at, network.delta, np.minimum(network.inferences * alone.misses, 1.0))
 
 
-def _object_epsilon(network: Network, heard: Aggregate) -> float:
+def _object_epsilon(network: Network, received: Aggregate) -> float:
     if not isinstance(network.scheme, Coin):
         # Everybody's score may change as well: nothing better than all local releases at once is claimed.
         return float("inf")
-    played, missed = object_game(heard, network.neighbours), min(float(np.sum(heard.failure)), 1.0)
+    played, missed = object_game(received, network.neighbours), min(float(np.sum(received.failure)), 1.0)
     return float(compose.epsilon(played, network.delta, network.inferences, missed=missed)[0])
 
 
-def _if_absent(network: Network, heard: Aggregate, worst: float) -> tuple[float, ...]:
-    if heard.num_devices > _ABSENT_UP_TO or heard.absent or heard.colluding or heard.alone or network.inferences > 1:
+def _if_absent(network: Network, received: Aggregate, worst: float) -> tuple[float, ...]:
+    """The worst device's ε if 0, 1 or 2 others collude or drop out; the first alone where the network says how many."""
+    count, known = received.num_devices, received.absent or received.colluding or received.alone
+    if count > _ABSENT_UP_TO or known or network.inferences > 1:
         return (worst,)
-    more = [float(np.max(epsilon(network, replace(heard, absent=n)))) for n in range(1, min(3, heard.num_devices))]
-    return (worst, *more)
+    more = (epsilon(network, replace(received, absent=absent)) for absent in range(1, min(3, count)))
+    return (worst, *(float(np.max(each)) for each in more))
 
 
 def paper_claim(network: Network, tail: theorem1.Tail) -> theorem1.Claim:

@@ -1,15 +1,76 @@
-"""A privacy report for people (table, picture) and for machines (JSON)."""
+"""A privacy report: what was found, for people (table, picture) and for machines (JSON)."""
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airpool.account.guarantee import PrivacyReport
+from airpool.arrays import Floats
+from airpool.network import Network
+from airpool.paper import theorem1
 from airpool.version import __version__
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+
+@dataclass(frozen=True, repr=False)
+class PrivacyReport:
+    """What each device of a network leaks, and under which assumptions.
+
+    epsilon: per device, the promise: all honest devices' noise protects one feature.
+    epsilon_lower: a proven lower end, equal to `epsilon` where the law is exact; None for a stream of inferences.
+    epsilon_local: per device, nobody else trusted.
+    epsilon_object: all views change at once; feature privacy does not protect the object.
+    paper: what the paper's Theorem 1 claims for one inference of the same network.
+    absent: computes `epsilon_if_absent`, which may take longer than all the rest.
+    live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
+    """
+
+    network: Network
+    epsilon: Floats
+    epsilon_lower: Floats | None
+    epsilon_local: Floats
+    epsilon_object: float
+    paper: theorem1.Claim
+    assumptions: tuple[str, ...]
+    absent: Callable[[], tuple[float, ...]]
+    live: bool = False
+
+    def __post_init__(self) -> None:
+        for promise in (self.epsilon, self.epsilon_lower, self.epsilon_local):
+            if promise is not None:
+                promise.setflags(write=False)  # reports are shared
+
+    @property
+    def worst(self) -> float:
+        return float(np.max(self.epsilon))
+
+    @cached_property
+    def epsilon_if_absent(self) -> tuple[float, ...]:
+        """The worst device's ε if 0, 1, 2, ... others collude or drop out. Computed when first asked for."""
+        return self.absent()
+
+    def __repr__(self) -> str:
+        net = self.network
+        worst = f"epsilon <= {shown(self.worst)}, delta={net.delta:g}, {net.neighbours}"
+        return f"PrivacyReport({net.devices.count} devices: {worst}, {net.inferences} inference(s))"
+
+    def _repr_html_(self) -> str:
+        def line(cells: tuple[str, ...], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+
+        rows = "".join(line(row, "td") for row in _rows(self))
+        return f"<table><caption>{_title(self)}</caption>{line(_HEADER, 'th')}{rows}</table>"
+
+    def to_json(self) -> dict[str, Any]:
+        return to_json(self)
+
+    def plot(self, path: str) -> None:
+        plot(self, path)
 
 
 def number(value: float) -> float | str:
@@ -57,37 +118,53 @@ def to_json(report: PrivacyReport) -> dict[str, Any]:
     }
 
 
+_HEADER = ("device", "weight", "clip norm", "noise std", "participation", "ε device", "ε local", "paper's claim")
+
+
+def _title(report: PrivacyReport) -> str:
+    network = report.network
+    times = f" over {network.inferences} inferences" if network.inferences > 1 else ""
+    cover = ", cover noise" if network.cover_noise else ""
+    return f"Privacy of each device: {network.neighbours} neighbours{cover}, δ = {network.delta:g}{times}"
+
+
+def _rows(report: PrivacyReport) -> list[tuple[str, ...]]:
+    """A row for each device, or for each run of equal ones."""
+    d = report.network.devices
+    columns = [d.column(name) for name in ("weight", "clip_norm", "noise_std", "participation")]
+    epsilons = (report.epsilon, report.epsilon_local, report.paper.epsilon)
+    lines = [
+        (*(f"{column[k]:.4g}" for column in columns), *(shown(values[k]) for values in epsilons))
+        for k in range(d.count)
+    ]
+    if report.paper.reason:
+        lines = [(*line[:-1], "undefined") for line in lines]
+    return [(label, *line) for label, line in runs_of(lines)]
+
+
+def runs_of(lines: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Equal neighbouring lines as one, with the devices that share it.
+
+    >>> list(runs_of([("1", "2"), ("1", "2"), ("3", "4")]))
+    [('0 to 1', ('1', '2')), ('2', ('3', '4'))]
+    """
+    for line, run in groupby(range(len(lines)), key=lambda k: lines[k]):
+        first, *rest = run
+        yield f"{first} to {rest[-1]}" if rest else str(first), line
+
+
 def table(report: PrivacyReport) -> "Group":
-    """The report as text: like devices share a row."""
+    """The report as text, at most 80 columns wide: equal devices share a row."""
+    from rich import box
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    network = report.network
-    times = f" over {network.inferences} inferences" if network.inferences > 1 else ""
-    cover = ", cover noise" if network.cover_noise else ""
-    rows = Table(
-        title=f"Privacy of each device: {network.neighbours} neighbours{cover}, δ = {network.delta:g}{times}",
-        title_justify="left",
-    )
-    rows.add_column("device")
-    for name in ("weight", "clip norm", "noise std", "participation", "ε device", "ε local", "paper's claim"):
-        rows.add_column(name, justify="right")
-    d = network.devices
-    columns = [d.column(name) for name in ("weight", "clip_norm", "noise_std", "participation")]
-    lines = [
-        (
-            *(f"{column[k]:.4g}" for column in columns),
-            shown(report.epsilon[k]),
-            shown(report.epsilon_local[k]),
-            "undefined" if report.paper.reason else shown(report.paper.epsilon[k]),
-        )
-        for k in range(d.count)
-    ]
-    for line, run in groupby(range(d.count), key=lambda k: lines[k]):
-        members = list(run)
-        label = str(members[0]) if len(members) == 1 else f"{members[0]} to {members[-1]}"
-        rows.add_row(label, *line)
+    rows = Table(title=_title(report), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for k, name in enumerate(_HEADER):
+        rows.add_column(name.replace(" ", "\n"), justify="right" if k else "left")
+    for row in _rows(report):
+        rows.add_row(*row)
     notes = [
         f"Worst device: ε = {shown(report.worst)}.  The object (all views change at once): ε = "
         f"{shown(report.epsilon_object)}."

@@ -1,9 +1,9 @@
 """What an adversary hears of a network on the real transmission path, so that the path itself can be audited.
 
-The game is played by privacy.audit, on the full path of protocol.air, with fading, power and everything; the score is
-the likelihood ratio of privacy.release, the reference that knows nothing of radio. Where scores choose who transmits,
-a world is a feature and a score of every device, and the observation has in it what the choice shows: who spoke
-(Scheme 2.1), or all noisy scores (2.2).
+The game is played by audit.bound, on the full path of protocol.simulation, with fading and power; the score is the
+likelihood ratio of audit.release, a reference that knows nothing of radio. Where scores choose who transmits, a world
+is a feature and a score of every device, and the observation includes what the choice shows: who transmitted (Scheme
+2.1), or all noisy scores (2.2).
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ import numpy as np
 from airpool.arrays import Floats
 from airpool.audit.bound import AuditReport, audit
 from airpool.audit.release import Received, Release, log_likelihood_ratio, release, worst_pair
-from airpool.network import Coin, Network, Ranking, Threshold
-from airpool.protocol.air import receive
+from airpool.network import Coin, Network, Ranking, Threshold, scored
 from airpool.protocol.link import Radio, radio
+from airpool.protocol.simulation import receive
 from airpool.selection import threshold
 from airpool.selection.scores import score_range
 
@@ -57,8 +57,8 @@ def mechanism(network: Network) -> Callable[[Floats | World, int, np.random.Gene
     heard = replace(network, channel=replace(network.channel, noise_std=0.0))
     # Worlds have scores within the range already, and the rule `clip` over that range leaves them as they are.
     scheme = network.scheme
-    as_given = replace(scheme, score_rule="clip", score_bound=score_range(scheme).high)
-    heard = replace(heard, scheme=as_given)
+    if not isinstance(scheme, Coin):
+        heard = replace(heard, scheme=replace(scheme, score_rule="clip", score_bound=score_range(scheme).high))
 
     def run(features: Floats | World, runs: int, rng: np.random.Generator) -> Received:
         world = features if isinstance(features, World) else World(features)
@@ -177,7 +177,7 @@ def _ranked_ratio(network: Network, world: World, neighbour: World) -> Callable[
     weight, std = (np.array(network.devices.column(name)) for name in ("weight", "noise_std"))
     loud = [weight[:, None] * each.features for each in (world, neighbour)]
     u, other = world.scores, neighbour.scores
-    score_var = max(network.scheme.score_noise_std**2, 1e-300)
+    score_var = max(scored(network.scheme).score_noise_std ** 2, 1e-300)
 
     def score(seen: Received) -> Floats:
         assert seen.participation is not None

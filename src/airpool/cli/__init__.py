@@ -1,46 +1,88 @@
-"""The command line: one small module per command. Each parses, calls the library and prints."""
+"""The command line: one module per command, loaded when the command is called. Each parses, calls and prints."""
 
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from airpool.cli import (
-    audit,
-    calibrate,
-    data,
-    demo,
-    design,
-    epsilon,
-    evaluate,
-    plan,
-    reproduce,
-    sweep,
-    theory,
-    train,
-    train_codec,
-)
+# In the order of --help. A command is the Typer `app` of the module of its name.
+COMMANDS = {
+    "demo": "Run the main job on the shipped model and write a page about it.",
+    "epsilon": "Print the exact ε of every device, beside the paper's claim.",
+    "calibrate": "Find the least noise that meets a target ε.",
+    "evaluate": "Measure accuracy, energy and ε of a network.",
+    "plan": "Find the most accurate network for an ε.",
+    "theory": "Bound the accuracy of a network before it runs.",
+    "design": "Choose weights or clip norms for heterogeneous targets.",
+    "audit": "Attack the implementation for a lower bound on ε.",
+    "sweep": "Run a function over a grid of parameters.",
+    "reproduce": "Redraw the paper's figures and tables.",
+    "data": "Prepare objects and describe them.",
+    "train": "Train a trunk, a local head or a codec.",
+}
 
-app = typer.Typer(
-    name="airpool",
-    help="Private collaborative inference over the air, and an exact account of what it leaks.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command("demo")(demo.demo)
-app.command("epsilon")(epsilon.epsilon)
-app.command("calibrate")(calibrate.calibrate)
-app.command("evaluate")(evaluate.evaluate)
-app.command("plan")(plan.plan)
-app.command("theory")(theory.theory)
-app.command("audit")(audit.audit)
-app.command("sweep")(sweep.sweep)
-app.command("reproduce")(reproduce.reproduce)
-app.add_typer(data.app, name="data")
-app.add_typer(design.app, name="design")
-train.app.command("codec")(train_codec.codec)
-train.app.command("all")(train_codec.everything)
-app.add_typer(train.app, name="train")
+
+@dataclass(frozen=True)
+class _PlainValue:
+    """Converts texts and numbers without pydantic, which Typer would load for it: a sixth of the time of `epsilon`."""
+
+    slow: Callable[[], Any]
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        about = param.type_descriptor
+        convert = about.parameter_info.parser or about.annotation
+        if not (param.multiple or param.nargs == -1):
+            if value is None or (isinstance(convert, type) and isinstance(value, convert)):
+                return value
+            if isinstance(value, str) and (about.parameter_info.parser or convert in (int, float)):
+                try:
+                    return convert(value)
+                except ValueError:
+                    pass
+        return self.slow().coerce(value, param=param, ctx=ctx)  # the rest, and error messages
+
+
+def _plain(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        slow = getattr(parameter, "get_runtime_param", None)  # of recent versions of Typer
+        if slow is not None and not isinstance(slow, partial):
+            parameter.get_runtime_param = partial(_PlainValue, slow)
+    return parameters
+
+
+class Commands(TyperGroup):
+    """The commands, each imported only when it is called."""
+
+    listing = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        if self.listing:
+            return TyperCommand(cmd_name, help=COMMANDS[cmd_name])
+        command = typer.main.get_command(import_module(f"airpool.cli.{cmd_name}").app)
+        command.name = cmd_name
+        command.get_params = lambda ctx, params=command.get_params: _plain(params(ctx))
+        return command
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain(super().get_params(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.listing = True
+        super().format_help(ctx, formatter)
+        self.listing = False
+
+
+app = typer.Typer(cls=Commands, name="airpool", no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def _print_version(wanted: bool) -> None:
@@ -54,23 +96,30 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: bool = typer.Option(
-        False, "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
+        False, "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
     ),
 ) -> None:
-    """Options of airpool itself, before any command."""
+    """Private collaborative inference over the air, with an exact account of what it leaks."""
 
 
 def _message(error: Exception) -> str:
-    """What went wrong; of the operating system's errors, with which file."""
+    """What went wrong; for an error of the operating system, with which file."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)
 
 
 def main() -> None:
-    """Bad input ends with one line and exit status 2, never with a traceback."""
+    """Bad input ends with one line and exit status 2, without a traceback; a missing extra too."""
     try:
         app()
+    except ImportError as error:
+        from airpool.extras import advice
+
+        if (message := advice(error, "this command")) is None:
+            raise
+        print(f"error: {message}", file=sys.stderr)
+        sys.exit(2)
     except (ValueError, OSError) as error:
         print(f"error: {_message(error)}", file=sys.stderr)
         sys.exit(2)

@@ -1,69 +1,59 @@
-"""`airpool audit`: does the code keep the promise? A distinguishing game on the real transmission path."""
+"""`airpool audit`: a distinguishing game on the real transmission path, for a lower bound on ε."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from airpool.cli import options as o
-from airpool.network import Network
+from airpool.cli import output
 
 if TYPE_CHECKING:
     from airpool.arrays import Floats
     from airpool.audit.bound import AuditReport
 
+app = typer.Typer(add_completion=False)
 
-@o.on_network(without=("colluders", "dropouts", "inferences"))
+
+@app.command()
+@o.on_network
 def audit(
-    net: Network,
-    _: tuple[int, ...],
+    wanted: o.NetworkOptions,
     *,
-    device: Annotated[
-        str | None, typer.Option(help="Device to attack: 3, or 0,3, or all; by default the one with the largest ε.")
-    ] = None,
+    device: Annotated[str | None, typer.Option(help="Device to attack: 3, or 0,3, or all (default: worst).")] = None,
     runs: Annotated[int, typer.Option(help="Runs with the feature, and as many without, for each device.")] = 100_000,
-    confidence: Annotated[float, typer.Option(help="Confidence that all lower bounds hold together.")] = 0.95,
-    score: Annotated[
-        str, typer.Option(help="Schemes 2.1, 2.2: which end of the scores goes with the feature, high or low.")
+    confidence: Annotated[float, typer.Option(help="Joint confidence of all lower bounds.")] = 0.95,
+    end: Annotated[
+        str, typer.Option("--score-end", help="Schemes 2.1, 2.2: the score that goes with the feature, high or low.")
     ] = "high",
-    seed: Annotated[int, o.seed("Seed of the simulation.")] = 0,
+    seed: o.Seed = 0,
     json: o.Json = False,
     plot: o.Plot = None,
 ) -> None:
-    """An empirical lower bound on ε from the transmissions themselves; above the claim, something is broken."""
+    """Bound ε from below by attacking the transmissions. A bound above the claim shows a fault; exit status 1."""
     from airpool.account.guarantee import guarantee
     from airpool.audit.adversary import audited
     from airpool.version import __version__
 
     if not 0 < confidence < 1:
         raise ValueError(f"--confidence {confidence:g} must be > 0 and < 1")
+    wanted.refuse_named_colluders()
+    net = wanted.network()
     claimed = guarantee(net).epsilon
     chosen = _devices(device, claimed)
     several = len(chosen) > 1
-    end: Any = score
     about = f"{net.neighbours} neighbours, {runs} runs a side, seed {seed}"
+    if several and not json:
+        typer.echo(f"{len(chosen)} devices, {about}")
+    how: Any = {"runs": runs, "seed": seed, "confidence": confidence, "score": end, "together": len(chosen)}
     games: dict[int, AuditReport] = {}
     for k in chosen:
         what = f"auditing device {k} ({len(games) + 1} of {len(chosen)})" if several else "auditing"
-        with o.progress(what, total=2 * runs) as advance:
-            games[k] = audited(
-                net,
-                k,
-                claimed_epsilon=float(claimed[k]),
-                runs=runs,
-                seed=seed,
-                confidence=confidence,
-                score=end,
-                together=len(chosen),
-                on_batch=advance,
-            )
-        if json:
-            continue
-        if several:
-            if len(games) == 1:
-                typer.echo(f"{len(chosen)} devices, {about}")
+        with output.progress(what, total=2 * runs) as advance:
+            games[k] = audited(net, k, claimed_epsilon=float(claimed[k]), on_batch=advance, **how)
+        if several and not json:
             typer.echo(f"Device {k}: {games[k]}")
     refuted = [k for k, game in games.items() if game.violated]
-    # The picture of several games is that of the claim that came nearest to being refuted, or furthest beyond.
+    # The figure of several games is that of the claim that is closest to being refuted, or furthest beyond.
     drawn = max(games, key=lambda k: games[k].epsilon_lower - claimed[k])
     if plot is not None:
         from airpool.audit.tradeoff import plot as draw
@@ -73,7 +63,7 @@ def audit(
         extra: dict[str, Any] = {"neighbours": net.neighbours, "seed": seed, "version": __version__}
         records = [game.to_json() | {"device": k} for k, game in games.items()]
         whole = {"confidence": confidence, "violated": bool(refuted), "devices": records} if several else records[0]
-        o.print_json(whole | extra)
+        output.print_json(whole | extra)
     else:
         if several:
             outcome = f"claims of devices {', '.join(map(str, refuted))} VIOLATED" if refuted else "no claim refuted"

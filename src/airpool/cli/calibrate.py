@@ -1,48 +1,44 @@
 """`airpool calibrate`: the network that meets a target ε."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from airpool.cli import options as o
 from airpool.cli.epsilon import show
-from airpool.network import Network
+from airpool.cli.output import progress
+from airpool.cli.start import quick
+
+app = typer.Typer(add_completion=False)
 
 
-@o.on_network()
+@app.command()
+@o.on_network
 def calibrate(
-    net: Network,
-    colluding: tuple[int, ...],
+    wanted: o.NetworkOptions,
     *,
-    epsilon: Annotated[
-        Any, typer.Option("--epsilon", help="Target ε; or one each: 1,2,3.", parser=o.per_device, metavar="NUMBER")
-    ] = None,
-    credit_channel_noise: o.ChannelNoise = False,
-    knob: Annotated[str, typer.Option(help="What to turn: noise, weight, clip or inferences.")] = "noise",
-    per_device: Annotated[
-        bool, typer.Option("--per-device", help="Share the noise by what each device's own target needs.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the calibrated network file.")] = None,
+    epsilon: o.Target = None,
+    credit_channel_noise: o.CreditNoise = False,
+    knob: Annotated[str, typer.Option(help="What to change: noise, weight, clip or inferences.")] = "noise",
+    per_device: Annotated[bool, typer.Option("--per-device", help="Noise by what each own target needs.")] = False,
+    out: o.OutNetwork = None,
     json: o.Json = False,
     plot: o.Plot = None,
 ) -> None:
-    """The smallest noise (or the largest weight, clip norm or number of inferences) that meets ε; never above it."""
+    """Find the smallest noise (or the largest weight, clip norm or number of inferences) that meets ε.
+
+    The ε that results is never above the target.
+    """
+    quick()
     from airpool import network_file
     from airpool.account.calibration import calibrate as calibrated
     from airpool.account.guarantee import guarantee
 
-    turn: Any = knob
-    with o.progress("calibrating"):
-        met = calibrated(
-            net,
-            epsilon=epsilon,
-            knob=turn,
-            per_device=per_device,
-            colluding=colluding,
-            credit_channel_noise=credit_channel_noise,
-        )
-        report = guarantee(met, colluding=colluding, credit_channel_noise=credit_channel_noise)
+    turned: Any = knob
+    adversary: Any = {"colluding": wanted.colluding, "credit_channel_noise": credit_channel_noise}
+    with progress("calibrating"):
+        met = calibrated(wanted.network(), epsilon=epsilon, knob=turned, per_device=per_device, **adversary)
+        report = guarantee(met, **adversary)
     if out is not None:
         network_file.write(met, out)
     d = met.devices

@@ -1,4 +1,4 @@
-"""What `airpool train codec` does once it knows what is asked for: train, measure, and write the card."""
+"""The codecs of `airpool train codec` and `all`: recipe, networks, training, and measurements for the card."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -6,8 +6,8 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airpool.cli import options as o
 from airpool.cli import training as t
+from airpool.cli.output import progress
 from airpool.network import Network
 
 if TYPE_CHECKING:
@@ -17,6 +17,33 @@ if TYPE_CHECKING:
     from airpool.data.modelnet import Split
     from airpool.models.codec import CodecShape
     from airpool.models.codec_training import CodecRecipe, Setting
+
+
+BUDGETS = (1.0, 2.0, 3.98, 10.0)
+
+
+def settings(values: dict[str, Any], kind: str, dimension: int) -> "tuple[CodecRecipe, CodecShape]":
+    from airpool.models.codec import CodecShape, paper_shape
+    from airpool.models.codec_training import CodecRecipe
+
+    plain = paper_shape(1) if kind == "map" else CodecShape()
+    shape = replace(plain, kind=kind, dimension=dimension)
+    fixed = ("seed", "kind", "dimension", "num_classes", "features")
+    recipe, shape = t.settled(values, CodecRecipe(), shape, fixed=fixed)
+    return recipe, shape
+
+
+def calibrated(net: Network, epsilon: Sequence[float] | None, colluding: tuple[int, ...]) -> "list[Setting]":
+    """The network once for each ε, the strictest first, with the least noise that meets it."""
+    from airpool.account.calibration import calibrate
+    from airpool.data.voxels import NUM_POSES
+    from airpool.models.codec_training import setting
+
+    if net.devices.count != NUM_POSES:
+        raise ValueError(f"a network of {net.devices.count} devices must have {NUM_POSES}, one for each view")
+    with progress("calibrating"):
+        targets = sorted(set(epsilon or BUDGETS))
+        return [setting(calibrate(net, epsilon=each, colluding=colluding)) for each in targets]
 
 
 def make(
@@ -30,9 +57,9 @@ def make(
     *,
     trials: int = 20,
 ) -> t.Made:
-    """Trains what is not there yet, one codec for each recipe, which differ in their seeds; and writes the card."""
+    """Trains the codecs that do not exist yet, one for each recipe, which differ in their seeds; writes the card."""
     from airpool.account.guarantee import guarantee
-    from airpool.models import card, runs
+    from airpool.models import runs
 
     source, hashes = work.source, {path.name: runs.sha256(path) for path in trunk}
     shape = replace(shape, num_classes=len(source.dataset.classes))
@@ -47,7 +74,7 @@ def make(
 
     reports = [guarantee(each.network) for each in here]
     splits: dict[Split, Any] = {"validation": seen("validation"), "test": seen("test") if work.test else None}
-    with o.progress("measuring", total=len(files) * (len(here) + 1)) as advance:
+    with progress("measuring", total=len(files) * (len(here) + 1)) as advance:
         results = [
             {"seed": recipe.seed, "weights": file.name, "sha256": runs.sha256(file)}
             | _measured(file, work, reports, splits, trials, advance)
@@ -57,17 +84,8 @@ def make(
         {"target": target, "epsilon": report.worst, "noise_std": max(report.network.devices.column("noise_std"))}
         for target, report in zip(plan["network"]["epsilon"], reports, strict=True)
     ]
-    made = card.card(
-        name=name,
-        data=source.about(),
-        split=source.split(),
-        architecture=asdict(shape),
-        recipe=asdict(recipes[0]),
-        runs=results,
-        trunk=hashes,
-        air={"channel": _described(here[0].network), "trials": trials, "networks": networks},
-    )
-    return made, [*files, *card.write(work.folder / name, made)]
+    air = {"channel": _described(here[0].network), "trials": trials, "networks": networks}
+    return work.card(name, list(files), recipes[0], results, architecture=asdict(shape), trunk=hashes, air=air)
 
 
 def _train(
@@ -77,7 +95,7 @@ def _train(
     here: "Sequence[Setting]",
     seen: "t.Seen",
 ) -> None:
-    """The files that are not there yet; those that are must have been made by the same plan."""
+    """Trains the files that do not exist; those that do must have been made by the same plan."""
     from airpool.models import codec as codecs
     from airpool.models import codec_training, runs
 
@@ -87,7 +105,7 @@ def _train(
     for file, recipe in files.items():
         if not file.exists():
             shown = seen("train")
-            with o.progress(f"training {file.stem}", total=recipe.epochs) as advance:
+            with progress(f"training {file.stem}", total=recipe.epochs) as advance:
                 codec = codec_training.fit(recipe, shape, *shown, settings=here, on_epochs=advance)
             codecs.save(file, codec, {**plans[file], "seed": recipe.seed})
 

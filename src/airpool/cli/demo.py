@@ -7,34 +7,37 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airpool.cli import options as o
+from airpool.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from airpool.demo import Demo
     from airpool.page import Table
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the page, the figures and their data.")] = Path("out"),
     object_name: Annotated[
-        str, typer.Option("--object", help="Which of our own objects to send: chair, or chair_2 for a variant.")
+        str, typer.Option("--object", help="One of our own objects: chair, or chair_2 for a variant.")
     ] = "chair",
     epsilon: Annotated[float, typer.Option(help="ε of every device for that object.")] = 2.0,
-    trials: Annotated[int, typer.Option(help="How often every test object is sent.")] = 10,
-    seed: Annotated[int, o.seed("Seed of the simulated noise.")] = 0,
+    trials: Annotated[int, typer.Option(help="Transmissions of every test object.")] = 10,
+    seed: o.Seed = 0,
     json: o.Json = False,
 ) -> None:
     """The paper's network and ours on the ModelNet40 test set, one object sent, and the paper's claim: a page of it."""
     from airpool.demo import story
 
     began = time.monotonic()
-    out.mkdir(parents=True, exist_ok=True)  # where nothing can be written, say so before the work
+    out.mkdir(parents=True, exist_ok=True)  # an error before the work where nothing can be written
     found = _found(object_name, epsilon=epsilon, trials=trials, seed=seed)
-    with o.progress("drawing"):
+    with progress("drawing"):
         files = story.write(found, out)
     if json:
-        o.print_json(found.record() | {"files": {name: str(path) for name, path in files.items()}})
+        print_json(found.record() | {"files": {name: str(path) for name, path in files.items()}})
         return
     _print(found)
     typer.echo(f"\nThe page, with every figure and table: {files['page']}  ({time.monotonic() - began:.0f} s)")
@@ -48,14 +51,14 @@ def _found(object_name: str, *, epsilon: float, trials: int, seed: int) -> "Demo
     if trials < 1:
         raise ValueError(f"trials={trials} must be >= 1")
     shape = one_object.find(object_name)
-    with o.progress("loading the shipped model"):
+    with progress("loading the shipped model"):
         model = load("modelnet40")
         total = comparison.inferences(model, trials=trials)
-    with o.progress("sending one object"):
+    with progress("sending one object"):
         sent = one_object.send(model, shape, epsilon=epsilon, seed=seed)
-    with o.progress("sending the test set", total=total) as advance:
+    with progress("sending the test set", total=total) as advance:
         paper, ours = comparison.comparison(model, trials=trials, seed=seed, on_inferences=advance)
-    with o.progress("checking the paper's claim", total=claims.NUM_STDS) as advance:
+    with progress("checking the paper's claim", total=claims.NUM_STDS) as advance:
         claim = claims.claim(on_points=advance)
     return Demo(paper, ours, sent, claim, seed)
 
@@ -67,39 +70,25 @@ def _print(found: "Demo") -> None:
     from airpool.demo import story, tables
 
     console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, 120)  # into a file or a pipe, no row is broken
     for curve in (found.paper, found.ours):
-        _print_table(console, tables.compared(curve))
+        _print_table(tables.compared(curve))
     console.print(
         "ε claimed: by Theorem 1. ε device: exact, one feature becomes zero. ε remove: exact, by the paper's own "
         f"neighbours. Accuracy ± std over {found.trials} trials.\n{story.DATA}\n"
     )
     sent = found.sent
-    silent = sum(not spoke for spoke in sent.on_the_air)
+    silent = sent.on_the_air.count(False)
     console.print(
         f"One object, {sent.shape.name}, sent once at ε = {shown(sent.out.report.worst)} for every device: "
-        f"{len(sent.on_the_air) - silent} of {len(sent.on_the_air)} on the air, {len(sent.ideal)} numbers heard, "
-        f"label: {sent.label or 'no answer'}.",
+        f"{len(sent.on_the_air) - silent} of {len(sent.on_the_air)} transmitted, {len(sent.ideal)} numbers received, "
+        f"label: {sent.answer}",
         highlight=False,
     )
-    _print_table(console, tables.labels(sent))
-    console.print(
-        "The paper's own default network: 12 devices, clip norm 100, weight 1/12, noise variance 0.1, participation "
-        "0.9, q = 16 (r = 784), one inference, δ = 1e-5.\n"
-    )
-    _print_table(console, tables.claims(found.claim))
-    _print_table(console, tables.truths(found.claim))
+    _print_table(tables.labels(sent))
+    console.print(f"{story.DEFAULTS}\n")
+    _print_table(tables.claims(found.claim))
+    _print_table(tables.truths(found.claim))
 
 
-def _print_table(console: "Console", table: "Table") -> None:
-    from rich import box
-    from rich.table import Table as Printed
-
-    console.print(table.caption, style="bold", highlight=False)
-    printed = Printed(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for k, name in enumerate(table.header):
-        printed.add_column(name, justify="right" if table.is_numeric(k) else "left")
-    for row in table.rows:
-        printed.add_row(*row)
-    console.print(printed)
+def _print_table(table: "Table") -> None:
+    print_table(table.header, table.rows, title=table.caption)

@@ -1,172 +1,120 @@
-"""`airpool design weights|clipping`: the weights, or clip norms and noise, that serve devices with unlike targets."""
+"""`airpool design weights|clipping`: weights, or clip norms and noise, for devices with heterogeneous targets."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from airpool.cli import options as o
-from airpool.network import Network
+from airpool.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from airpool.arrays import Floats
+    from airpool.network import Network
 
-app = typer.Typer(help="Weights and clip norms for devices with targets of their own.", no_args_is_help=True)
+app = typer.Typer(help="Weights or clip norms for heterogeneous targets.", no_args_is_help=True, add_completion=False)
 
-_Epsilon = Annotated[
-    Any,
-    typer.Option(
-        "--epsilon", help="Target ε; or one each: 1,2,3; default: the file's.", parser=o.per_device, metavar="NUMBER"
-    ),
-]
-_Latents = Annotated[
-    Path | None, typer.Option(help="Calibration latents (safetensors: latents, labels); shipped validation otherwise.")
-]
-_Codec = Annotated[str, typer.Option(help="Whose shipped validation latents: compact or q16.")]
-_Out = Annotated[Path | None, typer.Option(help="Write the network file.")]
-# Without a network file: the devices whose latents ship.
-_PLAIN = {"devices": 12}
+_Latents = Annotated[Path | None, typer.Option(help="Calibration latents (default: shipped validation).")]
+_Codec = Annotated[str, typer.Option(help="Codec of the shipped validation latents: compact or q16.")]
 
 
-@app.command("weights")
-@o.on_network(plain=_PLAIN)
+@app.command()
+@o.on_network
 def weights(
-    net: Network,
-    colluding: tuple[int, ...],
+    wanted: o.NetworkOptions,
     *,
-    epsilon: _Epsilon = None,
+    epsilon: o.Target = None,
     latents: _Latents = None,
     codec: _Codec = "compact",
-    normalise: Annotated[
-        str, typer.Option(help="sum: weights add up to 1; free: only how they compare matters.")
-    ] = "sum",
-    out: _Out = None,
+    normalise: Annotated[str, typer.Option(help="sum: they add up to 1; free: only ratios matter.")] = "sum",
+    out: o.OutNetwork = None,
     json: o.Json = False,
 ) -> None:
-    """The weights of least error at this noise, each within what its device's target allows."""
-    from airpool.design.weights import design
-
-    how: Any = normalise
-    with o.progress("designing"):
-        objects, cameras = _calibration(latents, codec, net.devices.count)
-        net = _sized(net, objects)
-        found = design(net, objects, epsilon=epsilon, normalise=how, colluding=colluding)
-    extra = {
-        "weight_max": found.upper.tolist(),
-        "scale": found.scale,
-        "kkt_residual": found.kkt_residual,
-        "normalise": normalise,
-        "cameras": cameras,
-    }
-    _show(net, found, colluding=colluding, extra=extra, out=out, json=json)
+    """Find the weights of least error at this noise, each within what its device's target allows."""
+    net, found, extra = _designed(wanted, "weight", latents, codec, epsilon=epsilon, normalise=normalise)
+    extra |= {"weight_max": found.upper.tolist(), "scale": found.scale, "kkt_residual": found.kkt_residual}
+    _show(net, found, wanted.colluding, extra | {"normalise": normalise}, out=out, json=json)
 
 
-@app.command("clipping")
-@o.on_network(plain=_PLAIN)
+@app.command()
+@o.on_network
 def clipping(
-    net: Network,
-    colluding: tuple[int, ...],
+    wanted: o.NetworkOptions,
     *,
-    epsilon: _Epsilon = None,
+    epsilon: o.Target = None,
     latents: _Latents = None,
     codec: _Codec = "compact",
-    out: _Out = None,
+    out: o.OutNetwork = None,
     json: o.Json = False,
 ) -> None:
-    """Clip norms, each as large as its device's target allows, at the common noise of least error."""
-    from airpool.design.clipping import design
-
-    with o.progress("designing"):
-        objects, cameras = _calibration(latents, codec, net.devices.count)
-        net = _sized(net, objects)
-        found = design(net, objects, epsilon=epsilon, colluding=colluding)
-    extra = {"noise_factor": found.noise_factor, "cameras": cameras}
-    _show(net, found, colluding=colluding, extra=extra, out=out, json=json)
+    """Find clip norms, each as large as its device's target allows, at the common noise of least error."""
+    net, found, extra = _designed(wanted, "clip", latents, codec, epsilon=epsilon)
+    _show(net, found, wanted.colluding, extra | {"noise_factor": found.noise_factor}, out=out, json=json)
 
 
-def _calibration(path: Path | None, codec: str, num_devices: int) -> "tuple[Floats, str | None]":
-    """Latents of objects that nothing is evaluated on, and which shipped cameras do not fit the devices."""
-    if path is not None:
+def _designed(
+    wanted: o.NetworkOptions, knob: Any, path: Path | None, codec: str, **how: Any
+) -> tuple["Network", Any, dict[str, Any]]:
+    """The network before, its design, and a note where the shipped cameras do not fit the devices.
+
+    The network takes the latents' dimension: no target depends on it but that of removal.
+    """
+    with progress("designing"):
         from airpool.data.latents_file import read
+        from airpool.design import design
+        from airpool.models.pretrained import load
 
-        return read(path).latents.double().numpy(), None
-    from airpool.models.pretrained import load
-
-    held = load("modelnet40").held_out("validation", codec=codec).fitted(num_devices)
-    return held.latents.double().numpy(), held.note
-
-
-def _sized(net: Network, latents: "Floats") -> Network:
-    """The network with the latents' dimension, which no target depends on but removal's; other sizes are errors."""
-    _, count, dimension = latents.shape
-    if count != net.devices.count:
-        raise ValueError(f"the calibration latents are of {count} devices, the network has {net.devices.count}")
-    return replace(net, dimension=dimension)
+        net = wanted.network(devices=12)
+        if path is None:
+            held = load("modelnet40").held_out("validation", codec=codec).fitted(net.devices.count)
+            latents, note = held.latents, held.note
+        else:
+            latents, note = read(path).latents, None
+        _, count, dimension = latents.shape
+        if count != net.devices.count:
+            raise ValueError(f"the calibration latents are of {count} devices, the network has {net.devices.count}")
+        net = replace(net, dimension=dimension)
+        found = design(net, latents.double().numpy(), knob=knob, colluding=wanted.colluding, **how)
+    return net, found, {"cameras": note}
 
 
 def _show(
-    before: Network, found: Any, *, colluding: tuple[int, ...], extra: dict[str, Any], out: Path | None, json: bool
+    before: "Network", found: Any, colluding: tuple[int, ...], extra: Mapping[str, Any], *, out: Path | None, json: bool
 ) -> None:
     from airpool import network_file
     from airpool.account.guarantee import aggregate
     from airpool.account.guarantee import epsilon as device_epsilon
-    from airpool.account.report import number
+    from airpool.account.report import number, runs_of, shown
 
     if out is not None:
         network_file.write(found.network, out)
-    d = found.network.devices
-    leaked = device_epsilon(before, aggregate(before, colluding=colluding))
-    if json:
-        columns = {name: list(d.column(name)) for name in ("weight", "clip_norm", "noise_std")}
-        epsilons = {"epsilon": found.epsilon, "epsilon_before": leaked}
-        o.print_json(
-            {
-                **columns,
-                "target": list(d.column("epsilon")),
-                **{name: [number(x) for x in values.tolist()] for name, values in epsilons.items()},
-                "mse": found.mse,
-                "mse_before": found.mse_before,
-                **extra,
-                "delta": found.network.delta,
-                "neighbours": found.network.neighbours,
-            }
-        )
-        return
-    _print(found, leaked, extra)
-    if out is not None:
-        typer.echo(f"Network file: {out}")
-
-
-def _print(found: Any, leaked: "Floats", extra: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from airpool.account.report import shown
-
     net, d = found.network, found.network.devices
-    table = Table(title=f"Design: {net.neighbours} neighbours, δ = {net.delta:g}", title_justify="left")
-    table.add_column("device")
-    for name in ("weight", "clip norm", "noise std", "ε", "target", "ε before"):
-        table.add_column(name, justify="right")
-    columns = [d.column(name) for name in ("weight", "clip_norm", "noise_std")]
+    leaked = device_epsilon(before, aggregate(before, colluding=colluding))
+    columns = {name: list(d.column(name)) for name in ("weight", "clip_norm", "noise_std")}
+    if json:
+        epsilons = {"epsilon": found.epsilon, "epsilon_before": leaked}
+        columns |= {"target": list(d.column("epsilon"))}
+        columns |= {name: [number(x) for x in values.tolist()] for name, values in epsilons.items()}
+        about = {"delta": net.delta, "neighbours": net.neighbours}
+        print_json({**columns, "mse": found.mse, "mse_before": found.mse_before, **extra, **about})
+        return
     lines = [
         (
-            *(f"{column[k]:.4g}" for column in columns),
+            *(f"{column[k]:.4g}" for column in columns.values()),
             shown(found.epsilon[k]),
             f"{d.column('epsilon')[k]:g}",
             shown(leaked[k]),
         )
         for k in range(d.count)
     ]
-    for line, run in groupby(range(d.count), key=lambda k: lines[k]):
-        members = list(run)
-        table.add_row(str(members[0]) if len(members) == 1 else f"{members[0]} to {members[-1]}", *line)
-    console = Console()
-    console.print(table)
-    console.print(f"Mean square error on calibration objects: {found.mse_before:.4g} before, {found.mse:.4g} now.")
+    header = ("device", "weight", "clip norm", "noise std", "ε", "target", "ε before")
+    rows = [(label, *line) for label, line in runs_of(lines)]
+    print_table(header, rows, title=f"Design: {net.neighbours} neighbours, δ = {net.delta:g}")
+    typer.echo(f"Mean square error on calibration objects: {found.mse_before:.4g} before, {found.mse:.4g} now.")
     if "kkt_residual" in extra:
-        console.print(f"No weights within these limits are better by more than {extra['kkt_residual']:.1g}.")
+        typer.echo(f"No weights within these limits are better by more than {extra['kkt_residual']:.1g}.")
     if extra["cameras"] is not None:
         typer.echo(extra["cameras"])
+    if out is not None:
+        typer.echo(f"Network file: {out}")

@@ -1,18 +1,22 @@
-"""Flags that several commands share, and the network that they describe."""
+"""Options that several commands share: those that describe a network, the same for every command that takes one."""
 
 import inspect
-import json
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from airpool import network_file
-from airpool.network import Devices, Network
+from airpool.network import FADING, SCHEMES, Access, Neighbours, Network, PowerRule, Score, ScoreRule
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Plot = Annotated[Path | None, typer.Option(help="Write a figure (PNG, SVG or PDF).")]
+OutNetwork = Annotated[Path | None, typer.Option("--out", help="Write the resulting network file (TOML).")]
+CreditNoise = Annotated[bool, typer.Option("--credit-channel-noise", help="Count the receiver's noise too.")]
+Split = Annotated[str, typer.Option(help="Shipped latents: test or validation.")]
 
 
 def per_device(text: str) -> Any:
@@ -24,8 +28,11 @@ def per_device(text: str) -> Any:
     return values[0] if len(values) == 1 else values
 
 
+Target = Annotated[Any, typer.Option("--epsilon", help="Target ε, or 1,2,3.", parser=per_device, metavar="NUMBER")]
+
+
 def seed(text: str) -> Any:
-    """A --seed, or several, that every generator here can take."""
+    """An option --seed, once or repeated, within the range of every generator."""
     return typer.Option("--seed", help=text, callback=_checked_seed)
 
 
@@ -36,128 +43,171 @@ def _checked_seed(given: Any) -> Any:
     return given
 
 
-def _option(flag: str, text: str) -> Any:
-    return typer.Option(flag, help=f"{text}; or one each: 1,2,3.", parser=per_device, metavar="NUMBER")
+Seed = Annotated[int, seed("Seed of the simulation.")]
 
 
-# The flags that describe a network, in the order of --help.
-FLAGS: dict[str, Any] = {
-    "network": Annotated[Path | None, typer.Option("--network", help="Network file (TOML); flags override it.")],
-    "devices": Annotated[int | None, typer.Option("--devices", help="Number of devices K.")],
-    "weight": Annotated[Any, _option("--weight", "Weight w (default 1/K)")],
-    "clip_norm": Annotated[Any, _option("--clip-norm", "Clip norm C")],
-    "noise_std": Annotated[Any, _option("--noise-std", "Standard deviation σ of the noise, per coordinate")],
-    "participation": Annotated[Any, _option("--participation", "Probability p of taking part")],
-    "power_dbm": Annotated[Any, _option("--power-dbm", "Peak power P in dBm")],
-    "dimension": Annotated[int | None, typer.Option(help="Length r of the latent.")],
-    "delta": Annotated[float | None, typer.Option(help="δ of the promise.")],
-    "neighbours": Annotated[str | None, typer.Option(help="zero-out, replace or remove.")],
-    "cover_noise": Annotated[bool | None, typer.Option(help="Silent devices still send their noise.")],
-    "colluders": Annotated[
-        str | None, typer.Option(help="How many others collude, whichever they are; or which, as in '#3,#7'.")
-    ],
-    "dropouts": Annotated[int | None, typer.Option(help="How many others may drop out.")],
-    "inferences": Annotated[int | None, typer.Option(help="Number of inferences that share the ε.")],
-}
-ChannelNoise = Annotated[bool, typer.Option("--credit-channel-noise", help="Count the receiver's noise too.")]
-Tail = Annotated[str, typer.Option(help="Form of the paper's slack: quadratic, appendix, statement or bernstein.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Plot = Annotated[Path | None, typer.Option(help="Write a picture (PNG, SVG or PDF).")]
+def at_least(least: int, **numbers: int | None) -> None:
+    """An error unless every number is given large enough, or not at all."""
+    for name, value in numbers.items():
+        if value is not None and value < least:
+            raise ValueError(f"--{name} {value} must be ≥ {least}")
 
 
-_DEVICE_FLAGS = ("weight", "clip_norm", "noise_std", "participation", "power_dbm")
-_NETWORK_FLAGS = ("dimension", "delta", "neighbours", "cover_noise", "dropouts", "inferences")
+def value(text: str) -> Any:
+    """A whole number, a number, true or false, a TOML list; anything else is text.
 
-
-def on_network(
-    *, without: tuple[str, ...] = (), plain: Mapping[str, Any] | None = None
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the flags that describe a network, and calls it with that network and the known colluders.
-
-    The command takes `net` and `colluding` first, then its own options by keyword. Typer reads the signature made here.
-    plain: what flags are where neither they nor a network file are given.
+    >>> [value(text) for text in ("3", ".5", "true", "[1, 2]", "zero-out")]
+    [3, 0.5, True, [1, 2], 'zero-out']
     """
+    for read in (int, float, lambda text: tomllib.loads(f"value = {text}")["value"]):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        names = [name for name in FLAGS if name not in without]
-        own = list(inspect.signature(command).parameters.values())[2:]
 
-        def run(**given: Any) -> None:
-            flags = {name: given.pop(name, None) for name in FLAGS}
-            if flags["network"] is None:
-                flags |= {name: value for name, value in (plain or {}).items() if flags[name] is None}
-            net, colluding = network_from(flags)
-            command(net, colluding, **given)
+def _gamma(text: str) -> Any:
+    try:
+        return "auto" if text == "auto" else float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} must be auto or a number") from None
 
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        described = [inspect.Parameter(name, keyword, default=None, annotation=FLAGS[name]) for name in names]
-        parameters = [*described, *own]
+
+def _words(kind: Any) -> str:
+    return ", ".join(get_args(kind))
+
+
+# Option → table and key of the network file, type, help. Tables are those of the file.
+_NETWORK: dict[str, tuple[str, str, Any, str]] = {
+    "devices": ("devices", "count", int, "Number of devices K."),
+    "weight": ("devices", "weight", per_device, "Weight w (default 1/K)."),
+    "clip_norm": ("devices", "clip_norm", per_device, "Clip norm C."),
+    "noise_std": ("devices", "noise_std", per_device, "Standard deviation σ of the noise, per coordinate."),
+    "participation": ("devices", "participation", per_device, "Probability p of transmitting."),
+    "power_dbm": ("devices", "power_dbm", per_device, "Peak power P in dBm."),
+    "dimension": ("", "dimension", int, "Length r of the latent."),
+    "delta": ("", "delta", float, "δ of the guarantee."),
+    "neighbours": ("", "neighbours", str, f"{_words(Neighbours)}."),
+    "cover_noise": ("", "cover_noise", bool, "Silent devices still transmit noise."),
+    "colluders": ("", "colluders", str, "How many others collude; or which, as in '#3,#7'."),
+    "dropouts": ("", "dropouts", int, "How many others may drop out."),
+    "inferences": ("", "inferences", int, "Number of inferences that share the ε."),
+    "fading": ("channel", "fading", str, f"{', '.join(FADING)} or sionna:MODEL."),
+    "k_factor_db": ("channel", "k_factor_db", float, "Rician K factor in dB."),
+    "receiver_noise_std": ("channel", "noise_std", float, "Receiver noise σ_m per real coordinate, in √mW."),
+    "access": ("channel", "access", str, f"{_words(Access)}."),
+    "power_rule": ("channel", "power_rule", str, f"{_words(PowerRule)}."),
+    "gamma": ("channel", "gamma", _gamma, "Receive scale γ, or auto."),
+    "outage": ("channel", "outage", float, "Outage probability that γ=auto aims at."),
+    "csi_error_std": ("channel", "csi_error_std", float, "Error of the channel estimate."),
+    "phase_error_std": ("channel", "phase_error_std", float, "Phase error in radians."),
+    "scheme": ("scheme", "name", str, f"Who transmits: {', '.join(SCHEMES)}."),
+    "score": ("scheme", "score", str, f"{_words(Score)}."),
+    "score_rule": ("scheme", "score_rule", str, f"{_words(ScoreRule)}."),
+    "score_bound": ("scheme", "score_bound", float, "Bound on the score."),
+    "score_noise_std": ("scheme", "score_noise_std", float, "Standard deviation of the score's noise."),
+    "threshold": ("scheme", "threshold", float, "Scheme 2.1: score above which a device transmits."),
+    "num_selected": ("scheme", "num_selected", int, "Scheme 2.2: number of devices that transmit."),
+}
+
+
+def _flag(name: str, kind: Any, text: str) -> Any:
+    how: dict[str, Any] = {"help": text, "rich_help_panel": "Network (numbers: one for all devices, or 1,2,3)"}
+    if kind in (per_device, _gamma):
+        return Annotated[Any, typer.Option("--" + name.replace("_", "-"), parser=kind, metavar="NUMBER", **how)]
+    return Annotated[kind | None, typer.Option(**how)]
+
+
+_File = Annotated[Path | None, typer.Option("--network", help="Network file (TOML); options override it.")]
+_FLAGS = [("network", _File), *((name, _flag(name, kind, text)) for name, (_, _, kind, text) in _NETWORK.items())]
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """What the command line says about a network: a file, options over it, and devices that are known to collude."""
+
+    path: Path | None
+    given: Mapping[str, Any]
+    colluding: tuple[int, ...] = ()
+
+    def network(self, **default: Any) -> Network:
+        """The network. `default`: options that hold where neither the command line nor a file says otherwise."""
+        data: dict[str, Any] = {"version": network_file.VERSION, "devices": {}}
+        given = {**default, **self.given}
+        if self.path is not None:
+            base, given = network_file.read(self.path), self.given
+            if given.get("devices", base.devices.count) != base.devices.count:
+                raise ValueError(
+                    f"--devices {given['devices']} contradicts the {base.devices.count} devices of {self.path}"
+                )
+            data = tomllib.loads(self.path.read_text("utf-8"))
+        for name, value in given.items():
+            table, key, *_ = _NETWORK[name]
+            (data.setdefault(table, {}) if table else data)[key] = value
+        lengths = {len(value) for value in self.given.values() if isinstance(value, list)}
+        if self.path is None and "devices" not in self.given and lengths:
+            data["devices"]["count"] = lengths.pop()
+        if "count" not in data["devices"]:
+            raise ValueError("give --devices K or --network FILE")
+        return network_file.build(data)
+
+    def refuse(self, names: tuple[str, ...], why: str) -> None:
+        """An error where an option is given that the command cannot honour."""
+        if unwanted := [name for name in names if name in self.given]:
+            raise ValueError(f"--{unwanted[0].replace('_', '-')} cannot be given here: {why}")
+
+    def refuse_named_colluders(self) -> None:
+        if self.colluding:
+            raise ValueError("--colluders takes a number here: the result holds whichever devices collude")
+
+    def check_dimension(self, net: Network, needed: int, by: str) -> None:
+        """An error unless the network transmits latents of the dimension that `by` needs."""
+        if net.dimension != needed:
+            raise ValueError(
+                f"{self.path or 'the network'} has dimension {net.dimension}, {by} needs {needed}: calibrate with "
+                f"--dimension {needed}, or write dimension = {needed}"
+            )
+
+
+def grouped(group: type, make: Callable[..., Any] | None = None) -> Callable[[Any], Callable[..., None]]:
+    """Gives a command the fields of a dataclass as options, and takes them as one object: its last positional argument.
+
+    make: the object from the fields' values; by default, the dataclass. Typer reads the signature that is made here.
+    """
+    empty, keyword = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
+    flags = [
+        inspect.Parameter(f.name, keyword, default=empty if f.default is MISSING else f.default, annotation=f.type)
+        for f in fields(group)
+    ]
+
+    def decorate(command: Any) -> Callable[..., None]:
+        def run(*first: Any, **values: Any) -> None:
+            command(*first, (make or group)(**{flag.name: values.pop(flag.name) for flag in flags}), **values)
+
+        parameters = list(inspect.signature(command).parameters.values())
+        positional = [p for p in parameters if p.kind is not keyword][:-1]
+        taken = [*positional, *flags, *(p for p in parameters if p.kind is keyword)]
         run.__name__, run.__doc__ = command.__name__, command.__doc__
-        run.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        run.__signature__ = inspect.Signature(taken)  # pyright: ignore[reportFunctionMemberAccess]
+        run.__annotations__ = {p.name: p.annotation for p in taken}
         return run
 
     return decorate
 
 
-def network_from(flags: dict[str, Any]) -> tuple[Network, tuple[int, ...]]:
-    """The network that a command's flags describe, on top of a file or alone, and the devices known to collude.
-
-    `flags` are the command's own arguments by name; those that were not given are None.
-    """
-    number, colluding = colluders_from(flags["colluders"])
-    columns = {name: flags[name] for name in _DEVICE_FLAGS if flags[name] is not None}
-    fields = {name: flags[name] for name in _NETWORK_FLAGS if flags[name] is not None}
-    if number is not None:
-        fields["colluders"] = number
-    path, count = flags["network"], flags["devices"]
-    if path is None:
-        lengths = {len(value) for value in columns.values() if isinstance(value, list)}
-        if count is None and not lengths:
-            raise ValueError("give --devices K or --network FILE")
-        return Network(devices=Devices(count=lengths.pop() if count is None else count, **columns), **fields), colluding
-    base = network_file.read(path)
-    if count is not None and count != base.devices.count:
-        raise ValueError(f"--devices {count} contradicts the {base.devices.count} devices of {path}")
-    return replace(base, devices=replace(base.devices, **columns), **fields), colluding
-
-
-def colluders_from(text: str | None) -> tuple[int | None, tuple[int, ...]]:
-    """A number of unknown colluders, or the indices of known ones."""
-    if text is None:
-        return None, ()
+def _network_options(network: Path | None, colluders: str | None, **values: Any) -> NetworkOptions:
+    given = {name: value for name, value in values.items() if value is not None}
+    if colluders is None:
+        return NetworkOptions(network, given)
     try:
-        if text.lstrip().startswith("#"):
-            return None, tuple(int(part.strip().removeprefix("#")) for part in text.split(","))
-        return int(text), ()
+        if colluders.lstrip().startswith("#"):
+            known = tuple(int(part.strip().removeprefix("#")) for part in colluders.split(","))
+            return NetworkOptions(network, given, known)
+        return NetworkOptions(network, given | {"colluders": int(colluders)})
     except ValueError:
-        raise ValueError(f"--colluders {text!r} must be a number, or devices such as '#3,#7'") from None
+        raise ValueError(f"--colluders {colluders!r} must be a number, or devices such as '#3,#7'") from None
 
 
-def check_dimension(net: Network, path: Path, needed: int, by: str) -> None:
-    """That a network file fits the latents it is to send, whose dimension `by` needs."""
-    if net.dimension != needed:
-        raise ValueError(
-            f"{path} has dimension {net.dimension}, {by} needs {needed}: calibrate with --dimension {needed}, "
-            f"or write dimension = {needed}"
-        )
-
-
-def print_json(data: Any) -> None:
-    typer.echo(json.dumps(data, ensure_ascii=False, allow_nan=False))
-
-
-@contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar on the terminal (a moving line if the total is unknown); gives the function that moves it on."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    known = (BarColumn(), TimeRemainingColumn()) if total is not None else ()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), *known, TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda steps: bar.advance(task, steps)
+_Flags = make_dataclass("_Flags", [(name, kind, field(default=None)) for name, kind in _FLAGS])
+on_network = grouped(_Flags, _network_options)

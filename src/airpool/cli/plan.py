@@ -1,85 +1,67 @@
 """`airpool plan`: the most accurate network for an ε, the smallest ε for an accuracy, or the fewest devices."""
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from airpool.cli import options as o
-from airpool.network import Network
+from airpool.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
+    from airpool.network import Network
     from airpool.plan import Plan
 
-# What a plan decides cannot be given.
-_DECIDED = ("weight", "clip_norm", "noise_std", "participation", "dimension", "cover_noise")
+app = typer.Typer(add_completion=False)
+
+_DECIDED = ("weight", "clip_norm", "noise_std", "participation", "dimension", "cover_noise", "scheme")
 
 
-@o.on_network(without=_DECIDED, plain={"devices": 12})
+@app.command()
+@o.on_network
 def plan(
-    net: Network,
-    colluding: tuple[int, ...],
+    wanted: o.NetworkOptions,
     *,
-    epsilon: Annotated[
-        Any,
-        typer.Option("--epsilon", help="ε of all devices, or one each: 1,2,3.", parser=o.per_device, metavar="NUMBER"),
-    ] = None,
-    accuracy: Annotated[
-        float | None, typer.Option(help="Reach this accuracy with the smallest ε; with --epsilon, the fewest devices.")
-    ] = None,
-    fading: Annotated[str | None, typer.Option(help="none, rician, rayleigh or sionna:MODEL.")] = None,
-    channel_noise_std: Annotated[
-        float | None, typer.Option(help="Receiver noise σ_m per real coordinate, in √mW.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the chosen network (TOML), for airpool evaluate.")] = None,
+    epsilon: o.Target = None,
+    accuracy: Annotated[float | None, typer.Option(help="Reach it with the smallest ε, or fewest devices.")] = None,
+    out: o.OutNetwork = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the frontier, accuracy against ε (PNG, SVG or PDF).")] = None,
-    seed: Annotated[int, o.seed("Seed of the simulated noise.")] = 0,
+    seed: o.Seed = 0,
     json: o.Json = False,
 ) -> None:
-    """Finds codec, participation, scheme, weights, noise and cover noise; predicts on validation objects."""
+    """Find codec, participation, scheme, weights, noise and cover noise of the most accurate network for an ε.
+
+    Default: twelve devices. --accuracy finds the smallest ε; with --epsilon too, the fewest devices.
+
+    Accuracy is predicted on validation objects. Options that the plan decides are refused.
+    """
     from airpool import network_file
     from airpool.models.pretrained import load
-    from airpool.plan import fewest_devices, smallest_epsilon
-    from airpool.plan import plan as planned
-    from airpool.plan.candidates import candidates
     from airpool.plan.frontier import FACTORS, draw, frontier
 
-    if colluding:
-        raise ValueError("--colluders takes a number here: a plan holds whichever devices collude")
-    changes = {"fading": fading, "noise_std": channel_noise_std}
-    net = replace(net, channel=replace(net.channel, **{k: v for k, v in changes.items() if v is not None}))
-    wanted: Any = net.devices.epsilon if epsilon is None and accuracy is None else epsilon
-    if wanted is None and accuracy is None:
+    wanted.refuse(_DECIDED, "the plan decides it")
+    wanted.refuse_named_colluders()
+    net = wanted.network(devices=12)
+    target: Any = net.devices.epsilon if epsilon is None and accuracy is None else epsilon
+    if target is None and accuracy is None:
         raise ValueError("give --epsilon, or --accuracy for the smallest ε that reaches it")
-    if isinstance(wanted, list | tuple) and len(wanted) != net.devices.count:
-        raise ValueError(f"--epsilon has {len(wanted)} values for {net.devices.count} devices; give one or one each")
-    with o.progress("loading"):
+    if isinstance(target, list | tuple) and len(target) != net.devices.count:
+        raise ValueError(f"--epsilon has {len(target)} values for {net.devices.count} devices; give one or one each")
+    with progress("loading"):
         model = load("modelnet40")
-    if accuracy is None:
-        tried = len(candidates(net.devices.count, model.codecs, heterogeneous=isinstance(wanted, list | tuple)))
-        with o.progress("planning", total=tried) as advance:
-            found = planned(net, model=model, epsilon=cast(Any, wanted), seed=seed, on_candidate=lambda _: advance(1))
-    elif wanted is None:
-        with o.progress("looking for the smallest ε"):
-            _, found = smallest_epsilon(net, model=model, accuracy=accuracy, seed=seed)
-    elif isinstance(wanted, list | tuple):
-        raise ValueError("--accuracy with --epsilon looks for the fewest devices: give one --epsilon for all")
-    else:
-        with o.progress("looking for the fewest devices"):
-            _, found = fewest_devices(net, model=model, epsilon=wanted, accuracy=accuracy, seed=seed)
+    found = _search(net, model, target, accuracy, seed)
     chosen = found.best.network
     if out is not None:
         network_file.write(chosen, out)
     curve = None
     if plot is not None or json:
-        with o.progress("drawing the frontier", total=2 * len(FACTORS)) as advance:
+        with progress("drawing the frontier", total=2 * len(FACTORS)) as advance:
             curve = frontier(found, model=model, on_point=lambda: advance(1))
         if plot is not None:
             draw(curve, found, plot)
     if json:
-        o.print_json({**found.record(), "network": network_file.dump(chosen), "frontier": curve and curve.columns()})
+        print_json({**found.record(), "network": network_file.dump(chosen), "frontier": curve and curve.columns()})
         return
     _print(found)
     for name, path in (("Network file", out), ("Frontier", plot)):
@@ -90,40 +72,53 @@ def plan(
         typer.echo(f"Measure it on the test objects: airpool evaluate --network {file} --codec {codec}")
 
 
+def _search(net: "Network", model: Any, target: Any, accuracy: float | None, seed: int) -> "Plan":
+    from airpool.plan import fewest_devices, plan, smallest_epsilon
+    from airpool.plan.candidates import candidates
+
+    each = isinstance(target, list | tuple)
+    if accuracy is None:
+        tried = len(candidates(net.devices.count, model.codecs, heterogeneous=each))
+        with progress("planning", total=tried) as advance:
+            return plan(net, model=model, epsilon=target, seed=seed, on_candidate=lambda _: advance(1))
+    if target is None:
+        with progress("finding the smallest ε"):
+            return smallest_epsilon(net, model=model, accuracy=accuracy, seed=seed)[1]
+    if each:
+        raise ValueError("--accuracy with --epsilon finds the fewest devices: give one --epsilon for all")
+    with progress("finding the fewest devices"):
+        return fewest_devices(net, model=model, epsilon=target, accuracy=accuracy, seed=seed)[1]
+
+
 def _print(found: "Plan") -> None:
     from rich.console import Console
-    from rich.table import Table
 
     from airpool.account.report import shown
 
-    console = Console()
     best, report = found.best, found.best.evaluation.report
+    net, run = best.network, best.evaluation
     low, high = best.interval
-    console.print(f"[bold]{best.candidate.words}[/bold]")
+    console = Console(highlight=False)
+    console.print(best.candidate.words, style="bold", markup=False)
     console.print(
         f"accuracy {best.accuracy:.3f}, {low:.3f} to {high:.3f} on as many other objects (95 %, validation, "
-        f"{best.evaluation.objects} objects, {best.evaluation.trials} runs)"
-    )
-    console.print(
+        f"{run.objects} objects, {run.trials} runs)\n"
         f"ε = {shown(report.worst)} (local {shown(float(max(report.epsilon_local)))}, object "
-        f"{shown(report.epsilon_object)}) at δ = {best.network.delta:g}, {best.network.neighbours}, "
-        f"{best.network.inferences} inference(s), {best.network.devices.count} devices"
+        f"{shown(report.epsilon_object)}) at δ = {net.delta:g}, {net.neighbours}, {net.inferences} inference(s), "
+        f"{net.devices.count} devices\n"
+        f"{run.channel_uses} channel uses and {run.energy:.4g} mW·uses an inference",
+        markup=False,
     )
-    console.print(
-        f"{best.evaluation.channel_uses} channel uses and {best.evaluation.energy:.4g} mW·uses an inference\n"
-    )
-    table = Table("runners-up", "accuracy", "runs", "energy", title=None)
-    rows = [*found.others, *([found.paper] if found.paper else [])]
-    for option in rows:
-        name = "the paper's network: " if option is found.paper else ""
-        table.add_row(
-            name + option.candidate.words,
+    rows = [
+        (
+            ("the paper's network: " if option is found.paper else "") + option.candidate.words,
             f"{option.accuracy:.3f}",
             str(option.evaluation.trials),
             f"{option.evaluation.energy:.3g}",
         )
-    for candidate, why in found.impossible:
-        table.add_row(candidate.words, "–", "", why)
-    console.print(table)
+        for option in (*found.others, *([found.paper] if found.paper else []))
+    ]
+    rows += [(f"{candidate.words}: {why}", "–", "", "") for candidate, why in found.impossible]
+    print_table(("runners-up", "accuracy", "runs", "energy"), rows)
     if found.cameras is not None:
         typer.echo(found.cameras)

@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airpool.cli import options as o
+from airpool.cli.output import print_json, progress
 
 if TYPE_CHECKING:
     from airpool.reproduce.report import Told
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="ID|all", help="table-2, fig-p21, …; all: a page of everything.")],
     out: Annotated[Path, typer.Option(help="Folder for figures, data and the page.")] = Path("report"),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again, instead of the committed table.")] = False,
-    seed: Annotated[int, o.seed("Seed of what is measured again.")] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure again; default: the committed table.")] = False,
+    seed: o.Seed = 0,
     json: o.Json = False,
 ) -> None:
     """Redraw a figure or table of the paper, with the exact one beside it and whether the paper's finding holds."""
@@ -24,15 +29,13 @@ def reproduce(
 
     began = time.monotonic()
     names = IDS if name == "all" else (name,)
-    if seed < 0:
-        raise ValueError(f"seed={seed} must be a whole number >= 0")
     for each in names:
-        result(each)  # a name that is none is found out before the work
+        result(each)  # an unknown name is an error before the work
     out.mkdir(parents=True, exist_ok=True)
     told = [_told(each, out, fresh=fresh, seed=seed, alone=name != "all") for each in names]
     page = report.write(told, out) if name == "all" else None
     if json:
-        o.print_json(report.record(told) | ({"page": str(page)} if page else {}))
+        print_json(report.record(told) | ({"page": str(page)} if page else {}))
         return
     _print(told)
     where = f"The page: {page}" if page else "\n".join(map(str, told[0].files))
@@ -46,11 +49,11 @@ def _told(name: str, out: Path, *, fresh: bool, seed: int, alone: bool) -> "Told
     module = r.result(name)
     # Among all, what needs a GPU is drawn from its committed table; by itself, asking for it is an error.
     if fresh and (module.FRESH or alone):
-        with o.progress(f"measuring {name}") as advance:
+        with progress(f"measuring {name}") as advance:
             table = r.fresh(name, out, seed=seed, on_step=advance)
     else:
         table = r.stored(name)
-    with o.progress(f"drawing {name}"):
+    with progress(f"drawing {name}"):
         files = r.drawn(name, table, out)
     return Told(module, table, files, module.finding(table.rows))
 

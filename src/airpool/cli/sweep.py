@@ -10,31 +10,27 @@ from typing import Annotated, Any
 import typer
 
 from airpool.cli import options as o
+from airpool.cli.output import print_json, print_table, progress
 
 _SHOWN_ROWS, _SHOWN_FAILURES = 60, 20
 
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=V1,V2,...", help="A parameter and its values; once for each parameter."),
-]
+app = typer.Typer(add_completion=False)
 
 
+@app.command()
 def sweep(
-    function: Annotated[
-        str,
-        typer.Argument(help="A name airpool knows (epsilon), or module:function, also of a file in this folder."),
-    ],
-    values: Set = None,
-    seed: Annotated[int, o.seed("Seed of the sweep; every point's own follows from it.")] = 0,
+    function: Annotated[str, typer.Argument(help="epsilon, evaluate, or module:function (a file in this folder).")],
+    values: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=V1,V2,...", help="Repeat it.")] = None,
+    seed: Annotated[int, o.seed("Seed, from which every point's own seed follows.")] = 0,
     backend: Annotated[str, typer.Option(help="serial, pool (processes on this machine) or ray.")] = "pool",
-    workers: Annotated[int | None, typer.Option(help="Points at a time; as many as processors by default.")] = None,
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; none: Ray on this machine.")] = None,
-    cache: Annotated[Path, typer.Option(help="Folder that keeps what is measured.")] = Path("out/sweep"),
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Measure every point now, and keep nothing.")] = False,
+    workers: Annotated[int | None, typer.Option(help="Points at a time (default: one for each processor).")] = None,
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster (default: this machine).")] = None,
+    cache: Annotated[Path, typer.Option(help="Folder of measured points.")] = Path("out/sweep"),
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Measure every point, and keep nothing.")] = False,
     out: Annotated[Path | None, typer.Option(help="File to write the table to (csv, json or parquet).")] = None,
     json: o.Json = False,
 ) -> None:
-    """A function at every combination of parameters. Stopped, even killed, it goes on where it was."""
+    """Run a function at every combination of parameters. Resumes after an interruption, even a kill."""
     from airpool.sweep import grid, run
     from airpool.table import writer_for
 
@@ -42,7 +38,7 @@ def sweep(
         writer_for(out)
     axes = _axes(values or [])
     chosen: Any = backend
-    # What the function prints must not come between the lines of the table.
+    # What the function prints must not mix with the table.
     with redirect_stdout(sys.stderr):
         table = run(
             _function(function),
@@ -52,13 +48,13 @@ def sweep(
             backend=chosen,
             workers=workers,
             address=address,
-            progress=o.progress,
+            progress=progress,
             command=shlex.join(["airpool", *sys.argv[1:]]),
         )
     if out is not None:
         table.write(out)
     if json:
-        o.print_json(table.to_json())
+        print_json(table.to_json())
     else:
         _show(table, per_point=backend == "ray")
         if out is not None:
@@ -88,34 +84,21 @@ def _axes(given: list[str]) -> dict[str, list[Any]]:
             raise ValueError(f"--set {text!r} must be NAME=V1,V2,...")
         if name in axes:
             raise ValueError(f"--set {name} is given twice: --set {name}=V1,V2,... takes all of its values")
-        axes[name] = [_value(part.strip()) for part in values.split(",")]
+        axes[name] = [o.value(part.strip()) for part in values.split(",")]
     return axes
-
-
-def _value(text: str) -> Any:
-    """A whole number, a number, true or false; anything else is a text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False}.get(text, text)
 
 
 def _show(table: Any, *, per_point: bool) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    console = Console()
-    rows = table.rows()[:_SHOWN_ROWS]
-    names = _fitting(table, rows, console.width)
-    shown = Table(box=None)
-    for name in names:
-        shown.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        shown.add_row(*(_cell(name, row[name]) for name in names))
-    typer.echo(f"{table.function}, seed {table.seed}")
-    console.print(shown)
+    rows = [{name: _cell(name, value) for name, value in row.items()} for row in table.rows()[:_SHOWN_ROWS]]
+    room, names = Console().width - 2, []
+    for name in (name for name in table.columns if name != "seed"):  # all parameters, and the results that fit
+        room -= 2 + max(len(name), *(len(row[name]) for row in rows)) if rows else 0
+        if room < 0 and name not in table.parameters:
+            break
+        names.append(name)
+    print_table(names, [[row[name] for name in names] for row in rows], title=f"{table.function}, seed {table.seed}")
     if left := [name for name in table.columns if name not in (*names, "seed")]:
         typer.echo(f"... and {', '.join(left)}: --out FILE writes them all")
     if len(table) > _SHOWN_ROWS:
@@ -131,19 +114,6 @@ def _show(table: Any, *, per_point: bool) -> None:
     typer.echo("; ".join(parts))
 
 
-def _fitting(table: Any, rows: list[dict[str, Any]], width: int) -> list[str]:
-    """The columns that fit side by side: all parameters, and as many results as there is room for."""
-    chosen = []
-    for name in table.columns:
-        if name == "seed":
-            continue
-        width -= 2 + max(len(name), *(len(_cell(name, row[name])) for row in rows)) if rows else 0
-        if width < 0 and name not in table.parameters:
-            break
-        chosen.append(name)
-    return chosen
-
-
 def _points(number: int) -> str:
     return "1 point" if number == 1 else f"{number} points"
 
@@ -151,15 +121,14 @@ def _points(number: int) -> str:
 def _cell(name: str, value: Any) -> str:
     from airpool.account.report import shown
 
-    if isinstance(value, float):
-        # The printed ε keeps the promise too: it is rounded up.
+    if isinstance(value, float):  # a printed ε is rounded up: it is a promise too
         return shown(value) if name.startswith("epsilon") else f"{value:.5g}"
     return "" if value is None else str(value)
 
 
 def _report(failures: Any) -> None:
-    typer.echo(f"error: {_points(len(failures))} failed, and will be tried again by the next run:", err=True)
-    for failure in failures[:_SHOWN_FAILURES]:
-        typer.echo(f"  {failure}", err=True)
+    lines = [f"error: {_points(len(failures))} failed, and will be tried again by the next run:"]
+    lines += [f"  {failure}" for failure in failures[:_SHOWN_FAILURES]]
     if len(failures) > _SHOWN_FAILURES:
-        typer.echo(f"  ... and {len(failures) - _SHOWN_FAILURES} more", err=True)
+        lines.append(f"  ... and {len(failures) - _SHOWN_FAILURES} more")
+    typer.echo("\n".join(lines), err=True)

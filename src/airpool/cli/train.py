@@ -1,4 +1,4 @@
-"""`airpool train trunk` and `head`: from a packed voxel file to weights and their card."""
+"""`airpool train trunk|head|codec|all`: from a packed voxel file to weights and their card."""
 
 import re
 import sys
@@ -6,70 +6,174 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from airpool.cli import codecs
 from airpool.cli import options as o
 from airpool.cli import training as t
-from airpool.cli.settings import given, settled
+from airpool.cli.output import progress
 
 if TYPE_CHECKING:
     from airpool.models.local import HeadRecipe
     from airpool.models.train import Recipe
     from airpool.models.vgg import Architecture
 
-app = typer.Typer(help="Train models. Stopped, it goes on where it was.", no_args_is_help=True)
+app = typer.Typer(
+    help="Train a trunk, a local head or a codec. Resumes after an interruption.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
-_FEW = 100  # validation objects that say little about calibration
+_FEW = 100  # validation objects, below which calibration is rough
+
+Epsilon = Annotated[
+    list[float] | None, typer.Option(help="Target ε; repeat it: one codec serves all (default 1, 2, 3.98 and 10).")
+]
 
 
 @app.command()
+@t.on_job
+@t.on_recipe
 def trunk(
+    job: t.Job,
+    recipe: t.Recipe,
+    *,
     data: t.Data,
-    out: t.Out,
-    name: t.Name = "trunk",
-    seed: t.SeedList = None,
-    seeds: t.Seeds = None,
-    epochs: t.Epochs = None,
+    seed: t.Seeds = None,
+    seeds: t.NumSeeds = None,
     resolution: Annotated[int | None, typer.Option(help="Pixels along a view's side: 112 or 224.")] = None,
     head: Annotated[str | None, typer.Option(help="Classifier on the server: linear, mlp, flat or vgg.")] = None,
-    settings: t.Settings = None,
-    recipe_file: t.RecipeFile = None,
-    limit: t.Limit = None,
-    test: t.Test = False,
-    hardware: t.Hardware = None,
-    json: o.Json = False,
 ) -> None:
     """Train VGG11 on twelve views of every object, once for each seed.
 
-    Writes NAME-SEED.safetensors for each, and NAME.json and NAME.md for all.
-
-    The same command goes on after a stop and trains nothing twice, so --test can be added later.
+    Writes NAME-SEED.safetensors for each, and NAME.json and NAME.md for all. Trains nothing twice: --test can be added
+    later.
     """
-    wanted = given(recipe_file, settings, epochs=epochs, resolution=resolution, head=head)
-    numbers, (recipe, architecture) = t.numbers(seed, seeds), trunk_settings(wanted)
-    work = t.work(data, out, name, limit=limit, test=test, torch_device=t.torch_device(hardware))
-    images = work.images(architecture.resolution)
-    t.show(make_trunk(work, name, numbers, recipe, architecture, images), json=json)
+    name, numbers = recipe.name or "trunk", t.numbers(seed, seeds)
+    settings = _trunk_settings(recipe.values(resolution=resolution, head=head))
+    work = t.begin(data, job, name)
+    images = work.images(settings[1].resolution)
+    t.show({name: _make_trunk(work, name, numbers, settings, images)}, json=job.json)
 
 
-def trunk_settings(wanted: "dict[str, object]") -> "tuple[Recipe, Architecture]":
+@app.command()
+@t.on_job
+@t.on_recipe
+def head(
+    job: t.Job, recipe: t.Recipe, *, data: t.Data, trunk: t.Trunk, seed: Annotated[int, o.seed("Seed.")] = 0
+) -> None:
+    """Train the classifier of every device on a trunk's features, and fit each device's temperature.
+
+    Writes NAME.safetensors, NAME.json and NAME.md.
+    """
+    name, settings = recipe.name or "head", _head_settings(recipe.values(), seed)
+    model = t.loaded(trunk, job.torch_device)
+    work = t.begin(data, job, name)
+    seen = t.features(model, work, work.images(model.architecture.resolution), what="head")
+    t.show({name: _make_head(work, name, trunk, settings, seen)}, json=job.json)
+
+
+@app.command()
+@t.on_job
+@t.on_recipe
+@o.on_network
+def codec(
+    job: t.Job,
+    recipe: t.Recipe,
+    wanted: o.NetworkOptions,
+    *,
+    data: t.Data,
+    trunk: t.Trunk,
+    kind: Annotated[str, typer.Option(help="compact (averages of maps), or map (whole maps).")] = "compact",
+    epsilon: Epsilon = None,
+    trials: Annotated[int, typer.Option(help="Transmissions of every object, for the card.")] = 20,
+    seed: t.Seeds = None,
+    seeds: t.NumSeeds = None,
+) -> None:
+    """Train encoder and decoder together through fading and noise, for every ε at once, on a trunk's features.
+
+    Default: twelve devices, 40 numbers each, all transmitting over an ideal channel.
+
+    Writes NAME-SEED.safetensors for each seed, and NAME.json and NAME.md for all. Trains nothing twice: --test can be
+    added later.
+    """
+    name, net = recipe.name or "codec", _codec_network(wanted)
+    settings, shape = codecs.settings(recipe.values(), kind, net.dimension)
+    recipes = [replace(settings, seed=number) for number in t.numbers(seed, seeds)]
+    o.at_least(1, trials=trials)
+    here = codecs.calibrated(net, epsilon, wanted.colluding)
+    model = t.loaded(trunk, job.torch_device)
+    work = t.begin(data, job, name)
+    images = work.images(model.architecture.resolution)
+    seen = t.features(model, work, images, what="codec", whole=shape.kind == "map")
+    t.show({name: codecs.make(work, name, trunk, recipes, shape, here, seen, trials=trials)}, json=job.json)
+
+
+@app.command("all")
+@t.on_job
+@o.on_network
+def everything(
+    job: t.Job,
+    wanted: o.NetworkOptions,
+    *,
+    data: t.Data,
+    epsilon: Epsilon = None,
+    seed: Annotated[int, o.seed("Seed of all three.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PART.NAME=VALUE", help="trunk.epochs=30, head.hidden=64, codec.epochs=9, …"),
+    ] = None,
+) -> None:
+    """Train a trunk, then a local head and a codec on its features: `trunk`, `head` and `codec` at once."""
+    parts, net = _parts(settings), _codec_network(wanted)
+    of_trunk, of_head = _trunk_settings(parts["trunk"]), _head_settings(parts["head"], seed)
+    of_codec, shape = codecs.settings(parts["codec"], "compact", net.dimension)
+    here = codecs.calibrated(net, epsilon, wanted.colluding)
+    work = t.begin(data, job, "codec")
+    work.require("validation", "head")  # now, rather than after the trunk is trained
+    images = work.images(of_trunk[1].resolution)  # rendered once, for all three
+    made = {"trunk": _make_trunk(work, "trunk", [seed], of_trunk, images)}
+    files = [work.folder / f"trunk-{seed}.safetensors"]
+    seen = t.features(t.loaded(files, job.torch_device), work, images, what="head")
+    made["head"] = _make_head(work, "head", files, of_head, seen)
+    made["codec"] = codecs.make(work, "codec", files, [replace(of_codec, seed=seed)], shape, here, seen)
+    t.show(made, json=job.json)
+
+
+def _codec_network(wanted: o.NetworkOptions) -> Any:
+    wanted.refuse(("weight", "clip_norm", "noise_std"), "a codec is trained for clip norm 1 and the noise of each ε")
+    return wanted.network(devices=12, dimension=40)
+
+
+def _parts(settings: Sequence[str] | None) -> dict[str, dict[str, Any]]:
+    """Fields of each of the three recipes, from PART.NAME=VALUE."""
+    parts: dict[str, dict[str, Any]] = {"trunk": {}, "head": {}, "codec": {}}
+    for each in settings or ():
+        part, dot, rest = each.partition(".")
+        if not dot or part not in parts:
+            raise ValueError(f"--set {each!r} must begin with {', '.join(f'{name}.' for name in parts)}")
+        parts[part] |= dict([t.assignment(rest)])
+    return parts
+
+
+def _trunk_settings(values: dict[str, Any]) -> "tuple[Recipe, Architecture]":
     from airpool.models.train import Recipe
     from airpool.models.vgg import Architecture
 
-    recipe, architecture = settled(wanted, Recipe(), Architecture(), fixed=("seed", "num_classes", "in_channels"))
+    recipe, architecture = t.settled(values, Recipe(), Architecture(), fixed=("seed", "num_classes", "in_channels"))
     return recipe, architecture
 
 
-def make_trunk(
-    work: t.Work, name: str, numbers: Sequence[int], recipe: "Recipe", architecture: "Architecture", images: "t.Shown"
+def _make_trunk(
+    work: t.Work, name: str, numbers: Sequence[int], settings: "tuple[Recipe, Architecture]", images: "t.Shown"
 ) -> t.Made:
-    """Trains what is not there yet, and writes the card of all."""
-    from airpool.models import card, runs
+    """Trains the weights that do not exist yet, and writes the card of all."""
+    from airpool.models import runs
 
-    source = work.source
-    architecture = replace(architecture, num_classes=len(source.dataset.classes))
+    recipe, source = settings[0], work.source
+    architecture = replace(settings[1], num_classes=len(source.dataset.classes))
     plans = {
         work.folder / f"{name}-{number}.safetensors": runs.Plan(
             replace(recipe, seed=number), architecture, source.sha256, source.limit
@@ -80,63 +184,25 @@ def make_trunk(
     for file, plan in left.items():
         shown, validation = images("train"), images("validation")
         assert shown is not None
-        with o.progress(f"training {file.stem}", total=recipe.epochs) as advance:
+        with progress(f"training {file.stem}", total=recipe.epochs) as advance:
             runs.make(file, plan, shown, validation, log=_log(file.stem, advance))
-
-    aside, unseen = images("validation"), images("test") if work.test else None
-    with o.progress("measuring", total=len(plans)) as advance:
-        results = []
+    aside, unseen, results = images("validation"), images("test") if work.test else None, []
+    with progress("measuring", total=len(plans)) as advance:
         for file in plans:
             results.append(runs.result(file, source, validation=aside, test=unseen))
             advance(1)
-    made = card.card(
-        name=name,
-        data=source.about(),
-        split=source.split(),
-        architecture=asdict(architecture),
-        recipe=asdict(recipe),
-        runs=results,
-    )
-    return made, [*plans, *card.write(work.folder / name, made)]
+    return work.card(name, list(plans), recipe, results, architecture=asdict(architecture))
 
 
-@app.command()
-def head(
-    data: t.Data,
-    trunk: t.Trunk,
-    out: t.Out,
-    name: t.Name = "head",
-    seed: Annotated[int, o.seed("Seed.")] = 0,
-    epochs: t.Epochs = None,
-    settings: t.Settings = None,
-    recipe_file: t.RecipeFile = None,
-    limit: t.Limit = None,
-    test: t.Test = False,
-    hardware: t.Hardware = None,
-    json: o.Json = False,
-) -> None:
-    """Train the shallow classifier of every device on a trunk's features, and fit each device's temperature.
-
-    Writes NAME.safetensors, NAME.json and NAME.md.
-    """
-    recipe = head_settings(given(recipe_file, settings, epochs=epochs), seed)
-    torch_device = t.torch_device(hardware)
-    model = t.loaded(trunk, torch_device)
-    work = t.work(data, out, name, limit=limit, test=test, torch_device=torch_device)
-    seen = t.features(model, work.images(model.architecture.resolution), work.source, what="head")
-    t.show(make_head(work, name, trunk, recipe, seen), json=json)
-
-
-def head_settings(wanted: "dict[str, object]", seed: int) -> "HeadRecipe":
+def _head_settings(values: dict[str, Any], seed: int) -> "HeadRecipe":
     from airpool.models.local import HeadRecipe
 
-    (recipe,) = settled(wanted, HeadRecipe(seed=seed), fixed=("seed",))
-    return recipe
+    return t.settled(values, HeadRecipe(seed=seed), fixed=("seed",))[0]
 
 
-def make_head(work: t.Work, name: str, trunk: Sequence[Path], recipe: "HeadRecipe", seen: "t.Seen") -> t.Made:
-    """Trains a head on features, whatever was there before, and writes its card."""
-    from airpool.models import card, local, runs
+def _make_head(work: t.Work, name: str, trunk: Sequence[Path], recipe: "HeadRecipe", seen: "t.Seen") -> t.Made:
+    """Trains a head on features, in place of any that exists, and writes its card."""
+    from airpool.models import local, runs
 
     source, file = work.source, work.folder / f"{name}.safetensors"
     if file.exists():
@@ -144,7 +210,7 @@ def make_head(work: t.Work, name: str, trunk: Sequence[Path], recipe: "HeadRecip
     aside, shown = seen("validation"), seen("train")
     if (few := len(source.rows["validation"])) < _FEW:
         typer.echo(f"warning: {few} validation objects: temperatures and calibration errors are rough", err=True)
-    with o.progress("training", total=recipe.epochs) as advance:
+    with progress("training", total=recipe.epochs) as advance:
         num_classes = len(source.dataset.classes)
         fitted = local.fit(recipe, *shown, validation=aside, num_classes=num_classes, on_epochs=advance)
     local.save(file, fitted, {"data": source.about(), "trunk": [path.name for path in trunk]})
@@ -153,27 +219,14 @@ def make_head(work: t.Work, name: str, trunk: Sequence[Path], recipe: "HeadRecip
         "validation": asdict(fitted.validation),
         "test": asdict(fitted.measured(*seen("test"))) if work.test else None,
     }
-    result = {
-        "seed": recipe.seed,
-        "weights": file.name,
-        "sha256": runs.sha256(file),
-        "validation": fmean(fitted.validation.accuracy),
-        "test": None,
-    }
-    made = card.card(
-        name=name,
-        data=source.about(),
-        split=source.split(),
-        recipe=asdict(recipe),
-        runs=[result],
-        trunk={path.name: runs.sha256(path) for path in trunk},
-        calibration=calibration,
-    )
-    return made, [file, *card.write(work.folder / name, made)]
+    accuracy = {"validation": fmean(fitted.validation.accuracy), "test": None}
+    result = {"seed": recipe.seed, "weights": file.name, "sha256": runs.sha256(file), **accuracy}
+    hashes = {path.name: runs.sha256(path) for path in trunk}
+    return work.card(name, [file], recipe, [result], trunk=hashes, calibration=calibration)
 
 
 def _log(name: str, advance: Callable[[int], None]) -> Callable[[str], None]:
-    """What moves the bar on by what the training says of its epochs; a line for each where there is no bar."""
+    """What moves the bar on by the epochs in the training's log; where there is no bar, prints each line."""
     done = 0
 
     def log(text: str) -> None:

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from airpool.arrays import Floats, as_floats
 from airpool.privacy import gaussian
-from airpool.privacy.device import Aggregate, Neighbours, game
+from airpool.privacy.aggregate import Aggregate, Neighbours
+from airpool.privacy.device import game
 from airpool.privacy.law import alike
-from airpool.privacy.search import smallest
+from airpool.search import smallest, smallest_number
 
 # Factors that are searched: a dozen orders of magnitude of noise on either side.
 _LEAST, _MOST = 1e-12, 1e12
@@ -61,11 +61,7 @@ def smallest_factor(
         if step < high and excess(-step) > 0 >= excess(step):
             low, high = -step, step
             break
-    root = float(brentq(excess, low, high, xtol=1e-13))
-    step = 1e-13 + abs(root) * 1e-15
-    while excess(root) > 0:
-        root, step = root + step, 2 * step
-    return float(np.exp(root))
+    return float(np.exp(smallest_number(excess, low, high)))
 
 
 def _lowest(excess: Callable[[float], float], most: float) -> float:
@@ -160,8 +156,7 @@ def largest_shift(aggregate: Aggregate, target: Floats, delta: float, neighbours
         played = game(replace(aggregate, shift=shift[kind]), neighbours, merge=kind)
         pairs = np.flatnonzero(np.isin(played.kind, asked))
         found = np.full(len(played.kind), -np.inf)
-        epsilon = wanted[played.kind[pairs]]
-        found[pairs] = np.maximum.reduce([played.low(epsilon, pairs, direction) for direction in played.directions])
+        found[pairs] = played.larger(played.low, wanted[played.kind[pairs]], pairs)
         with np.errstate(divide="ignore"):
             return np.log(np.maximum(played.worst(found)[asked], 0.0)) - np.log(delta)
 

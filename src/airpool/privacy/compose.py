@@ -24,9 +24,9 @@ under 0.1 % where participation is visible; where it is hidden and ε small (bel
 Where the game is one Gaussian against another (everybody always takes part), μ² adds up and no grid is needed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
+from math import log
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,6 +35,7 @@ from scipy.special import expit
 from airpool.arrays import Floats, as_floats, failure_probability
 from airpool.privacy import calibrate, gaussian, nearby
 from airpool.privacy.game import Direction, Game, solve
+from airpool.search import smallest_number
 
 # Within these limits all that is given away stays a small share of δ.
 SMALLEST_DELTA, MOST_INFERENCES = 1e-10, 2**24
@@ -50,8 +51,6 @@ _CELLS, _POINTS = 2**12, 2**10
 _CHEAP = 3e-5
 # Losses of one inference that are told apart; larger ones count as infinite.
 _LEAST, _REACH = 1e-15, 700.0
-# Unlike laws that a stream keeps apart.
-_PARTS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +71,8 @@ class Loss:
 
     def epsilon(self, delta: float) -> float:
         """The smallest ε ≥ 0 at which the curve is at most δ, rounded up; inf where there is none."""
-        low, high = 0.0, max(0.0, self.step * (self.lowest + len(self.mass) - 1))
-        if self.delta(low) <= delta:
-            return low
-        if self.delta(high) > delta:
-            return float("inf")
-        while low < (middle := (low + high) / 2) < high:
-            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
-        return high
+        high = max(0.0, self.step * (self.lowest + len(self.mass) - 1))
+        return smallest_number(lambda eps: log(max(self.delta(eps), 1e-320) / delta), 0.0, high)
 
     def power(self, times: int) -> "Loss":
         """The loss of so many inferences, by repeated squaring."""
@@ -139,60 +132,39 @@ def _cost_of_coarser(loss: Loss) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """What a run of inferences has cost one device so far. `append` gives a new stream; nothing changes in place.
+    """What a number of like inferences costs one device: the loss of one of them, forward and backward.
 
-    Each part is a law of the loss for each direction, one object where the game is the same seen from both sides, and
-    how often it counts. Parts are composed when ε or δ is asked for.
+    Both directions are one object where the game is the same seen from both sides.
     """
 
-    parts: tuple[tuple[Loss, Loss, int], ...]
-    inferences: int
-
-    def append(self, later: "Stream", times: int = 1) -> "Stream":
-        """This stream followed by another one, `times` over."""
-        counts: dict[tuple[Loss, Loss], int] = {}
-        more = later.repeated(times)
-        for forward, backward, count in (*self.parts, *more.parts):
-            counts[forward, backward] = counts.get((forward, backward), 0) + count
-        parts = tuple((*pair, count) for pair, count in counts.items())
-        joined = parts if len(parts) <= _PARTS else tuple((*pair, 1) for pair in _joined(parts, _PARTS))
-        return Stream(joined, self.inferences + more.inferences)
+    forward: Loss
+    backward: Loss
+    inferences: int = 1
 
     def repeated(self, times: int) -> "Stream":
         """This stream over and over."""
         if times < 1:
             raise ValueError(f"times={times} must be >= 1")
-        return Stream(tuple((f, b, count * times) for f, b, count in self.parts), self.inferences * times)
+        return Stream(self.forward, self.backward, self.inferences * times)
 
     @cached_property
-    def losses(self) -> tuple[Loss, Loss]:
-        """The loss of the whole stream, forward and backward."""
+    def losses(self) -> tuple[Loss, ...]:
+        """The loss of the whole stream, in each direction that differs."""
         if self.inferences > MOST_INFERENCES:
             raise ValueError(f"inferences={self.inferences} must be <= {MOST_INFERENCES} where they are composed")
-        return _joined(self.parts, 1)[0]
+        distinct = (self.forward,) if self.forward is self.backward else (self.forward, self.backward)
+        return tuple(loss.power(self.inferences) for loss in distinct)
 
     def epsilon(self, delta: float) -> float:
         check_delta(delta)
-        return max(loss.epsilon(delta) for loss in set(self.losses))
+        return self.epsilon_within(delta)
+
+    def epsilon_within(self, delta: float) -> float:
+        """The same where only a part of δ is left, which may be smaller than a whole δ may be."""
+        return max(loss.epsilon(delta) for loss in self.losses)
 
     def delta(self, epsilon: float) -> float:
-        return max(loss.delta(epsilon) for loss in set(self.losses))
-
-
-def _joined(parts: tuple[tuple[Loss, Loss, int], ...], most: int) -> list[tuple[Loss, Loss]]:
-    """Parts composed until so many are left: those on the finest grids first, since a grid suits its own spread."""
-    pairs = [_each(partial(Loss.power, times=count), (forward, backward)) for forward, backward, count in parts]
-    while len(pairs) > most:
-        first, second, *rest = sorted(pairs, key=lambda pair: pair[0].step)
-        pairs = [_each(composed, first, second), *rest]
-    return pairs
-
-
-def _each(make: Callable[..., Loss], *pairs: tuple[Loss, Loss]) -> tuple[Loss, Loss]:
-    """A law of each direction, made once where both directions are one."""
-    forward = make(*(pair[0] for pair in pairs))
-    symmetric = all(pair[0] is pair[1] for pair in pairs)
-    return forward, forward if symmetric else make(*(pair[1] for pair in pairs))
+        return max(loss.delta(epsilon) for loss in self.losses)
 
 
 def check_delta(delta: float) -> None:
@@ -217,7 +189,7 @@ def stream(game: Game, kind: int = 0) -> Stream:
     error = game.error + 4 * _ROUNDING * devices * np.log(devices + 1)
     forward = _connected(curves[0], curves[-1], step, error)
     backward = forward if len(curves) == 1 else _connected(curves[1], curves[0], step, error)
-    return Stream(((forward, backward, 1),), inferences=1)
+    return Stream(forward, backward)
 
 
 def _connected(above: Floats, below: Floats, step: float, error: float) -> Loss:
@@ -265,7 +237,7 @@ def epsilon(game: Game, delta: float, inferences: int, *, missed: ArrayLike = 0.
     streams = [stream(game, kind).repeated(inferences) for kind in range(game.num_kinds)]
 
     def at(left: float) -> Floats:
-        return np.array([max(loss.epsilon(left) for loss in set(one.losses)) for one in streams])[game.of_device]
+        return np.array([one.epsilon_within(left) for one in streams])[game.of_device]
 
     return nearby.epsilon(at, delta, distance)
 

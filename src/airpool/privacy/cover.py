@@ -4,6 +4,9 @@ The total variance V is then fixed, and taking part is a coin that only the devi
 exactly and in one dimension whatever r is, with μ = w C g/√V.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from airpool.arrays import Floats
@@ -12,30 +15,35 @@ from airpool.privacy.gaussian import log_ndtr
 
 
 def delta_zero_out(epsilon: Floats, mu: Floats, participation: Floats, *, backward: bool) -> Floats:
-    """δ between the mixture (1−p)N(0) + pN(μ) and N(0).
+    """δ between the mixture (1−p)N(0) + pN(μ) and N(0)."""
+    epsilon, mu, participation = np.broadcast_arrays(epsilon, mu, participation)
+    return hidden(epsilon, participation, lambda e, at: gaussian.delta(e, mu[at]), backward=backward)
 
-        forward   p·δ_G(ln(1 + (e^ε − 1)/p); μ)
-        backward  c·δ_G(ε + ln(p/c); μ),  c = 1 − e^ε(1−p), and 0 where c ≤ 0
 
+def hidden(
+    epsilon: Floats, participation: Floats, divergence: Callable[[Floats, Any], Floats], *, backward: bool
+) -> Floats:
+    """δ between (1−p)Q + pP and Q, for whom the coin p is hidden, from the divergence H_ε(P‖Q) (backward: H_ε(Q‖P)).
+
+        forward   p·H(ln(1 + (e^ε − 1)/p))
+        backward  c·H(ε + ln(p/c)),  c = 1 − e^ε(1−p), and 0 where c ≤ 0
+
+    divergence: of ε and where these lie among all, a mask.
     Holds for: every ε; where the forward logarithm has no argument (ε ≤ ln(1−p)) the likelihood ratio is above e^ε
     everywhere and δ = 1 − e^ε.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if backward:
-            c = participation - np.expm1(epsilon) * (1 - participation)  # 1 − e^ε(1−p) without cancellation
-            inside = np.exp(gaussian.log_delta(epsilon + np.log(participation / c), mu)) * c
-            return np.where((c > 0) & (participation > 0), inside, np.maximum(-np.expm1(epsilon), 0.0))
-        inner = shifted_forward(epsilon, participation)
-        amplified = participation * np.exp(gaussian.log_delta(inner, mu))
-        return np.where(np.isfinite(inner), amplified, np.maximum(-np.expm1(epsilon), 0.0))
-
-
-def shifted_forward(epsilon: Floats, participation: Floats) -> Floats:
-    """ln(1 + (e^ε − 1)/p), −inf where it has no value; for large ε without overflow."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        large = epsilon - np.log(participation)
-        inner = np.where(epsilon > 30, large, np.log1p(np.expm1(np.minimum(epsilon, 30)) / participation))
-    return np.where(np.isnan(inner) | (participation == 0), -np.inf, inner)
+            factor = participation - np.expm1(epsilon) * (1 - participation)  # 1 − e^ε(1−p) without cancellation
+            inner, defined = epsilon + np.log(participation / factor), (factor > 0) & (participation > 0)
+        else:
+            # For large ε without overflow.
+            steps = np.log1p(np.expm1(np.minimum(epsilon, 30)) / participation)
+            inner, factor = np.where(epsilon > 30, epsilon - np.log(participation), steps), participation
+            defined = np.isfinite(inner) & (participation > 0)
+    out = np.maximum(-np.expm1(np.minimum(epsilon, 0.0)), 0.0)
+    out[defined] = factor[defined] * divergence(inner[defined], defined)
+    return out
 
 
 def delta_replace(epsilon: Floats, mu: Floats, participation: Floats) -> Floats:

@@ -4,8 +4,8 @@ Device i sends its noise, of variance a_i per coordinate, with probability p_i. 
 noise is the random variance  V_k = extra + Σ_{i≠k} τ_i a_i.  Every ε with visible participation is an expectation over
 it (spec §3.3), and rounding it down is always safe: less noise, more leakage.
 
-Few or like devices: the law itself, binomials for like devices and convolution for unlike ones. Many unlike devices: a
-grid, with one law that is stochastically smaller than the truth and one that is larger (grid.py).
+Few or like devices: the law itself, binomials for like devices and convolution for heterogeneous ones. Many
+heterogeneous devices: a grid, with one law stochastically smaller than the truth and one larger (grid.py).
 """
 
 from collections.abc import Iterator

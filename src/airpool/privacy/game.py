@@ -11,14 +11,14 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from airpool.arrays import Floats, Integers, failure_probability
-from airpool.privacy.search import smallest
+from airpool.search import smallest
 
 Direction = Literal["forward", "backward"]
 # (ε, index of a pair, direction) → δ, elementwise.
 Curve = Callable[[Floats, Integers, Direction], Floats]
 
 # Cells evaluated at a time, to keep memory flat.
-_CHUNK = 2**21
+CHUNK = 2**21
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,10 @@ class Game:
         np.maximum.at(out, self.kind, values)
         return out
 
+    def larger(self, curve: Curve, epsilon: Floats, pair: Integers) -> Floats:
+        """A curve's larger value of both directions."""
+        return np.maximum.reduce([curve(epsilon, pair, direction) for direction in self.directions])
+
     def delta(self, kind: int, epsilon: Floats, direction: Direction) -> Floats:
         """The proven δ of one kind of device along many ε: the upper envelope over its pairs."""
         pairs = np.flatnonzero(self.kind == kind)
@@ -61,10 +65,9 @@ class Game:
 
 
 class Bounds(NamedTuple):
-    """A result between two proven ends. `upper` is the promise; all three agree where the law is exact."""
+    """A result between two proven ends. `upper` is the promise; both agree where the law is exact."""
 
     lower: Floats
-    estimate: Floats
     upper: Floats
 
 
@@ -73,21 +76,16 @@ def solve(game: Game, delta: float) -> Bounds:
     failure_probability(delta)
     upper = game.worst(_root(game, game.low, delta))[game.of_device]
     if game.exact:
-        return Bounds(upper, upper, upper)
-    lower = game.worst(_root(game, game.high, delta))[game.of_device]
-    with np.errstate(invalid="ignore"):
-        estimate = np.where(np.isinf(upper), upper, (lower + upper) / 2)
-    return Bounds(lower, estimate, upper)
+        return Bounds(upper, upper)
+    return Bounds(game.worst(_root(game, game.high, delta))[game.of_device], upper)
 
 
 def _root(game: Game, curve: Curve, target: float) -> Floats:
     log_target = np.log(target)
 
     def excess(eps: Floats, pair: Floats) -> Floats:
-        index = pair.astype(np.int64)
-        worst = np.maximum.reduce([curve(eps, index, direction) for direction in game.directions])
         with np.errstate(divide="ignore"):
-            return np.log(worst) - log_target
+            return np.log(game.larger(curve, eps, pair.astype(np.int64))) - log_target
 
     pairs = np.arange(len(game.kind), dtype=np.float64)
     return smallest(excess, np.zeros(len(pairs)), game.ceiling(target), pairs)
@@ -95,7 +93,7 @@ def _root(game: Game, curve: Curve, target: float) -> Floats:
 
 def in_chunks(curve: Curve, *, width: int) -> Curve:
     """The same curve, evaluated a bounded number of cells at a time."""
-    size = max(1, _CHUNK // width)
+    size = max(1, CHUNK // width)
 
     def chunked(eps: Floats, pair: Integers, direction: Direction) -> Floats:
         if len(pair) <= size:

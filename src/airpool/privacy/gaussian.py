@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from airpool.arrays import Floats, checked, failure_probability
-from airpool.privacy.search import smallest
+from airpool.search import smallest
 
 # SciPy's functions with the types that they have here.
 log_ndtr: Callable[[Floats], Floats] = special.log_ndtr
@@ -21,76 +21,70 @@ erfcx: Callable[[Floats], Floats] = special.erfcx
 # is analytic, so 4 nodes reach machine precision on so short an interval.
 _NEAR = 0.02
 _NODES, _WEIGHTS = (x / 2 for x in np.polynomial.legendre.leggauss(4))  # on [−½, ½]
+# From this a on Φ(a) is 1, and e^ε Φ(b) is 0 beside it.
+_SURE = 8.5
+# Beyond this ε/μ no δ is left that a float could hold, and the square of ε/μ soon overflows.
+_FARTHEST = 1e150
+_HALF_ROOT, _ROOT = np.sqrt(np.pi / 2), np.sqrt(0.5)
 
 
-def log_delta(epsilon: ArrayLike, mu: ArrayLike) -> Floats:
-    """ln δ_G(ε; μ), elementwise.
+def delta(epsilon: ArrayLike, mu: ArrayLike) -> Floats:
+    """δ_G(ε; μ), elementwise.
 
-        δ_G(ε; μ) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ)
+        δ_G(ε; μ) = Φ(a) − e^ε Φ(b) = φ(a)·(R(a) − R(b)),    a = μ/2 − ε/μ,  b = a − μ,  R = Φ/φ
 
+    since φ(a) = e^ε φ(b). R(x) = √(π/2) erfcx(−x/√2) neither underflows nor loses digits.
     Holds for: any ε, negative ones too (composition needs the whole curve), and any μ ≥ 0.
     Edge cases: μ = 0 → δ = (1 − e^ε)₊; μ = inf → δ = 1; ε = inf → δ = 0.
 
-    >>> float(np.exp(log_delta(1.0, 1 / 3.730631634816)).round(15))
+    >>> float(delta(1.0, 1 / 3.730631634816).round(15))
     1e-05
     """
-    epsilon, mu = np.broadcast_arrays(
-        np.asarray(epsilon, dtype=np.float64), checked("mu", mu, allowed="must be >= 0", ok=lambda x: x >= 0)
-    )
+    epsilon, mu = np.asarray(epsilon, dtype=np.float64), np.asarray(mu, dtype=np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        if np.all((epsilon >= 0) & (epsilon <= _FARTHEST * mu) & (mu > 0) & (mu < np.inf)):
+            return _delta(epsilon, mu)
+    epsilon, mu = np.broadcast_arrays(epsilon, checked("mu", mu, allowed="must be >= 0", ok=lambda x: x >= 0))
     magnitude = np.abs(epsilon)
-    positive = _log_delta_positive(magnitude, mu)
+    out = np.where(np.isinf(mu) & np.isfinite(epsilon), 1.0, 0.0)
+    within = (mu > 0) & np.isfinite(mu) & (magnitude / _FARTHEST <= mu)
+    out[within] = _delta(magnitude[within], mu[within])
     # Swapping the two Gaussians changes nothing, so δ(−ε) = 1 − e^−ε + e^−ε δ(ε).
+    return np.where(epsilon >= 0, out, -np.expm1(-magnitude) + np.exp(-magnitude) * out)
+
+
+def log_delta(epsilon: ArrayLike, mu: ArrayLike) -> Floats:
+    """ln δ_G(ε; μ), elementwise; −inf where δ underflows."""
     with np.errstate(divide="ignore"):
-        negative = np.logaddexp(np.log(-np.expm1(-magnitude)), positive - magnitude)
-    return np.where(epsilon >= 0, positive, negative)
+        return np.log(delta(epsilon, mu))
 
 
-def _log_delta_positive(epsilon: Floats, mu: Floats) -> Floats:
-    """ln δ_G for ε ≥ 0, in whichever of two forms does not cancel."""
-    out = np.full(mu.shape, -np.inf)
-    out[np.isinf(mu) & np.isfinite(epsilon)] = 0.0
-    # Beyond this ε/μ no δ is left that a float could hold, and the square of ε/μ soon overflows.
-    within = np.isfinite(epsilon) & (epsilon / 1e150 <= mu)
-    near = (mu > 0) & (mu < _NEAR) & within
-    far = (mu >= _NEAR) & np.isfinite(mu) & within
-    out[near] = _log_delta_near(epsilon[near], mu[near])
-    out[far] = _log_delta_far(epsilon[far], mu[far])
-    return out
+def _delta(epsilon: Floats, mu: Floats) -> Floats:
+    """δ_G for ε ≥ 0 and 0 < μ < inf."""
+    x = np.asarray((epsilon / mu - mu / 2) * _ROOT)
+    y = x + _ROOT * mu
+    x = np.maximum(x, -_SURE * _ROOT)
+    # R falls with x; rounding must not turn the difference negative.
+    gap = np.asarray(np.maximum(erfcx(x) - erfcx(y), 0.0))
+    if np.any(near := mu < _NEAR):
+        near, mu = np.broadcast_to(near, x.shape), np.broadcast_to(mu, x.shape)
+        gap[near] = _integrated(-x[near] / _ROOT, mu[near]) / _HALF_ROOT
+    return 0.5 * np.exp(-(x**2)) * gap
 
 
-def _log_delta_far(epsilon: Floats, mu: Floats) -> Floats:
-    a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
-    log_a = log_ndtr(a)
-    # The second term is the smaller one; rounding must not turn the difference negative.
-    ratio = np.minimum(epsilon + log_ndtr(b) - log_a, 0.0)
-    with np.errstate(divide="ignore"):
-        return log_a + np.log(-np.expm1(ratio))
-
-
-def _log_delta_near(epsilon: Floats, mu: Floats) -> Floats:
-    """The same for small μ, where Φ(a) and e^ε Φ(b) agree in most of their digits.
-
-    With R = Φ/φ, and since φ(a) = e^ε φ(b):  δ = φ(a)·(R(a) − R(b)) = φ(a)·∫_b^a (1 + t R(t)) dt.
-    """
-    a = mu / 2 - epsilon / mu
+def _integrated(a: Floats, mu: Floats) -> Floats:
+    """R(a) − R(b) = ∫_b^a (1 + t R(t)) dt for small μ, where R(a) and R(b) agree in most of their digits."""
     t = a[..., None] - mu[..., None] * (_NODES + 0.5)
-    integrand = np.maximum(_one_plus_t_mills(t), 0.0)
-    with np.errstate(divide="ignore", over="ignore"):
-        return -(a**2) / 2 - 0.5 * np.log(2 * np.pi) + np.log(mu * (integrand @ _WEIGHTS))
+    return mu * (np.maximum(_one_plus_t_mills(t), 0.0) @ _WEIGHTS)
 
 
 def _one_plus_t_mills(t: Floats) -> Floats:
     """1 + t·Φ(t)/φ(t), by its asymptotic series far out, where the two terms cancel."""
     close = np.maximum(t, -30.0)
-    direct = 1 + close * np.sqrt(np.pi / 2) * erfcx(-close / np.sqrt(2))
+    direct = 1 + close * _HALF_ROOT * erfcx(-_ROOT * close)
     x = (1 / np.minimum(t, -30.0)) ** 2
     series = x * (1 - x * (3 - x * (15 - x * (105 - x * (945 - x * 10395)))))
     return np.where(t < -30, series, direct)
-
-
-def delta(epsilon: ArrayLike, mu: ArrayLike) -> Floats:
-    """δ_G(ε; μ), elementwise; see `log_delta`."""
-    return np.exp(log_delta(epsilon, mu))
 
 
 def epsilon(mu: ArrayLike, delta: ArrayLike) -> Floats:
@@ -107,7 +101,7 @@ def epsilon(mu: ArrayLike, delta: ArrayLike) -> Floats:
     log_target = np.log(delta)
     # Φ(μ/2 − ε/μ) ≤ δ suffices, and Φ(−x) ≤ e^(−x²/2): this end of the bracket always meets the target.
     high = mu**2 / 2 + mu * np.sqrt(-2 * log_target)
-    return smallest(_excess_of_epsilon, np.zeros_like(mu), high, mu, log_target)
+    return smallest(_excess, np.zeros_like(mu), high, mu, log_target)
 
 
 def noise_multiplier(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
@@ -125,15 +119,31 @@ def noise_multiplier(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
     # Two ends for μ: below, δ_G(0; μ) ≈ μ/√(2π) is under δ whatever ε is; above, the mean of the loss is past ε.
     low = delta * np.sqrt(2 * np.pi) * 0.5
     high = np.where(np.isinf(epsilon), np.inf, 2 * (np.sqrt(2 * np.minimum(epsilon, 1e300)) + 10))
-    return smallest(_excess_of_multiplier, reciprocal(high), 1 / low, epsilon, log_target)
+
+    def excess(multiplier: Floats, epsilon: Floats, log_target: Floats) -> Floats:
+        return _excess(epsilon, reciprocal(multiplier), log_target)
+
+    return smallest(excess, reciprocal(high), 1 / low, epsilon, log_target)
 
 
-def _excess_of_epsilon(epsilon: Floats, mu: Floats, log_target: Floats) -> Floats:
+def _excess(epsilon: Floats, mu: Floats, log_target: Floats) -> Floats:
     return log_delta(epsilon, mu) - log_target
 
 
-def _excess_of_multiplier(multiplier: Floats, epsilon: Floats, log_target: Floats) -> Floats:
-    return log_delta(epsilon, reciprocal(multiplier)) - log_target
+def mixture_ceiling(mu: Floats, mass: Floats, participation: Floats, delta: float, *, slack: float = 0.0) -> Floats:
+    """An ε that surely meets p·(Σ_i mass_i δ_G(ε; μ_i) + slack) ≤ δ, for each row; μ falls along a row.
+
+    Gives up the first cells while their probability is under δ, and spends the rest of δ on the next one.
+    """
+    lost = participation[:, None] * (np.cumsum(mass, axis=1) + slack)
+    cell = np.argmax(lost >= delta, axis=1)
+    at = np.arange(len(cell))
+    spent = np.where(cell > 0, lost[at, cell - 1], participation * slack)
+    chosen = mu[at, cell]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        high = chosen**2 / 2 + chosen * np.sqrt(-2 * np.log(np.maximum(delta - spent, 0.0)))
+    # A margin, so that the search sees its upper end meet the target in spite of rounding.
+    return np.where((lost[:, -1] < delta) | (chosen == 0), 0.0, high * (1 + 1e-9) + 1e-9)
 
 
 def reciprocal(x: ArrayLike) -> Floats:

@@ -1,4 +1,4 @@
-"""The noise floor of many unlike devices, on a grid, bracketed: one law below the truth and one above it."""
+"""The noise floor of many heterogeneous devices, on a grid, bracketed: one law below the truth and one above it."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +14,7 @@ _TAIL = 1e-15
 # sum to one), and the fixed part of what is given away.
 _ARITHMETIC = 1e-13
 # Share of the mean noise up to which taking a device out of it is bracketed instead of computed.
-_WHISKER = 5e-3
+_SMALL_SHARE = 5e-3
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ def leave_one_out(by_kind: Kinds) -> tuple[Law, Law]:
     √(Σ (max e_i − min e_i)² ln(1/β)/2) of its mean but for a probability β (Hoeffding), far closer than the worst cases
     add up. So the grid is shifted by the mean less that (low) or plus that (high), and β joins the slack.
 
-    Then one device of each kind is taken out again. Where nobody adds more than a whisker to the noise, that device's
-    own noise, which counts for it in any case, makes up for it: V − a_k ≤ V_k ≤ V.
+    Then one device of each kind is taken out again. Where nobody adds more than a small share to the noise, that
+    device's own noise, which counts for it in any case, makes up for it: V − a_k ≤ V_k ≤ V.
     """
     blocks = [
         (a * m, mass)
@@ -74,7 +74,7 @@ def leave_one_out(by_kind: Kinds) -> tuple[Law, Law]:
 
     errors = _rounding(parts)
     mean_noise = float(by_kind.count @ (by_kind.variance * by_kind.participation))
-    if by_kind.variance.max() <= _WHISKER * mean_noise:
+    if by_kind.variance.max() <= _SMALL_SHARE * mean_noise:
         return _made_up_for(by_kind, value, total, errors)
     low: list[tuple[Floats, Floats]] = []
     high: list[tuple[Floats, Floats]] = []
@@ -150,18 +150,18 @@ def _without(total: Floats, single: _Part) -> tuple[int, Floats]:
 
     total[j] = (1−p)·others[j] + p·others[j−c], solved upwards for p ≤ ½ and downwards above, so that each step damps
     the error of the one before. Downwards what comes out is others[j−c]: it begins c cells below `total`, as it must
-    where the device always speaks.
+    where the device always transmits.
     """
     from scipy.signal import lfilter
 
-    cell, (silent, speaks) = int(single.cell[1]), single.mass
-    if cell == 0 or speaks == 0:
+    cell, (silent, transmits) = int(single.cell[1]), single.mass
+    if cell == 0 or transmits == 0:
         return 0, total
-    upwards = bool(speaks <= silent)
+    upwards = bool(transmits <= silent)
     x = total if upwards else total[::-1]
     # The recursion goes in strides of c: one column for each remainder, and one step a row.
     rows = np.pad(x, (0, -len(x) % cell)).reshape(-1, cell)
-    others = np.asarray(lfilter([1.0], sorted((silent, speaks), reverse=True), rows, axis=0)).ravel()[: len(x)]
+    others = np.asarray(lfilter([1.0], sorted((silent, transmits), reverse=True), rows, axis=0)).ravel()[: len(x)]
     others = np.maximum(others if upwards else others[::-1], 0.0)
     return (0 if upwards else -cell), others / others.sum()
 
@@ -170,7 +170,7 @@ def without_the_largest(by_kind: Kinds, number: int) -> Law:
     """Law of everybody's noise less, in every outcome, the `number` largest contributions to it; rounded down.
 
     Device k and its c colluders are c + 1 devices, so with number = c + 1 what is left to it is never less than this.
-    The kinds come in descending order of variance, and the first ones that speak are skipped.
+    The kinds come in descending order of variance, and the first ones that take part are skipped.
     """
     step = float(by_kind.variance @ by_kind.count) / 2**15
     if step == 0:
@@ -180,9 +180,9 @@ def without_the_largest(by_kind: Kinds, number: int) -> Law:
         m, mass = binomial(int(by_kind.count[kind]), float(by_kind.participation[kind]), tail=_TAIL)
         added: dict[int, Floats] = {}
         for skipped, law in laws.items():
-            for speaking, q in zip(m.tolist(), mass, strict=True):
-                skip = min(speaking, number - skipped)
-                cell = int((speaking - skip) * by_kind.variance[kind] / step)
+            for present, q in zip(m.tolist(), mass, strict=True):
+                skip = min(present, number - skipped)
+                cell = int((present - skip) * by_kind.variance[kind] / step)
                 _accumulate(added, skipped + skip, cell, q * law)
         laws = added
     length = max(len(law) for law in laws.values())

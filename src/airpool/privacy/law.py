@@ -54,6 +54,8 @@ def binomial(n: int, p: float, *, tail: float = 0.0) -> tuple[Integers, Floats]:
     """
     if p in (0.0, 1.0):
         return np.array([n if p else 0]), np.ones(1)
+    if n == 1:
+        return np.array([0, 1]), np.array([1 - p, p])
     first, last = 0, n
     if tail > 0:
         t = -np.log(tail)
@@ -66,7 +68,7 @@ def binomial(n: int, p: float, *, tail: float = 0.0) -> tuple[Integers, Floats]:
 
 
 def stacked(rows: list[tuple[Floats, Floats]]) -> Law:
-    """Rows of unlike length as one law; what fills them up has no mass."""
+    """Rows of different length as one law; what fills them up has no mass."""
     width = max(len(variance) for variance, _ in rows)
     return Law(
         variance=np.stack([np.pad(variance, (0, width - len(variance)), mode="edge") for variance, _ in rows]),

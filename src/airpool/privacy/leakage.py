@@ -1,6 +1,6 @@
 """What choosing devices by their scores adds: Schemes 2.1 (threshold) and 2.2 (ranking), spec §4.
 
-A device's decision to speak depends on its feature, so the decision itself leaks. Both functions give the game for
+A device's decision to transmit depends on its feature, so the decision itself leaks. Both functions give the game for
 score and feature together; the paper's lemma, which adds two ε up, is paper.lemma.
 """
 
@@ -11,9 +11,10 @@ from scipy.special import log_ndtr
 
 from airpool.arrays import Floats, Integers, checked, not_negative
 from airpool.privacy import gaussian
-from airpool.privacy.device import Aggregate, Neighbours, ceiling, expected_delta, ratio, representatives
+from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
+from airpool.privacy.device import ceiling, curves, expected, ratios, representatives
 from airpool.privacy.floor import floor
-from airpool.privacy.game import Curve, Direction, Game, in_chunks
+from airpool.privacy.game import Curve, Direction, Game
 from airpool.privacy.law import Law, alike
 
 # e^ε beyond this is out of floating point's reach; a larger ε is reported as inf.
@@ -24,7 +25,7 @@ _ERROR = 1e-8
 
 @dataclass(frozen=True)
 class Decision:
-    """Scheme 2.1: a device speaks iff its score plus its own noise is at most `threshold`.
+    """Scheme 2.1: a device transmits iff its score plus its own noise is at most `threshold`.
 
     Scores lie between `score_low` and `score_high`, one value per device or one for all; a zeroed or replaced feature
     may have any score in that range.
@@ -45,7 +46,7 @@ class Decision:
             raise ValueError("score_low must not exceed score_high")
 
     def log_participation(self, score: Floats) -> tuple[Floats, Floats]:
-        """ln Pr(speaks) and ln Pr(stays silent), each accurate in its own tail."""
+        """ln Pr(transmits) and ln Pr(stays silent), each accurate in its own tail."""
         with np.errstate(divide="ignore", invalid="ignore"):
             gap = (self.threshold - score) / self.noise_std
         # Without noise the comparison itself decides.
@@ -61,48 +62,49 @@ def threshold_game(
         δ(ε) = max_{π,π′} [(1−π) − e^ε(1−π′)]₊ + π·E[δ_G(ε − ln(π/π′); Δ/√v)]
         π, π′ ∈ {Φ((η−u_max)/σ₀), Φ((η−u_min)/σ₀)}
 
-    Holds for: who speaks is visible; the others take part as rarely as their scores can make them. The curve is jointly
-    convex in (π, π′), so it is largest at a vertex; the maximum over the vertices is one curve, which composes.
-    Under cover noise the adversary is given who speaks all the same: an upper bound.
+    Holds for: who transmits is visible; the others take part as rarely as their scores can make them. The curve is
+    jointly convex in (π, π′), so it is largest at a vertex; the maximum over the vertices is one curve, which composes.
+    Under cover noise the adversary is given who transmits all the same: an upper bound.
     Edge cases: a threshold far from every score gives 0 leakage by the decision, or inf without noise, never NaN.
     """
     _reject_removal(neighbours)
     shape = (aggregate.num_devices,)
-    speaks = [np.broadcast_to(scheme.log_participation(u)[0], shape) for u in (scheme.score_high, scheme.score_low)]
+    transmits = [np.broadcast_to(scheme.log_participation(u)[0], shape) for u in (scheme.score_high, scheme.score_low)]
     silent = [np.broadcast_to(scheme.log_participation(u)[1], shape) for u in (scheme.score_high, scheme.score_low)]
-    rarest = np.exp(speaks[0]) * aggregate.presence
+    rarest = np.exp(transmits[0]) * aggregate.presence
     lent, own = aggregate.lent, aggregate.variance
-    # Under cover noise the others' noise is there whenever they are on the air, whether they speak or not.
+    # Under cover noise the others' noise is there whenever they are on the air, whether they transmit or not.
     sounding = aggregate.presence if aggregate.cover_noise else rarest
     around = floor(lent, sounding, extra=aggregate.extra, absent=aggregate.absent)
-    of_device = alike(aggregate.shift, own, lent, aggregate.presence, *speaks)[1]
+    of_device = alike(aggregate.shift, own, lent, aggregate.presence, *transmits)[1]
     found = representatives(around, of_device, cells)
     shift, own = aggregate.distance(neighbours)[found.device], own[found.device]
-    log_speaks, log_silent = (np.stack(x)[:, found.device] for x in (speaks, silent))
+    log_transmits, log_silent = (np.stack(x)[:, found.device] for x in (transmits, silent))
 
-    def curve(law: Law, sign: int) -> Curve:
+    def make(law: Law, sign: int) -> Curve:
+        mu = ratios(found, law, shift, own)
+
         def delta_of(eps: Floats, pair: Integers, _: Direction) -> Floats:
             worst = np.zeros(eps.shape)
             for a in (0, 1):
                 for b in (0, 1):
-                    moved = eps - _difference(log_speaks[a, pair], log_speaks[b, pair])
-                    heard = expected_delta(law, moved, found.row[pair], shift[pair], own[pair]) + sign * found.slack
+                    moved = eps - _difference(log_transmits[a, pair], log_transmits[b, pair])
+                    received = expected(found, law, gaussian.delta(moved[:, None], mu(pair)), pair) + sign * found.slack
                     with np.errstate(over="ignore"):
-                        unheard = np.exp(log_silent[a, pair]) - np.exp(eps + log_silent[b, pair])
-                    worst = np.maximum(worst, np.maximum(unheard, 0.0) + np.exp(log_speaks[a, pair]) * heard)
+                        unseen = np.exp(log_silent[a, pair]) - np.exp(eps + log_silent[b, pair])
+                    worst = np.maximum(worst, np.maximum(unseen, 0.0) + np.exp(log_transmits[a, pair]) * received)
             return np.clip(worst, 0.0, 1.0)
 
-        return in_chunks(delta_of, width=4 * law.variance.shape[1])
+        return delta_of
 
     def upper_end(target: float) -> Floats:
         # Both log-ratios of the decision, and the feature at its dearest. The feature's share alone may be infinite.
-        often = np.exp(log_speaks[1])
-        feature = np.minimum(ceiling(found, shift, own, often, target / 2), _CEILING)
-        decision = np.abs(_difference(log_speaks[1], log_speaks[0]))
+        often = np.exp(log_transmits[1])
+        feature = np.minimum(ceiling(ratios(found, found.low, shift, own), found, often, target / 2), _CEILING)
+        decision = np.abs(_difference(log_transmits[1], log_transmits[0]))
         return np.minimum(feature + decision + _silence(log_silent) + 1e-6, _CEILING)
 
-    low = curve(found.low, +1)
-    high = low if found.exact else curve(found.high, -1)
+    low, high = curves(found, make)
     return Game(of_device[found.device], of_device, low, high, upper_end, ("forward",), error=_ERROR)
 
 
@@ -124,7 +126,7 @@ def ranking_game(
     num_selected: int,
     neighbours: Neighbours = "zero-out",
 ) -> Game:
-    """Scheme 2.2: devices send noisy scores to a ranking server, and the `num_selected` lowest speak.
+    """Scheme 2.2: devices send noisy scores to a ranking server, and the `num_selected` lowest transmit.
 
         ε_G at μ = √((Δu/σ₀)² + (Δ_k/√v_sel)²)
 

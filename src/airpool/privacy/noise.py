@@ -63,7 +63,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from airpool.arrays import Floats, checked, failure_probability, not_negative
+from airpool.arrays import Floats, checked, not_negative
 from airpool.privacy.discrete_gaussian import SPREAD, Entropy, combination
 
 # Total variation distance per device, coordinate and inference: step 4 of the proof.
@@ -92,20 +92,11 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """Noise, and whether it protects anybody.
-
-    `values` are multiples of `step`; `noise_std` is the σ that may be accounted for.
-    """
+    """`values` are multiples of `step`; `noise_std` is the σ that may be accounted for."""
 
     values: Floats
     step: float
     noise_std: float
-    simulated: bool
-
-    @property
-    def guarantee(self) -> str:
-        """One line for reports."""
-        return "simulation: no privacy guarantee" if self.simulated else f"live noise, std {self.noise_std:g}"
 
 
 def live_noise(noise_std: float, size: int | tuple[int, ...]) -> Noise:
@@ -114,26 +105,18 @@ def live_noise(noise_std: float, size: int | tuple[int, ...]) -> Noise:
     Holds for: the theorem above. No state is kept between calls, so forked processes are independent.
 
     >>> noise = live_noise(0.05, 64)
-    >>> noise.values.shape, noise.simulated, bool(np.all(noise.values % noise.step == 0))
-    ((64,), False, True)
+    >>> noise.values.shape, bool(np.all(noise.values % noise.step == 0))
+    ((64,), True)
     """
-    return _noise(noise_std, size, os.urandom, simulated=False)
+    return noise_from(os.urandom, noise_std, size)
 
 
-def simulated_noise(noise_std: float, size: int | tuple[int, ...], *, rng: np.random.Generator) -> Noise:
-    """The same law from a seeded generator, for simulation only: it protects nobody, and says so.
-
-    >>> simulated_noise(0.05, 64, rng=np.random.default_rng(0)).guarantee
-    'simulation: no privacy guarantee'
-    """
-    return _noise(noise_std, size, rng.bytes, simulated=True)
-
-
-def _noise(noise_std: float, size: int | tuple[int, ...], entropy: Entropy, *, simulated: bool) -> Noise:
+def noise_from(entropy: Entropy, noise_std: float, size: int | tuple[int, ...]) -> Noise:
+    """The same from given entropy. That of a seeded generator (`rng.bytes`) protects nobody."""
     grid = grid_of(noise_std)
     shape = size if isinstance(size, tuple) else (size,)
     drawn = combination(*grid.coefficients, math.prod(shape), entropy).astype(np.float64)
-    return Noise(drawn.reshape(shape) * grid.step, step=grid.step, noise_std=float(noise_std), simulated=simulated)
+    return Noise(drawn.reshape(shape) * grid.step, step=grid.step, noise_std=float(noise_std))
 
 
 def grid_of(noise_std: float) -> Grid:
@@ -164,31 +147,20 @@ def _grid(std: float) -> Grid:
 
 
 @np.errstate(all="ignore")
-def to_grid(z: ArrayLike, step: float, clip_norm: float) -> Floats:
-    """Vectors (the last axis of z), clipped to norm C and rounded towards zero to multiples of `step`.
+def to_grid(values: ArrayLike, step: float, limit: float) -> Floats:
+    """Values rounded towards zero to multiples of `step`, so that no norm grows.
 
-    Holds for: every z. The exact norm of the result is at most C; for w·z give w·C. Noise of the same step adds
-    to it without rounding. Never raises because of what the numbers in z are: that would tell.
-    Edge cases: a vector that is not finite becomes 0, the public constant of spec §2; a number is a vector of one.
+    limit: the largest norm that they may have, a public number; the grid must not be finer than float64 can hold.
+    Holds for: finite values. Noise of the same step adds to them without rounding.
 
-    >>> to_grid([3.0, -4.0], 0.25, 1.0)
+    >>> to_grid([0.6, -0.8], 0.25, 1.0)
     array([ 0.5 , -0.75])
     """
-    clip = float(not_negative("clip_norm", clip_norm))
-    if not step > 0 or math.frexp(step)[0] != 0.5 or not clip / step <= 2.0**52:
-        raise ValueError(f"step={step!r} must be a power of two, and at least clip_norm={clip:g} times 2^-52")
-    z = np.atleast_1d(np.asarray(z, dtype=np.float64))
-    finite = np.isfinite(z).all(axis=-1, keepdims=True)
-    z = np.where(finite, z, 0.0)
-    # Directions with a largest entry of 1: no square overflows, whatever the length of z.
-    length = np.abs(z).max(axis=-1, keepdims=True, initial=0.0)
-    direction = z / np.where(length > 0, length, 1.0)
-    # A hair inside C: a sum of r squares is off by a factor of at most 1 ± r·2^-53, and few operations follow.
-    inside = clip * (1 - (z.shape[-1] + 16) * 2.0**-52)
-    limit = inside / np.maximum(np.sqrt(np.sum(direction**2, axis=-1, keepdims=True)), 1.0)
-    clipped = np.where(length <= limit, z, direction * limit)
-    # Adding zero turns −0 into 0: its sign would be a bit of z.
-    return np.trunc(clipped / step) * step + 0.0
+    largest = float(not_negative("limit", limit))
+    if not step > 0 or math.frexp(step)[0] != 0.5 or not largest / step <= 2.0**52:
+        raise ValueError(f"step={step!r} must be a power of two, and at least {largest:g} times 2^-52")
+    # Adding zero turns −0 into 0: its sign would be a bit of the value.
+    return np.trunc(np.asarray(values, dtype=np.float64) / step) * step + 0.0
 
 
 def delta_cost(noise_std: ArrayLike, *, dimension: int, epsilon: float, inferences: int = 1) -> float:
@@ -215,21 +187,3 @@ def smallest_delta(noise_std: ArrayLike, *, dimension: int, epsilon: float, infe
     7.08...e-41
     """
     return _COST_SHARE * delta_cost(noise_std, dimension=dimension, epsilon=epsilon, inferences=inferences)
-
-
-def delta_left(delta: float, noise_std: ArrayLike, *, dimension: int, epsilon: float, inferences: int = 1) -> float:
-    """δ less what the grid costs: (ε, this) under continuous noise is (ε, δ) under live noise.
-
-    >>> delta_left(1e-5, 0.05, dimension=64, epsilon=2.0) < 1e-5
-    True
-    >>> delta_left(1e-60, 0.05, dimension=64, epsilon=2.0)
-    Traceback (most recent call last):
-    ...
-    ValueError: delta=1e-60 must be >= 5.74...e-48, what live noise supports at epsilon=2
-    """
-    delta = float(failure_probability(delta))
-    cost = delta_cost(noise_std, dimension=dimension, epsilon=epsilon, inferences=inferences)
-    smallest = _COST_SHARE * cost
-    if delta < smallest:
-        raise ValueError(f"delta={delta:g} must be >= {smallest:g}, what live noise supports at epsilon={epsilon:g}")
-    return math.nextafter(delta - cost, 0.0)

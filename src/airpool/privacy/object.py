@@ -1,13 +1,12 @@
 """ε of the object itself: all views change at once. Feature privacy does not protect it, and this number says so."""
 
-from itertools import product
 from math import prod
 
 import numpy as np
 
 from airpool.arrays import Floats, Integers
 from airpool.privacy import gaussian, grid
-from airpool.privacy.device import Aggregate, Neighbours, ratio
+from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
 from airpool.privacy.game import Direction, Game, in_chunks
 from airpool.privacy.law import alike, binomial, kinds
 
@@ -21,9 +20,9 @@ def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Ga
         δ(ε) = E_τ[ δ_G(ε; Σ τ_i Δ_i / √(Σ τ_i a_i + extra)) ],    under cover noise Σ a_i instead
 
     Holds for: the same assumptions as the device's ε; the noise of dropouts does not count, but their views do (a
-    bound). Exact for up to 65,536 outcomes of who takes part (many like devices, or sixteen unlike ones); beyond that
-    an upper bound, with everybody's feature in the shift. Under cover noise an upper bound (the adversary is given who
-    took part).
+    bound). Exact for up to 65,536 outcomes of who takes part (many like devices, or sixteen heterogeneous ones); beyond
+    that an upper bound, with everybody's feature in the shift. Under cover noise an upper bound (the adversary is given
+    who took part).
     Edge cases: a colluder sees its own view change → inf; removal of everybody leaves nothing to hide in → inf.
     """
     if neighbours == "remove" or aggregate.colluders or aggregate.colluding:
@@ -43,29 +42,20 @@ def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Ga
     curve = in_chunks(delta_of, width=len(mu))
     one = np.zeros(1, dtype=np.int64)
     certain = mu if len(mu) == 1 and slack == 0 else None
-    return Game(one, one, curve, curve, lambda target: _ceiling(mu, mass, slack, target), ("forward",), certain)
 
+    def upper_end(target: float) -> Floats:
+        return gaussian.mixture_ceiling(mu[None], mass[None], np.ones(1), target, slack=slack)
 
-def _ceiling(mu: Floats, mass: Floats, slack: float, target: float) -> Floats:
-    """Gives up the most revealing outcomes while their probability is under δ; see device.ceiling."""
-    lost = np.cumsum(mass) + slack
-    if lost[-1] < target:
-        return np.zeros(1)
-    cell = int(np.argmax(lost >= target))
-    spare = target - (float(lost[cell - 1]) if cell else slack)
-    if spare <= 0 or np.isinf(mu[cell]):
-        return np.array([np.inf])
-    high = mu[cell] ** 2 / 2 + mu[cell] * np.sqrt(-2 * np.log(spare))
-    return np.array([high * (1 + 1e-9) + 1e-9])
+    return Game(one, one, curve, curve, upper_end, ("forward",), certain)
 
 
 def _outcomes(aggregate: Aggregate, neighbours: Neighbours) -> tuple[Floats, Floats, float]:
     """μ of every outcome of who takes part, its probability, and the slack of a bound."""
     lent, shift = aggregate.lent, aggregate.distance(neighbours)
-    distinct, _, count = alike(shift, lent, aggregate.heard)
+    distinct, _, count = alike(shift, lent, aggregate.received)
     laws = [binomial(int(n), float(p)) for n, p in zip(count, distinct[:, 2], strict=True)]
     absent = min(aggregate.absent, aggregate.num_devices)
-    # With outages the noise of silent devices is not always there: only that of those who speak is counted then.
+    # With outages the noise of silent devices is not always there: only that of those who transmit is counted then.
     covered = aggregate.cover_noise and bool(np.all(aggregate.presence == 1))
     always_there = float(np.sort(lent)[: len(lent) - absent].sum()) + aggregate.extra
     weak_but_heard = aggregate.weakened and bool(np.any(aggregate.presence < 1))
@@ -73,22 +63,23 @@ def _outcomes(aggregate: Aggregate, neighbours: Neighbours) -> tuple[Floats, Flo
         total = float(np.sum(shift))
         if covered:
             return ratio(np.array([total]), np.sqrt(always_there)), np.ones(1), 0.0
-        by_kind = kinds(lent, aggregate.heard)
+        by_kind = kinds(lent, aggregate.received)
         law = grid.without_the_largest(by_kind, absent)
         return ratio(total, np.sqrt(law.variance[0] + aggregate.extra)), law.mass[0], grid.slack(by_kind)
-    speaking = np.array(list(product(*(m for m, _ in laws))), dtype=np.float64)
-    mass = np.array([prod(q) for q in product(*(q for _, q in laws))])
+    counts, chances = (np.meshgrid(*(law[i] for law in laws), indexing="ij") for i in (0, 1))
+    taking_part = np.stack(counts, axis=-1).reshape(-1, len(laws)).astype(np.float64)
+    mass = np.prod(chances, axis=0).ravel()
     if covered:
         variance = np.full(len(mass), always_there)
     else:
-        variance = _variance_of(speaking, distinct[:, 1], absent) + aggregate.extra
-    return ratio(speaking @ distinct[:, 0], np.sqrt(variance)), mass, 0.0
+        variance = _variance_of(taking_part, distinct[:, 1], absent) + aggregate.extra
+    return ratio(taking_part @ distinct[:, 0], np.sqrt(variance)), mass, 0.0
 
 
-def _variance_of(speaking: Floats, variance: Floats, absent: int) -> Floats:
+def _variance_of(taking_part: Floats, variance: Floats, absent: int) -> Floats:
     """Noise in each outcome, less the `absent` largest contributions to it."""
     order = np.argsort(-variance)
-    counted = speaking[:, order]
+    counted = taking_part[:, order]
     before = np.cumsum(counted, axis=1) - counted
     skipped = np.clip(absent - before, 0.0, counted)
     return (counted - skipped) @ variance[order]

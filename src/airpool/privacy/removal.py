@@ -9,11 +9,14 @@ A = (1/b − 1/a)/2 and s = Δ/(2aA):
 and H_ε(P‖Q) = P(‖y + s‖² > T₀ + ε/A) − e^ε Q(same), H_ε(Q‖P) = Q(‖y + s‖² < T₀ − ε/A) − e^ε P(same).
 """
 
+from typing import Any
+
 import numpy as np
+from scipy.special import gammaln, ndtr
 
 from airpool.arrays import Floats, as_floats
 from airpool.privacy import gaussian
-from airpool.privacy.cover import shifted_forward
+from airpool.privacy.cover import hidden
 
 # From this noncentrality on SciPy's series gets slow and then fails; the quadrature below is exact there.
 _FAR = 1e6
@@ -34,53 +37,29 @@ def delta(
     participation: Floats,
     backward: bool,
 ) -> Floats:
-    """δ between (1−p)Q + pP and Q when nobody sees whether the device takes part; elementwise.
+    """δ between (1−p)Q + pP and Q when nobody sees whether the device takes part; elementwise (see `cover.hidden`)."""
+    epsilon, shift, rest, own, participation = np.broadcast_arrays(epsilon, shift, rest, own, participation)
 
-    forward   p·H_{ε₂}(P‖Q),  e^{ε₂} = 1 + (e^ε − 1)/p
-    backward  c·H_{ε₃}(Q‖P),  c = 1 − e^ε(1−p),  ε₃ = ε + ln(p/c)
-    """
-    arrays = np.broadcast_arrays(epsilon, shift, rest, own, participation)
-    epsilon, shift, rest, own, participation = (x.astype(np.float64) for x in arrays)
-    trivial = np.maximum(-np.expm1(np.minimum(epsilon, 0.0)), 0.0)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if backward:
-            c = participation - np.expm1(epsilon) * (1 - participation)  # 1 − e^ε(1−p) without cancellation
-            inner, factor = epsilon + np.log(participation / c), c
-            defined = (c > 0) & (participation > 0)
-        else:
-            inner, factor = shifted_forward(epsilon, participation), participation
-            defined = np.isfinite(inner)
-    out = trivial.copy()
-    at = defined
-    out[at] = factor[at] * divergence(
-        inner[at], shift=shift[at], rest=rest[at], own=own[at], dimension=dimension, backward=backward
-    )
-    return out
+    def of(e: Floats, at: Any) -> Floats:
+        return divergence(e, shift=shift[at], rest=rest[at], own=own[at], dimension=dimension, backward=backward)
+
+    return hidden(epsilon, participation, of, backward=backward)
 
 
-def delta_covered(
-    epsilon: Floats,
-    *,
-    shift: Floats,
-    rest: Floats,
-    own: Floats,
-    dimension: int,
-    participation: Floats,
-    backward: bool,
-) -> Floats:
+def delta_covered(epsilon: Floats, *, shift: Floats, participation: Floats, **rest: Any) -> Floats:
     """The same under cover noise: present, the device sends its noise for sure and its feature with probability p.
 
     An upper bound: the divergence is convex, so it is at most the mean over the device's coin.
     """
-    speaking = divergence(epsilon, shift=shift, rest=rest, own=own, dimension=dimension, backward=backward)
-    silent = divergence(epsilon, shift=np.zeros_like(shift), rest=rest, own=own, dimension=dimension, backward=backward)
-    return participation * speaking + (1 - participation) * silent
+    transmitting = divergence(epsilon, shift=shift, **rest)
+    silent = divergence(epsilon, shift=np.zeros_like(shift), **rest)
+    return participation * transmitting + (1 - participation) * silent
 
 
 def divergence(epsilon: Floats, *, shift: Floats, rest: Floats, own: Floats, dimension: int, backward: bool) -> Floats:
     """H_ε(P‖Q) of P = N(Δ, (b + own) I_r) against Q = N(0, b I_r), or backward H_ε(Q‖P).
 
-    Edge cases: own = 0 → the Gaussian curve; b = 0 < own → 1, a device that speaks alone is seen.
+    Edge cases: own = 0 → the Gaussian curve; b = 0 < own → 1, a device that transmits alone is seen.
     """
     arrays = np.broadcast_arrays(epsilon, shift, rest, own)
     epsilon, shift, rest, own = (x.astype(np.float64) for x in arrays)
@@ -95,10 +74,8 @@ def divergence(epsilon: Floats, *, shift: Floats, rest: Floats, own: Floats, dim
         # In units of the rest: only ratios count, and no product of theirs overflows.
         shift, own, rest = shift / np.sqrt(rest), own / rest, np.ones_like(rest)
         noncentrality = (shift / own) ** 2
-    for at, tails in (
-        (both & (noncentrality <= _FAR), _by_tails),
-        (both & (noncentrality > _FAR), _by_quadrature),
-    ):
+    near = noncentrality <= _FAR
+    for at, tails in ((both & near, _by_tails), (both & ~near, _by_quadrature)):
         if at.any():
             out[at] = tails(epsilon[at], shift[at], rest[at], own[at], dimension, backward)
     return np.clip(out, 0.0, 1.0)
@@ -138,8 +115,6 @@ def _by_quadrature(eps: Floats, shift: Floats, b: Floats, own: Floats, r: int, b
     Given ‖y⊥‖² = W the best test is y₁ > t(W) (the other branch of the quadratic lies beyond any reach), with
     t = κ/(√(Aκ + (Δ/2a)²) + Δ/2a),  κ = ±ε + (r/2)ln(a/b) + Δ²/(2a) − A W: no cancellation as own → 0.
     """
-    from scipy.special import ndtr
-
     a = b + own
     A = own / (2 * a * b)
     sign = -1.0 if backward else 1.0
@@ -167,8 +142,6 @@ def _by_quadrature(eps: Floats, shift: Floats, b: Floats, own: Floats, r: int, b
 
 def _lengths(n: int) -> tuple[Floats, Floats]:
     """Quadrature for the length of a standard normal vector in n dimensions: nodes and weights."""
-    from scipy.special import gammaln
-
     center = np.sqrt(max(n - 1.0, 0.0))
     low, high = max(0.0, center - 12.0), center + 12.0
     u = (high + low) / 2 + (high - low) / 2 * _NODES

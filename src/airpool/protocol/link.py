@@ -1,12 +1,17 @@
-"""A network's radio: its fading, its transmitters, the γ that they share, and how often each falls silent."""
+"""What channel and power make of a network: fading, γ, outage, and how strong and noisy the estimate will be.
+
+All of it is public and independent of the data. It is computed once for a network (`radio`) and passed on.
+"""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from airpool.arrays import Floats
-from airpool.network import Network, NetworkError
+from airpool.arrays import Floats, probability
+from airpool.network import Coin, Network, NetworkError, Ranking, Threshold
 from airpool.wireless.fading import Fading, cdf
 from airpool.wireless.power import Transmitters, threshold
 
@@ -38,8 +43,9 @@ class Radio:
         return replace(self, transmitters=own, outage=self.outage[pick])
 
 
+@lru_cache(maxsize=64)
 def radio(network: Network) -> Radio:
-    """The radio of a network; γ is found here where the network says "auto".
+    """The link of a network, computed once; γ is found here where the network says "auto".
 
     Edge cases: under truncate, a device that can never be aligned at a fixed γ → an error that names it.
     """
@@ -121,3 +127,88 @@ def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float, 
         cdf(fading, threshold(transmitters, gamma=gamma, rule="paper", norm=longest), csi_error_std=csi_error_std)
         + _RARE
     )
+
+
+@dataclass(frozen=True)
+class Level:
+    """Of ẑ: its expected length where all latents are the same and at full norm, and its noise in each coordinate."""
+
+    signal: float
+    noise_std: float
+
+
+def level(network: Network, link: Radio | None = None, *, participation: ArrayLike | None = None) -> Level:
+    """What a server may know of ẑ = Σ τ g (w z + n) + m/γ without hearing it.
+
+        signal = Σ_k p_k E[g_k] w_k C_k,   noise² = Σ_k p_k E[g_k²] σ_k² + σ_m²/γ²
+
+    Under cover noise everybody's noise is on the air; under orthogonal access σ_m²/γ² counts once for each device that
+    is heard, Σ_k p_k Pr(g_k ≠ 0) of them.
+    participation: where scores choose, how often each device is expected to transmit, (K,) or one number: a public one,
+        from calibration data (`selection.participation.expected_participation`), never from the inference at hand.
+        Scheme 2.1 needs it; in 2.2 it is k̃/K unless given, right on average over the devices. In Scheme 1 p is known.
+    Holds for: truncate and backoff; about for paper and exact, where g depends on the noise. How many take part varies
+    around its mean: that is part of neither number.
+    Edge cases: nobody ever takes part → 0, and the receiver's noise if superposed.
+
+    >>> net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9, dimension=40)
+    >>> round(level(net).signal, 6), round(level(net).noise_std, 6)
+    (0.9, 0.164317)
+    """
+    link = radio(network) if link is None else link
+    d, channel = network.devices, network.channel
+    moments = alignment(network, link)
+    p = _participation(network, participation)
+    w, c, std = (np.array(d.column(name)) for name in ("weight", "clip_norm", "noise_std"))
+    on_the_air = np.ones_like(p) if network.cover_noise else p
+    noise_var = np.sum(on_the_air * moments.mean_square * std**2)
+    noise_var += receivers(network, link, on_the_air) * (channel.noise_std / link.gamma) ** 2
+    return Level(float(np.sum(p * moments.mean * w * c)), float(np.sqrt(noise_var)))
+
+
+def _participation(network: Network, given: ArrayLike | None) -> Floats:
+    """How often each device takes part, as far as it is public."""
+    d, scheme = network.devices, network.scheme
+    match scheme:
+        case Coin():
+            if given is not None:
+                raise ValueError("participation is for Schemes 2.1 and 2.2; in Scheme 1 it is the network's own")
+            return np.array(d.column("participation"))
+        case Threshold():
+            if given is None:
+                raise ValueError(
+                    "scheme 2.1 needs participation, how often each device is expected to transmit: "
+                    "selection.participation.expected_participation(scores of calibration objects, network.scheme)"
+                )
+            p = probability("participation", given)
+        case Ranking():
+            p = probability("participation", scheme.num_selected / d.count if given is None else given)
+    if p.shape not in ((), (d.count,)):
+        raise ValueError(f"participation has shape {p.shape}, must be one number or ({d.count},)")
+    return np.broadcast_to(p, (d.count,))
+
+
+# Of the search for unbiased weights; a handful suffice unless power is about to run out.
+_ROUNDS = 200
+
+
+def unbiased(network: Network) -> Network:
+    """The same network with weights w/(p·E[g]), so that ẑ is Σ w z on average; the sensitivity grows with them.
+
+    The paper's 1/p cancels against the p in its α, so its ẑ is biased towards 0 by the participation (spec §2). Louder
+    weights change who is too weak, and so E[g]: a fixed point, found in a few rounds.
+    Holds for: truncate and backoff, where the alignment does not depend on the noise.
+    """
+    d, channel = network.devices, network.channel
+    if min(d.column("participation")) <= 0:
+        weak = int(np.argmin(d.column("participation")))
+        raise ValueError(f"participation of device {weak} is 0: it cannot be made unbiased")
+    changed = network
+    for _ in range(_ROUNDS):
+        moments = alignment(changed, radio(changed))
+        weight = np.array(d.column("weight")) / (np.array(d.column("participation")) * moments.mean)
+        settled = np.allclose(weight, changed.devices.column("weight"), rtol=1e-12, atol=0.0)
+        changed = replace(network, devices=replace(d, weight=tuple(weight.tolist())))
+        if settled:
+            return changed
+    raise ValueError(f"channel.gamma={channel.gamma} leaves no power for unbiased weights; lower it, or say auto")

@@ -1,12 +1,12 @@
-"""What one device does when it is really on the air: clip, add live noise, set its power, send or stay silent.
+"""A device that is really on the air: the stations of device.py with noise and coins of the operating system.
 
-Whether it sends is a coin (Scheme 1), its own noisy score (2.1), or what a ranking server answers to it (2.2):
+Whether it transmits is a coin (Scheme 1), its own noisy score (2.1), or the answer of a ranking server (2.2):
 
     ranked = noisy_score(score, network)                                       # to the ranking server
     signal(latent, network, device=3, gain=h, selected=answer)                 # once it has answered
 
-There is no generator to pass in anywhere here: coin and noise come from the operating system, so that a device process
-cannot get seeded noise by accident. Simulations are airpool.protocol.inference.
+No generator can be passed in here, so that a device process cannot get seeded noise by accident. Simulations are
+simulation.py.
 """
 
 import os
@@ -18,19 +18,19 @@ from numpy.typing import ArrayLike
 
 from airpool.account.guarantee import PrivacyReport, guarantee
 from airpool.arrays import Floats
-from airpool.network import Network, Ranking, require_network
+from airpool.network import Coin, Network, Ranking, Threshold, require_network
 from airpool.privacy.noise import grid_of, live_noise, to_grid
+from airpool.protocol import device as stations
 from airpool.protocol.link import radio
 from airpool.selection import threshold
 from airpool.selection.scores import bounded, score_range
-from airpool.wireless.power import transmit
 
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """What device k sends: x, (r,), all zeros where it is silent.
+    """What device k transmits: x, (r,), all zeros where it is silent.
 
-    sends: whether it transmits at all, which anybody near by can see. Whether it took part under cover noise, its
+    sends: whether it transmits at all, which anybody nearby can see. Whether it took part under cover noise, its
     clipping and its noise stay on the device: they are not in here.
     report: what the network leaks, with the δ that live noise costs.
     """
@@ -51,10 +51,6 @@ def live_report(network: Network) -> PrivacyReport:
     if network.channel.power_rule == "paper":
         raise ValueError("power_rule='paper' must not go on the air: at its power limit it tells a feature from none")
     return guarantee(network, live=True)
-
-
-# A device sends with the radio of its own network, and no other.
-_link = lru_cache(maxsize=64)(radio)
 
 
 @np.errstate(all="ignore")
@@ -93,20 +89,18 @@ def signal(
         raise ValueError(f"gain={gain} must be >= 0 and finite")
     report = live_report(network)
     weight, std = d.column("weight")[device], d.column("noise_std")[device]
-    link = _link(network)
+    link = radio(network)
 
     takes_part = _takes_part(network, device, score=score, num_classes=num_classes, selected=selected)
-    # An untouched feature must not be told from a silent one by the time it takes: both ways run through all steps.
-    step = grid_of(std).step
-    weighted = weight * z if weight > 0 else np.zeros_like(z)
-    feature = to_grid(weighted, step, weight * d.column("clip_norm")[device])
-    noisy = takes_part * feature + live_noise(std, network.dimension).values
-    sent = transmit(
-        link.only(device).transmitters,
+    # The time it takes must not depend on the feature or on taking part: both run through all steps.
+    clip_norm = d.column("clip_norm")[device]
+    feature = to_grid(weight * stations.clipped(z[None], [clip_norm])[0], grid_of(std).step, weight * clip_norm)
+    noisy = stations.signal(feature, live_noise(std, network.dimension).values, np.float64(takes_part))
+    sent = stations.power(
+        network,
+        link.only(device),
         np.array([gain]),
-        gamma=link.gamma,
-        rule=network.channel.power_rule,
-        taking_part=np.array([takes_part or network.cover_noise]),
+        takes_part=np.array([takes_part]),
         signal_norm=np.array([np.linalg.norm(noisy)]),
     )
     # Adding zero turns the −0 of a silent device into 0: its sign would be a bit of z̃.
@@ -130,7 +124,7 @@ def noisy_score(score: float, network: Network, *, num_classes: int | None = Non
         raise ValueError("scheme.score_noise_std=0 must be > 0: without noise a score must not leave the device")
     live_report(network)
     step = grid_of(scheme.score_noise_std).step
-    u = to_grid(_bounded(score, network, num_classes), step, score_range(scheme).high)
+    u = to_grid(bounded(np.array([score], dtype=np.float64), scheme, num_classes), step, score_range(scheme).high)
     return float((u + live_noise(scheme.score_noise_std, 1).values)[0])
 
 
@@ -138,23 +132,21 @@ def _takes_part(
     network: Network, device: int, *, score: float | None, num_classes: int | None, selected: bool | None
 ) -> bool:
     scheme = network.scheme
-    wanted = {"1": None, "2.1": "score", "2.2": "selected"}[scheme.name]
+    wanted = {Coin: None, Threshold: "score", Ranking: "selected"}[type(scheme)]
     for name, value in (("score", score), ("selected", selected)):
         if (value is not None) != (name == wanted):
             verb = "needs" if name == wanted else "takes no"
             raise ValueError(f"scheme {scheme.name} {verb} {name}: 2.1 goes by a score, 2.2 by being selected")
-    if selected is not None:
-        if not isinstance(selected, bool | np.bool_):
-            raise ValueError(f"selected={selected!r} must be true or false, what the ranking server answered")
-        return bool(selected)
-    if score is None:
-        return _coin(network.devices.column("participation")[device])
-    u = _bounded(score, network, num_classes)[0]
-    return _coin(float(threshold.participation(u, threshold=scheme.threshold, score_noise_std=scheme.score_noise_std)))
-
-
-def _bounded(score: float, network: Network, num_classes: int | None) -> Floats:
-    return bounded(np.array([score], dtype=np.float64), network.scheme, num_classes)
+    match scheme:
+        case Coin():
+            return _coin(network.devices.column("participation")[device])
+        case Threshold(threshold=eta, score_noise_std=std):
+            u = bounded(np.array([score], dtype=np.float64), scheme, num_classes)[0]
+            return _coin(float(threshold.participation(u, threshold=eta, score_noise_std=std)))
+        case Ranking():
+            if not isinstance(selected, bool | np.bool_):
+                raise ValueError(f"selected={selected!r} must be true or false, what the ranking server answered")
+            return bool(selected)
 
 
 def _coin(probability: float) -> bool:

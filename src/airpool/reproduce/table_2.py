@@ -27,7 +27,7 @@ from airpool.account.report import shown
 from airpool.evaluate import Evaluation, evaluate
 from airpool.figures import BLUE, GREY, ORANGE, PURPLE, SKY, canvas
 from airpool.models.pretrained import HeldOut, load
-from airpool.network import Coin, Network, named_scheme
+from airpool.network import Coin, Network, named_scheme, scored
 from airpool.paper.accuracy import EPSILON_MAX, TABLE_2
 from airpool.reproduce.results import IDEAL, RENDERS, OnStep, Rows, as_csv, both, column, measured, unheard, where
 from airpool.reproduce.verdicts import BY, TEXT, Check, Finding, Gain, beats, gain, span
@@ -130,7 +130,7 @@ def _best(scheme: str, epsilon: float, seed: int) -> tuple[Network, dict[str, An
 
     made = [(network(chosen), chosen) for chosen in settings]
     net, chosen = max(made, key=lambda each: _accuracy(each[0], "validation", trials=2, seed=seed).accuracy_mean)
-    return net, chosen | {"score_noise_std": net.scheme.score_noise_std}
+    return net, chosen | {"score_noise_std": scored(net.scheme).score_noise_std}
 
 
 def compute(*, seed: int = 0, on_step: OnStep = unheard) -> Table:

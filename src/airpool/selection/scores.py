@@ -13,7 +13,7 @@ from array_api_compat import array_namespace
 
 from airpool import draws
 from airpool.arrays import Array
-from airpool.network import Coin, Scheme, Score
+from airpool.network import Coin, Scheme, Score, Scored
 
 # How far inside its range a bounded score ends, in the resolution of its numbers: float32 may round a range up.
 _HAIR = 4.0
@@ -72,7 +72,7 @@ def _shares(posteriors: Array) -> tuple[Array, Array, Array]:
     return share, xp.sum(share, axis=-1), valid
 
 
-def score_range(scheme: Scheme, num_classes: int | None = None) -> Range:
+def score_range(scheme: Scored, num_classes: int | None = None) -> Range:
     """The true range of a bounded score, the sensitivity that is accounted for.
 
         clip: [0, min(Γ, log₂ L)]      scale: [0, min(Γ/2, log₂ L)]
@@ -87,7 +87,7 @@ def score_range(scheme: Scheme, num_classes: int | None = None) -> Range:
     return Range(0.0, high if num_classes is None else min(high, _most_bits(num_classes)))
 
 
-def bounded(bits: Array, scheme: Scheme, num_classes: int | None = None) -> Array:
+def bounded(bits: Array, scheme: Scored, num_classes: int | None = None) -> Array:
     """Raw scores in bits, bounded by the scheme's rule; always within `score_range`, a hair inside its upper end.
 
         clip: min(u, Γ)      scale: u·min(1, Γ/(2 log₂ L))

@@ -50,8 +50,8 @@ def loudness(bits: Array, *, exponent: float, free_bits: float = 0.0) -> Array:
 def softened(latents: Array, bits: Array, *, exponent: float, free_bits: float = 0.0) -> Any:
     """s(u) z of latents (..., r) and their scores (...): what a device hands on to be clipped, weighted and noised.
 
-    Latents longer than C should be clipped first (`air.clipped`): clipping afterwards would undo the softening. For the
-    guarantee either order will do.
+    Latents longer than C should be clipped first (`device.clipped`): clipping afterwards would undo the softening. The
+    guarantee holds in either order.
 
     >>> import numpy as np
     >>> softened(np.array([[0.6, 0.8], [0.6, 0.8]]), np.array([0.2, 2.0]), exponent=0.5, free_bits=1.0).round(3)

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 from airpool.arrays import Array, Floats, finite, not_negative
 
 
-def speaks(noisy_scores: Array, threshold: float) -> Array:
+def transmits(noisy_scores: Array, threshold: float) -> Array:
     """Who is sure enough, from noisy scores of any shape.
 
-    >>> speaks(np.array([0.2, 0.5, 0.8]), 0.5)
+    >>> transmits(np.array([0.2, 0.5, 0.8]), 0.5)
     array([ True,  True, False])
     """
     return noisy_scores <= threshold

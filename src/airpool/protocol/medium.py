@@ -1,10 +1,10 @@
-"""The channel: what the server receives of signals sent at once, or one after the other.
+"""The medium: what the server receives of signals sent at once (superposed), or one after the other (orthogonal).
+
+    superposed: y = Σ_k h_k x_k + m      orthogonal: y_k = h_k x_k + m_k
 
 Signals are real vectors of r coordinates, sent in r real channel uses; `noise_std` is the receiver's noise per real
 coordinate. On a complex channel two coordinates share one symbol (`pack`): ⌈r/2⌉ uses, and complex noise of variance
 2·noise_std², noise_std² in each component. Packing is linear: packed noise is the noise of packed signals.
-
-The same functions serve for the estimate ẑ = y/γ: with alignments for gains, z̃ for signals and noise_std/γ.
 """
 
 import math
@@ -12,24 +12,41 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
+from airpool import draws
 from airpool.arrays import Array, not_negative, require_shape
-from airpool.draws import Generator, standard_normal
+from airpool.network import Channel
+from airpool.wireless.csi import Misalignment, misalign
 
 
-def receiver_noise(shape: tuple[int, ...], rng: Generator, *, noise_std: float, dtype: Any = None) -> Array:
+def misalignment(gain: Array, channel: Channel, rng: draws.Generator) -> Misalignment | None:
+    """What devices know of gains (n, t, K), and how far off they arrive; None where they know them exactly."""
+    if not (channel.csi_error_std or channel.phase_error_std):
+        return None
+    normals = draws.standard_normal(rng, (3, *gain.shape), dtype=gain.dtype)
+    return misalign(gain, normals, csi_error_std=channel.csi_error_std, phase_error_std=channel.phase_error_std)
+
+
+def in_phase_gain(gain: Array, off: Misalignment | None) -> Array:
+    """The real coefficient with which a signal reaches the server: h, or Re(ρ)·ĥ where ρ ≠ 1 (wireless.csi)."""
+    return gain if off is None else off.in_phase * off.estimate
+
+
+def receiver_noise(shape: tuple[int, ...], rng: draws.Generator, *, noise_std: float, dtype: Any = None) -> Array:
     """m ~ N(0, noise_std²) in each real coordinate, where the generator lives.
 
     >>> import numpy as np
     >>> receiver_noise((2,), np.random.default_rng(0), noise_std=0.1).round(4)
     array([ 0.0126, -0.0132])
     """
-    return standard_normal(rng, shape, dtype=dtype) * float(not_negative("noise_std", noise_std))
+    std = float(not_negative("noise_std", noise_std))
+    return draws.standard_normal(rng, shape, dtype=dtype) * std if std else draws.zeros(rng, shape, dtype=dtype)
 
 
 def superpose(signals: Array, gain: Array, noise: Array | None = None) -> Array:
     """y = Σ_k h_k x_k + m: all devices at once, and the receiver's noise once, for the sum.
 
     signals (..., K, r), gain (..., K), noise (..., r) → (..., r). Gains may be complex if packed signals are.
+    Signals may be added a few devices at a time: what is on the air already then takes the place of the noise.
 
     >>> import numpy as np
     >>> superpose(np.array([[1.0, 2.0], [10.0, 20.0]]), np.array([1.0, 0.5]))

@@ -18,9 +18,10 @@ from tests.counted_work import work
 
 from airpool import draws
 from airpool.network import Channel, Devices, Network, Threshold
-from airpool.protocol import air
-from airpool.protocol.air import clipped, in_batches, receive
+from airpool.protocol import simulation
+from airpool.protocol.device import clipped
 from airpool.protocol.link import radio
+from airpool.protocol.simulation import in_batches, receive
 from airpool.wireless import fading
 from airpool.wireless.outage import energy
 from airpool.wireless.power import Transmitters
@@ -152,7 +153,7 @@ def test_who_is_too_weak_or_takes_no_part_is_silent_and_all_others_arrive_aligne
     strong = seen.gain >= 4.5 * amplitude / np.sqrt(10 ** (power_dbm / 10))
     assert 0.02 < np.mean(~strong) < 0.98
     np.testing.assert_array_equal(seen.alignment, (strong & seen.taking_part).astype(float))
-    np.testing.assert_array_equal(seen.heard, (strong & seen.taking_part).any(axis=-1))
+    np.testing.assert_array_equal(seen.any_signal, (strong & seen.taking_part).any(axis=-1))
     np.testing.assert_allclose(seen.scale, seen.alignment * 4.5 / seen.gain, rtol=1e-12)
 
 
@@ -219,7 +220,7 @@ def test_both_paths_agree_in_distribution(network):
     full = receive(z, network, rng=np.random.default_rng(9), trials=trials, path="full")
     same_law(fast.estimate[0], full.estimate[0])
     # The fast path knows the power's mean over the noise only.
-    for name in ("taking_part", "gain", "alignment", "power", "scale", "heard"):
+    for name in ("taking_part", "gain", "alignment", "power", "scale", "any_signal"):
         same_mean(*(getattr(x, name)[0].astype(float) for x in (fast, full)))
 
 
@@ -277,8 +278,8 @@ def test_on_the_full_path_every_device_draws_coin_and_noise_from_a_generator_of_
     for rng, lib in ((np.random.default_rng(30), np.asarray), (torch.Generator().manual_seed(30), torch.from_numpy)):
         for generators in used.values():
             generators.clear()
-        receive(lib(latents(unlike_devices())), unlike_devices(), rng=rng, path="full")
-        *noise, receiver = used["standard_normal"]
+        receive(lib(latents(unlike_devices())), unlike_devices(NOISY), rng=rng, path="full")
+        receiver, *noise = used["standard_normal"]
         assert [id(x) for x in used["uniform"]] == [id(x) for x in noise]
         assert len({id(x) for x in (rng, receiver, *noise)}) == 5
 
@@ -408,7 +409,7 @@ def everything(network: Network, z: Any, path: Any) -> dict[str, Any]:
     seen = receive(z, network, rng=np.random.default_rng(19), trials=20, path=path)
     return {
         name: getattr(seen, name)
-        for name in ("estimate", "taking_part", "gain", "alignment", "scale", "power", "energy", "heard")
+        for name in ("estimate", "taking_part", "gain", "alignment", "scale", "power", "energy", "any_signal")
     }
 
 
@@ -479,7 +480,7 @@ def test_any_number_of_objects_devices_coordinates_and_trials_will_do(objects, c
     seen = receive(latents(network, objects), network, rng=np.random.default_rng(23), trials=trials, path=path)
     assert seen.estimate.shape == (objects, trials, dimension)
     assert seen.taking_part.shape == seen.alignment.shape == seen.power.shape == (objects, trials, count)
-    assert seen.heard.shape == seen.energy.shape == (objects, trials)
+    assert seen.any_signal.shape == seen.energy.shape == (objects, trials)
 
 
 def test_only_the_strongest_channel_speaks_where_asked():
@@ -571,10 +572,10 @@ def test_gamma_must_be_positive(gamma):
 
 def test_a_channel_of_gain_zero_is_silence(monkeypatch):
     network = unlike_devices({"power_rule": "backoff"})
-    monkeypatch.setattr(air, "sample_gains", lambda law, shape, rng, dtype: np.zeros(shape))
+    monkeypatch.setattr(simulation, "sample_gains", lambda law, shape, rng, dtype: np.zeros(shape))
     for path in ("fast", "full"):
         seen = receive(latents(network), network, rng=np.random.default_rng(28), trials=5, path=path)
-        assert not seen.heard.any()
+        assert not seen.any_signal.any()
         assert not seen.estimate.any()
         assert not seen.power.any()
 
@@ -582,7 +583,7 @@ def test_a_channel_of_gain_zero_is_silence(monkeypatch):
 def test_a_radio_that_is_known_is_not_found_again(monkeypatch):
     network = unlike_devices(FADING)
     link = radio(network)
-    monkeypatch.setattr(air, "radio", lambda _: pytest.fail("the radio was given"))
+    monkeypatch.setattr(simulation, "radio", lambda _: pytest.fail("the radio was given"))
     for path in ("fast", "full"):
         receive(latents(network), network, rng=np.random.default_rng(29), path=path, link=link)
     assert isinstance(link.transmitters, Transmitters)

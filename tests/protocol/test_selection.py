@@ -22,10 +22,10 @@ from airpool.evaluate import evaluate
 from airpool.network import Channel, Coin, Devices, Network, Ranking, Threshold, named_scheme
 from airpool.privacy.noise import grid_of
 from airpool.protocol import live as transmission
-from airpool.protocol.air import receive
-from airpool.protocol.inference import Baseline, infer
-from airpool.protocol.level import level
-from airpool.protocol.link import radio
+from airpool.protocol.inference import Baseline
+from airpool.protocol.inference import infer_features as infer
+from airpool.protocol.link import level, radio
+from airpool.protocol.simulation import receive
 from airpool.selection import ranking
 from airpool.selection.participation import expected_participation, participation
 from airpool.selection.scores import score_range, uncertainty
@@ -149,7 +149,7 @@ def test_a_selected_device_in_outage_is_silent_and_heard_says_so():
         np.ones((1, 2, R)), network, rng=np.random.default_rng(4), trials=4_000, scores=np.array([[0.1, 0.9]])
     )
     assert got.taking_part[..., 0].all()
-    within(got.heard.mean(), 1 - radio(network).outage[0], 4_000)
+    within(got.any_signal.mean(), 1 - radio(network).outage[0], 4_000)
     assert (got.alignment[..., 1] == 0).all()
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from airpool.wireless.channel import channel_uses, pack, receiver_noise, separate, superpose, unpack
+from airpool.protocol.medium import channel_uses, pack, receiver_noise, separate, superpose, unpack
 from airpool.wireless.fading import Fading, sample_gains
 from airpool.wireless.power import Transmitters, transmit
 

@@ -1,0 +1,28 @@
+"""Which extra of airpool brings which library: `pip install airpool` is the accountant alone."""
+
+EXTRA_OF = {
+    "torch": "models",
+    "safetensors": "models",
+    "threadpoolctl": "models",
+    "matplotlib": "plots",
+    "jinja2": "plots",
+    "clarabel": "design",
+    "openvino": "int8",
+    "trimesh": "mesh",
+    "pyarrow": "parquet",
+    "ray": "ray",
+    "sionna": "sionna",
+}
+
+
+def advice(missing: ImportError, what: str) -> str | None:
+    """What to install so that `what` works; None where an import failed for another reason.
+
+    >>> advice(ModuleNotFoundError(name="torch"), "airpool.load")
+    "airpool.load needs torch: pip install 'airpool[models]'"
+    """
+    if "pip install 'airpool[" in str(missing):  # the library has said it already
+        return str(missing)
+    library = (missing.name or "").partition(".")[0]
+    extra = EXTRA_OF.get(library) if isinstance(missing, ModuleNotFoundError) else None
+    return f"{what} needs {library}: pip install 'airpool[{extra}]'" if extra else None

@@ -1,0 +1,128 @@
+"""What the adversary receives of a network, in the few numbers per device that decide its ε."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from airpool.arrays import Floats, not_negative, probability
+
+Neighbours = Literal["zero-out", "replace", "remove"]
+
+_COLUMNS: dict[str, Callable[[str, ArrayLike], Floats]] = {
+    "shift": not_negative,
+    "variance": not_negative,
+    "participation": probability,
+    "presence": probability,
+    "failure": probability,
+}
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """What the adversary receives, in arrays of one value per device.
+
+    shift: how far the sum moves when the feature is zeroed, g·w·C.
+    variance: of the device's noise in the sum, per coordinate, g²σ².
+    participation: probability that it takes part, given that it is on the air.
+    presence: probability that it is on the air at all (no outage); it depends on the channel, never on the data.
+    extra: variance of credited noise that is always there (the receiver's).
+    dimension: r; it matters for removal alone.
+    absent: how many of the others do not count, whichever they are (colluders who know their own noise, dropouts).
+    colluders: how many of the absent ones collude; they see their own views.
+    colluding: devices that are known to collude; their noise protects nobody but themselves.
+    weakened: a device that is not present is received all the same, only weaker: it leaks as if it were there, but
+        its noise does not count for the others.
+    alone: every device is received by itself (orthogonal access), so nobody's noise protects another.
+    failure: probability, in one inference, that a device's signal does not follow the law described here, whatever the
+        data. It costs δ: see `nearby`.
+    """
+
+    shift: Floats
+    variance: Floats
+    participation: Floats
+    extra: float = 0.0
+    dimension: int = 1
+    cover_noise: bool = False
+    absent: int = 0
+    colluders: int = 0
+    colluding: tuple[int, ...] = ()
+    alone: bool = False
+    weakened: bool = False
+    presence: Floats = field(default_factory=lambda: np.ones(0))
+    failure: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        missing = {"presence": np.ones_like(self.shift), "failure": np.zeros_like(self.shift)}
+        shapes: set[tuple[int, ...]] = set()
+        for name, rule in _COLUMNS.items():
+            given = getattr(self, name)
+            column = rule(name, given if name not in missing or np.size(given) else missing[name])
+            object.__setattr__(self, name, column)
+            shapes.add(column.shape)
+        not_negative("extra", self.extra)
+        if len(shapes) > 1 or self.shift.ndim != 1:
+            raise ValueError(f"{', '.join(_COLUMNS)} need one value per device, not {shapes}")
+        if self.num_devices == 0:
+            raise ValueError("there must be at least one device")
+        if self.absent < 0:
+            raise ValueError(f"absent={self.absent} must be >= 0")
+        if not 0 <= self.colluders <= self.absent:
+            raise ValueError(f"colluders={self.colluders} must be from 0 to absent={self.absent}")
+        if any(not 0 <= k < self.num_devices for k in self.colluding):
+            raise ValueError(f"colluding={self.colluding} must name devices 0 to {self.num_devices - 1}")
+
+    @property
+    def num_devices(self) -> int:
+        return len(self.shift)
+
+    @property
+    def lent(self) -> Floats:
+        """The noise variance that each device lends to the others."""
+        lent = np.zeros_like(self.variance) if self.alone else self.variance.copy()
+        lent[list(self.colluding)] = 0.0
+        return lent
+
+    @property
+    def received(self) -> Floats:
+        """The probability that each device's noise is received: on the air, and taking part."""
+        return self.participation * self.presence
+
+    @property
+    def exposed(self) -> Floats:
+        """The probability that each device's feature is there to be found."""
+        return self.participation if self.weakened else self.received
+
+    @property
+    def misses(self) -> Floats:
+        """The probability that what is seen of each device does not follow the law, in one inference.
+
+        One signal that goes astray spoils the sum, so everybody's failures count unless devices are received alone.
+        """
+        if self.alone:
+            return self.failure
+        return np.full(self.num_devices, min(float(np.sum(self.failure)), 1.0))
+
+    def distance(self, neighbours: Neighbours) -> Floats:
+        """The sensitivity: how far the two sums lie apart."""
+        return self.shift * (2 if neighbours == "replace" else 1)
+
+    def fixed_variance(self) -> Floats:
+        """Noise around each device's feature when everybody's noise is always there, less that of the absent ones."""
+        lent = self.lent
+        others = np.sum(lent) - lent
+        if absent := min(self.absent, self.num_devices - 1):
+            # The worst to lose are those of the largest variance; a device that is one of them has the next one.
+            largest = np.sort(lent)[::-1][: absent + 1]
+            lost = np.where(lent >= largest[-1], float(largest.sum()) - lent, float(largest[:-1].sum()))
+            others = np.maximum(others - lost, 0.0)
+        return others + self.variance + self.extra
+
+
+def ratio(shift: ArrayLike, std: ArrayLike) -> Floats:
+    """shift/std, where nothing over nothing is 0 and something over nothing is inf."""
+    shift, std = np.broadcast_arrays(np.asarray(shift, dtype=np.float64), np.asarray(std, dtype=np.float64))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(shift == 0, 0.0, shift / std)

@@ -1,0 +1,131 @@
+"""The device: guard and clip, take part or not, weight, add noise, scale to the power available.
+
+    z ← clip(z, C)      z̃ = τ w z + n      x = (α/p) z̃
+
+τ is a coin (Scheme 1), the device's own noisy score against a threshold (2.1), or the answer of a ranking server (2.2).
+The simulator and the live device (live.py) call the same functions; they differ in where noise and coins come from.
+Written for NumPy and torch. Never raises on feature values: an exception would leak them.
+"""
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from airpool import draws
+from airpool.arrays import Array, like
+from airpool.network import Coin, Network, Ranking, Threshold
+from airpool.protocol.link import Radio
+from airpool.selection import ranking, threshold
+from airpool.selection.scores import bounded, noisy
+from airpool.wireless.csi import Misalignment
+from airpool.wireless.power import Transmission, transmit
+
+# How far inside C a clipped vector ends, in units of the floating-point resolution: a few roundings, plus those of a
+# sum of r squares in any order.
+_MARGIN, _MARGIN_PER_COORDINATE = 8.0, 0.25
+
+
+def clip_limit(latents: Array, clip_norm: Any) -> Array:
+    """The largest norm that leaves `clipped`, (..., K, 1): just inside C, so that rounding never exceeds it."""
+    xp = array_namespace(latents)
+    margin = (_MARGIN + _MARGIN_PER_COORDINATE * latents.shape[-1]) * float(xp.finfo(latents.dtype).eps)
+    if margin > 0.5:
+        raise ValueError(f"latents has {latents.shape[-1]} coordinates of {latents.dtype}: too many; use float64")
+    return like(clip_norm, latents)[..., None] * (1 - margin)
+
+
+@np.errstate(all="ignore")
+def clipped(latents: Array, clip_norm: Any) -> Array:
+    """Every latent (..., K, r) scaled to just inside its clip norm where it is longer, and 0 where it is not finite.
+
+    Takes the same steps whatever the values are.
+    Edge cases: half precision cannot keep the norm; such latents come back in single precision.
+
+    >>> clipped(np.array([[[3.0, 4.0], [np.nan, 1.0]]]), [1.0, 1.0]).round(6)
+    array([[[0.6, 0.8],
+            [0. , 0. ]]])
+    """
+    xp = array_namespace(latents)
+    if xp.finfo(latents.dtype).bits < 32:
+        latents = xp.astype(latents, xp.float32)
+    limit = clip_limit(latents, clip_norm)
+    finite = xp.all(xp.isfinite(latents), axis=-1, keepdims=True)
+    z = xp.where(finite, latents, xp.zeros_like(latents))
+    # In units of the limit, or of the largest entry beyond it: no square overflows, and none that matters vanishes.
+    unit = xp.maximum(xp.max(xp.abs(z), axis=-1, keepdims=True), limit)
+    unit = xp.where(unit > 0, unit, xp.ones_like(unit))
+    scaled = z / unit
+    square = xp.sum(scaled * scaled, axis=-1, keepdims=True)
+    longer = square > (limit / unit) ** 2
+    # No root is taken where the latent is short: the root has no slope at 0, which training may reach.
+    norm = xp.sqrt(xp.where(longer, square, xp.ones_like(square)))
+    return xp.where(longer, scaled * (limit / norm), z)
+
+
+def taking_part(
+    network: Network,
+    shape: tuple[int, ...],
+    own: list[draws.Generator],
+    *,
+    dtype: Any,
+    scores: Array | None = None,
+    num_classes: int | None = None,
+) -> tuple[Array, Array | None]:
+    """Who takes part, (n, t, K), and the noisy scores that decided it, if any did.
+
+    own: a generator for each device, or a single one for all.
+    """
+    scheme = network.scheme
+    if isinstance(scheme, Coin) or scores is None:
+        return _coins(network, shape, own, dtype), None
+    u = bounded(array_namespace(scores).astype(scores, dtype), scheme, num_classes)
+    noisy_scores = noisy(u, scheme.score_noise_std, trials=shape[1], own=own)
+    match scheme:
+        case Threshold():
+            return threshold.transmits(noisy_scores, scheme.threshold), noisy_scores
+        case Ranking():
+            return ranking.selected(noisy_scores, scheme.num_selected), noisy_scores
+
+
+def _coins(network: Network, shape: tuple[int, ...], own: list[draws.Generator], dtype: Any) -> Array:
+    """Each device's coin, (n, t, K)."""
+    p = np.array(network.devices.column("participation"))
+    if np.all(p == 1):
+        return draws.ones(own[0], shape, dtype=dtype) > 0
+    if len(own) == 1:
+        uniform = draws.uniform(own[0], shape, dtype=dtype)
+        return uniform < (float(p[0]) if np.all(p == p[0]) else like(p, uniform))
+    coins = [draws.uniform(each, shape[:-1], dtype=dtype) < float(p[k]) for k, each in enumerate(own)]
+    return array_namespace(coins[0]).stack(coins, axis=-1)
+
+
+def signal(feature: Array, noise: Array, takes_part: Array) -> Array:
+    """z̃ = τ w z + n, (..., r), from w z and n. A device that sits out has nothing but noise to send."""
+    return takes_part * feature + noise
+
+
+def power(
+    network: Network,
+    link: Radio,
+    gain: Array,
+    *,
+    takes_part: Array,
+    misalignment: Misalignment | None = None,
+    noise_norm: Array | None = None,
+    signal_norm: Array | None = None,
+) -> Transmission:
+    """The scale α/p of each device and the alignment that results; under cover noise nobody is silent by choice.
+
+    noise_norm, signal_norm: ‖n‖ and ‖z̃‖, which the power rules `paper` and `exact` depend on.
+    """
+    return transmit(
+        link.transmitters,
+        gain,
+        gamma=link.gamma,
+        rule=network.channel.power_rule,
+        taking_part=None if network.cover_noise else takes_part,
+        misalignment=misalignment,
+        noise_norm=noise_norm,
+        signal_norm=signal_norm,
+    )

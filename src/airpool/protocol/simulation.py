@@ -1,0 +1,300 @@
+"""Device, medium and estimate together, in bulk: latents in, the server's estimate of their noisy sum out.
+
+    ẑ = Σ_k g_k (τ_k w_k z_k + n_k) + m/γ
+
+The full path goes through the stations, device by device; the fast path is a shortcut with the same law, which a test
+proves. For NumPy and torch, CPU and CUDA, any number of objects, devices, coordinates and trials. Needs no SciPy where
+the link is given: it also runs in training, wherever torch does.
+
+Noise comes from the generator that is passed in and protects nobody. A device that is really on the air uses live.py,
+which cannot be seeded.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+from array_api_compat import device as device_of
+
+from airpool import draws
+from airpool.arrays import Array, like, require_array
+from airpool.network import Network, Ranking, require_network
+from airpool.protocol import device, medium, server
+from airpool.protocol.link import Radio, radio
+from airpool.selection.scores import check_scores
+from airpool.wireless.csi import Misalignment
+from airpool.wireless.fading import sample_gains
+from airpool.wireless.power import Transmission, threshold
+
+Path = Literal["fast", "full"]
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """What the server receives of n objects in t trials, and what only a simulator may look at.
+
+    estimate: ẑ, (n, t, r). All else has shape (n, t, K): who took part, the gain h, and what was transmitted (scale,
+    alignment g, 0 where silent). Under cover noise nobody but the simulator knows who took part.
+    noisy_scores: Schemes 2.1 and 2.2. In 2.1 they stay on the devices, in 2.2 the ranking server has them.
+    squares: computes `signal_square`, which is not always wanted.
+    """
+
+    estimate: Array
+    taking_part: Array
+    gain: Array
+    sent: Transmission
+    squares: Callable[[], Array]
+    noisy_scores: Array | None = None
+
+    @property
+    def alignment(self) -> Array:
+        """g of each device, 0 where silent."""
+        return self.sent.alignment
+
+    @property
+    def any_signal(self) -> Array:
+        """Whether anybody transmitted, (n, t)."""
+        return array_namespace(self.alignment).any(self.alignment != 0, axis=-1)
+
+    @property
+    def scale(self) -> Array:
+        """α/p of each device: it sent scale·z̃."""
+        return self.sent.scale
+
+    @property
+    def signal_square(self) -> Array:
+        """‖z̃‖² of each device; on the fast path its mean over the noise."""
+        return self.squares()
+
+    @property
+    def power(self) -> Array:
+        """‖x‖² of each device in mW, 0 where silent."""
+        return self.scale**2 * self.signal_square
+
+    @property
+    def energy(self) -> Array:
+        """Σ_k ‖x_k‖² of each inference, in mW · channel uses."""
+        return array_namespace(self.gain).sum(self.power, axis=-1)
+
+
+@np.errstate(all="ignore")
+def receive(
+    latents: Array,
+    network: Network,
+    *,
+    rng: draws.Generator,
+    trials: int = 1,
+    path: Path = "fast",
+    scores: Array | None = None,
+    num_classes: int | None = None,
+    only_best: bool = False,
+    link: Radio | None = None,
+) -> Received:
+    """Latents (n, K, r) over the air: what the server makes of them, `trials` independent times each.
+
+    scores: (n, K), each device's raw uncertainty in bits, for Schemes 2.1 and 2.2 alone. They are bounded in here, so
+        that none exceeds what is accounted for; what is not finite becomes the upper end.
+    num_classes: of the posteriors behind the scores; the rule `scale` needs it.
+    only_best: only the device with the strongest channel transmits; in Scheme 2.2, of those selected.
+    link: the network's link, where there is no SciPy to compute it.
+    Differs from the paper: in 2.1 and 2.2 nothing is divided by p_k, which depends on the score and would leak it. The
+    devices' `participation` belongs to Scheme 1 alone.
+    """
+    check_latents(latents, network)
+    _check_generator(rng, latents)
+    check_scores(scores, network.scheme, example=latents)
+    if trials < 1:
+        raise ValueError(f"trials={trials} must be >= 1")
+    if path not in ("fast", "full"):
+        raise ValueError(f"path={path!r} must be fast or full")
+    link = radio(network) if link is None else link
+    rule = network.channel.power_rule
+    if path == "fast" and rule in ("paper", "exact"):
+        raise ValueError(f"path='fast' is not exact where power_rule={rule!r} looks at the noise; use path='full'")
+    z = _clipped(latents, network.devices.column("clip_norm"))
+    _check_squares(link, z)
+    shape = (int(latents.shape[0]), trials, int(latents.shape[1]))
+    # The full path has a generator for the air and one for each device; the fast path needs no more than one.
+    air, *own = [rng, rng] if path == "fast" else draws.spawn(rng, shape[-1] + 1)
+    gain = sample_gains(link.fading, shape, air, dtype=z.dtype)
+    off = medium.misalignment(gain, network.channel, air)
+    takes_part, noisy_scores = device.taking_part(
+        network, shape, own, dtype=z.dtype, scores=scores, num_classes=num_classes
+    )
+    if only_best:
+        takes_part = takes_part & _strongest(gain, takes_part, network)
+    carry = _full if path == "full" else _fast
+    return replace(carry(z, network, link, _Drawn(gain, off, takes_part, air, own)), noisy_scores=noisy_scores)
+
+
+class _Drawn(NamedTuple):
+    """What does not depend on the noise, drawn before it, and the generators that the noise comes from."""
+
+    gain: Array
+    off: Misalignment | None
+    takes_part: Array
+    air: draws.Generator
+    own: list[draws.Generator]
+
+
+def _full(z: Array, network: Network, link: Radio, drawn: _Drawn) -> Received:
+    """Device by device through the stations, each with its own noise and power."""
+    xp = array_namespace(z)
+    gain, off, takes_part, air, own = drawn
+    d, orthogonal = network.devices, network.channel.access == "orthogonal"
+    shape = (*gain.shape[:2], int(z.shape[-1]))
+
+    def receiver_noise() -> Array:
+        return medium.receiver_noise(shape, air, noise_std=network.channel.noise_std, dtype=z.dtype)
+
+    y = draws.zeros(air, shape, dtype=z.dtype) if orthogonal else receiver_noise()
+    coefficient = medium.in_phase_gain(gain, off)
+    sent: list[Transmission] = []
+    squares: list[Array] = []
+    for k in range(gain.shape[-1]):
+        only = (..., slice(k, k + 1))
+        noise = draws.standard_normal(own[k], shape, dtype=z.dtype) * d.column("noise_std")[k]
+        feature = (d.column("weight")[k] * z[:, k, :])[:, None, :]
+        signal = device.signal(feature, noise, xp.astype(takes_part[only], z.dtype))
+        squares.append(xp.sum(signal * signal, axis=-1, keepdims=True))
+        sent.append(
+            device.power(
+                network,
+                link.only(k),
+                gain[only],
+                takes_part=takes_part[only],
+                misalignment=None if off is None else off.only(only),
+                noise_norm=xp.sqrt(xp.sum(noise * noise, axis=-1, keepdims=True)),
+                signal_norm=xp.sqrt(squares[k]),
+            )
+        )
+        x = (sent[k].scale * signal)[..., None, :]
+        if orthogonal:
+            # The server adds up those that it receives one by one.
+            alone = medium.separate(x, coefficient[only], receiver_noise()[..., None, :])[..., 0, :]
+            y = y + xp.where(sent[k].alignment != 0, alone, xp.zeros_like(alone))
+        else:
+            y = medium.superpose(x, coefficient[only], y)
+    transmission = Transmission.joined(sent)
+    return Received(server.estimate(y, link.gamma), takes_part, gain, transmission, lambda: xp.concat(squares, axis=-1))
+
+
+def _fast(z: Array, network: Network, link: Radio, drawn: _Drawn) -> Received:
+    """The same law in one step: all noise as one Gaussian, exact since no alignment depends on the noise."""
+    xp = array_namespace(z)
+    gain, off, takes_part, _, own = drawn
+    cover = network.cover_noise
+    weight, std = (like(network.devices.column(name), z) for name in ("weight", "noise_std"))
+    if network.channel.power_rule == "truncate" and off is None:
+        # What device.power computes in this case.
+        least = np.maximum(threshold(link.transmitters, gamma=link.gamma), _faintest(gain))
+        reached = gain >= (float(least[0]) if np.all(least == least[0]) else like(least, gain))
+        g = xp.astype(reached if cover else reached & takes_part, z.dtype)
+        sent = Transmission(g, gain, link.gamma, g, g)
+        variance = xp.matmul(g, (std * std)[:, None])
+    else:
+        sent = device.power(network, link, gain, takes_part=takes_part, misalignment=off)
+        g = sent.alignment
+        variance = xp.matmul(g * g, (std * std)[:, None])
+    features = g * xp.astype(takes_part, z.dtype) if cover else g
+    estimate = xp.matmul(features, weight[:, None] * z)
+    noise = draws.standard_normal(own[0], tuple(estimate.shape), dtype=z.dtype)
+    noise *= xp.sqrt(variance + _receiver_variance(network, link, g))
+    estimate += noise
+
+    def squares() -> Array:
+        of_features = xp.sum(z * z, axis=-1)[:, None, :] * (weight * weight)
+        of_features = of_features * xp.astype(takes_part, z.dtype) if cover else of_features
+        return of_features + float(network.dimension) * std * std
+
+    return Received(estimate, takes_part, gain, sent, squares)
+
+
+def _faintest(gain: Array) -> float:
+    """The next number above the faintest gain that can be inverted, as `wireless.power.transmit` has it."""
+    kind = array_namespace(gain).finfo(gain.dtype)
+    return float(kind.smallest_normal) ** 0.5 * (1 + 2 * float(kind.eps))
+
+
+def _receiver_variance(network: Network, link: Radio, alignment: Array) -> Any:
+    """Of the receiver's noise in ẑ: once for the sum, or once for everybody who is received alone."""
+    variance = (network.channel.noise_std / link.gamma) ** 2
+    if network.channel.access == "superposed":
+        return variance
+    xp = array_namespace(alignment)
+    return variance * xp.sum(xp.astype(alignment != 0, alignment.dtype), axis=-1, keepdims=True)
+
+
+def _strongest(gain: Array, takes_part: Array, network: Network) -> Array:
+    """Which device has the strongest channel, (n, t, K); in Scheme 2.2, of those selected."""
+    able = array_namespace(gain).where(takes_part, gain, gain * 0 - 1) if isinstance(network.scheme, Ranking) else gain
+    best = array_namespace(gain).argmax(able, axis=-1)[..., None]
+    return best == like(np.arange(gain.shape[-1]), gain)
+
+
+def _clipped(latents: Array, clip_norm: Any) -> Array:
+    """`device.clipped`, skipped where a look at the norms shows that all latents are short enough.
+
+    For simulations only: the time it takes tells whether a latent was clipped.
+    """
+    xp = array_namespace(latents)
+    kind = xp.finfo(latents.dtype)
+    if kind.bits < 32:
+        return device.clipped(latents, clip_norm)
+    limit = device.clip_limit(latents, clip_norm)
+    if float(xp.min(limit)) ** 2 * float(kind.eps) < float(kind.smallest_normal):
+        return device.clipped(latents, clip_norm)
+    short = xp.vecdot(latents, latents)[..., None] <= (limit * (1 - 4 * float(kind.eps))) ** 2
+    return latents if bool(xp.all(short)) else device.clipped(latents, clip_norm)
+
+
+def in_batches(latents: Array, *, trials: int, batch: int = 2**18) -> Iterator[tuple[slice, int]]:
+    """Slices of objects and numbers of trials that keep memory flat: at most `batch` inferences at a time.
+
+    As many trials of as few objects as fit: what is done once for each object (clipping) then costs little.
+    """
+    objects = int(latents.shape[0])
+    per_step = max(1, min(objects, batch // trials))
+    for start in range(0, objects, per_step):
+        rows = slice(start, min(start + per_step, objects))
+        each = max(1, batch // (rows.stop - rows.start))
+        for done in range(0, trials, each):
+            yield rows, min(each, trials - done)
+
+
+def check_latents(latents: Array, network: Network) -> None:
+    """Library, type and shape. What latents contain is never looked at: an exception would leak it."""
+    require_network(network)
+    require_array("latents", latents)
+    shape = tuple(latents.shape)
+    wanted = (network.devices.count, network.dimension)
+    if len(shape) != 3 or shape[1:] != wanted:
+        raise ValueError(f"latents has shape {shape}, must be (objects, {wanted[0]} devices, {wanted[1]} coordinates)")
+    if shape[0] == 0:
+        raise ValueError("latents has no objects, must have at least one")
+    if not array_namespace(latents).isdtype(latents.dtype, "real floating"):
+        raise ValueError(f"latents has type {latents.dtype}, must be real floating numbers")
+
+
+def _check_generator(rng: draws.Generator, latents: Array) -> None:
+    home = draws.ones(rng, (0,))
+    if array_namespace(home) is not array_namespace(latents) or device_of(home) != device_of(latents):
+        where = (
+            "numpy.random.Generator" if isinstance(latents, np.ndarray) else f"torch.Generator({device_of(latents)})"
+        )
+        raise ValueError(f"rng of type {type(rng).__name__} must be a {where}, where latents live")
+
+
+def _check_squares(link: Radio, z: Array) -> None:
+    """That the powers of signal and noise are numbers of the latents' type: beyond it noise would vanish unseen."""
+    xp, sent = array_namespace(z), link.transmitters
+    loudest = float(max(sent.feature_norm.max(), sent.noise_std.max()))
+    kind = xp.finfo(z.dtype)
+    for value in (loudest, link.gamma):
+        if value > 0 and not float(kind.smallest_normal) < value**2 < float(kind.max) / (sent.dimension + 1e3) ** 2:
+            raise ValueError(
+                f"signals of size {loudest:.3g} at gamma={link.gamma:.3g}: their squares do not fit {z.dtype}; "
+                "give float64 latents, or scale weight and noise_std together"
+            )

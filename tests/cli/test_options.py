@@ -1,0 +1,157 @@
+"""What all commands share: the options for a network, progress, tables, and conversions."""
+
+import inspect
+import io
+import time
+from dataclasses import asdict
+from importlib import import_module
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from airpool import cli
+from airpool.cli import options, output
+from airpool.network import Channel, Devices, Network, Ranking, Threshold
+from airpool.network_file import read, write
+
+ON_NETWORKS = (
+    ["epsilon"],
+    ["calibrate"],
+    ["evaluate"],
+    ["plan"],
+    ["theory"],
+    ["audit"],
+    ["design", "weights"],
+    ["design", "clipping"],
+    ["train", "codec"],
+    ["train", "all"],
+)
+
+
+def found(*path):
+    """The command of this name."""
+    command: Any = typer.main.get_command(cli.app)
+    for name in path:
+        command = command.get_command(None, name)
+    return command
+
+
+def flags(command):
+    return {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+
+
+@pytest.mark.parametrize("path", ON_NETWORKS, ids=" ".join)
+def test_every_command_on_a_network_takes_the_same_options_for_it(path):
+    expected = {"--network", "--no-cover-noise", *(f"--{name.replace('_', '-')}" for name in options._NETWORK)}
+    assert expected <= flags(found(*path))
+
+
+def test_every_field_of_a_network_file_has_an_option():
+    tables = {"": Network, "devices": Devices, "channel": Channel}
+    fields = {(table, name) for table, kind in tables.items() for name in inspect.signature(kind).parameters}
+    fields |= {("scheme", name) for kind in (Ranking, Threshold) for name in ("name", *asdict(kind()))}
+    fields -= {("", "devices"), ("", "channel"), ("", "scheme"), ("devices", "epsilon")}  # --epsilon is the target
+    assert {(table, key) for table, key, *_ in options._NETWORK.values()} == fields
+
+
+def leaves(command: Any = None, path=()):
+    command = command or typer.main.get_command(cli.app)
+    names = command.list_commands(None) if hasattr(command, "list_commands") else []
+    if not names:
+        yield path, command
+    for name in names:
+        yield from leaves(command.get_command(None, name), (*path, name))
+
+
+def test_every_command_prints_json_and_a_device_is_an_index():
+    commands = dict(leaves())
+    assert len(commands) == 17
+    for path, command in commands.items():
+        assert "--json" in flags(command), path
+        assert ("--device" in flags(command)) == (path == ("audit",))
+        assert {"--channel-noise-std"}.isdisjoint(flags(command))
+
+
+def test_a_command_is_the_module_of_its_name():
+    for name in cli.COMMANDS:
+        assert isinstance(import_module(f"airpool.cli.{name}").app, typer.Typer)
+
+
+def test_channel_and_scheme_come_from_options_too(tmp_path):
+    path, out = tmp_path / "net.toml", tmp_path / "out.toml"
+    write(Network(Devices(3, power_dbm=(20.0, 21.0, 22.0)), scheme=Threshold(threshold=0.4)), path)
+    arguments = ["--network", path, "--epsilon", 20, "--fading", "rician", "--receiver-noise-std", 0.3, "--gamma", 2]
+    arguments += ["--scheme", "2.2", "--num-selected", 2, "--score-noise-std", 50, "--out", out]
+    done = CliRunner().invoke(cli.app, ["calibrate", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    network = read(out)
+    assert network.channel == Channel(fading="rician", noise_std=0.3, gamma=2.0)
+    assert network.scheme == Ranking(num_selected=2, score_noise_std=50.0)
+    assert network.devices.power_dbm == (20.0, 21.0, 22.0)
+
+
+def test_what_a_plan_decides_cannot_be_given(refused):
+    assert "--weight cannot be given here: the plan decides it" in refused("plan", "--epsilon", 2, "--weight", 0.1)
+    message = "--colluders takes a number here"
+    assert message in refused("audit", "--devices", 3, "--colluders", "#1")
+
+
+def test_piped_work_says_now_and_then_how_far_it_is(monkeypatch, capsys):
+    monkeypatch.setattr(output, "_LINE_AFTER", 0.01)
+    with output.progress("measuring", total=7) as advance:
+        advance(3)
+        time.sleep(0.3)
+    assert "measuring: 3 of 7, 0 s" in capsys.readouterr().err
+    with output.progress("measuring"):
+        time.sleep(0.3)
+    assert capsys.readouterr().err == "measuring: 0 s\n"
+
+
+def test_quick_work_says_nothing(capsys):
+    with output.progress("measuring", total=7) as advance:
+        advance(3)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_shows_a_bar(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(output, "_BAR_AFTER", 0.01)
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with output.progress("measuring", total=7) as advance:
+        advance(3)
+        time.sleep(0.5)
+    assert "measuring" in terminal.getvalue()
+
+
+def test_tables_fit_80_columns_without_cutting_words(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    header = ("device", "weight", "clip norm", "noise std", "participation", "ε device", "ε local", "paper's claim")
+    row = ("0 to 11", "0.08333", "1", "0.05", "0.9", "2.064", "8.004", "undefined")
+    output.print_table(header, [row], title="A title")
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(word in text for word in " ".join((*header, *row)).split())
+    assert "…" not in text
+
+
+def test_a_report_has_a_short_repr_a_notebook_table_and_80_columns(monkeypatch):
+    from rich.console import Console
+
+    import airpool
+    from airpool.account.report import table
+
+    report = airpool.guarantee(Network(Devices(3, noise_std=(0.1, 0.1, 0.123456)), inferences=2, cover_noise=True))
+    assert repr(report).startswith("PrivacyReport(3 devices: epsilon <= ")
+    assert len(repr(report)) < 120
+    html = report._repr_html_()
+    assert html.count("<tr>") == 3  # the heading, two equal devices, one other
+    assert "<td>0 to 1</td>" in html
+    Console(width=80, file=(file := io.StringIO())).print(table(report))
+    assert "participation" in file.getvalue()
+    assert "…" not in file.getvalue()

@@ -1,0 +1,124 @@
+"""`pip install airpool` alone is the accountant: ε, calibration and network files work, the rest names its extra."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from airpool import extras
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+# Nothing but the core is there: as after `pip install airpool` in a fresh environment.
+BARE = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {missing!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+MISSING = (*extras.EXTRA_OF, "dp_accounting", "hypothesis")
+
+
+def bare(code):
+    program = BARE.format(missing=MISSING) + code
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+def command(*arguments):
+    return bare(f"from airpool.cli import main\nsys.argv = ['airpool', *{list(map(str, arguments))!r}]\nmain()")
+
+
+def test_epsilon_calibrate_and_network_files_work(tmp_path):
+    path = tmp_path / "net.toml"
+    done = command("calibrate", "--epsilon", 2, "--devices", 12, "--participation", 0.9, "--out", path)
+    assert done.returncode == 0, done.stderr
+    done = command("epsilon", "--network", path, "--neighbours", "remove", "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["epsilon"]) == 12
+    assert command("epsilon", "--network", path, "--inferences", 10, "--fading", "rician").returncode == 0
+
+
+def test_the_library_works():
+    code = """
+import airpool
+net = airpool.Network.uniform(num_devices=12, noise_std=0.05, participation=0.9)
+print(airpool.guarantee(airpool.calibrate(net, epsilon=2.0), inferences=3).worst, dir(airpool))
+try:
+    airpool.load
+except ImportError as error:
+    print(error)
+"""
+    done = bare(code)
+    assert done.returncode == 0, done.stderr
+    assert "airpool.load needs torch: pip install 'airpool[models]'" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["epsilon", "--devices", 2, "--plot", "x.png"], "plots"),
+        (["evaluate", "--epsilon", 2], "models"),
+        (["plan", "--epsilon", 2], "models"),
+        (["theory"], "models"),
+        (["demo"], "models"),
+        (["design", "weights", "--epsilon", 2], "models"),
+        (["train", "trunk", "x.npz", "--out", "x"], "models"),
+    ],
+)
+def test_what_needs_an_extra_says_which(arguments, extra, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = command(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(rf"error: .* needs \w+: pip install 'airpool\[{extra}\]'\n", done.stderr)
+
+
+def test_help_lists_every_command_in_one_line():
+    done = command("--help")
+    assert done.returncode == 0
+    from airpool.cli import COMMANDS
+
+    lines = done.stdout.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    for name, text in COMMANDS.items():
+        assert any(re.search(rf"\b{name} +{re.escape(text)}", line) for line in lines)
+
+
+def test_every_extra_that_is_named_exists_and_brings_the_library():
+    optional = PROJECT["optional-dependencies"]
+    for library, extra in extras.EXTRA_OF.items():
+        assert any(re.match(rf"{library}\b", each) for each in optional[extra]), library
+    core = {re.split(r"[>=<\[]", each)[0] for each in PROJECT["dependencies"]}
+    assert core == {"array-api-compat", "numpy", "scipy", "typer", "rich"}
+    everything = re.fullmatch(r"airpool\[(.*)\]", optional["all"][0])
+    assert everything
+    assert set(everything[1].split(",")) == set(optional) - {"all", "dev"}
+
+
+def test_python_m_airpool_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "airpool", "--version"], capture_output=True, text=True, check=True)
+    from airpool.version import __version__
+
+    assert done.stdout.strip() == __version__
+
+
+def test_a_shell_completes_commands_and_options():
+    def completed(text):
+        import os
+
+        variables = {"_AIRPOOL_COMPLETE": "complete_bash", "COMP_WORDS": text, "COMP_CWORD": str(len(text.split()) - 1)}
+        program = Path(sys.executable).with_name("airpool")
+        done = subprocess.run([program], env={**os.environ, **variables}, capture_output=True, text=True, check=False)
+        return done.stdout.split()
+
+    assert completed("airpool ca") == ["calibrate"]
+    assert "--receiver-noise-std" in completed("airpool epsilon --rec")
