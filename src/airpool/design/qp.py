@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from airpool.arrays import Floats
-from airpool.search import smallest
+from airpool.search import smallest_number
 
 Normalise = Literal["sum", "free"]
 
@@ -174,8 +174,8 @@ def _minimum(
 def _onto_sum(w: Floats, limit: Floats) -> Floats:
     """The nearest weights within [0, limit] that add up to 1, which an interior point only approaches."""
 
-    def shifted(shift: Floats) -> Floats:
-        return np.clip(w + shift[..., None], 0.0, limit)
+    def shifted(shift: float) -> Floats:
+        return np.clip(w + shift, 0.0, limit)
 
-    shift = smallest(lambda x: 1 - np.sum(shifted(x), axis=-1), -float(np.max(w)), float(np.max(limit - w)))
-    return shifted(shift) if np.isfinite(shift) else limit.copy()
+    shift = smallest_number(lambda x: 1 - float(np.sum(shifted(x))), -float(np.max(w)), float(np.max(limit - w)))
+    return shifted(shift)  # all at their limits where the shift is inf

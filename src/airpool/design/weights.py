@@ -23,7 +23,7 @@ from airpool.privacy.calibrate import largest, largest_shift
 from airpool.protocol.device import clipped
 from airpool.protocol.link import Radio, alignment, radio
 from airpool.protocol.simulation import check_latents
-from airpool.search import smallest
+from airpool.search import smallest_number
 from airpool.theory.mse import error, pooled
 
 # Weights stay this far below what meets the target, so that rounding never lifts ε above it.
@@ -269,11 +269,11 @@ def _same(now: Radio, before: Radio, network: Network) -> bool:
 def _feasible_factor(network: Network, target: Floats, colluding: Sequence[int]) -> float:
     """The smallest factor on the targets at which the largest weights add up to one; inf if there is none."""
 
-    def missing(log_factor: Floats) -> Floats:
+    def missing(log_factor: float) -> float:
         upper = largest_weight(network, target * np.exp(log_factor), colluding=colluding) * (1 - 2 * _MARGIN)
-        return np.full(log_factor.shape, 1 - np.sum(np.minimum(upper, 1.0)))
+        return 1 - float(np.sum(np.minimum(upper, 1.0)))
 
-    return float(np.exp(smallest(missing, 0.0, np.log(_LOOSEST))))
+    return float(np.exp(smallest_number(missing, 0.0, float(np.log(_LOOSEST)))))
 
 
 def _up(value: float) -> str:
