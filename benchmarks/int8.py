@@ -18,9 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from airpool.data.dataset import Dataset
-from airpool.data.modelnet import Indices, read, split
-from airpool.data.views import object_views, render, unpack
+from airpool.data.dataset import Dataset, read
+from airpool.data.modelnet import Indices, split
+from airpool.data.views import object_views, render
+from airpool.data.voxels import unpack
 from airpool.models.int8 import quantise
 from airpool.models.vgg import MVCNN, pool_views
 
@@ -33,14 +34,14 @@ def calibration_views(data: Dataset, count: int, resolution: int) -> Tensor:
     rows = split(data, "train")
     rows = rows[np.linspace(0, len(rows) - 1, count).round().astype(np.intp)]
     poses = np.arange(count) % data.objects.shape[1]
-    return _bytes(render(unpack(torch.from_numpy(data.objects[rows, poses])), resolution=resolution))
+    return _bytes(render(torch.from_numpy(unpack(data.objects[rows, poses])), resolution=resolution))
 
 
 def batches(data: Dataset, rows: Indices, resolution: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Views (n, 12, 2, H, H) and labels (n,) of these objects, a few at a time."""
     for start in range(0, len(rows), _OBJECTS):
         some = rows[start : start + _OBJECTS]
-        views = object_views(unpack(torch.from_numpy(data.objects[some])), resolution=resolution)
+        views = object_views(torch.from_numpy(unpack(data.objects[some])), resolution=resolution)
         yield _bytes(views), torch.from_numpy(data.labels[some])
 
 

@@ -16,8 +16,9 @@ from scipy.special import ndtr
 
 from airpool import Devices, Network, calibrate, guarantee
 from airpool.arrays import Floats
+from airpool.audit.adversary import mechanism
 from airpool.audit.bound import audit
-from airpool.audit.release import log_likelihood_ratio, release, simulated, worst_pair
+from airpool.audit.release import log_likelihood_ratio, release, worst_pair
 from airpool.privacy import compose, device
 from airpool.privacy.aggregate import Aggregate
 
@@ -241,12 +242,13 @@ def _streams() -> list[Row]:
 
 
 def audit_rows() -> list[Row]:
-    """The game on the release path, likelihood scores included."""
+    """The game on the full path, likelihood scores included."""
     runs, dimension = 20_000, 64
     sender = release(12, clip_norm=1.0, noise_std=0.05, participation=0.9)
+    network = Network.uniform(num_devices=12, noise_std=0.05, participation=0.9, dimension=dimension)
     features, neighbour = worst_pair(sender, 0, dimension=dimension)
     score = log_likelihood_ratio(sender, features, neighbour)
-    play = partial(audit, partial(simulated, sender), features, neighbour, runs=runs, delta=_DELTA, score=score)
+    play = partial(audit, mechanism(network), features, neighbour, runs=runs, delta=_DELTA, score=score)
     (took,) = seconds(lambda: play(rng=np.random.default_rng(0)), repeat=3)
     found = play(rng=np.random.default_rng(0))
     note = f"{runs:,} a side: ε ≥ {found.epsilon_lower:.2f}, ceiling {found.ceiling:.2f}"

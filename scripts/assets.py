@@ -16,10 +16,10 @@ import torch
 from safetensors.torch import load_file, save
 
 from airpool import files
-from airpool.data import modelnet
+from airpool.data import dataset
+from airpool.data.tensors import sha256
 from airpool.models import codec as codecs
 from airpool.models import local, weights
-from airpool.models.runs import sha256
 from airpool.version import __version__
 
 SPLITS = ("validation", "test")
@@ -58,7 +58,7 @@ def main() -> None:
     manifest = {
         "version": __version__,
         "data": {"file": args.voxels.name, "sha256": sha256(args.voxels)},
-        "classes": list(modelnet.read(args.voxels).classes),
+        "classes": list(dataset.read(args.voxels).classes),
         "codecs": list(names),
         "files": {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in made},
         "results": json.loads(args.results.read_text()),

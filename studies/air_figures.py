@@ -19,7 +19,7 @@ from airpool.protocol.link import Radio, radio
 from airpool.protocol.simulation import receive
 from airpool.version import __version__
 from airpool.wireless.fading import sample_gains
-from airpool.wireless.outage import energy
+from airpool.wireless.outage import alignment_moments
 from studies.tables import FIGURES
 
 R, DELTA, RECEIVER_VAR, POWER_DBM, TRIALS = 64, 1e-5, 0.1, 30.0, 2_000
@@ -81,11 +81,11 @@ def full_power(net: Network, epsilon: float) -> Radio:
 
 
 def full_power_mse(net: Network, epsilon: float) -> tuple[float, float]:
-    """By formula, and the energy of all devices. E[1/h²; heard] is found from the energy that aligned devices need."""
+    """By formula, and the energy of all devices."""
     count, link = net.devices.count, full_power(net, epsilon)
     sent = link.transmitters
     outage, amplitude, reach, std = (float(x[0]) for x in (link.outage, sent.amplitude, sent.reach, sent.noise_std))
-    inverse = float(energy(link.fading, sent, gamma=link.gamma)[0]) / (link.gamma * amplitude) ** 2
+    inverse = float(alignment_moments(link.fading, sent, gamma=link.gamma).inverse_square[0])
     noise = count * ((1 - outage) * std**2 + RECEIVER_VAR / reach**2 * inverse)
     return outage**2 + outage * (1 - outage) / count + R * noise, count * (reach * amplitude) ** 2
 

@@ -17,9 +17,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from airpool import files
-from airpool.data import modelnet
-from airpool.data.renders import renders
-from airpool.data.views import object_views, unpack
+from airpool.data import dataset, modelnet
+from airpool.data.views import object_views, renders
+from airpool.data.voxels import unpack
 from airpool.models import codec as codecs
 from airpool.models import features, local, weights
 from airpool.models.codec import quantised
@@ -43,7 +43,7 @@ def main() -> None:
     trunk = weights.load(ASSETS / "trunk.safetensors", device=device)[0].features
     codec = codecs.load(ASSETS / "compact.safetensors", device=device)[0]
     head = local.load(ASSETS / "head.safetensors", device=device)[0]
-    data = modelnet.read(args.voxels)
+    data = dataset.read(args.voxels)
     labels = torch.from_numpy(np.asarray(data.labels)).to(device)
     rng = torch.Generator(device).manual_seed(args.seed)
 
@@ -76,7 +76,7 @@ def main() -> None:
     rows = rows[np.linspace(0, len(rows) - 1, min(args.around, args.objects or args.around)).astype(int)]
     found: list[Tensor] = []
     for some in np.array_split(rows, max(1, len(rows) // 4)):
-        solid = unpack(torch.from_numpy(data.objects[some][:, 0]).to(device))
+        solid = torch.from_numpy(unpack(data.objects[some][:, 0])).to(device)
         seen = (object_views(solid, num_views=args.azimuths) * 255).round().byte()
         with torch.no_grad():
             found.append(

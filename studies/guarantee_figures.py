@@ -4,7 +4,6 @@ Each figure is one function; it computes its columns, writes them as CSV and pai
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -14,10 +13,12 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.stats import binom
 
+from airpool import Network
 from airpool.arrays import Floats
 from airpool.audit import tradeoff
+from airpool.audit.adversary import mechanism
 from airpool.audit.bound import audit
-from airpool.audit.release import log_likelihood_ratio, release, simulated, worst_pair
+from airpool.audit.release import log_likelihood_ratio, release, worst_pair
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, write_csv
 from airpool.paper import theorem1
 from airpool.privacy import compose, device, gaussian
@@ -323,17 +324,17 @@ def stream() -> None:
 
 
 def audit_picture() -> None:
-    """The game on the release path: the same network as it is, and with half the noise that it promises.
+    """The game on the full path: the same network as it is, and with half the noise that it promises.
 
     One dimension: the score looks at ⟨y, z⟩ and who took part, so more dimensions would change nothing but the time.
     """
     promise = epsilon(twelve())
     for name, std in (("audit", 0.05), ("audit-half-noise", 0.025)):
         honest = release(12, clip_norm=1.0, noise_std=0.05, participation=0.9)
-        played = release(12, clip_norm=1.0, noise_std=std, participation=0.9)
+        played = Network.uniform(num_devices=12, noise_std=std, participation=0.9, dimension=1)
         features, neighbour = worst_pair(honest, 0, dimension=1)
         report = audit(
-            partial(simulated, played),
+            mechanism(played),
             features,
             neighbour,
             runs=500_000,

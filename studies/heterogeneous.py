@@ -11,7 +11,7 @@ from airpool.account.guarantee import guarantee
 from airpool.arrays import Floats
 from airpool.design import weights
 from airpool.design.heterogeneous import WAYS, Booleans, Way, designed
-from airpool.evaluate import Server, evaluate
+from airpool.evaluate import DecoderFor, evaluate
 from airpool.network import Network
 
 
@@ -46,7 +46,7 @@ def compare(
     labels: Tensor,
     *,
     calibration: Tensor,
-    server: Server,
+    server: DecoderFor,
     epsilon_strict: Sequence[float],
     epsilon_loose: float,
     network: Network | None = None,

@@ -17,7 +17,8 @@ from torch import Tensor
 from airpool import Channel, Network, calibrate, load
 from airpool.account.budget import split
 from airpool.account.calibration import calibrate_claim
-from airpool.models.pretrained import HeldOut
+from airpool.data import tensors
+from airpool.models.pretrained import HeldOut, Objects
 from airpool.network import Coin, Neighbours, Ranking, Scheme, Threshold
 from airpool.paper import lemma
 from airpool.protocol.link import Level, level
@@ -52,9 +53,17 @@ class Views:
 
 
 @cache
+def corrupted(split: HeldOut) -> Objects:
+    """The held-out objects of the compact codec with every view blurred, occluded or noisy (studies/corruption.py)."""
+    bad, _ = tensors.read(load().file(f"corrupted-{split}.safetensors"))
+    labels = load().held_out(split).labels
+    return Objects(bad["latents"].float() * bad["step"], labels, bad["posteriors"].float())
+
+
+@cache
 def views(split: HeldOut, *, bad_share: float, num_devices: int, seed: int, step: int) -> Views:
     """Every step-th object; its twelve views, or as many drawn from them with replacement, each bad with a chance."""
-    clean, bad = (load().corrupted(split, share=share) for share in (0.0, 1.0))
+    clean, bad = load().held_out(split), corrupted(split)
     rng = torch.Generator().manual_seed(seed)
     shape = (len(clean.labels[::step]), num_devices)
     seen = torch.arange(12).expand(shape) if num_devices == 12 else torch.randint(12, shape, generator=rng)

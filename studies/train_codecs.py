@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 from airpool import files, network_file
-from airpool.data import modelnet
-from airpool.data.renders import renders
+from airpool.data import dataset, modelnet
+from airpool.data.views import renders
 from airpool.models import codec as codecs
 from airpool.models import weights
 from airpool.models.codec import Codec, CodecShape, quantised
@@ -172,7 +172,7 @@ def train(args: argparse.Namespace) -> None:
     runs = json.loads(args.runs if args.runs.lstrip().startswith("[") else Path(args.runs).read_text())
     known = json.loads(args.settings.read_text())
     model, _ = weights.load(args.trunk, device=device)
-    data = modelnet.read(args.voxels)
+    data = dataset.read(args.voxels)
     seen: dict[str, torch.Tensor] = {}
     labels: dict[str, torch.Tensor] = {}
     for part in ("train", "validation", "test"):

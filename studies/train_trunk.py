@@ -10,7 +10,7 @@ for all runs. `--seconds` stops before a run that would not fit. The test set is
 import argparse
 import json
 import time
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,13 @@ import numpy as np
 import torch
 
 from airpool import files
-from airpool.data import modelnet
-from airpool.data.renders import renders
+from airpool.data import dataset, modelnet
+from airpool.data.views import renders
 from airpool.models import weights
+from airpool.models.features import Images
 from airpool.models.heads import fit_temperature
 from airpool.models.runs import some_rows
-from airpool.models.train import Images, Recipe, Trained, predictions, train
+from airpool.models.train import Recipe, Trained, predictions, train
 from airpool.models.vgg import Architecture
 from airpool.version import __version__
 
@@ -53,13 +54,19 @@ def watched(trained: Trained, images: Images) -> dict[str, float]:
     }
 
 
+def record(trained: Trained) -> dict[str, Any]:
+    """What a results file says of a trained model."""
+    architecture = asdict(trained.model.architecture)
+    return {"recipe": asdict(trained.recipe), "architecture": architecture, "history": list(trained.history)}
+
+
 def keep(trained: Trained, path: Path) -> None:
     """The trunk and the classifier, in two files: one of at most 16 MB can be carried back from a lent machine."""
     tensors = trained.model.state_dict()
     late = {k: v for k, v in tensors.items() if k.startswith(("features.18", "features.22", "features.25"))}
     early = {k: v for k, v in tensors.items() if k not in late}
     for number, part in enumerate((early, late), start=1):
-        weights.write(path.with_suffix(f".{number}.safetensors"), part, trained.record())
+        weights.write(path.with_suffix(f".{number}.safetensors"), part, record(trained))
 
 
 def main() -> None:
@@ -78,7 +85,7 @@ def main() -> None:
     runs = json.loads(args.runs if args.runs.lstrip().startswith("[") else Path(args.runs).read_text())
     args.out.mkdir(parents=True, exist_ok=True)
 
-    data = modelnet.read(args.voxels)
+    data = dataset.read(args.voxels)
     labels = torch.from_numpy(np.asarray(data.labels)).to(device)
     parts: dict[str, Images] = {}
     for part in ("train", "validation"):
@@ -108,7 +115,7 @@ def main() -> None:
         trained = train(recipe, built, shown["train"], validation=shown["validation"], log=lambda text: None)
         seconds = time.perf_counter() - start
         longest = max(longest, seconds / (recipe.epochs * recipe.views))
-        result: dict[str, Any] = {"name": run["name"], "seconds": seconds, **trained.record(), "version": __version__}
+        result: dict[str, Any] = {"name": run["name"], "seconds": seconds, **record(trained), "version": __version__}
         result |= watched(trained, shown["validation"])
         result["validation"] = trained.history[-1]["validation"]
         if run.get("keep"):

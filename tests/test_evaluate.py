@@ -284,6 +284,7 @@ def test_raw_views_go_through_the_shipped_trunk_and_codec(tmp_path):
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_cuda_agrees_with_the_cpu_within_the_interval():
     latents, labels = two_classes()
     here = evaluate(network(), latents, labels, server=by_sign, trials=20)

@@ -21,9 +21,8 @@ from airpool.audit import tradeoff
 from airpool.data import dataset
 from airpool.data.voxels import NUM_POSES, PACKED_BYTES
 from airpool.figures import canvas, write_csv
-from airpool.models import card, int8, train, weights
-from airpool.sweep import cache
-from airpool.sweep.table import one_row
+from airpool.models import card, int8, loop, train, weights
+from airpool.table import one_row
 
 SOURCE = Path(airpool.__file__).parent
 
@@ -72,7 +71,7 @@ def int8_trunk(path):
 
 def checkpoint(path):
     model = nn.Linear(8, 8)
-    train._save(path, train.Recipe(), model, nn.Linear(8, 8), torch.optim.SGD(model.parameters()), [])
+    loop.save(path, train.Recipe(), {"learner": model}, torch.optim.SGD(model.parameters()), [])
 
 
 RECORD = {"seed": 0, "version": "0", "accuracy_mean": 0.5, "epsilon": [1.0, "inf"]}
@@ -126,7 +125,7 @@ def test_a_card_and_a_cache_survive_a_full_disk(tmp_path, monkeypatch):
     with (
         full_disk(room=0),
         pytest.raises(OSError, match=r"rows\.jsonl"),
-        cache.appending(tmp_path / "rows.jsonl") as add,
+        files.appending(tmp_path / "rows.jsonl") as add,
     ):
         add({"key": "a"})
     assert os.listdir(tmp_path) == ["trunk.json"]
@@ -134,12 +133,12 @@ def test_a_card_and_a_cache_survive_a_full_disk(tmp_path, monkeypatch):
 
 def test_a_cache_keeps_its_records_when_the_disk_fills(tmp_path):
     path = tmp_path / "rows.jsonl"
-    with cache.appending(path) as add:
+    with files.appending(path) as add:
         add({"key": "a"})
     for room in (path.stat().st_size, path.stat().st_size + 8):
-        with full_disk(room=room), pytest.raises(OSError, match=r"rows\.jsonl"), cache.appending(path) as add:
+        with full_disk(room=room), pytest.raises(OSError, match=r"rows\.jsonl"), files.appending(path) as add:
             add({"key": "b"})
-    assert cache.read(path).keys() == {"a"}
+    assert files.records(path) == [{"key": "a"}]
 
 
 def test_an_interrupted_writer_leaves_the_old_file(tmp_path):
@@ -191,7 +190,6 @@ def test_a_name_as_long_as_names_may_be_can_be_written(tmp_path):
 
 
 def test_no_module_but_files_opens_a_file_to_write():
-    """The sweep's cache appends, by os.open."""
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if path.name == "files.py" or not isinstance(node, ast.Call):

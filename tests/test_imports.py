@@ -61,9 +61,9 @@ def modules_of(package):
 # Bottom to top. A room imports from the floors below it, never from its own floor or from above.
 FLOORS = [
     ["version", "extras", "units", "arrays"],
-    ["draws", "files", "network"],
+    ["draws", "files", "network", "search"],
     ["network_file", "privacy", "wireless", "selection", "figures"],
-    ["protocol.link", "page"],
+    ["protocol.link", "page", "table"],
     ["paper"],
     ["account"],
     ["protocol"],

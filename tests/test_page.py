@@ -3,12 +3,13 @@
 import re
 import shutil
 import subprocess
+from itertools import count
 
 import pytest
 from tests.html_reader import Reader
 
 from airpool.figures import figure
-from airpool.page import Code, Download, Facts, Figure, Gallery, Items, Section, Table, Text, page
+from airpool.page import Download, Facts, Figure, Items, Section, Table, Text, page, templates
 
 EVIL = "<script>alert('x')</script>\" onload=\"y & 'z'"
 
@@ -23,25 +24,45 @@ def pictures(tmp_path_factory):
     return (folder / "a.svg").read_bytes(), (folder / "a.png").read_bytes()
 
 
+OWN = """
+{% extends "layout.html" %}
+{% import "parts.html" as parts with context %}
+{% block main %}
+{% call parts.section(1, word) %}
+{{ parts.code(word, word) }}
+{{ parts.gallery([(png, word, word)], word) }}
+{% endcall %}
+{% endblock %}
+"""
+
+
 def everything(pictures, word="plain"):
+    """A page with every kind of part that `page` takes."""
     svg, png = pictures
     return page(
         word,
         lead=word,
         sections=[
-            Section(word, [Text(word), Items([word]), Facts([(word, word)]), Code(word, word)]),
+            Section(word, [Text(word), Items([word]), Facts([(word, word)])]),
             Section("more", [Figure(svg, word, word), Figure(svg, word, word), Figure(png, word, word)]),
-            Section("still more", [Gallery([Figure(png, word, word)], word), Download(word, b"1,2", word)]),
+            Section("still more", [Download(word, b"1,2", word)]),
             Section("a table", [Table(word, ["name", word], [[word, "1.0"], ["b", "2 ± 0.5"]])]),
         ],
         footer=[word],
     )
 
 
+def own(pictures, word="plain"):
+    """A page from a template of its own, with the macros that `page` has no part for."""
+    values = {"title": word, "lead": word, "headings": [word], "footer": [word], "word": word, "png": pictures[1]}
+    return templates().from_string(OWN).render(values, fresh=count(1).__next__)
+
+
 def test_every_tag_is_closed_where_it_should_be(pictures):
     tags = [tag for tag, _ in Reader(everything(pictures)).tags]
-    for tag in ("html", "main", "h1", "section", "figcaption", "svg", "img", "table", "footer", "dl", "details"):
+    for tag in ("html", "main", "h1", "section", "figcaption", "svg", "img", "table", "footer", "dl"):
         assert tag in tags
+    assert {"details", "pre", "img"} <= {tag for tag, _ in Reader(own(pictures)).tags}
 
 
 def test_whatever_is_said_stays_text(pictures):
@@ -49,6 +70,8 @@ def test_whatever_is_said_stays_text(pictures):
     assert "script" not in [tag for tag, _ in read.tags]
     assert read.attributes("onload") == []
     assert "".join(read.texts).count(EVIL) >= 15
+    assert "script" not in [tag for tag, _ in Reader(own(pictures, EVIL)).tags]
+    assert "".join(Reader(own(pictures, EVIL)).texts).count(EVIL) == 9
     assert EVIL in read.attributes("alt")
     assert EVIL in read.attributes("aria-label")
     assert EVIL in read.attributes("download")
@@ -105,6 +128,17 @@ def test_what_cannot_be_shown_is_refused():
         page("t", sections=[Section("s", [Figure(b"GIF89a", "", "")])])
 
 
+def test_a_table_that_is_wider_than_a_phone_becomes_cards():
+    narrow = Table("t", ["class", "probability", "named"], [["chair", "0.3694", "100.0%"]])
+    wide = Table("t", ["what", "why"], [["a long statement of the paper"] * 2] * 2)
+    wider = Table("t", [f"epsilon {k}" for k in range(8)], [["1.234"] * 8])
+    assert [table.is_wide for table in (narrow, wide, wider)] == [False, False, True]
+    read = Reader(page("t", sections=[Section("s", [narrow, wider])]))
+    assert [about.get("class") for tag, about in read.tags if tag == "table"] == [None, "wide"]
+    cells = [about for tag, about in read.tags if tag in ("td", "th") and "data-heading" in about]
+    assert [about["data-heading"] for about in cells] == [*narrow.header, *wider.header]
+
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -116,6 +150,28 @@ def complaints(path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert shot.stat().st_size > 5000
     return [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+FRAME = """<pre id="told"></pre>
+<script>addEventListener("message", event => { document.getElementById("told").textContent = event.data })</script>
+<iframe style="border: 0; width: 390px; height: 2000px" src="{address}"></iframe>"""
+MEASURE = """<script>addEventListener("load", () => {
+const boxes = [document.documentElement, ...document.querySelectorAll(".scroll")];
+parent.postMessage("too wide: " + boxes.filter(box => box.scrollWidth > box.clientWidth).length, "*") })</script>"""
+
+
+@pytest.mark.check
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_a_phone_scrolls_neither_the_page_nor_a_table(pictures, tmp_path):
+    wide = Table("t", [f"epsilon {k}" for k in range(8)], [["0.1234 ± 0.0012"] * 7 + ["a statement of the paper"]])
+    text = page("t", sections=[Section("s", [wide, Figure(pictures[0], "a", "c")])])
+    for name, html, told in (("cards", text, 0), ("table", text.replace(' class="wide"', ""), 1)):
+        path, frame = tmp_path / f"{name}.html", tmp_path / f"{name}-frame.html"
+        path.write_text(re.sub("<meta http-equiv[^>]*>", "", html).replace("</body>", MEASURE + "</body>"), "utf-8")
+        frame.write_text(FRAME.replace("{address}", path.as_uri()), "utf-8")
+        command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=8000", "--dump-dom"]
+        done = subprocess.run([*command, frame.as_uri()], capture_output=True, text=True, timeout=600, check=True)
+        assert f"too wide: {told}" in done.stdout
 
 
 @pytest.mark.check

@@ -13,7 +13,7 @@ import airpool
 from airpool.evaluate import evaluate
 from airpool.models.codec import Codec, CodecShape
 from airpool.network import Channel, Network, Ranking, Threshold
-from airpool.prediction import Bounds, linear_for, predict
+from airpool.prediction import AccuracyBounds, linear_for, predict
 from airpool.protocol.link import Level, level
 from airpool.theory import mse
 from airpool.theory.accuracy import chebyshev, no_answer
@@ -121,7 +121,7 @@ def test_chebyshev_looks_at_what_is_expected_so_that_no_bias_counts():
 def test_a_prediction_is_plain_data():
     data = json.loads(json.dumps(predicted().to_json(), allow_nan=False))
     assert set(data) == {"objects", "no_answer", "error", "server", "linear"}
-    assert set(data["server"]) == set(Bounds.__annotations__)
+    assert set(data["server"]) == set(AccuracyBounds.__annotations__)
     assert data["server"]["ceiling"] is None
     one = Server(((np.ones((CLASSES, R)), np.array([1.0, 0.0, 0.0])),))
     settled = predict(NETWORK, LATENTS, 0 * LABELS, server=lambda _: one).to_json()
@@ -172,7 +172,7 @@ def test_the_server_is_told_the_level():
         return HIDDEN
 
     said = []
-    predict(NETWORK, LATENTS, LABELS, server=server, examples=EXAMPLES, report=said.append)
+    predict(NETWORK, LATENTS, LABELS, server=server, examples=EXAMPLES, on_step=said.append)
     assert set(told) == {level(NETWORK)}
     assert said == ["bounds of the codec's server", "bounds of the linear server"]
 

@@ -1,12 +1,9 @@
-"""How often a network names the object, and what that costs: accuracy with error bars, beside its guarantee.
-
-Latents in, one record out. The latents are those that ship (`models.pretrained`), or anybody's: see `latents_file`.
-"""
+"""Accuracy of a network on given latents, with error bars, beside its guarantee."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from numpy.typing import ArrayLike
@@ -16,7 +13,7 @@ from airpool.account.guarantee import PrivacyReport
 from airpool.account.report import number
 from airpool.arrays import require_array
 from airpool.data.latents_file import check_labels
-from airpool.network import Network, Ranking
+from airpool.network import Coin, Network, Ranking
 from airpool.protocol.inference import Baseline, centralised, report_of, transmitted
 from airpool.protocol.link import Level, level, radio
 from airpool.protocol.medium import channel_uses
@@ -25,19 +22,23 @@ from airpool.protocol.simulation import check_latents, in_batches, receive
 from airpool.selection.scores import raw
 from airpool.version import __version__
 
-Server = Callable[[Level], Callable[[Tensor], Tensor]]
+if TYPE_CHECKING:
+    from airpool.models.pretrained import HeldOut, Pretrained
 
-_BATCH = 2**22  # coordinates of estimates in flight: 16 MB
+# From the public level of signal and noise to a decoder of estimates (..., r) into logits (..., C).
+DecoderFor = Callable[[Level], Callable[[Tensor], Tensor]]
+
+_BATCH = 2**22  # coordinates of estimates per batch: 16 MB
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What came of it, over all objects and trials.
+    """Averages over all objects and trials.
 
-    accuracy_std: of the accuracy of one trial (all objects once), over the trials: the noise alone.
-    accuracy_ci: for the mean, over objects like these: it counts both the noise and which objects they happened to be.
-    class_mean: accuracy averaged over classes. no_answer: how often nobody was heard; that counts as wrong.
-    mse: E‖ẑ − Σ w z‖². energy: of all devices, in mW · channel uses. channel_uses: complex ones, of one inference.
+    accuracy_std: standard deviation over the trials, each of all objects once. accuracy_ci: of the mean, for the noise
+    and for the choice of objects. class_mean: accuracy averaged over classes. no_answer: fraction of inferences without
+    an answer, which count as wrong. mse: E‖ẑ − Σ w z‖². energy: of all devices, in mW · channel uses. channel_uses:
+    complex, per inference.
     """
 
     accuracy_mean: float
@@ -55,24 +56,19 @@ class Evaluation:
     report: PrivacyReport
 
     def row(self) -> dict[str, Any]:
-        """What was measured, one number to a column."""
+        """The measurements, one number per column."""
         low, high = self.accuracy_ci
+        names = ("class_mean", "no_answer", "mse", "energy", "channel_uses", "trials", "objects")
         return {
             "accuracy_mean": self.accuracy_mean,
             "accuracy_std": self.accuracy_std,
             "accuracy_low": low,
             "accuracy_high": high,
-            "class_mean": self.class_mean,
-            "no_answer": self.no_answer,
-            "mse": self.mse,
-            "energy": self.energy,
-            "channel_uses": self.channel_uses,
-            "trials": self.trials,
-            "objects": self.objects,
+            **{name: getattr(self, name) for name in names},
         }
 
     def record(self) -> dict[str, Any]:
-        """As plain data; ε that is infinite is the word "inf"."""
+        """As plain data; an infinite ε is the string "inf"."""
         network, report = self.report.network, self.report
         measured = {name: value for name, value in self.row().items() if name not in ("accuracy_low", "accuracy_high")}
         return {
@@ -97,7 +93,7 @@ def evaluate(
     latents: Tensor,
     targets: Tensor,
     *,
-    server: Server,
+    server: DecoderFor,
     trials: int = 20,
     seed: int = 0,
     posteriors: Tensor | None = None,
@@ -109,14 +105,12 @@ def evaluate(
     report: PrivacyReport | None = None,
     on_inferences: Callable[[int], None] = lambda _: None,
 ) -> Evaluation:
-    """Sends latents (N, K, r) of objects with classes `targets` (N,) through the network, `trials` times.
+    """Accuracy over `trials` inferences of each object, from latents (N, K, r) and classes `targets` (N,).
 
-    server: what turns the level of signal and noise into a decoder, estimates (..., r) to logits (..., C):
-        `codec.server`, or `lambda level: decoder` for one that does not care.
-    posteriors: (N, K, L) of each device's own classifier, or scores (N, K), the uncertainty in bits made of them (with
-        num_classes where the score rule is `scale`): Schemes 2.1 and 2.2 choose by them.
-    participation: how often each device is expected to transmit, from calibration data: see `level`, which needs it in
-        Scheme 2.1.
+    server: `codec.server`, or `lambda level: decoder` for a decoder that ignores the level.
+    posteriors: (N, K, L) of each device's own classifier, or scores (N, K), their uncertainty in bits (with
+        num_classes for the score rule `scale`): needed by Schemes 2.1 and 2.2.
+    participation: expected participation of each device, from calibration data; `level` needs it in Scheme 2.1.
     Holds for: the same seed, torch and machine give the same record; other machines agree within the interval.
     """
     require_array("latents", latents, torch=True)
@@ -182,15 +176,43 @@ def evaluate(
     )
 
 
+def evaluate_model(
+    model: "Pretrained",
+    network: Network,
+    *,
+    codec: str = "compact",
+    split: "HeldOut" = "test",
+    trials: int = 20,
+    seed: int = 0,
+    report: PrivacyReport | None = None,
+) -> Evaluation:
+    """The network's evaluation on the held-out objects of a shipped model, as its devices see them.
+
+    report: the network's, if it is known already.
+    """
+    objects = model.held_out(split, codec=codec).fitted(network.devices.count)
+    return evaluate(
+        network,
+        objects.latents,
+        objects.labels,
+        server=model.codec(codec).server,
+        trials=trials,
+        seed=seed,
+        posteriors=None if isinstance(network.scheme, Coin) else objects.posteriors,
+        participation=model.participation(network),
+        report=report,
+    )
+
+
 def _level(network: Network, baseline: Baseline | None, participation: ArrayLike | None) -> Level:
     if baseline == "centralised":
         d = network.devices
         return Level(sum(w * c for w, c in zip(d.column("weight"), d.column("clip_norm"), strict=True)), 0.0)
-    loud = level(network, participation=participation)
-    if baseline == "best-device":  # one speaks, and with it one receiver's noise; in 2.2 one of those selected
+    of_all = level(network, participation=participation)
+    if baseline == "best-device":  # one device and one receiver noise; in 2.2 one of those selected
         of = network.scheme.num_selected if isinstance(network.scheme, Ranking) else network.devices.count
-        return Level(loud.signal / of, loud.noise_std / of**0.5)
-    return loud
+        return Level(of_all.signal / of, of_all.noise_std / of**0.5)
+    return of_all
 
 
 def _channel_uses(network: Network, baseline: Baseline | None) -> int:
@@ -199,12 +221,11 @@ def _channel_uses(network: Network, baseline: Baseline | None) -> int:
 
 
 def _accuracy(right: Tensor, targets: Tensor, confidence: float) -> dict[str, Any]:
-    """Mean, its spread over trials, and its interval over objects, from (N, trials) bool."""
+    """Mean, standard deviation over trials, and confidence interval, from (N, trials) bool."""
     per_object, per_trial = right.double().mean(1), right.double().mean(0)
     mean = float(per_object.mean())
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    # Objects are drawn, and their trials with them: the spread of their means counts both. Never narrower than what
-    # as many objects, each right or wrong for good, could show by chance alone (the rule of three where all agree).
+    # The spread of the objects' means includes both their choice and the noise. Rule of three where all agree.
     error = float(per_object.std(correction=1)) / len(right) ** 0.5 if len(right) > 1 else 1.0
     low, high = mean - z * error, mean + z * error
     slack = 3 / len(right) if error == 0 else 0.0

@@ -1,4 +1,4 @@
-"""One style for every figure: readable in print and for the colour-blind, PNG and SVG, the data beside it as CSV."""
+"""One style for all figures, readable in print and by the colour-blind; their data is written as CSV."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,38 +13,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe & Ito's palette: distinct under every common kind of colour blindness, and in grey.
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK, GREY = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#D55E00",
-    "#CC79A7",
-    "#56B4E9",
-    "#000000",
-    "#777777",
-)
+# Okabe and Ito's palette: distinct in grey and under every common kind of colour blindness.
+BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+PURPLE, SKY, BLACK, GREY = "#CC79A7", "#56B4E9", "#000000", "#777777"
 
-_STYLE: Any = {
-    "figure.dpi": 150,
-    "savefig.dpi": 150,
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "lines.linewidth": 1.6,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
-    "svg.hashsalt": "airpool",
-}
+_STYLE = Path(__file__).parent / "assets" / "figures.mplstyle"
 
 
 @contextmanager
 def canvas(*paths: str | Path, width: float = 5.0, height: float = 3.4) -> Iterator["Figure"]:
-    """An empty figure in the house style; written to every path at the end (PNG, SVG or PDF by its ending)."""
+    """An empty figure in the house style. On exit it is written to every path, as PNG, SVG or PDF by its suffix."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -52,7 +30,7 @@ def canvas(*paths: str | Path, width: float = 5.0, height: float = 3.4) -> Itera
     for file in wanted:
         if file.suffix.lower() not in (".png", ".svg", ".pdf"):
             raise ValueError(f"{file}: a figure's name must end in .png, .svg or .pdf")
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(fname=_STYLE):
         fig = Figure(figsize=(width, height), layout="constrained")
         yield fig
         for file in wanted:
@@ -65,13 +43,13 @@ def canvas(*paths: str | Path, width: float = 5.0, height: float = 3.4) -> Itera
 
 @contextmanager
 def figure(*paths: str | Path, width: float = 5.0, height: float = 3.4) -> Iterator[tuple["Figure", "Axes"]]:
-    """A canvas with one pair of axes."""
+    """A canvas with one set of axes."""
     with canvas(*paths, width=width, height=height) as fig:
         yield fig, fig.subplots()
 
 
 def write_csv(path: str | Path, columns: Mapping[str, Sequence[Any]], *, comment: str = "") -> None:
-    """The data behind a figure, with a first line that says how it came about."""
+    """Writes the data behind a figure; `comment`, its origin, becomes the first line."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = StringIO(newline="")

@@ -1,12 +1,15 @@
-"""Files written whole or not at all: the only place that writes one, besides the sweep's cache, which appends."""
+"""Files written whole or not at all, and files of records to append to: the only place that writes a file."""
 
+import errno
+import hashlib
+import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 
 def write(path: str | Path, content: str | bytes) -> None:
@@ -44,3 +47,41 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
             raise
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+
+
+@contextmanager
+def appending(path: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Yields the function that adds a record to a file of JSON lines, each one write behind a checksum.
+
+    A kill costs at most the record being written, two processes may append at the same time, and a damaged line is a
+    missing record, never a wrong one.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def append(record: dict[str, Any]) -> None:
+        text = json.dumps(record).encode()
+        line = b"\n" + _checksum(text) + text + b"\n"
+        try:
+            if os.write(file, line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            if os.fstat(file).st_size == 0:
+                path.unlink(missing_ok=True)
+            raise OSError(error.errno, error.strerror, str(path)) from None
+
+    try:
+        yield append
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    """The whole records of a file written by `appending`; none if there is no such file."""
+    lines = path.read_bytes().split(b"\n") if path.exists() else []
+    return [json.loads(line[17:]) for line in lines if line[:17] == _checksum(line[17:])]
+
+
+def _checksum(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest()[:16].encode() + b" "

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.plain_air import simulated
 from typer.testing import CliRunner
 
 from airpool import draws, network_file
 from airpool.account.guarantee import guarantee
 from airpool.audit.adversary import mechanism, released
 from airpool.audit.bound import AuditReport, audit
-from airpool.audit.release import Received, log_likelihood_ratio, simulated, worst_pair
+from airpool.audit.release import Received, log_likelihood_ratio, worst_pair
 from airpool.cli import app
 from airpool.network import Channel, Devices, Network
 from airpool.protocol import device, simulation

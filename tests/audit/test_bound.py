@@ -8,10 +8,11 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from tests.plain_air import received, simulated, without
 
 from airpool.audit import release as release_module
 from airpool.audit.bound import audit
-from airpool.audit.release import log_likelihood_ratio, received, release, simulated, without, worst_pair
+from airpool.audit.release import log_likelihood_ratio, release, worst_pair
 from airpool.audit.tradeoff import fewest_misses, plot
 from airpool.privacy import gaussian
 from airpool.privacy.evidence import ceiling, clopper_pearson, fewest_runs

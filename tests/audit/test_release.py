@@ -9,18 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
+from tests.plain_air import clipped, received, simulated, without
 
-from airpool.audit.release import (
-    Received,
-    clipped,
-    log_likelihood,
-    log_likelihood_ratio,
-    received,
-    release,
-    simulated,
-    without,
-    worst_pair,
-)
+from airpool.audit.release import Received, log_likelihood, log_likelihood_ratio, release, worst_pair
 
 MIXED = release(
     3,

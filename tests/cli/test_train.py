@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from airpool import cli
 from airpool.data import dataset, shapes, voxels
-from airpool.data.renders import renders
+from airpool.data.views import renders
 from airpool.models import codec as codecs
 from airpool.models import codec_training, features, local, runs, vgg, weights
 from airpool.models.features import pooled
@@ -170,7 +170,7 @@ main()
     assert "trunk-0.plan.json was made with recipe.shift = " in str(changed.exception)
     resumed = run(*arguments[1:])
     assert resumed.exit_code == 0, resumed.output
-    assert "taken up again after epoch 1" in resumed.stderr
+    assert "resumed after epoch 1" in resumed.stderr
     assert "epoch=1 " not in resumed.stderr
     assert not checkpoint.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["trunk-0.safetensors", "trunk.json", "trunk.md"]
@@ -182,7 +182,7 @@ def test_a_checkpoint_whose_plan_was_removed_is_not_taken_up(data, tmp_path):
     (tmp_path / "trunk-0.checkpoint").write_bytes(b"of another run")
     result = run("trunk", data, "--out", tmp_path, *QUICK, "--epochs", 1)
     assert result.exit_code == 0, result.output
-    assert "taken up" not in result.stderr
+    assert "resumed" not in result.stderr
     assert not (tmp_path / "trunk-0.checkpoint").exists()
 
 
@@ -373,7 +373,7 @@ def test_on_a_terminal_there_is_a_bar_instead_of_lines(capsys, monkeypatch):
     for terminal, lines in ((False, 2), (True, 0)):
         monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal)
         log = train._log("t-0", steps.append)
-        log("taken up again after epoch 3")
+        log("resumed after epoch 3")
         log("epoch=4 loss=0.5")
         assert capsys.readouterr().err.count("\n") == lines
     assert steps == [3, 1, 3, 1]
@@ -386,7 +386,7 @@ ARGUMENTS = {
     "epochs=two": "epochs='two' must be an integer",
     "epochs=true": "epochs=True must be an integer",
     "epochs=1.5": "epochs=1.5 must be an integer",
-    "epochs=0": "epochs=0 must be >= 1",
+    "epochs=0": "epochs=0 must be ≥ 1",
     "learning_rate=fast": "learning_rate='fast' must be a number",
     "learning_rate=nan": "learning_rate=nan must be a number",
     "mirror=1": "mirror=1 must be true or false",

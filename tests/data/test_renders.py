@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from airpool.data import shapes, views, voxels
-from airpool.data.renders import renders
+from airpool.data.views import renders
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +23,9 @@ def test_pictures_are_the_views_in_bytes(packed):
 
 
 def test_every_object_is_rendered_by_itself_whatever_the_batch(packed, monkeypatch):
-    monkeypatch.setattr("airpool.data.renders._OBJECTS", 1)
+    monkeypatch.setattr("airpool.data.views._OBJECTS", 1)
     one_by_one = renders(packed)
-    monkeypatch.setattr("airpool.data.renders._OBJECTS", 2)
+    monkeypatch.setattr("airpool.data.views._OBJECTS", 2)
     assert torch.equal(renders(packed), one_by_one)
 
 

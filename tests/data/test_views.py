@@ -8,7 +8,7 @@ import torch
 from tests.counted_work import work
 from torch import Tensor
 
-from airpool.data.views import FILL, HALF_WINDOW, LIGHT, SIDE, object_views, render, unpack
+from airpool.data.views import FILL, HALF_WINDOW, LIGHT, SIDE, object_views, render
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -70,18 +70,6 @@ def shadow_centre(image: Tensor) -> tuple[float, float]:
     right, up = pixels(image.shape[-1])
     seen = image[1] > 0
     return float(right[seen].mean()), float(up[seen].mean())
-
-
-def test_bits_are_unpacked_as_numpy_unpacks_them():
-    packed = np.random.default_rng(0).integers(0, 256, (3, 2, SIDE**3 // 8), dtype=np.uint8)
-    expected = np.unpackbits(packed, axis=-1).reshape(3, 2, SIDE, SIDE, SIDE)
-    assert np.array_equal(unpack(torch.from_numpy(packed)).numpy(), expected)
-
-
-@pytest.mark.parametrize("packed", [torch.zeros(2, 3374, dtype=torch.uint8), torch.zeros(2, 3375)])
-def test_bits_of_the_wrong_size_or_type_are_refused(packed):
-    with pytest.raises(ValueError, match="must be uint8 with 3375 last"):
-        unpack(packed)
 
 
 @pytest.mark.parametrize("radius", [6.0, 8.0, 10.0, 12.0])
@@ -253,14 +241,6 @@ def test_twice_the_resolution_shows_the_same_object():
     assert ((inside >= 0.5) != (small[:, 1:] > 0)).float().mean() < 0.01
 
 
-def test_oversampling_softens_outlines_and_keeps_the_inside():
-    plain, soft = (render(sphere(9)[None], oversample=n)[0, 1] for n in (1, 2))
-    right, up = pixels()
-    inner = right**2 + up**2 < 8**2
-    assert (plain - soft)[inner].abs().max() < 5e-3
-    assert soft[soft > 0].min() < plain[plain > 0].min()
-
-
 def test_a_finer_grid_shows_the_same_object():
     fine = odd_one()
     for axis in range(3):
@@ -317,19 +297,12 @@ def test_poses_turned_in_voxels_and_one_pose_turned_by_the_camera_look_alike():
     assert (views - turned.roll(1, 1)).abs().mean() > 0.03
 
 
-def test_half_precision_is_the_rounding_of_single():
-    voxels = odd_one()[None]
-    half = object_views(voxels, num_views=2, resolution=28, dtype=torch.float16)
-    assert torch.equal(half, object_views(voxels, num_views=2, resolution=28).half())
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: render(torch.zeros(30, 30, 30)), r"shape \(30, 30, 30\)"),
         (lambda: render(torch.zeros(1, 30, 30, 29)), "must be"),
         (lambda: render(torch.zeros(1, 30, 30, 30), resolution=0), "resolution=0"),
-        (lambda: render(torch.zeros(1, 30, 30, 30), oversample=0), "oversample=0"),
         (lambda: object_views(torch.zeros(30, 30, 30)), "must be"),
         (lambda: object_views(torch.zeros(1, 30, 30, 30), num_views=0), "num_views=0"),
     ],

@@ -75,10 +75,10 @@ def run(found, *arguments):
 
 def test_our_budget_is_kept_and_the_papers_claim_is_met(found):
     for point in found.ours.points:
-        assert point.device <= point.epsilon
-        assert point.device == pytest.approx(point.epsilon, rel=1e-6)
+        assert point.row()["epsilon_device"] <= point.epsilon
+        assert point.row()["epsilon_device"] == pytest.approx(point.epsilon, rel=1e-6)
     for point in found.paper.points:
-        assert point.claimed == pytest.approx(point.epsilon, rel=1e-9)
+        assert point.row()["epsilon_claimed"] == pytest.approx(point.epsilon, rel=1e-9)
 
 
 def test_the_networks_are_those_that_were_announced(found):
@@ -97,13 +97,12 @@ def test_every_epsilon_is_that_of_the_guarantee(found):
     for curve in (found.paper, found.ours):
         point = curve.points[2]
         report = guarantee(point.network)
-        assert (point.device, point.local, point.object) == (
-            report.worst,
-            report.epsilon_local.max(),
-            report.epsilon_object,
+        device, local, objects, remove = (
+            point.row()[f"epsilon_{name}"] for name in ("device", "local", "object", "remove")
         )
-        assert point.removal == guarantee(point.network, neighbours="remove").worst
-        assert point.device <= point.local <= point.object
+        assert (device, local, objects) == (report.worst, report.epsilon_local.max(), report.epsilon_object)
+        assert remove == guarantee(point.network, neighbours="remove").worst
+        assert device <= local <= objects
 
 
 def test_accuracy_rises_with_the_budget_up_to_what_the_codec_can(found):
@@ -137,13 +136,13 @@ def test_the_object_is_sent_as_infer_sends_it(found, model):
     poses = torch.from_numpy(voxels.voxelise(sent.shape.vertices, sent.shape.faces))
     rng = torch.Generator().manual_seed(0)
     out = airpool.infer(model, object_views(poses[None]), network=sent.network, rng=rng)
-    assert torch.equal(out.received.estimate[0, 0], sent.heard)
+    assert torch.equal(out.received.estimate[0, 0], sent.estimate)
     assert model.classes[int(out.label)] == sent.label
     assert out.report.worst <= 2.0
 
 
 def test_what_is_heard_is_the_sum_and_noise_of_the_size_that_was_announced(found):
-    off = (found.sent.heard - found.sent.ideal).numpy()
+    off = (found.sent.estimate - found.sent.ideal).numpy()
     std = level(found.sent.network).noise_std
     # A χ² of 40 degrees of freedom, and a missing device or two.
     assert 0.5 * std < np.sqrt(np.mean(off**2)) < 1.6 * std
@@ -170,7 +169,28 @@ def test_a_device_that_does_not_take_part_is_said_to_be_silent(model, found):
     sent = replace(found.sent, network=net, out=out)
     assert sent.label is None
     assert sent.record()["label"] is None
+    assert sent.answer == "no answer, WRONG: the true class is chair."
     assert {row[3] for row in tables.devices(sent).rows} == {"silent: did not take part"}
+
+
+def test_the_default_object_is_named_right(found):
+    assert (found.sent.is_right, found.sent.label, found.sent.answer) == (True, "chair", "chair, right.")
+    assert found.sent.record()["right"] is True
+    assert [row[3] for row in tables.labels(found.sent).rows] == ["answer: right", "", "", "", ""]
+
+
+@pytest.mark.parametrize("truth", ["tent", "airplane"])  # among the five likeliest classes, and not
+def test_a_wrong_answer_is_marked_as_wrong_everywhere(found, tmp_path, truth):
+    sent = replace(found.sent, shape=replace(found.sent.shape, label=truth))
+    assert sent.record()["right"] is False
+    marks = {row[0]: row[3] for row in tables.labels(sent).rows}
+    assert (marks["chair"], marks[truth]) == ("answer: WRONG", "true class")
+    wrong = replace(found, sent=sent)
+    told = f"chair, WRONG: the true class is {truth}."
+    assert f"label: {told}" in " ".join(run(wrong, "--out", tmp_path).split())
+    page = Reader((tmp_path / "demo.html").read_text("utf-8"))
+    assert f"The server's answer: {told}" in page.texts
+    assert "answer wrong" in page.attributes("class")
 
 
 # What it shows

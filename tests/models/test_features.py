@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from airpool.models import vgg
-from airpool.models.features import maps, pooled
-from airpool.models.train import Images
+from airpool.models.features import Images, maps, pooled
 from airpool.models.vgg import Architecture, trunk
 
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from airpool.data import shapes, views, voxels
-from airpool.models import train as training
-from airpool.models.train import Images, Recipe, accuracy, drawn, train
+from airpool.models import loop
+from airpool.models.features import Images
+from airpool.models.train import Recipe, accuracy, drawn, train
 from airpool.models.vgg import Architecture
 
 TINY = Recipe(epochs=2, objects=4, views=2, learning_rate=1e-3, average=0.5)
@@ -28,16 +29,16 @@ def bottles_and_tables() -> Images:
 def test_a_run_that_was_interrupted_goes_on_as_if_it_had_not_been(bottles_and_tables, tmp_path, monkeypatch):
     whole = train(TINY, TWO, bottles_and_tables)
     checkpoint = tmp_path / "run.safetensors"
-    save = training._save
+    save = loop.save
 
     def save_and_die(*args):
         save(*args)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training, "_save", save_and_die)
+    monkeypatch.setattr(loop, "save", save_and_die)
     with pytest.raises(KeyboardInterrupt):
         train(TINY, TWO, bottles_and_tables, checkpoint=checkpoint)
-    monkeypatch.setattr(training, "_save", save)
+    monkeypatch.setattr(loop, "save", save)
     resumed = train(TINY, TWO, bottles_and_tables, checkpoint=checkpoint)
     assert [e["loss"] for e in resumed.history] == pytest.approx([e["loss"] for e in whole.history], rel=1e-5)
     for name, value in whole.model.state_dict().items():
@@ -81,7 +82,7 @@ def test_part_of_a_view_is_hidden_and_never_more_than_the_recipe_allows(bottles_
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"epochs": 0}, "epochs=0 must be >= 1"),
+        ({"epochs": 0}, "epochs=0 must be ≥ 1"),
         ({"learning_rate": 0.0}, "learning_rate=0.0"),
         ({"average": 1.0}, "average=1.0"),
     ],

@@ -26,7 +26,7 @@ def model():
 
 
 def test_every_candidate_meets_its_target_exactly(model):
-    for each in candidates(12, model.codecs, unlike=False):
+    for each in candidates(12, model.codecs, heterogeneous=False):
         net = built(each, TWELVE, np.full(12, 2.0), model)
         assert guarantee(net).worst <= 2.0, each.words
         assert net.devices.count == 12
@@ -99,7 +99,7 @@ def test_a_target_that_is_no_target_is_refused(model, bad):
 
 def test_candidates_never_select_everybody_or_nobody():
     for count in (1, 2, 3, 12, 50):
-        chosen = [each.scheme.num_selected for each in candidates(count, ("compact",), unlike=False)
+        chosen = [each.scheme.num_selected for each in candidates(count, ("compact",), heterogeneous=False)
                   if isinstance(each.scheme, Ranking)]  # fmt: skip
         assert all(1 <= k < max(count, 2) for k in chosen)
 

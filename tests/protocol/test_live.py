@@ -52,7 +52,7 @@ def without_noise() -> Iterator[None]:
     """What is sent besides the noise."""
 
     def nothing(noise_std: float, size: int) -> Noise:
-        return Noise(np.zeros(size), step=grid_of(noise_std).step, noise_std=noise_std, simulated=False)
+        return Noise(np.zeros(size), step=grid_of(noise_std).step, noise_std=noise_std)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transmission, "live_noise", nothing)

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airpool import sweep
-from airpool.sweep import cache, code, table
+from airpool import files, sweep, table
+from airpool.sweep import code
+from airpool.sweep.backends import _function, measure_by_name
 from airpool.sweep.points import seed_of
-from airpool.sweep.worker import _function, measure_by_name
 
 EXPERIMENT = """
 import os, signal, time
@@ -398,13 +397,12 @@ def test_a_worker_with_other_code_refuses(experiment):
     job = {"key": "key", "parameters": {"n": 1}, "seed": 0}
     name = "experiment:fails"
     assert "but the sweep's is 0.0.0+other" in measure_by_name(job, name, "0.0.0+other")["error"]
-    stamp, version = code.stamp_of(name), code.version_of(name)
+    version = code.version_of(name)
     assert measure_by_name(job, name, version)["results"] == {"value": 1}
-    assert measure_by_name(job, name, stamp, code.stamp_of)["results"] == {"value": 1}
-    time.sleep(0.01)
-    Path("experiment.py").touch()
+    with Path("experiment.py").open("a") as file:
+        file.write("# changed\n")
     _function.cache_clear()
-    later = measure_by_name(job, name, stamp, code.stamp_of)
+    later = measure_by_name(job, name, version)
     assert "was changed during the sweep: start it again" in later["error"]
 
 
@@ -412,7 +410,7 @@ RECORDS = [{"key": f"{n}", "results": {"value": n / 3}} for n in range(4)]
 
 
 def written(path, records=RECORDS):
-    with cache.appending(path) as append:
+    with files.appending(path) as append:
         for record in records:
             append(record)
     return path
@@ -424,9 +422,9 @@ def test_a_kill_in_the_middle_of_a_write_loses_that_row_and_no_other(tmp_path):
     for end in range(start, len(whole) - 1):
         torn = tmp_path / "torn"
         torn.write_bytes(whole[:end])
-        assert list(cache.read(torn).values()) == RECORDS[:-1]
+        assert files.records(torn) == RECORDS[:-1]
         written(torn, RECORDS[-1:])
-        assert list(cache.read(torn).values()) == RECORDS
+        assert files.records(torn) == RECORDS
 
 
 def test_a_damaged_byte_costs_a_row_and_never_changes_one(tmp_path):
@@ -437,17 +435,17 @@ def test_a_damaged_byte_costs_a_row_and_never_changes_one(tmp_path):
         damaged = bytearray(whole)
         damaged[at] ^= int(rng.integers(1, 256))
         path.write_bytes(damaged)
-        found = cache.read(path)
+        found = files.records(path)
         assert len(found) >= len(RECORDS) - 2  # a line break may hold two together
-        assert all(record in RECORDS for record in found.values())
+        assert all(record in RECORDS for record in found)
 
 
 def test_two_sweeps_may_write_to_one_cache_at_the_same_time(tmp_path):
     script = """
 import sys
 from pathlib import Path
-from airpool.sweep import cache
-with cache.appending(Path("rows")) as append:
+from airpool import files
+with files.appending(Path("rows")) as append:
     print("ready", flush=True)
     sys.stdin.read()
     for n in range(400):
@@ -465,7 +463,7 @@ with cache.appending(Path("rows")) as append:
     for writer in writers:
         writer.communicate()
         assert writer.returncode == 0
-    assert len(cache.read(tmp_path / "rows")) == 1200
+    assert len(files.records(tmp_path / "rows")) == 1200
 
 
 # Tables

@@ -163,7 +163,7 @@ def test_two_classes_and_a_linear_server_leave_no_gap(network, seed):
     sent = clipped(z, network.devices.column("clip_norm"))
     for i, label in enumerate(own):
         right = 0.0
-        for who, chance, variance in zip(known.speaking, known.probability, known.variance, strict=True):
+        for who, chance, variance in zip(known.transmitting, known.probability, known.variance, strict=True):
             x = sum(who[k] * network.devices.column("weight")[k] * sent[i, k] for k in range(network.devices.count))
             away, gap = A[label] - A[1 - label], (A[label] - A[1 - label]) @ x + b[label] - b[1 - label]
             right += chance * (norm.cdf(gap / np.sqrt(variance * away @ away)) if variance > 0 else float(gap > 0))

@@ -14,7 +14,7 @@ from scipy.special import chndtr, exp1, gammaincc, ndtr
 from airpool.units import dbm_to_mw
 from airpool.wireless.csi import misalign
 from airpool.wireless.fading import Fading, cdf, sample_gains
-from airpool.wireless.outage import alignment_moments, auto_gamma, energy, outage_probability
+from airpool.wireless.outage import alignment_moments, auto_gamma, outage_probability
 from airpool.wireless.power import PEAK_EXCEEDANCE, Transmitters, peak_margin, transmit
 
 RULES = ("truncate", "backoff", "paper", "exact")
@@ -41,6 +41,12 @@ def norms(devices, trials, rng):
     return np.linalg.norm(n, axis=-1), np.linalg.norm(signal, axis=-1)
 
 
+def energy(fading, devices, **options):
+    """E‖x‖² of each device in one inference, in mW · channel uses, under truncate and backoff."""
+    inverse = alignment_moments(fading, devices, **options).inverse_square
+    return options["gamma"] ** 2 * inverse * devices.amplitude**2
+
+
 def plainly(devices, h, gamma, rule, *, noise_norm, signal_norm):
     """g and ‖x‖² of one device in one inference, as spec §2 has them."""
     w_c, std, p, r = devices
@@ -65,7 +71,7 @@ def test_alignment_and_power_are_those_of_a_plain_loop(rule):
     h = sample_gains(Fading("rician"), (50, 3), rng)
     noise, signal = norms(devices, 50, rng)
     sent = transmit(devices, h, gamma=gamma, rule=rule, noise_norm=noise, signal_norm=signal)
-    power = sent.power(signal)
+    power = (sent.scale * signal) ** 2
     for b, k in product(range(50), range(3)):
         one = devices.feature_norm[k], devices.noise_std[k], dbm_to_mw(3.0 * k), 16
         g, x = plainly(one, h[b, k], gamma, rule, noise_norm=noise[b, k], signal_norm=signal[b, k])
@@ -97,7 +103,6 @@ def test_numpy_and_torch_agree(rule):
     assert isinstance(sent[1].scale, torch.Tensor)
     for name in ("scale", "alignment", "magnitude"):
         np.testing.assert_allclose(getattr(sent[1], name).numpy(), getattr(sent[0], name), rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(sent[1].power(torch.from_numpy(signal)).numpy(), sent[0].power(signal), rtol=1e-12)
     assert (sent[0].alignment[~taking_part] == 0).all()
 
 
@@ -180,7 +185,8 @@ def test_the_exact_rule_never_exceeds_the_peak(dtype):
     devices, rng = three_devices(), np.random.default_rng(4)
     h = sample_gains(Fading("rayleigh"), (TRIALS, 3), rng, dtype=dtype)
     _, signal = norms(devices, TRIALS, rng)
-    power = transmit(devices, h, gamma=2.0, rule="exact", signal_norm=signal.astype(dtype)).power(signal.astype(dtype))
+    signal = signal.astype(dtype)
+    power = (transmit(devices, h, gamma=2.0, rule="exact", signal_norm=signal).scale * signal) ** 2
     assert (power <= devices.power_max.astype(dtype)).all()
     assert np.mean(power > 0.999 * devices.power_max) > 0.2
 
@@ -223,7 +229,7 @@ def test_the_peak_is_exceeded_as_often_as_predicted(rule, margin):
     for gain in (0.3, 0.6, 0.8, 0.9, 1.0, 1.1, 1.5):
         h = np.full((TRIALS, 3), gain)
         sent = transmit(devices, h, gamma=gamma, rule=rule, noise_norm=noise, signal_norm=signal)
-        exceeded = np.mean(sent.power(signal) > devices.power_max, axis=0)
+        exceeded = np.mean((sent.scale * signal) ** 2 > devices.power_max, axis=0)
         p = exceedance(devices, rule=rule, gamma=gamma, gain=h[0])
         np.testing.assert_array_less(np.abs(exceeded - p), 4 * np.sqrt(p * (1 - p) / TRIALS) + 1e-12)
         assert (p <= at_limit + 1e-12).all()
@@ -305,11 +311,12 @@ def test_moments_and_energy_are_those_of_a_simulation(rule, fading, errors):
     off = misalign(h, rng.standard_normal((3, TRIALS, 3)), csi_error_std=csi, phase_error_std=phase)
     sent = transmit(devices, h, gamma=gamma, rule=rule, misalignment=off, noise_norm=noise, signal_norm=signal)
     expected = alignment_moments(fading, devices, gamma=gamma, rule=rule, csi_error_std=csi, phase_error_std=phase)
-    spent = energy(fading, devices, gamma=gamma, rule=rule, csi_error_std=csi)
+    known = off.estimate > 0
+    inverse_square = np.where(known, sent.aim / np.where(known, off.estimate, 1.0), 0.0) ** 2
     for measured, value in (
         (sent.alignment, expected.mean),
         (sent.alignment**2, expected.mean_square),
-        (sent.power(signal), spent),
+        (inverse_square, expected.inverse_square),
     ):
         # 1e-5: the kink of a rule that looks at a norm, where there is no fading to smooth it.
         tolerance = 4.5 * measured.std(axis=0) / TRIALS**0.5 + 1e-5
@@ -346,15 +353,33 @@ def test_an_unbiased_looking_rayleigh_estimate_shrinks_what_arrives():
     np.testing.assert_allclose(got.mean, 0.8, rtol=1e-6)
 
 
-def test_energy_grows_with_participation_and_cover_noise_and_stays_below_the_peak():
-    devices = three_devices()
-    spent = energy(Fading("rician"), devices, gamma=0.5, participation=[0.5, 1.0, 0.0])
-    full = energy(Fading("rician"), devices, gamma=0.5)
-    np.testing.assert_allclose(spent, full * [0.5, 1, 0])
-    noise_share = devices.dimension * devices.noise_std**2 / devices.amplitude**2
-    covered = energy(Fading("rician"), devices, gamma=0.5, participation=[0.5, 1.0, 0.0], cover_noise=True)
-    np.testing.assert_allclose(covered, full * (np.array([0.5, 1, 0]) + np.array([0.5, 0, 1]) * noise_share))
+def test_energy_stays_below_the_peak():
+    full = energy(Fading("rician"), three_devices(), gamma=0.5)
     assert all(x < dbm_to_mw(limit) for x, limit in zip(full, (0.0, 3.0, 6.0), strict=True))
+
+
+@pytest.mark.parametrize("model", ["none", "rician", "rayleigh"])
+def test_path_loss_is_a_lower_transmit_power(model):
+    """h = a·|c|, a = 10^(−L/20): outage, auto γ and moments are those of a power that is L dB lower."""
+    loss, power = np.array([0.0, 3.0, 11.0]), np.array([0.0, 3.0, 6.0])
+    far, plain = Fading(model, path_loss_db=tuple(loss.tolist())), Fading(model)
+    weaker = three_devices(power_dbm=power - loss)
+    gamma = auto_gamma(far, three_devices(power_dbm=power))
+    assert gamma == pytest.approx(auto_gamma(plain, weaker), rel=1e-12)
+    outage = outage_probability(far, three_devices(power_dbm=power), gamma=1.5 * gamma)
+    np.testing.assert_allclose(outage, outage_probability(plain, weaker, gamma=1.5 * gamma), rtol=1e-9)
+    for rule in RULES:
+        ours = alignment_moments(far, three_devices(power_dbm=power), gamma=1.5 * gamma, rule=rule)
+        theirs = alignment_moments(plain, weaker, gamma=1.5 * gamma, rule=rule)
+        np.testing.assert_allclose(ours.mean, theirs.mean, rtol=1e-9)
+        np.testing.assert_allclose(ours.mean_square, theirs.mean_square, rtol=1e-9)
+        np.testing.assert_allclose(ours.inverse_square, theirs.inverse_square * 10 ** (loss / 10), rtol=1e-9)
+
+
+def test_one_device_keeps_its_own_path_loss():
+    fading = Fading("rician", path_loss_db=(0.0, 3.0, 6.0))
+    assert fading.only(2) == Fading("rician", path_loss_db=6.0)
+    assert Fading("rayleigh", path_loss_db=2.0).only(1) == Fading("rayleigh", path_loss_db=2.0)
 
 
 def test_power_comes_in_dbm():
@@ -403,12 +428,7 @@ def test_power_comes_in_dbm():
         ),
         (lambda: auto_gamma(Fading(), three_devices(), outage=0.0), r"outage=0 must be > 0 and < 1"),
         (lambda: auto_gamma(Fading(), three_devices(weight=0.0, noise_std=0.0)), r"must have a device that sends"),
-        (lambda: energy(Fading(), three_devices(), gamma=1, participation=1.5), r"participation=1.5 must be between"),
-        (lambda: energy(Fading(), three_devices(), gamma=-1), r"gamma=-1 must be > 0"),
-        (
-            lambda: energy(Fading(), three_devices(), gamma=1, rule="exact", cover_noise=True),
-            r"cover_noise=True must go with truncate or backoff",
-        ),
+        (lambda: alignment_moments(Fading(), three_devices(), gamma=-1), r"gamma=-1 must be > 0"),
         (
             lambda: outage_probability(Fading(path_loss_db=(0.0, 1.0)), three_devices(), gamma=1),
             r"path_loss_db has 2 values for 3 devices",

@@ -13,7 +13,7 @@ from airpool.account.calibration import calibrate
 from airpool.account.guarantee import score_epsilon
 from airpool.network import Coin, Network, Ranking, scored
 from airpool.privacy import gaussian
-from airpool.privacy.search import smallest_number
+from airpool.search import smallest_number
 from airpool.selection.scores import score_range
 
 # The least noise on the score that is tried, in units of its range: as good as none.
@@ -53,7 +53,7 @@ def _with(network: Network, std: float) -> Network:
 
 
 def _gaussian_noise(network: Network, epsilon: float) -> float:
-    """σ₀ = Δu √T/μ(ε), T inferences: what a noisy score told to everybody needs. A margin, for rounding."""
+    """σ₀ = Δu √T/μ(ε), T inferences: what a noisy score told to everybody needs. With a margin for rounding."""
     low, high = score_range(scored(network.scheme))
     once = float(gaussian.noise_multiplier(epsilon, network.delta))
     return (high - low) * once * float(np.sqrt(network.inferences)) * (1 + 1e-12)

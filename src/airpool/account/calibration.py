@@ -14,8 +14,8 @@ from airpool.paper import theorem1
 from airpool.privacy import calibrate as search
 from airpool.privacy import compose
 from airpool.privacy.aggregate import Aggregate
-from airpool.privacy.search import smallest_number
 from airpool.protocol.link import radio
+from airpool.search import smallest_number
 from airpool.wireless.fading import quantile
 from airpool.wireless.power import Transmitters
 

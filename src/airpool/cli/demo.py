@@ -77,18 +77,15 @@ def _print(found: "Demo") -> None:
         f"neighbours. Accuracy ± std over {found.trials} trials.\n{story.DATA}\n"
     )
     sent = found.sent
-    silent = sum(not spoke for spoke in sent.on_the_air)
+    silent = sent.on_the_air.count(False)
     console.print(
         f"One object, {sent.shape.name}, sent once at ε = {shown(sent.out.report.worst)} for every device: "
-        f"{len(sent.on_the_air) - silent} of {len(sent.on_the_air)} on the air, {len(sent.ideal)} numbers received, "
-        f"label: {sent.label or 'no answer'}.",
+        f"{len(sent.on_the_air) - silent} of {len(sent.on_the_air)} transmitted, {len(sent.ideal)} numbers received, "
+        f"label: {sent.answer}",
         highlight=False,
     )
     _print_table(tables.labels(sent))
-    console.print(
-        "The paper's own default network: 12 devices, clip norm 100, weight 1/12, noise variance 0.1, participation "
-        "0.9, q = 16 (r = 784), one inference, δ = 1e-5.\n"
-    )
+    console.print(f"{story.DEFAULTS}\n")
     _print_table(tables.claims(found.claim))
     _print_table(tables.truths(found.claim))
 

@@ -12,7 +12,7 @@ from airpool.network import Coin, Network, Threshold
 
 if TYPE_CHECKING:
     from airpool.data.latents_file import Latents
-    from airpool.evaluate import Server
+    from airpool.evaluate import DecoderFor
 
 app = typer.Typer(add_completion=False)
 
@@ -42,7 +42,7 @@ def evaluate(
     """
     from airpool.account.guarantee import guarantee
     from airpool.evaluate import evaluate as evaluated
-    from airpool.sweep.table import one_row, writer_for
+    from airpool.table import one_row, writer_for
 
     if out is not None:
         writer_for(out)  # an error for an unknown format, before the work
@@ -82,7 +82,7 @@ def evaluate(
 
 def _objects(
     wanted: o.NetworkOptions, codec: str | None, latents: Path | None, views: Path | None, split: str
-) -> "tuple[Latents, Server, str | None]":
+) -> "tuple[Latents, DecoderFor, str | None]":
     """Latents with their labels, what decodes them, and a note where the shipped cameras do not fit the devices."""
     from airpool.data.latents_file import Latents, read, read_views
     from airpool.models import codec as codecs

@@ -78,7 +78,7 @@ def _search(net: "Network", model: Any, target: Any, accuracy: float | None, see
 
     each = isinstance(target, list | tuple)
     if accuracy is None:
-        tried = len(candidates(net.devices.count, model.codecs, unlike=each))
+        tried = len(candidates(net.devices.count, model.codecs, heterogeneous=each))
         with progress("planning", total=tried) as advance:
             return plan(net, model=model, epsilon=target, seed=seed, on_candidate=lambda _: advance(1))
     if target is None:

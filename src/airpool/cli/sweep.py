@@ -32,7 +32,7 @@ def sweep(
 ) -> None:
     """Run a function at every combination of parameters. Resumes after an interruption, even a kill."""
     from airpool.sweep import grid, run
-    from airpool.sweep.table import writer_for
+    from airpool.table import writer_for
 
     if out is not None:
         writer_for(out)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from airpool.data.modelnet import Split
+    from airpool.models.features import Images
     from airpool.models.runs import Source
-    from airpool.models.train import Images
     from airpool.models.vgg import MVCNN
 
     Shown = Callable[[Split], Images | None]

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from airpool import files
-from airpool.data.voxels import NUM_POSES, PACKED_BYTES, unpack
+from airpool.data.voxels import NUM_POSES, PACKED_BYTES
 
 SPLITS = ("train", "test")
 ARRAYS = ("vox", "label", "classes", "split", "name")
@@ -43,21 +43,19 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def voxels(self, indices: ArrayLike) -> NDArray[np.bool_]:
-        """Occupancy (n, 12, 30, 30, 30) of these objects: 0.3 MB each, so ask for a batch."""
-        return unpack(self.objects[np.asarray(indices, np.intp)])
-
 
 def read(path: Path) -> Dataset:
     """The packed file, checked. Takes seconds and half a gigabyte for all of ModelNet40."""
     if not path.exists():
         raise ValueError(f"{path}: no such file")
+    if path.is_dir():
+        raise ValueError(f"{path} is no packed voxel file: `airpool data prepare` makes one of meshes")
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path}: not a packed voxel file (npz), or cut short")
     try:
         with np.load(path, allow_pickle=False) as file:
             if missing := [name for name in ARRAYS if name not in file]:
-                hint = "; meshes come first through `airpool data prepare`" if len(missing) == len(ARRAYS) else ""
+                hint = "; `airpool data prepare` packs meshes" if len(missing) == len(ARRAYS) else ""
                 raise ValueError(f"{', '.join(missing)} missing, of the arrays {', '.join(ARRAYS)}{hint}")
             vox, label, classes, split, name = (file[array] for array in ARRAYS)
         _check("classes", classes, (classes.size,), np.str_)
@@ -68,16 +66,10 @@ def read(path: Path) -> Dataset:
 
 
 def write(path: Path, dataset: Dataset) -> None:
-    """The packed file, whole or not at all."""
+    """Writes the whole packed file or nothing."""
+    columns = (dataset.objects, dataset.labels, np.array(dataset.classes), dataset.split, dataset.names)
     with files.opened(path) as file:
-        np.savez_compressed(
-            file,
-            vox=dataset.objects,
-            label=dataset.labels,
-            classes=np.array(dataset.classes),
-            split=dataset.split,
-            name=dataset.names,
-        )
+        np.savez_compressed(file, **dict(zip(ARRAYS, columns, strict=True)))
 
 
 def _check(name: str, array: NDArray, shape: tuple[int, ...], kind: type[np.generic]) -> None:

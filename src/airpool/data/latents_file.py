@@ -1,12 +1,12 @@
-"""Anybody's latents on disk, as safetensors:
+"""Latents of your own on disk, as safetensors:
 
-    latents      (N, K, r)  float, or int8 with `step` (1,), the size of a step
-    labels       (N,)       whole numbers, 0 to C − 1
-    classifier   (C, r)     optional: the server takes the class whose row points most along the estimate
+    latents      (N, K, r)  float, or int8 with `step` (1,), the size of one step
+    labels       (N,)       integers, 0 to C − 1
+    classifier   (C, r)     optional: the server's linear classifier
     bias         (C,)       optional, with classifier
-    posteriors   (N, K, L)  optional: what each device's own classifier thinks; Schemes 2.1 and 2.2 choose by them
+    posteriors   (N, K, L)  optional: each device's own label distribution; Schemes 2.1 and 2.2 select by it
 
-Without a classifier a codec is needed to decode them (`airpool train codec`).
+Without a classifier, a codec must decode them (`airpool train codec`).
 """
 
 import math
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from airpool.arrays import require, require_array
+from airpool.data import tensors
 
 _SUM = 0.01  # how far a posterior's sum may be from 1: half precision, and many classes
 
@@ -32,7 +33,7 @@ class Latents:
     posteriors: Tensor | None = None
 
     def __post_init__(self) -> None:
-        latents, labels = self.latents, self.labels
+        latents, labels, classifier, bias = self.latents, self.labels, self.classifier, self.bias
         for name, tensor in vars(self).items():
             if tensor is not None:
                 require_array(name, tensor, torch=True)
@@ -40,18 +41,21 @@ class Latents:
         if latents.ndim != 3 or not latents.is_floating_point() or not len(latents):
             raise ValueError(f"latents is {latents.dtype} {tuple(latents.shape)}, must be float (N, K, r), N ≥ 1")
         check_labels(labels, objects=len(latents))
-        if self.posteriors is not None:
-            _check_posteriors(self.posteriors, latents)
-        if self.classifier is None:
-            if self.bias is not None:
+        if (p := self.posteriors) is not None:
+            if p.ndim != 3 or p.shape[:2] != latents.shape[:2] or p.shape[2] < 2:
+                count, devices, _ = latents.shape
+                raise ValueError(f"posteriors has shape {tuple(p.shape)}, must be ({count}, {devices}, L), L ≥ 2")
+            require("posteriors", p, "must be ≥ 0", ok=lambda p: p >= 0)
+            require("the sum of posteriors", p.sum(-1), "must be 1", ok=lambda total: (total - 1).abs() <= _SUM)
+        if classifier is None:
+            if bias is not None:
                 raise ValueError("bias is there without a classifier: give both or neither")
             return
-        classes = int(labels.max()) + 1
-        shape = tuple(self.classifier.shape)
+        classes, shape = int(labels.max()) + 1, tuple(classifier.shape)
         if len(shape) != 2 or shape[0] < classes or shape[1] != latents.shape[2]:
             raise ValueError(f"classifier has shape {shape}, must be (C, {latents.shape[2]}) with C ≥ {classes}")
-        if self.bias is not None and self.bias.shape != shape[:1]:
-            raise ValueError(f"bias has shape {tuple(self.bias.shape)}, must be ({shape[0]},)")
+        if bias is not None and bias.shape != shape[:1]:
+            raise ValueError(f"bias has shape {tuple(bias.shape)}, must be ({shape[0]},)")
 
     def decoder(self, estimate: Tensor) -> Tensor:
         """Logits (..., C) of estimates (..., r)."""
@@ -70,16 +74,8 @@ def check_labels(labels: Tensor, *, objects: int) -> None:
         raise ValueError(f"labels has {int(labels.min())}, must be ≥ 0")
 
 
-def _check_posteriors(posteriors: Tensor, latents: Tensor) -> None:
-    count, devices, _ = latents.shape
-    if posteriors.ndim != 3 or posteriors.shape[:2] != latents.shape[:2] or posteriors.shape[2] < 2:
-        raise ValueError(f"posteriors has shape {tuple(posteriors.shape)}, must be ({count}, {devices}, L), L ≥ 2")
-    require("posteriors", posteriors, "must be ≥ 0", ok=lambda p: p >= 0)
-    require("the sum of posteriors", posteriors.sum(-1), "must be 1", ok=lambda p: (p - 1).abs() <= _SUM)
-
-
 def read(path: Path) -> Latents:
-    """The file, or an error that says what is wrong with it."""
+    """The latents of a file, checked."""
     found = _tensors(path, "latents", "labels")
     latents = found["latents"]
     if latents.dtype == torch.int8:
@@ -107,15 +103,7 @@ def read_views(path: Path) -> tuple[Tensor, Tensor]:
 
 
 def _tensors(path: Path, *names: str) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file")
-    try:
-        found = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path}: damaged, or no safetensors file ({error})") from None
+    found, _ = tensors.read(path)
     if missing := sorted(set(names) - found.keys()):
         raise ValueError(f"{path}: {', '.join(missing)} missing; there is {', '.join(sorted(found)) or 'nothing'}")
     if found["labels"].is_floating_point():

@@ -1,7 +1,7 @@
-"""Triangle meshes from OFF, OBJ, STL and PLY files, of a size that fits, or one line that says what is wrong.
+"""Triangle meshes from OFF, OBJ, STL and PLY files, read by trimesh (extra `mesh`) within limits of size.
 
-Reading is trimesh's (extra `mesh`). Only the geometry is taken: other files that a mesh mentions (materials, textures)
-are never opened, so a file from a stranger can be read.
+Only the geometry is read. Files that a mesh refers to (materials, textures) are never opened, so untrusted files are
+safe to read.
 """
 
 import io
@@ -21,12 +21,12 @@ _OFF_COUNTS = re.compile(rb"\s*OFF(?:\s|#[^\n]*\n)+(\d{1,18})\s+(\d{1,18})\s")
 
 
 class MeshError(ValueError):
-    """A file that is not a mesh we can take."""
+    """A file that is not a usable mesh."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a mesh may hold at most. Generous; who takes files from strangers sets less."""
+    """The largest mesh that is read. Set lower values for untrusted files."""
 
     num_bytes: int = 2**29
     num_vertices: int = 2**23
@@ -43,16 +43,13 @@ class Mesh:
 
 
 def read(path: Path, limits: Limits = LIMITS) -> Mesh:
-    """The mesh in a file; the name's ending says what it is."""
+    """The mesh in a file; its suffix gives the format."""
     check_bytes(path.stat().st_size, path.name, limits)
     return parse(path.read_bytes(), name=path.name, limits=limits)
 
 
 def parse(data: bytes, *, name: str, limits: Limits = LIMITS) -> Mesh:
-    """The mesh in the bytes of a file with this name.
-
-    Polygons are cut into triangles; several bodies in one file become one mesh.
-    """
+    """The mesh in the bytes of a file with this name. Polygons become triangles, and several bodies one mesh."""
     suffix = Path(name).suffix.lower()
     if suffix not in SUFFIXES:
         raise MeshError(f"{name}: a mesh must end in {', '.join(SUFFIXES)}")
@@ -64,11 +61,9 @@ def parse(data: bytes, *, name: str, limits: Limits = LIMITS) -> Mesh:
         if b"OFF" not in data[:1000]:
             raise MeshError(f"{name}: not an OFF mesh; it must begin with OFF")
         if counts := _OFF_COUNTS.match(data):
-            _within(limits.num_vertices, int(counts[1]), "vertices", name)
-            _within(limits.num_faces, int(counts[2]), "faces", name)
+            _check_counts(int(counts[1]), int(counts[2]), name, limits)
     vertices, faces = _load(data, suffix[1:], name)
-    _within(limits.num_vertices, len(vertices), "vertices", name)
-    _within(limits.num_faces, len(faces), "faces", name)
+    _check_counts(len(vertices), len(faces), name, limits)
     if not len(faces):
         raise MeshError(f"{name}: no faces; a mesh needs at least one")
     if faces.min() < 0 or faces.max() >= len(vertices):
@@ -107,8 +102,13 @@ def _load(data: bytes, kind: str, name: str) -> tuple[NDArray[np.float64], NDArr
 
 
 def check_bytes(number: int, name: str, limits: Limits) -> None:
-    """For a file that is not read yet."""
+    """Checks the size of a file before it is read."""
     _within(limits.num_bytes, number, "bytes", name)
+
+
+def _check_counts(num_vertices: int, num_faces: int, name: str, limits: Limits) -> None:
+    _within(limits.num_vertices, num_vertices, "vertices", name)
+    _within(limits.num_faces, num_faces, "faces", name)
 
 
 def _within(limit: int, number: int, what: str, name: str) -> None:

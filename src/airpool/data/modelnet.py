@@ -1,41 +1,23 @@
-"""ModelNet40 and its splits. Train and test are the published ones; validation is a tenth of train, fixed for good.
+"""ModelNet40's splits. Train and test are the published ones; validation is a fixed tenth of train.
 
-The validation objects of the 3DShapeNets voxel release are listed by name in `validation.txt`. `chosen` picked them
-once; for data with other names (the OFF meshes number their objects differently) it picks anew, always the same.
+The validation objects of the 3DShapeNets voxel release are listed by name in `validation.txt`, as `chosen` picked them
+once. For data with other names (the OFF meshes number their objects differently) `chosen` picks again, reproducibly.
 """
 
 import hashlib
-import tempfile
 from collections import defaultdict
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airpool.data import dataset as packed
 from airpool.data.dataset import Dataset
-from airpool.data.prepare import holds_meshes, prepare
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 Indices = NDArray[np.intp]
-
-
-def read(path: Path, *, workers: int = 1) -> Dataset:
-    """The packed voxel file, or a folder or zip of meshes, CLASS/{train,test}/NAME.off, voxelised now.
-
-    All of ModelNet40 takes a good quarter of an hour of one core: `airpool data prepare` keeps the result.
-    """
-    if not holds_meshes(path):
-        return packed.read(path)
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "voxels.npz"
-        if unreadable := prepare(path, out, workers=workers):
-            raise ValueError(f"{path}: {len(unreadable)} unreadable, first {unreadable[0]}")
-        return packed.read(out)
 
 
 def split(dataset: Dataset, which: Split) -> Indices:
@@ -45,18 +27,18 @@ def split(dataset: Dataset, which: Split) -> Indices:
     if which == "test":
         return np.flatnonzero(dataset.split == "test")
     train = np.flatnonzero(dataset.split == "train")
-    names = [f"{dataset.classes[label]}/{name}" for label, name in zip(dataset.labels, dataset.names, strict=True)]
-    aside = train[[names[i] in _listed() for i in train]]
+    names = [f"{dataset.classes[dataset.labels[i]]}/{dataset.names[i]}" for i in train]
+    aside = train[[name in listed() for name in names]]
     if not len(aside):
         aside = chosen(dataset)
     return aside if which == "validation" else np.setdiff1d(train, aside)
 
 
 def chosen(dataset: Dataset, *, part: float = 0.1, seed: int = 0) -> Indices:
-    """A part of every class's training objects, at random. Objects whose pose 0 looks the same stay together.
+    """A random part of every class's training objects, such that none has an identical twin left in train.
 
-    Look-alikes are taken as a whole where the class has room for them, so none has its double in train. Those that
-    carry different labels stay in train.
+    Objects with the same pose 0 are taken together, if the class has room for them. Twins under different labels stay
+    in train.
     """
     train = np.flatnonzero(dataset.split == "train")
     alike: dict[bytes, list[int]] = defaultdict(list)
@@ -85,6 +67,7 @@ def duplicates(dataset: Dataset) -> Indices:
 
 
 @cache
-def _listed() -> frozenset[str]:
+def listed() -> frozenset[str]:
+    """The validation objects by name, CLASS/NAME."""
     text = files("airpool.data").joinpath("validation.txt").read_text("utf-8")
     return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))

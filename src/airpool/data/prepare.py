@@ -1,7 +1,7 @@
-"""Meshes in, one packed voxel file out: many at a time, and from where it stopped if it was stopped.
+"""Meshes in, one packed voxel file out: in parallel, and resumed after an interruption.
 
-Objects are voxelised in chunks. A finished chunk is a file in a folder beside the output; its name is a fingerprint of
-what went into it, so that nothing is lost, done twice or taken from other data when the work is resumed.
+Objects are voxelised in chunks. A finished chunk is a file in a folder beside the output, named by a fingerprint of its
+input: nothing is lost, repeated or taken from other data when the work is resumed.
 """
 
 import hashlib
@@ -11,10 +11,9 @@ import signal
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path, PurePosixPath
 
@@ -32,7 +31,7 @@ _VERSION = 1  # part of every fingerprint: raise it when the voxels of a mesh ch
 
 @dataclass(frozen=True, order=True)
 class Entry:
-    """One mesh of a folder or zip. In the order of the packed file: test before train, then class, then name."""
+    """One mesh of a folder or zip. Sorted as in the packed file: test before train, then class, then name."""
 
     split: str
     label: str
@@ -42,21 +41,11 @@ class Entry:
     stamp: int  # changes with the content: time of the last change, or the checksum in the zip
 
 
-def holds_meshes(source: Path) -> bool:
-    """Whether this is a folder or a zip with something else than packed voxels in it."""
-    if source.is_dir():
-        return True
-    if not zipfile.is_zipfile(source):
-        return False
-    with zipfile.ZipFile(source) as archive:
-        return not any(f"{array}.npy" in archive.namelist() for array in packed.ARRAYS)
-
-
 def entries(source: Path) -> list[Entry]:
     """The meshes CLASS/{train,test}/NAME.off (or obj, stl, ply) of a folder or zip, at any depth."""
     if source.is_dir():
-        files = [(path.relative_to(source).as_posix(), path.stat()) for path in source.rglob("*") if path.is_file()]
-        found = [(path, stat.st_size, stat.st_mtime_ns) for path, stat in files]
+        stats = {path: path.stat() for path in source.rglob("*") if path.is_file()}
+        found = [(path.relative_to(source).as_posix(), s.st_size, s.st_mtime_ns) for path, s in stats.items()]
     elif zipfile.is_zipfile(source):
         with zipfile.ZipFile(source) as archive:
             found = [(info.filename, info.file_size, info.CRC) for info in archive.infolist()]
@@ -64,16 +53,16 @@ def entries(source: Path) -> list[Entry]:
         raise ValueError(f"{source}: no such file or folder")
     else:
         raise ValueError(f"{source}: must be a folder or a zip of meshes; it is neither, or cut short")
-    listed = []
+    listed = set()
     for path, num_bytes, stamp in found:
         parts = PurePosixPath(path)
         below = parts.parts[-3:]
         hidden = parts.name.startswith(".") or "__MACOSX" in parts.parts
         if len(below) == 3 and below[1] in SPLITS and parts.suffix.lower() in meshes.SUFFIXES and not hidden:
-            listed.append(Entry(below[1], below[0], parts.stem, path, num_bytes, stamp))
+            listed.add(Entry(below[1], below[0], parts.stem, path, num_bytes, stamp))
     if not listed:
         raise ValueError(f"{source}: no meshes; they must lie in CLASS/train/ and CLASS/test/ and end in .off, …")
-    return sorted(set(listed))
+    return sorted(listed)
 
 
 def prepare(
@@ -86,8 +75,8 @@ def prepare(
 ) -> list[str]:
     """Writes the packed file of a folder or zip of meshes; returns a line for each that could not be read.
 
-    `on_objects` is told how many more are done. Interrupted, it goes on with the next call: finished chunks are kept in
-    the folder `out`.work until the output is written.
+    `on_objects` receives the number of newly finished objects. Resumes after an interruption, even a kill: finished
+    chunks are kept in the folder `out`.work until the output is written.
     """
     if out.exists():
         raise ValueError(f"{out} exists: remove it, or write to another file")
@@ -96,16 +85,17 @@ def prepare(
     listed = entries(source)
     work = out.with_name(out.name + ".work")
     work.mkdir(parents=True, exist_ok=True)
-    chunks = {_fingerprint(part, limits): part for part in _cut(listed)}
-    todo = {}
-    for key, part in chunks.items():
-        if _file(work, key).exists():
-            on_objects(len(part))
-        else:
-            todo[key] = part
-    for key in _run(source, work, todo, limits, min(workers, len(todo))):
-        on_objects(len(todo[key]))
-    unreadable = _assemble(work, chunks, out)
+    chunks: dict[Path, list[Entry]] = {}
+    for start in range(0, len(listed), CHUNK):
+        part = listed[start : start + CHUNK]
+        content = repr((_VERSION, astuple(limits), [astuple(entry) for entry in part]))
+        chunks[work / f"{hashlib.sha256(content.encode()).hexdigest()[:32]}.chunk"] = part
+    todo = {file: part for file, part in chunks.items() if not file.exists()}
+    if finished := len(listed) - sum(map(len, todo.values())):
+        on_objects(finished)
+    for file in _run(source, todo, limits, min(workers, len(todo))):
+        on_objects(len(todo[file]))
+    unreadable = _assemble(chunks, out)
     for leftover in (*work.glob("*.chunk"), *work.glob("*.tmp")):
         leftover.unlink()
     if not any(work.iterdir()):
@@ -113,30 +103,16 @@ def prepare(
     return unreadable
 
 
-def _cut(listed: list[Entry]) -> Iterator[list[Entry]]:
-    for start in range(0, len(listed), CHUNK):
-        yield listed[start : start + CHUNK]
-
-
-def _fingerprint(part: list[Entry], limits: meshes.Limits) -> str:
-    content = repr((_VERSION, astuple(limits), [astuple(entry) for entry in part]))
-    return hashlib.sha256(content.encode()).hexdigest()[:32]
-
-
-def _file(work: Path, key: str) -> Path:
-    return work / f"{key}.chunk"
-
-
-def _run(source: Path, work: Path, todo: dict[str, list[Entry]], limits: meshes.Limits, workers: int) -> Iterator[str]:
-    """Makes the chunks that are missing, and names each when it is done."""
+def _run(source: Path, todo: Mapping[Path, list[Entry]], limits: meshes.Limits, workers: int) -> Iterator[Path]:
+    """Makes the missing chunks; yields the file of each when it is done."""
     if workers <= 1:
-        for key, part in todo.items():
-            yield _make(source, work, key, part, limits)
+        for file, part in todo.items():
+            yield _make(source, file, part, limits)
         return
     # Spawned, not forked: the caller may have threads, such as those of a progress bar.
     pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_worker)
     try:
-        for done in as_completed([pool.submit(_make, source, work, *item, limits) for item in todo.items()]):
+        for done in as_completed([pool.submit(_make, source, *item, limits) for item in todo.items()]):
             yield done.result()
     except BrokenProcessPool:
         raise OSError("a worker was killed, perhaps for lack of memory: run again with fewer --workers") from None
@@ -145,55 +121,42 @@ def _run(source: Path, work: Path, todo: dict[str, list[Entry]], limits: meshes.
 
 
 def _worker() -> None:
-    """A worker leaves Ctrl-C to the process that started it, and ends when that process does."""
+    """Leaves Ctrl-C to the parent process, and ends when that process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-
-        def follow() -> None:
-            parent.join()
-            os._exit(1)
-
-        threading.Thread(target=follow, daemon=True).start()
+    if parent := multiprocessing.parent_process():
+        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
-def _make(source: Path, work: Path, key: str, part: list[Entry], limits: meshes.Limits) -> str:
+def _make(source: Path, file: Path, part: list[Entry], limits: meshes.Limits) -> Path:
     objects = np.zeros((len(part), NUM_POSES, PACKED_BYTES), np.uint8)
     errors = [""] * len(part)
-    with _opened(source) as content:
-        for i, entry in enumerate(part):
-            try:
-                meshes.check_bytes(entry.num_bytes, entry.path, limits)
-                mesh = meshes.parse(content(entry.path), name=entry.path, limits=limits)
-                objects[i] = pack(voxelise(mesh.vertices, mesh.faces))
-            except meshes.MeshError as error:
-                errors[i] = str(error)
-            except (PermissionError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-                errors[i] = f"{entry.path}: {error or type(error).__name__}"
-    with files.opened(_file(work, key)) as file:
-        np.savez_compressed(file, vox=objects, error=np.array(errors))
-    return key
-
-
-@contextmanager
-def _opened(source: Path) -> Iterator[Callable[[str], bytes]]:
-    """What gives the content of a path inside the folder or zip."""
-    if source.is_dir():
-        yield lambda path: (source / path).read_bytes()
-    else:
-        with zipfile.ZipFile(source) as archive:
-            yield archive.read
-
-
-def _assemble(work: Path, chunks: dict[str, list[Entry]], out: Path) -> list[str]:
-    """The output from its chunks, in order; and what could not be read."""
-    objects, kept, unreadable = [], [], []
-    for key, part in chunks.items():
+    archive = None if source.is_dir() else zipfile.ZipFile(source)
+    for i, entry in enumerate(part):
         try:
-            with np.load(_file(work, key), allow_pickle=False) as chunk:
+            meshes.check_bytes(entry.num_bytes, entry.path, limits)
+            content = (source / entry.path).read_bytes() if archive is None else archive.read(entry.path)
+            mesh = meshes.parse(content, name=entry.path, limits=limits)
+            objects[i] = pack(voxelise(mesh.vertices, mesh.faces))
+        except meshes.MeshError as error:
+            errors[i] = str(error)
+        except (PermissionError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+            errors[i] = f"{entry.path}: {error or type(error).__name__}"
+    if archive is not None:
+        archive.close()
+    with files.opened(file) as opened:
+        np.savez_compressed(opened, vox=objects, error=np.array(errors))
+    return file
+
+
+def _assemble(chunks: Mapping[Path, list[Entry]], out: Path) -> list[str]:
+    """Writes the output from its chunks, in order; returns what could not be read."""
+    objects, kept, unreadable = [], [], []
+    for file, part in chunks.items():
+        try:
+            with np.load(file, allow_pickle=False) as chunk:
                 vox, errors = chunk["vox"], chunk["error"]
         except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{_file(work, key)}: damaged ({error}); remove it and run again") from None
+            raise ValueError(f"{file}: damaged ({error}); remove it and run again") from None
         readable = errors == ""
         objects.append(vox[readable])
         kept += [entry for entry, good in zip(part, readable, strict=True) if good]
@@ -201,14 +164,7 @@ def _assemble(work: Path, chunks: dict[str, list[Entry]], out: Path) -> list[str
     if not kept:
         raise ValueError(f"none of the {len(unreadable)} meshes can be read, first {unreadable[0]}")
     classes = sorted({entry.label for entry in kept})
-    packed.write(
-        out,
-        Dataset(
-            objects=np.concatenate(objects),
-            labels=np.array([classes.index(entry.label) for entry in kept], np.int64),
-            classes=tuple(classes),
-            names=np.array([entry.name for entry in kept]),
-            split=np.array([entry.split for entry in kept]),
-        ),
-    )
+    labels = np.array([classes.index(entry.label) for entry in kept], np.int64)
+    names, split = (np.array([getattr(entry, field) for entry in kept]) for field in ("name", "split"))
+    packed.write(out, Dataset(np.concatenate(objects), labels, tuple(classes), names, split))
     return unreadable

@@ -1,10 +1,9 @@
-"""Our own sample objects: what the demo looks at, free of anybody's models. Fixed before any network was trained.
+"""Our own 112 sample objects, for the demo. They were fixed before any network was trained.
 
-Each has the name of a ModelNet40 class as its label, at least four variants, and that class's usual proportions. They
+The label is the name of a ModelNet40 class, with that class's usual proportions; each has at least four variants. They
 are read from assets/shapes.safetensors, which studies/shapes in the repository builds.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,17 +38,14 @@ def all() -> list[Shape]:
     >>> len({shape.label for shape in shapes}), len(shapes)
     (26, 112)
     """
-    from safetensors import safe_open
+    from airpool.data import tensors
 
-    with safe_open(ASSET, "numpy") as file:
-        names = json.loads(file.metadata()["names"])
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    ends = {name: np.cumsum(tensors[f"num_{name}"])[:-1] for name in ("vertices", "faces")}
-    vertices = np.split(tensors["vertices"], ends["vertices"])
-    faces = np.split(tensors["faces"].astype(np.int64), ends["faces"])
-    return [_shape(*each) for each in zip(names, vertices, faces, strict=True)]
-
-
-def _shape(name: str, vertices: NDArray[np.float64], faces: NDArray[np.int64]) -> Shape:
-    label, _, variant = name.rpartition("_")
-    return Shape(name, label, int(variant), vertices, faces)
+    found, header = tensors.read(ASSET)
+    arrays = {name: tensor.numpy() for name, tensor in found.items()}
+    vertices, faces = (
+        np.split(arrays[each], np.cumsum(arrays[f"num_{each}"])[:-1].astype(np.int64)) for each in ("vertices", "faces")
+    )
+    return [
+        Shape(name, name.rpartition("_")[0], int(name.rpartition("_")[2]), points, corners.astype(np.int64))
+        for name, points, corners in zip(header["names"], vertices, faces, strict=True)
+    ]

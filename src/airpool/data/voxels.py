@@ -1,12 +1,11 @@
 """A triangle mesh as voxels, in the form of the 3DShapeNets release of ModelNet40.
 
-Coordinates: meshes are right-handed (x, y, z) with z up. Array axes 0, 1, 2 of a grid are y, x, z, as in that release,
-so a grid read as (x, y, z) shows the object's mirror image. Pose j is the object turned by 30·j degrees from axis 0
-towards axis 1: clockwise, seen from above.
+Coordinates: meshes are right-handed (x, y, z) with z up. Array axes 0, 1, 2 of a grid are y, x, z, as in that release.
+Pose j is the object turned by 30·j degrees from axis 0 towards axis 1: clockwise, seen from above.
 
-In every pose by itself the object is centred by its bounding box and scaled so that its longest side spans 23 voxel
-widths: from the middle of voxel 3 to the middle of voxel 26, 24 of 30. Occupied are the voxels that the surface touches
-and those that it encloses (from which no way leads out, face to face). The surface is sampled every half voxel.
+In every pose the object is centred by its bounding box and scaled so that its longest side spans 23 voxel widths, from
+the middle of voxel 3 to the middle of voxel 26, of 30. Occupied are the voxels that the surface, sampled every half
+voxel, touches or encloses.
 """
 
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ _BLOCK = 2**14  # samples in flight
 def voxelise(vertices: NDArray[np.floating], faces: NDArray[np.integer]) -> NDArray[np.bool_]:
     """Occupancy (12, 30, 30, 30) of a mesh with vertices (V, 3) and triangles (F, 3), one grid for each pose.
 
-    Vertices that belong to no triangle are left out, where the release lets them shrink the object.
+    Differs from the release: vertices that belong to no triangle are ignored.
 
     >>> cube = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], float)
     >>> sides = [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]]
@@ -69,7 +68,7 @@ def unpack(packed: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def _turns() -> NDArray[np.float64]:
-    """(12, 3, 3): what a row of grid coordinates is multiplied by to turn it from axis 0 towards axis 1."""
+    """(12, 3, 3): matrices that turn rows of grid coordinates from axis 0 towards axis 1."""
     angle = 2 * np.pi * np.arange(NUM_POSES) / NUM_POSES
     turns = np.zeros((NUM_POSES, 3, 3))
     turns[:, 0, 0] = turns[:, 1, 1] = np.cos(angle)
@@ -80,7 +79,7 @@ def _turns() -> NDArray[np.float64]:
 
 
 def _samples(triangles: NDArray[np.float64], spacing: float) -> Iterator[NDArray[np.float64]]:
-    """Points (m, 3) that cover triangles (F, 3, 3), corners included, no further apart than `spacing`; in blocks."""
+    """Points (m, 3) on triangles (F, 3, 3), corners included, at most `spacing` apart; in blocks."""
     edges = triangles - np.roll(triangles, 1, axis=1)
     steps = np.ceil(np.linalg.norm(edges, axis=-1).max(-1) / spacing).astype(np.intp).clip(1)
     for n in np.unique(steps):

@@ -1,6 +1,6 @@
-"""What `airpool demo` shows: the main job on what is shipped, one object sent, and the paper's own claim checked.
+"""What `airpool demo` shows: two networks on the test set, one object transmitted, and the paper's claim checked.
 
-comparison, one_object and claim compute; tables, pictures and story tell it. Each part is plain data.
+comparison, one_object and claim compute plain data; tables, pictures and story present it.
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,10 @@ from airpool.demo.comparison import Curve
 from airpool.demo.one_object import Sent
 from airpool.version import __version__
 
-__all__ = ["Claim", "Curve", "Demo", "Sent"]
-
 
 @dataclass(frozen=True, eq=False)
 class Demo:
-    """Everything that the demo found."""
+    """All results of the demo."""
 
     paper: Curve
     ours: Curve

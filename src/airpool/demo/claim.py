@@ -1,7 +1,7 @@
-"""What the paper's own default network leaks: what its Theorem 1 claims, and what is true."""
+"""What the paper's default network leaks: what Theorem 1 claims, and the exact values."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -19,7 +19,7 @@ NUM_STDS = 25
 
 @dataclass(frozen=True)
 class Row:
-    """Theorem 1 with one form of its slack; true_delta: of the zero-out game at the claimed ε, if one is claimed."""
+    """Theorem 1 with one form of its slack. true_delta: exact, zero-out, at the claimed ε; None if ε is infinite."""
 
     epsilon: float
     delta: float
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Claim:
-    """The claim in its four forms, the truth by what changes, and both against σ (column "noise_std")."""
+    """The claim by form of its slack, the exact ε by what changes, and both against σ (column "noise_std")."""
 
     network: Network
     claims: dict[Tail, Row]
@@ -38,21 +38,13 @@ class Claim:
 
     def record(self) -> dict[str, Any]:
         return {
-            "claims": {
-                tail: {
-                    "epsilon": number(row.epsilon),
-                    "delta": row.delta,
-                    "true_delta": row.true_delta,
-                    "reason": row.reason,
-                }
-                for tail, row in self.claims.items()
-            },
+            "claims": {tail: asdict(row) | {"epsilon": number(row.epsilon)} for tail, row in self.claims.items()},
             "truths": {name: number(value) for name, value in self.truths.items()},
         }
 
 
 def claim(*, on_points: Callable[[int], None] = lambda _: None) -> Claim:
-    """Of the paper's defaults; `on_points` hears of every one of NUM_STDS points of the curves."""
+    """The check of the paper's defaults; `on_points` is called after each of the NUM_STDS points of the curves."""
     network = Network.paper()
     claims = {tail: _row(network, tail) for tail in get_args(Tail)}
     return Claim(network, claims, _truths(network), _curves(network, on_points))
@@ -60,9 +52,9 @@ def claim(*, on_points: Callable[[int], None] = lambda _: None) -> Claim:
 
 def _row(network: Network, tail: Tail) -> Row:
     claimed = paper_claim(network, tail)
-    epsilon_claimed = float(claimed.epsilon[0])
-    true_delta = None if np.isinf(epsilon_claimed) else float(device.delta(aggregate(network), epsilon_claimed)[0])
-    return Row(epsilon_claimed, float(claimed.delta[0]), true_delta, claimed.reason)
+    claimed_epsilon = float(claimed.epsilon[0])
+    true_delta = None if np.isinf(claimed_epsilon) else float(device.delta(aggregate(network), claimed_epsilon)[0])
+    return Row(claimed_epsilon, float(claimed.delta[0]), true_delta, claimed.reason)
 
 
 def _truths(network: Network) -> dict[str, float]:
@@ -74,8 +66,7 @@ def _truths(network: Network) -> dict[str, float]:
 
 
 def _curves(network: Network, on_points: Callable[[int], None]) -> dict[str, list[float]]:
-    """ε against σ: the claim with its slack mended, and the exact curves."""
-    # The power limit is another matter (γ follows the noise here); this is about the formula.
+    """ε against σ, claimed and exact, without a power limit: γ would follow the noise and hide the formula."""
     network = replace(network, channel=Channel())
     stds = np.geomspace(0.1, 30.0, NUM_STDS)
     tails: tuple[Tail, ...] = ("quadratic", "bernstein")

@@ -1,12 +1,13 @@
-"""The main job: the paper's network and ours on the whole test set, at the same five budgets.
+"""The paper's network and ours on the whole test set, at the same five budgets.
 
-paper   codec q16 (r = 784), p = 0.9, ideal channel; the noise that its Theorem 1 claims ε for
-ours    codec compact (r = 40), p = 1, Rician fading and receiver noise; the least noise whose exact ε is ε
+paper   codec q16 (r = 784), p = 0.9, ideal channel; σ scaled so that Theorem 1 claims ε
+ours    codec compact (r = 40), p = 1, Rician fading and receiver noise; the smallest σ whose exact ε is at most ε
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from airpool.account.calibration import calibrate, calibrate_claim
@@ -27,64 +28,45 @@ RECEIVER_STD = math.sqrt(0.1)
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """One network at one budget. `removal`: its worst device's exact ε by the paper's own kind of neighbours."""
+    """One network at one budget. remove: its exact ε for the paper's neighbours; printed: the paper's accuracy."""
 
     epsilon: float
     network: Network
     evaluation: Evaluation
-    removal: float
+    remove: float
     printed: Printed | None
 
-    @property
-    def claimed(self) -> float:
-        return float(max(self.evaluation.report.paper.epsilon))
-
-    @property
-    def device(self) -> float:
-        return self.evaluation.report.worst
-
-    @property
-    def local(self) -> float:
-        return float(max(self.evaluation.report.epsilon_local))
-
-    @property
-    def object(self) -> float:
-        return self.evaluation.report.epsilon_object
+    def row(self) -> dict[str, Any]:
+        """As plain numbers; every ε is that of the worst device."""
+        report = self.evaluation.report
+        return {
+            "epsilon": self.epsilon,
+            **self.evaluation.row(),
+            "epsilon_claimed": float(max(report.paper.epsilon)),
+            "epsilon_device": report.worst,
+            "epsilon_remove": self.remove,
+            "epsilon_local": float(max(report.epsilon_local)),
+            "epsilon_object": report.epsilon_object,
+            "noise_std": self.network.devices.column("noise_std")[0],
+            "paper_accuracy": self.printed and self.printed.mean,
+            "paper_accuracy_std": self.printed and self.printed.std,
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A kind of network at every budget, and what its codec reaches when nothing is private."""
+    """One network at every budget, and the accuracy of its codec without noise."""
 
     name: Name
     points: tuple[Point, ...]
     without_noise: Evaluation
 
-    @property
-    def codec(self) -> str:
-        return CODECS[self.name]
-
     def rows(self) -> list[dict[str, Any]]:
-        """One row of plain numbers for each budget, and one, of ε = inf, without noise."""
-        head = {"network": self.name, "codec": self.codec}
-        rows = [
-            head
-            | {"epsilon": point.epsilon}
-            | point.evaluation.row()
-            | {
-                "epsilon_claimed": point.claimed,
-                "epsilon_device": point.device,
-                "epsilon_remove": point.removal,
-                "epsilon_local": point.local,
-                "epsilon_object": point.object,
-                "noise_std": point.network.devices.column("noise_std")[0],
-                "paper_accuracy": None if point.printed is None else point.printed.mean,
-                "paper_accuracy_std": None if point.printed is None else point.printed.std,
-            }
-            for point in self.points
-        ]
-        quiet = dict.fromkeys(rows[0]) | head | {name: math.inf for name in rows[0] if name.startswith("epsilon")}
-        return [*rows, quiet | self.without_noise.row() | {"noise_std": 0.0}]
+        """One row of plain numbers per budget, and one without noise, at ε = inf."""
+        head = {"network": self.name, "codec": CODECS[self.name]}
+        rows = [head | point.row() for point in self.points]
+        infinite = {name: math.inf for name in rows[0] if name.startswith("epsilon")}
+        return [*rows, dict.fromkeys(rows[0]) | head | infinite | self.without_noise.row() | {"noise_std": 0.0}]
 
 
 def record(curves: Sequence[Curve]) -> list[dict[str, Any]]:
@@ -97,21 +79,20 @@ def record(curves: Sequence[Curve]) -> list[dict[str, Any]]:
 
 
 def network(name: Name, epsilon: float, *, dimension: int) -> Network:
-    """The network of one curve at one budget.
+    """One of the two networks at one budget.
 
     >>> ours = network("ours", 2.0, dimension=40)
     >>> ours.channel.fading, round(ours.devices.noise_std[0], 5)
     ('rician', 0.04828)
     """
     if name == "paper":
-        plain = Network.uniform(num_devices=12, dimension=dimension, participation=0.9)
-        return calibrate_claim(plain, epsilon=epsilon)
-    air = Channel(fading="rician", noise_std=RECEIVER_STD)
-    return calibrate(Network.uniform(num_devices=12, dimension=dimension, channel=air), epsilon=epsilon)
+        return calibrate_claim(Network.uniform(num_devices=12, dimension=dimension, participation=0.9), epsilon=epsilon)
+    channel = Channel(fading="rician", noise_std=RECEIVER_STD)
+    return calibrate(Network.uniform(num_devices=12, dimension=dimension, channel=channel), epsilon=epsilon)
 
 
 def inferences(model: "Pretrained", *, trials: int, epsilons: Sequence[float] = EPSILONS) -> int:
-    """How many inferences `comparison` makes."""
+    """The number of inferences that `comparison` makes."""
     return len(CODECS) * (len(epsilons) * trials + 1) * len(model.held_out("test"))
 
 
@@ -123,33 +104,23 @@ def comparison(
     epsilons: Sequence[float] = EPSILONS,
     on_inferences: Callable[[int], None] = lambda _: None,
 ) -> tuple[Curve, Curve]:
-    """The paper's network and ours on the shipped test set: every object sent `trials` times at every budget."""
+    """The paper's network and ours on the shipped test set; every object is transmitted `trials` times per budget."""
 
     def curve(name: Name) -> Curve:
         codec, objects = model.codec(CODECS[name]), model.held_out("test", codec=CODECS[name])
-
-        def evaluated(net: Network, **rest: Any) -> Evaluation:
-            return evaluate(
-                net,
-                objects.latents,
-                objects.labels,
-                server=codec.server,
-                seed=seed,
-                on_inferences=on_inferences,
-                **rest,
-            )
-
+        evaluated = partial(evaluate, server=codec.server, seed=seed, on_inferences=on_inferences)
         nets = [network(name, epsilon, dimension=codec.shape.dimension) for epsilon in epsilons]
         points = tuple(
             Point(
                 epsilon,
                 net,
-                evaluated(net, trials=trials),
+                evaluated(net, objects.latents, objects.labels, trials=trials),
                 guarantee(net, neighbours="remove").worst,
                 printed("1", epsilon),
             )
             for epsilon, net in zip(epsilons, nets, strict=True)
         )
-        return Curve(name, points, evaluated(nets[-1], trials=1, baseline="centralised"))
+        quiet = evaluated(nets[-1], objects.latents, objects.labels, trials=1, baseline="centralised")
+        return Curve(name, points, quiet)
 
     return curve("paper"), curve("ours")

@@ -1,4 +1,4 @@
-"""One of our own objects through the private pipeline: mesh, twelve views, latents, air, label."""
+"""One of airpool's own objects through the private pipeline: mesh, twelve views, latents, channel, label."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,10 +25,10 @@ STEP_DEG = 360 / voxels.NUM_POSES
 
 @dataclass(frozen=True, eq=False)
 class Sent:
-    """One object, sent once, and what the same transmission gives when it is repeated.
+    """One object transmitted once, and how often each class is named when it is transmitted REPEATS times more.
 
-    views: (K, 2, H, H), shading and depth. ideal: Σ w z, (r,), what would be heard without noise and silence.
-    probability: (C,), the server's, of this one. frequency: (C,), how often each class is named in REPEATS others.
+    views: (K, 2, H, H), shading and depth. ideal: Σ w z, (r,), the estimate without noise and silence.
+    probability: (C,), the server's, of the one transmission. frequency: (C,), over the others.
     """
 
     shape: Shape
@@ -42,13 +42,28 @@ class Sent:
 
     @property
     def label(self) -> str | None:
-        """What the server calls it; None if nobody was heard."""
+        """The server's label; None if no device transmitted."""
         found = int(self.out.label)
         return None if found == NO_ANSWER else self.classes[found]
 
     @property
-    def heard(self) -> Tensor:
-        """ẑ, (r,): all that the server gets."""
+    def is_right(self) -> bool:
+        return self.label == self.shape.label
+
+    @property
+    def answer(self) -> str:
+        """The label, and whether it is the true one."""
+        verdict = "right" if self.is_right else f"WRONG: the true class is {self.shape.label}"
+        return f"{self.label or 'no answer'}, {verdict}."
+
+    @property
+    def frequency_right(self) -> float:
+        """How often the true class is named."""
+        return float(self.frequency[self.classes.index(self.shape.label)])
+
+    @property
+    def estimate(self) -> Tensor:
+        """ẑ, (r,): all that the server receives."""
         return self.out.received.estimate[0, 0]
 
     @property
@@ -58,59 +73,57 @@ class Sent:
 
     @property
     def took_part(self) -> list[bool]:
-        """Whose coin said yes."""
+        """Whether each device drew participation."""
         return self.out.received.taking_part[0, 0].tolist()
 
     @property
     def on_the_air(self) -> list[bool]:
-        """Who was heard: one whose channel is too weak stays silent, whatever its coin says."""
+        """Whether each device transmitted: one that draws participation stays silent if its channel is too weak."""
         return (self.out.received.alignment[0, 0] != 0).tolist()
 
     def top(self, count: int = 5) -> list[tuple[str, float, float]]:
-        """The likeliest classes with probability and frequency."""
+        """The likeliest classes, each with its probability and frequency."""
         order = self.probability.argsort(descending=True)[:count].tolist()
         return [(self.classes[c], float(self.probability[c]), float(self.frequency[c])) for c in order]
 
     def record(self) -> dict[str, Any]:
         report = self.out.report
+        devices = {
+            "gain": self.gain,
+            "took_part": self.took_part,
+            "on_the_air": self.on_the_air,
+            "epsilon": [number(value) for value in report.epsilon],
+            "epsilon_local": [number(value) for value in report.epsilon_local],
+        }
         return {
             "name": self.shape.name,
             "truth": self.shape.label,
             "label": self.label,
+            "right": self.is_right,
             "top": [{"label": name, "probability": p, "frequency": f} for name, p, f in self.top()],
             "repeats": REPEATS,
-            "devices": [
-                {
-                    "gain": self.gain[k],
-                    "took_part": self.took_part[k],
-                    "on_the_air": self.on_the_air[k],
-                    "epsilon": number(report.epsilon[k]),
-                    "epsilon_local": number(report.epsilon_local[k]),
-                }
-                for k in range(len(self.views))
-            ],
+            "devices": [dict(zip(devices, values, strict=True)) for values in zip(*devices.values(), strict=True)],
             "epsilon_object": number(report.epsilon_object),
-            "heard": self.heard.tolist(),
+            "heard": self.estimate.tolist(),
             "ideal": self.ideal.tolist(),
         }
 
 
 def find(name: str) -> Shape:
-    """A shape by its name ("chair_2"), or the first of a kind ("chair")."""
-    there = shapes.all()
-    for shape in there:
+    """A shape by its name ("chair_2"), or the first of a class ("chair")."""
+    known = shapes.all()
+    for shape in known:
         if name in (shape.name, shape.label):
             return shape
-    kinds = dict.fromkeys(shape.label for shape in there)
-    raise ValueError(f"no object {name!r}: there are {', '.join(kinds)}, and variants of each, such as {there[0].name}")
+    labels = ", ".join(dict.fromkeys(shape.label for shape in known))
+    raise ValueError(f"no object {name!r}: there are {labels}, and variants of each, such as {known[0].name}")
 
 
 def send(model: "Pretrained", shape: Shape, *, epsilon: float = 2.0, seed: int = 0) -> Sent:
     """A shape's twelve views through our network at a budget, as `airpool.infer` does it."""
     codec = model.codec(comparison.CODECS["ours"])
     network = comparison.network("ours", epsilon, dimension=codec.shape.dimension)
-    poses = torch.from_numpy(voxels.voxelise(shape.vertices, shape.faces))
-    views = object_views(poses[None])
+    views = object_views(torch.from_numpy(voxels.voxelise(shape.vertices, shape.faces))[None])
     latents = model.encode(views, codec=comparison.CODECS["ours"])
     server, rng = codec.server(level(network)), torch.Generator().manual_seed(seed)
     with torch.no_grad():

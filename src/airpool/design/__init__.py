@@ -1,7 +1,6 @@
-"""Design: weights and clip norms for devices that ask for different amounts of privacy (spec §6).
+"""Weights and clip norms for devices with different privacy targets (spec §6).
 
-Everything here is computed from calibration data and public numbers, never from the inference at hand: a weight that
-depended on a device's feature would tell about it.
+Computed from calibration data and public numbers only. Weights that depended on a feature at inference would leak it.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""Clip norms for devices that ask for different amounts of privacy, and the noise that goes with them (spec §6).
+"""Clip norms and noise for devices with different privacy targets (spec §6).
 
-At one noise level a device that wants more privacy must be clipped harder:  C_k = min(C, C_max,k).  How much noise?
-With much of it nobody is clipped and the strictest target decides for all; with little, the strict devices are clipped
-to almost nothing and the others are heard well. In between lies the least error, on calibration objects.
+At a common noise level a device with a stricter target needs a smaller clip norm, C_k = min(C, C_max,k). With much
+noise nobody is clipped further and the strictest target decides for all; with little noise, strict devices are clipped
+to almost nothing. The noise level of least error on calibration objects lies between.
 """
 
 from collections.abc import Sequence
@@ -19,19 +19,19 @@ from airpool.arrays import Floats
 from airpool.design.weights import largest_weight, scaled_error
 from airpool.network import Network
 
-_HAIR = 1e-12
-# Noise levels that are tried between the two ends, before the best one is refined.
+# Clip norms stay this far below what meets the target; ten times farther at every further try.
+_MARGIN, _TRIES = 1e-12, 12
+# Noise levels on the grid, before the best one is refined.
 _LEVELS = 17
-_TRIES = 12
 
 
 @dataclass(frozen=True, eq=False)
 class ClipDesign:
-    """Clip norms and noise that meet every target, and what they are worth.
+    """Clip norms and noise that meet every target.
 
-    network: the network with these clip norms and this noise, the targets in `devices.epsilon`. epsilon: as promised by
-    the network itself. mse, mse_before: min_β E‖βẑ − t‖² on the calibration objects, of this network and of the one
-    given, whose ε may be above the targets. noise_factor: on the noise of the network given.
+    network: with these clip norms and noise, and the targets in `devices.epsilon`. epsilon: of this network.
+    mse, mse_before: min_β E‖βẑ − t‖² on the calibration objects, of this and of the given network, whose ε may exceed
+    the targets. noise_factor: on the noise of the given network.
     """
 
     network: Network
@@ -54,14 +54,14 @@ def design(
 
         min_s min_β E‖βDẑ − t‖²,   noise s·σ_k,  C_k = min(C_k, s·C_max,k)
 
-    latents: of *calibration* objects, (n, K, r). epsilon: one target or one each; left out, the network's own.
-    target: t, (n, d); left out, D (1/K) Σ z of the latents as given. C_max,k: the largest clip norm at which ε_k meets
-    its target at noise σ. Below the s where the device with the most room is at its limit, everything shrinks together
-    and nothing changes for a server that knows the scale; above the s where nobody is clipped further, there is only
-    more noise: so the search is between these two.
+    latents: of *calibration* objects, (n, K, r). epsilon: one target or one per device, by default the network's own.
+    target: t (n, d), by default D (1/K) Σ z of the latents without clipping. C_max,k: the largest clip norm at which
+    ε_k meets its target at noise σ. The search is between two noise factors: below the first every clip norm and the
+    noise shrink together, and nothing changes for a server that knows the scale; above the second nobody is clipped
+    further, and only the noise grows.
 
-    Holds for: what theory.mse.error holds for; `guarantee(design.network).epsilon` ≤ targets, always. The profile of
-        the noise stays as it is, as do the weights.
+    Holds for: what theory.mse.error holds for; `guarantee(design.network).epsilon` ≤ targets, always. Weights and the
+        ratios of the noise stay as they are.
     Edge cases: no noise at all → an error; a target that no clip norm meets → calibrate's error, with what is possible.
 
     >>> rng = np.random.default_rng(0)
@@ -84,8 +84,8 @@ def design(
     scales = network.channel.gamma == "auto" and network.channel.fading == "none"
 
     def at(log_factor: float) -> Network:
-        louder = with_column(network, "noise_std", std * np.exp(log_factor))
-        return _clipped(louder, given, most * np.exp(log_factor) if scales else None, aimed, colluding)
+        noisier = with_column(network, "noise_std", std * np.exp(log_factor))
+        return _clipped(noisier, given, most * np.exp(log_factor) if scales else None, aimed, colluding)
 
     def loss(log_factor: float) -> float:
         return scaled_error(objects, at(log_factor), target=target, decoder=decoder)
@@ -111,9 +111,9 @@ def design(
 def largest_clip_norm(
     network: Network, epsilon: float | Sequence[float] | Floats | None = None, *, colluding: Sequence[int] = ()
 ) -> Floats:
-    """C_max of each device: the largest clip norm at which its ε meets the target, at this noise and alignment.
+    """C_max (K,): the largest clip norm at which each device's ε meets its target, at this noise and alignment.
 
-    What leaks is w C, so this is w_max C/w. Edge cases: a device of weight 0 → inf.
+    The sensitivity is w C, so this is w_max C/w. Edge cases: a device of weight 0 → inf.
 
     >>> largest_clip_norm(Network.uniform(num_devices=12, noise_std=0.05, participation=0.9), 2.063925).round(4)[0]
     np.float64(1.0)
@@ -125,22 +125,22 @@ def largest_clip_norm(
 
 
 def _ends(network: Network, most: Floats, target: Floats, colluding: Sequence[int]) -> tuple[float, float]:
-    """The noise factors between which the best one lies: the first and the last device to be clipped further."""
+    """The noise factors at which the first and the last device are clipped further."""
     room = most / np.array(network.devices.column("clip_norm"))
     if not np.all(room > 0):
-        # Says which target is out of reach, and what is not.
+        # Raises an error that names the target and what is possible.
         calibrate(network, epsilon=target.tolist(), knob="clip", colluding=colluding)
     room = room[np.isfinite(room)]
     return (float(1 / np.max(room)), float(1 / np.min(room))) if len(room) else (1.0, 1.0)
 
 
 def _clipped(network: Network, given: Floats, most: Floats | None, target: Floats, colluding: Sequence[int]) -> Network:
-    """The network with C_k = min(C, C_max,k), seen to meet its targets: other clip norms may move the alignment."""
-    hair = _HAIR
+    """The network with C_k = min(C, C_max,k), verified: other clip norms may change the alignment."""
+    margin = _MARGIN
     for _ in range(_TRIES):
         limit = largest_clip_norm(network, target, colluding=colluding) if most is None else most
-        network = with_column(network, "clip_norm", np.minimum(given, limit * (1 - hair)))
+        network = with_column(network, "clip_norm", np.minimum(given, limit * (1 - margin)))
         if np.all(device_epsilon(network, aggregate(network, colluding=colluding)) <= target):
             return network
-        hair = min(hair * 10, 0.1)
+        margin = min(margin * 10, 0.1)
     raise ValueError("clip norms and alignment did not settle: power couples these devices too strongly")

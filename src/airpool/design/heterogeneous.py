@@ -1,15 +1,15 @@
-"""Half of the devices sensitive: what uniform, optimised weights and refined clip norms are worth (fig-hetero).
+"""Uniform weights, optimised weights and refined clip norms where some devices are sensitive (fig-hetero).
 
-The paper's experiment, made precise. Some devices ask for a strict ε, the others for a loose one, and each way below
-meets *every* device's own target, exactly, with as little noise as it can:
+Sensitive devices have a strict target ε, the others a loose one. Each way meets *every* device's target with as little
+noise as possible:
 
-    uniform    w = 1/K, C_k = C. Everybody's noise protects everybody, so the strictest target sets one noise for all.
+    uniform    w = 1/K, C_k = C. The noise is common, so the strictest target sets it.
     weights    C_k = C, weights by design.weights (free normalisation: noise and weights chosen together).
     clipping   w = 1/K, clip norms and noise by design.clipping.
-    without    the sensitive devices add their noise and nothing else, w = 0; the others share the weight. Not in the
-               paper: what the other ways must beat to be worth their leakage.
+    without    sensitive devices send noise only, w = 0; the others share the weight. Not in the paper: a baseline that
+               the other ways must exceed to justify using the sensitive features.
 
-Weights, clip norms and noise come from calibration objects. The objects that are classified decide nothing.
+Weights, clip norms and noise come from calibration objects, never from the objects that are classified.
 """
 
 from typing import Literal, get_args
@@ -28,17 +28,12 @@ Booleans = NDArray[np.bool_]
 
 
 def designed(way: Way, network: Network, calibration: Floats, *, targets: Floats, sensitive: Booleans) -> Network:
-    """The network of one way: it meets every target."""
-    wanted = targets.tolist()
-    if way == "without":
-        weight = np.where(sensitive, 0.0, 1 / max(int(np.sum(~sensitive)), 1))
-        return calibrate(with_column(network, "weight", weight), epsilon=wanted)
-    equal = with_column(network, "weight", np.full(network.devices.count, 1 / network.devices.count))
-    uniform = calibrate(equal, epsilon=wanted)
-    if way == "uniform":
-        return uniform
+    """The network of one way. It meets every target."""
+    if way not in WAYS:
+        raise ValueError(f"way={way!r} must be one of {', '.join(WAYS)}")
+    sharing = ~sensitive if way == "without" else np.ones_like(sensitive)
+    weight = np.where(sharing, 1 / max(int(np.sum(sharing)), 1), 0.0)
+    uniform = calibrate(with_column(network, "weight", weight), epsilon=targets.tolist())
     if way == "weights":
         return weights.design(uniform, calibration, normalise="free").network
-    if way == "clipping":
-        return clipping.design(uniform, calibration).network
-    raise ValueError(f"way={way!r} must be one of {', '.join(WAYS)}")
+    return clipping.design(uniform, calibration).network if way == "clipping" else uniform

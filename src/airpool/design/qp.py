@@ -1,10 +1,10 @@
-"""The quadratic program behind the weights: a small convex problem, its solution, and a proof of how good it is.
+"""The quadratic program for the weights, with a bound on the distance of its solution from the optimum.
 
     sum    min f(w)                    s.t.  Σ w = 1,  0 ≤ w ≤ w_max
     free   min f(u) + β² N             s.t.  0 ≤ u ≤ β w_max,  β ≥ 0;   w = u/β
 
-with f(w) = ‖Fw‖² + Σ d_k w_k² − 2cᵀw + f₀. In the second the server multiplies what it hears by β, noise of power N
-included: what counts then is how the weights compare, not what they add up to.
+with f(w) = ‖Fw‖² + Σ d_k w_k² − 2cᵀw + f₀. In "free" the server multiplies the estimate by β, including its noise of
+power N, so that only the ratios of the weights matter.
 """
 
 from dataclasses import dataclass
@@ -13,13 +13,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import brentq
 
 from airpool.arrays import Floats
+from airpool.search import smallest_number
 
 Normalise = Literal["sum", "free"]
 
-# Far below what any error is known to, and within reach of an interior point in double precision.
 _TOLERANCE = 1e-11
 
 
@@ -45,10 +44,7 @@ class Quadratic:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """weight: w (K,). scale: β, by which the server multiplies; 1 for "sum". value: the objective there.
-
-    residual: how far it may be above the optimum, see `kkt_residual`.
-    """
+    """weight: w (K,). scale: β, 1 for "sum". value: the objective. residual: `kkt_residual`, value − optimum ≤ it."""
 
     weight: Floats
     scale: float
@@ -57,9 +53,9 @@ class Solution:
 
 
 def solve(objective: Quadratic, upper: Floats, *, normalise: Normalise = "sum", noise: float = 0.0) -> Solution:
-    """The best weights, inside their limits to the last bit.
+    """The optimal weights, strictly within their limits.
 
-    upper: w_max (K,), ≥ 0 (inf: no limit, "sum" only). noise: N, which only "free" looks at; it must be > 0 there.
+    upper: w_max (K,), ≥ 0 (inf: no limit, "sum" only). noise: N > 0, for "free" only.
     Edge cases: Σ w_max < 1 → ValueError for "sum"; w_max = 0 everywhere → ValueError for "free".
 
     >>> flat = Quadratic(np.zeros((1, 3)), np.ones(3), np.zeros(3), 0.0)          # min Σ w², Σ w = 1
@@ -77,12 +73,12 @@ def solve(objective: Quadratic, upper: Floats, *, normalise: Normalise = "sum", 
 def kkt_residual(
     objective: Quadratic, upper: Floats, *, weight: Floats, scale: float | None = None, noise: float = 0.0
 ) -> float:
-    """How far weights are from meeting the KKT conditions, in the unit of the objective; 0 at the optimum.
+    """Violation of the KKT conditions in the unit of the objective: 0 at the optimum, and f(w) − f* is not above it.
 
-    With any ν, λ = (ν − ∇f)₊ and μ = (∇f − ν)₊ make the gradient of the Lagrangian vanish; what is left is
-    complementarity,  Σ λ(w_max − w) + Σ μ w,  at the ν that makes it least. By convexity f(w) − f* is no larger.
+    For any ν, λ = (ν − ∇f)₊ and μ = (∇f − ν)₊ make the gradient of the Lagrangian vanish. The residual is the
+    complementarity  Σ λ(w_max − w) + Σ μ w  at the best ν.
     "free" (scale given): the same for u = βw and limits βw_max with ν = 0, and |2βN − λᵀw_max|·β for β itself.
-    What lies outside the limits, or misses Σ w = 1, is added as it is.
+    Violations of the limits and of Σ w = 1 are added.
 
     >>> flat = Quadratic(np.zeros((1, 2)), np.ones(2), np.zeros(2), 0.0)
     >>> kkt_residual(flat, np.ones(2), weight=np.array([0.5, 0.5]))
@@ -95,7 +91,7 @@ def kkt_residual(
         slope, limit = objective.gradient(weight), np.minimum(upper, 1.0)
         if np.sum(limit) < 1:
             return float("inf")
-        # Σ λ(w_max − w) + Σ μ w at the best ν is ∇fᵀw less the least ∇fᵀv of all v that are allowed: a knapsack.
+        # At the best ν it is ∇fᵀw minus the minimum of ∇fᵀv over all feasible v, a fractional knapsack.
         order = np.argsort(slope)
         room = limit[order]
         least = np.clip(1 - (np.cumsum(room) - room), 0.0, room)
@@ -113,12 +109,11 @@ def _with_sum(objective: Quadratic, upper: Floats) -> Solution:
     count, total = len(limit), float(np.sum(limit))
     if total < 1:
         raise ValueError(f"the largest weights add up to {total:.4g}, must be >= 1")
-    # Weights in units of 1/K, so that the solver sees numbers of about one.
-    ones = sparse.csc_matrix(np.ones((1, count)))
-    found = _minimum(
-        objective, unit=1 / count, equal=(ones, np.array([count])), below=_box(limit * count), extra_square=None
-    )
-    weight = _onto_sum(found[:count] / count, limit)
+    # Weights in units of 1/K.
+    rows = sparse.vstack([sparse.coo_matrix(np.ones((1, count))), -sparse.eye(count), sparse.eye(count)])
+    sides = np.concatenate([[count], np.zeros(count), limit * count])
+    found = _minimum(objective, rows, sides, equal=1)
+    weight = _onto_sum(found / count, limit)
     return Solution(weight, 1.0, objective.value(weight), kkt_residual(objective, upper, weight=weight))
 
 
@@ -131,20 +126,13 @@ def _with_scale(objective: Quadratic, upper: Floats, noise: float) -> Solution:
     # u in units of 1/K and β in units of 1/(K max w_max).
     unit = 1 / (count * largest)
     most = sparse.csc_matrix(-(upper / largest)[:, None])
-    rows = sparse.bmat([[-sparse.eye(count), None], [sparse.eye(count), most], [None, -sparse.eye(1)]], format="csc")
-    none = sparse.csc_matrix((0, count + 1))
-    found = _minimum(
-        objective,
-        unit=1 / count,
-        equal=(none, np.zeros(0)),
-        below=(rows, np.zeros(2 * count + 1)),
-        extra_square=noise * unit**2,
-    )
+    rows = sparse.bmat([[-sparse.eye(count), None], [sparse.eye(count), most], [None, -sparse.eye(1)]])
+    found = _minimum(objective, rows, np.zeros(2 * count + 1), scale_square=(noise * unit**2,))
     scale = float(found[count]) * unit
-    if not scale > 0:  # nothing that could be sent says anything about the target
+    if not scale > 0:
         raise ValueError("the calibration latents tell nothing about the target: no weight is better than none")
     weight = np.clip(found[:count] / count / scale, 0.0, upper)
-    # The best β for these very weights: the objective is a parabola in it.
+    # The optimal β of these weights, where the objective is a parabola.
     straight = float(np.sum(objective.linear * weight))
     square = objective.value(weight) + 2 * straight - objective.constant
     scale = straight / (square + noise)
@@ -152,57 +140,42 @@ def _with_scale(objective: Quadratic, upper: Floats, noise: float) -> Solution:
     return Solution(weight, scale, value, kkt_residual(objective, upper, weight=weight, scale=scale, noise=noise))
 
 
-def _box(limit: Floats) -> tuple[Any, Floats]:
-    count = len(limit)
-    rows = sparse.vstack([-sparse.eye(count), sparse.eye(count)], format="csc")
-    return rows, np.concatenate([np.zeros(count), limit])
-
-
 def _minimum(
-    objective: Quadratic,
-    *,
-    unit: float,
-    equal: tuple[Any, Floats],
-    below: tuple[Any, Floats],
-    extra_square: float | None,
+    objective: Quadratic, rows: Any, sides: Floats, *, equal: int = 0, scale_square: tuple[float, ...] = ()
 ) -> Floats:
-    """argmin over x (and a last variable with this square, if given) of f(unit·x), equal and below as rows and sides.
+    """argmin of f(x/K) + Σ scale_square·(further variables)², where rows·x ≤ sides, the first `equal` of them equal.
 
-    With y = Fx as variables of their own the solver sees a diagonal square and a thin sparse matrix, whatever K is.
+    y = Fx are variables of their own, so that the solver sees a diagonal square and a thin sparse matrix for any K.
     """
-    clarabel: Any = import_module("clarabel")  # it has no annotations; and nobody else needs to load it
+    clarabel: Any = import_module("clarabel")  # without type annotations, and loaded only here
     m, count = objective.factor.shape
-    extra = [] if extra_square is None else [extra_square]
-    size = max(float(np.max(np.abs(objective.linear))) * unit, 1e-300)  # the objective in units of its own slope
-    square = np.concatenate([objective.diagonal * unit**2, extra, np.full(m, unit**2)]) * 2 / size
-    slope = np.concatenate([-2 * objective.linear * unit / size, np.zeros(len(extra) + m)])
-
-    def wide(rows: Any) -> Any:
-        return sparse.hstack([rows, sparse.csc_matrix((rows.shape[0], m))], format="csc")
-
-    products = sparse.hstack(
-        [sparse.csc_matrix(objective.factor), sparse.csc_matrix((m, len(extra))), -sparse.eye(m)], format="csc"
-    )
-    rows = sparse.vstack([wide(equal[0]), products, wide(below[0])], format="csc")
-    sides = np.concatenate([equal[1], np.zeros(m), below[1]])
-    cones = [clarabel.ZeroConeT(len(equal[1]) + m), clarabel.NonnegativeConeT(len(below[1]))]
+    unit, further = 1 / count, len(scale_square)
+    size = max(float(np.max(np.abs(objective.linear))) * unit, 1e-300)  # the objective in units of its slope
+    square = np.concatenate([objective.diagonal * unit**2, scale_square, np.full(m, unit**2)]) * 2 / size
+    slope = np.concatenate([-2 * objective.linear * unit / size, np.zeros(further + m)])
+    none = sparse.csc_matrix((m, further))
+    products = sparse.hstack([sparse.csc_matrix(objective.factor), none, -sparse.eye(m)])
+    wide = sparse.hstack([sparse.csc_matrix(rows), sparse.csc_matrix((rows.shape[0], m))])
+    constraints = sparse.vstack([products, wide], format="csc")
+    cones = [clarabel.ZeroConeT(m + equal), clarabel.NonnegativeConeT(len(sides) - equal)]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
-    found = clarabel.DefaultSolver(sparse.diags(square, format="csc"), slope, rows, sides, cones, settings).solve()
-    # "Almost" is as far as rounding lets it go; kkt_residual says how far that was.
+    sides = np.concatenate([np.zeros(m), sides])
+    found = clarabel.DefaultSolver(
+        sparse.diags(square, format="csc"), slope, constraints, sides, cones, settings
+    ).solve()
+    # Rounding may stop it before the tolerance; kkt_residual says how far from the optimum.
     if str(found.status) not in ("Solved", "AlmostSolved", "InsufficientProgress"):
         raise ValueError(f"the solver gave up on the weights: {found.status}")
-    return np.array(found.x)[: count + len(extra)]
+    return np.array(found.x)[: count + further]
 
 
 def _onto_sum(w: Floats, limit: Floats) -> Floats:
-    """The nearest weights within [0, limit] that add up to one: an interior point comes only so close."""
+    """The nearest weights within [0, limit] that add up to 1, which an interior point only approaches."""
 
-    def excess(shift: float) -> float:
-        return float(np.sum(np.clip(w + shift, 0.0, limit))) - 1
+    def shifted(shift: float) -> Floats:
+        return np.clip(w + shift, 0.0, limit)
 
-    low, high = -float(np.max(w)), float(np.max(limit - w))
-    if excess(high) <= 0:
-        return limit.copy()
-    return np.clip(w + brentq(excess, low, high, xtol=1e-18), 0.0, limit)
+    shift = smallest_number(lambda x: 1 - float(np.sum(shifted(x))), -float(np.max(w)), float(np.max(limit - w)))
+    return shifted(shift)  # all at their limits where the shift is inf

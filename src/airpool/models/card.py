@@ -1,4 +1,4 @@
-"""What a file of weights is worth: its data, its making and how often it is right, as JSON and as a page to read."""
+"""Model cards: data, training and accuracy of a file of weights, as JSON and as a page (card.md.jinja)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,29 +16,32 @@ RENDERS = "voxel renders of {} (24³ detail), not CAD renders"
 MODELNET = "ModelNet is provided for academic research; its CAD models belong to their authors"
 
 _CONFUSIONS = 10
+_TEMPLATE = "card.md.jinja"
 
 
 def measured(found: Tensor, labels: Tensor, *, classes: Sequence[str], duplicates: Tensor) -> dict[str, Any]:
-    """How often the classes that were found (N,) are the labels (N,): over objects, over classes, and for each class.
+    """Accuracy of the classes found (N,) against labels (N,): over objects, over classes, and of each class.
 
-    duplicates: which of the N objects also stand in the training set; everything is told again without them.
+    duplicates: indices of objects that also stand in the training set; the accuracies are given without them, too.
     class_mean is over the classes that have objects; the accuracy of one that has none is None.
     confusion: (C, C), rows are labels, columns what was found.
     """
     if found.shape != labels.shape or labels.ndim != 1 or not len(labels):
         raise ValueError(f"found {tuple(found.shape)} and labels {tuple(labels.shape)} must be (N,) both, N ≥ 1")
-    found, labels = found.cpu(), labels.cpu()
+    pairs = labels.cpu() * len(classes) + found.cpu()
     unseen = torch.ones(len(labels), dtype=torch.bool)
     unseen[duplicates.cpu()] = False
-    confusion = _confusion(found, labels, len(classes))
+    whole, rest = (
+        torch.bincount(each, minlength=len(classes) ** 2).reshape(len(classes), -1) for each in (pairs, pairs[unseen])
+    )
+    per_class = {}
+    for i, (name, row) in enumerate(zip(classes, whole.tolist(), strict=True)):
+        per_class[name] = {"objects": sum(row), "accuracy": row[i] / sum(row) if sum(row) else None}
     return {
-        **_accuracy(confusion),
-        "without_duplicates": _accuracy(_confusion(found[unseen], labels[unseen], len(classes))),
-        "per_class": {
-            name: {"objects": int(row.sum()), "accuracy": _share(int(row[i]), int(row.sum()))}
-            for i, (name, row) in enumerate(zip(classes, confusion, strict=True))
-        },
-        "confusion": confusion.tolist(),
+        **_accuracy(whole),
+        "without_duplicates": _accuracy(rest),
+        "per_class": per_class,
+        "confusion": whole.tolist(),
     }
 
 
@@ -54,15 +57,14 @@ def card(
     calibration: Mapping[str, Any] | None = None,
     air: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A model card: what was given, and the means and standard deviations over the runs, which differ in their seeds.
+    """A model card: what is given, and means and standard deviations over the runs, which differ in their seeds.
 
     runs: for each, seed, weights (its file), validation (accuracy or None) and test (from `measured`, or None).
     data, split: from `runs.Source`. Of a local head, trunk: SHA-256 of the files it stands on, by name; calibration:
     temperatures (K,), and for validation and test the fields of `local.Calibration`, or None. Of a codec, too, trunk;
-    architecture: its shape; air: what its networks have in common in words (`channel`), how many `trials` each object
-    has, and for each of the `networks` its exact ε of the worst device and noise_std. Then each run has air, too: for
-    each network, and at the end for none at all, validation and test (or None) with accuracy_mean, accuracy_std over
-    the trials and class_mean; and validation is that without noise or radio.
+    architecture: its shape; air: `channel` in words, `trials` of each object, and for each of the `networks` the exact
+    ε of the worst device and noise_std. Then each run has air, too: for each network, and at the end for none,
+    validation and test (or None) with accuracy_mean, accuracy_std over the trials and class_mean.
     """
     tests = [run["test"] for run in runs if run.get("test")]
     return {
@@ -70,168 +72,124 @@ def card(
         "version": __version__,
         "data": dict(data),
         "split": dict(split),
-        "architecture": None if architecture is None else dict(architecture),
+        "architecture": architecture and dict(architecture),
         "recipe": {key: value for key, value in recipe.items() if key != "seed"},
         "seeds": [run["seed"] for run in runs],
         "validation": _spread([run.get("validation") for run in runs]),
         "test": _summary(tests) if len(tests) == len(runs) else None,
-        "trunk": None if trunk is None else dict(trunk),
-        "calibration": None if calibration is None else dict(calibration),
-        "air": None if air is None else dict(air),
+        "trunk": trunk and dict(trunk),
+        "calibration": calibration and dict(calibration),
+        "air": air and dict(air),
         "runs": [dict(run) for run in runs],
     }
 
 
 def write(path: Path, card: Mapping[str, Any]) -> tuple[Path, Path]:
-    """The card as PATH.json and as PATH.md, each whole or not at all; returns where they are."""
+    """Writes the card as PATH.json and as PATH.md; returns both paths."""
     lines = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in card.items()]
-    texts = {".json": "{\n" + ",\n".join(lines) + "\n}\n", ".md": markdown(card)}
-    json_file, md_file = (path.with_name(path.name + suffix) for suffix in texts)
-    for file, text in zip((json_file, md_file), texts.values(), strict=True):
-        files.write(file, text)
+    json_file, md_file = (path.with_name(path.name + suffix) for suffix in (".json", ".md"))
+    files.write(json_file, "{\n" + ",\n".join(lines) + "\n}\n")
+    files.write(md_file, markdown(card))
     return json_file, md_file
 
 
 def markdown(card: Mapping[str, Any]) -> str:
     """The card as a page."""
-    blocks = [
-        f"# {card['name']}",
-        f"Trained by airpool {card['version']} on {card['data']['what']}.",
-        _table(("", ""), _origins(card)),
-        summary(card),
-        *(_details(card) if card["test"] else ()),
-    ]
-    return "\n\n".join(blocks) + "\n"
+    return _template().render(_context(card)).rstrip() + "\n"
 
 
 def summary(card: Mapping[str, Any]) -> str:
-    """The part of the page that says how good it is: accuracy, and calibration where there is a local head."""
-    calibration = card["calibration"] or {}
-    tested = card["test"] or calibration.get("test") or (card.get("air") and card["runs"][0]["air"][0]["test"])
-    read = "read afterwards" if tested else "not read"
-    accuracy = _over_the_air(card) if card.get("air") else [_table(("", "accuracy"), _accuracies(card))]
-    blocks = ["## Accuracy", f"Training saw the train and validation splits alone; the test set was {read}.", *accuracy]
-    return "\n\n".join([*blocks, *(_calibration(calibration) if calibration else ())])
+    """The part of the page about accuracy and, of a local head, calibration."""
+    template = _template()
+    return "".join(template.blocks["summary"](template.new_context(_context(card)))).strip()
 
 
-def _origins(card: Mapping[str, Any]) -> list[tuple[str, str]]:
-    data, split = card["data"], card["split"]
-    rows = {
-        "file": f"{data['file']}, {data['objects']} objects in {data['classes']} classes",
-        "SHA-256": data["sha256"],
-        "licence": data["licence"],
-        "a trial": data["limit"] and f"at most {data['limit']} objects of each split were used",
-        "split": f"train {split['train']}, validation {split['validation']}, test {split['test']} objects",
-        "validation split": split["how"],
-        "trunk": card["trunk"] and ", ".join(card["trunk"]),
-        "architecture": card["architecture"] and _settings(card["architecture"]),
-        "recipe": _settings(card["recipe"]),
-        "seeds": ", ".join(map(str, card["seeds"])),
-        "weights": ", ".join(run["weights"] for run in card["runs"]),
+def _template() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("airpool.models", "."),
+        undefined=StrictUndefined,
+        finalize=lambda value: value.replace("|", r"\|") if isinstance(value, str) else value,
+    )
+    environment.filters |= {
+        "mean": fmean,
+        "number": _number,
+        "settings": lambda values: ", ".join(f"{key} {json.dumps(value)}" for key, value in values.items()),
+        "spread": lambda values: (
+            _number(values["mean"])
+            + ("" if values["std"] is None else f" ± {values['std']:.4f} ({len(values['each'])} seeds)")
+        ),
     }
-    return [(name, text) for name, text in rows.items() if text]
+    return environment.get_template(_TEMPLATE)
 
 
-def _accuracies(card: Mapping[str, Any]) -> list[tuple[str, str]]:
-    rows = [("validation" + (", mean over devices" if card["calibration"] else ""), card["validation"])]
-    if test := card["test"]:
-        others, twins = test["without_duplicates"], test["duplicates"]
-        rows += [
-            (f"test, {test['objects']} objects", test["instance"]),
-            ("test, mean over classes", test["class_mean"]),
-            (f"test, without the {twins} objects that also stand in the training set", others["instance"]),
-            ("the same, mean over classes", others["class_mean"]),
-        ]
-    return [(name, _shown(spread)) for name, spread in rows]
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"
 
 
-def _details(card: Mapping[str, Any]) -> list[str]:
-    """Each class, and which are taken for which most often, over all seeds."""
-    per_class = card["test"]["per_class"]
-    names = list(per_class)
-    rows = [(name, str(row["objects"]), _number(row["accuracy"])) for name, row in per_class.items()]
-    confusion = torch.tensor([run["test"]["confusion"] for run in card["runs"]]).sum(0)
-    wrong = [(-int(confusion[i, j]), i, j) for i, j in confusion.nonzero().tolist() if i != j]
-    taken = [(names[i], names[j], str(-times)) for times, i, j in sorted(wrong)[:_CONFUSIONS]]
-    found = _table(("class", "taken for", "times"), taken) if taken else "None."
-    return ["## Classes", _table(("class", "objects", "accuracy"), rows), "## Most frequent confusions", found]
+def _context(card: Mapping[str, Any]) -> dict[str, Any]:
+    """What the template reads: the card, and what follows from it."""
+    runs, air, test = card["runs"], card.get("air"), card["test"]
+    confusions, rows, splits, over = [], [], [], ""
+    if test:
+        names = list(test["per_class"])
+        confusion = torch.tensor([run["test"]["confusion"] for run in runs]).sum(0)
+        wrong = [(-int(confusion[i, j]), i, j) for i, j in confusion.nonzero().tolist() if i != j]
+        confusions = [(names[i], names[j], -times) for times, i, j in sorted(wrong)[:_CONFUSIONS]]
+    if air:
+        over = f"{len(runs)} seeds" if len(runs) > 1 else f"{air['trials']} draws of the noise"
+        splits = [split for split in ("validation", "test") if runs[0]["air"][0][split]]
+        named = [{key: f"{each[key]:.4g}" for key in ("epsilon", "noise_std")} for each in air["networks"]]
+        for i, network in enumerate([*named, {"epsilon": "no noise, no radio", "noise_std": ""}]):
+            seen = [[run["air"][i][split] for run in runs] for split in splits]
+            rows.append({**network, "cells": [_over_runs(each) for each in seen]})
+    return {
+        **card,
+        "air": air,
+        "air_rows": rows,
+        "splits": splits,
+        "over": over,
+        "confusions": confusions,
+        "tested": test or (card["calibration"] or {}).get("test") or "test" in splits,
+        "columns": ("accuracy", "error_raw", "error", "error_by_chance"),
+    }
 
 
-def _calibration(given: Mapping[str, Any]) -> list[str]:
-    blocks = [
-        "## Calibration of the local head",
-        "Expected calibration error, 15 bins: of each device's probabilities as trained, then at its temperature; and "
-        "by chance, what perfect probabilities would show with so few objects. On validation, each half of the objects "
-        "is measured with temperatures fitted on the other half.",
-    ]
-    for which in ("validation", "test"):
-        if seen := given[which]:
-            columns = [seen[key] for key in ("accuracy", "error_raw", "error", "error_by_chance")]
-            rows = [
-                (str(k), f"{temperature:.3f}", *(_number(column[k]) for column in columns))
-                for k, temperature in enumerate(given["temperatures"])
-            ]
-            rows.append(("mean", "", *(_number(fmean(column)) for column in columns)))
-            title = ("device", "temperature", "accuracy", "as trained", "calibrated", "by chance")
-            blocks += [f"On {which}, {seen['objects']} objects:", _table(title, rows)]
-    return blocks
-
-
-def _over_the_air(card: Mapping[str, Any]) -> list[str]:
-    """A row for each network: its ε and σ, and of each split the accuracy over objects and over classes."""
-    air, runs = card["air"], [run["air"] for run in card["runs"]]
-    over = f"{len(runs)} seeds" if len(runs) > 1 else f"{air['trials']} draws of the noise"
-    splits = [split for split in ("validation", "test") if runs[0][0][split]]
-    names = [(f"{each['epsilon']:.4g}", f"{each['noise_std']:.4g}") for each in air["networks"]]
-    rows = []
-    for i, name in enumerate([*names, ("no noise, no radio", "")]):
-        cells = list(name)
-        for split in splits:
-            seen = [run[i][split] for run in runs]
-            mean = _spread([each["accuracy_mean"] for each in seen])
-            std = mean["std"] if len(runs) > 1 else seen[0]["accuracy_std"]
-            cells.append(_number(mean["mean"]) + ("" if std is None else f" ± {std:.4f}"))
-            cells.append(_number(fmean(each["class_mean"] for each in seen)))
-        rows.append(cells)
-    title = ("ε", "σ", *(head for split in splits for head in (split, "mean over classes")))
-    return [f"Over the air: {air['channel']}. ε is exact, of the worst device; ± is over {over}.", _table(title, rows)]
-
-
-def _confusion(found: Tensor, labels: Tensor, num_classes: int) -> Tensor:
-    return torch.bincount(labels * num_classes + found, minlength=num_classes**2).reshape(num_classes, num_classes)
+def _over_runs(seen: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Accuracy of one network over the runs; the deviation of a single run is that over its trials."""
+    spread = _spread([each["accuracy_mean"] for each in seen])
+    std = spread["std"] if len(seen) > 1 else seen[0]["accuracy_std"]
+    return {"mean": spread["mean"], "std": std, "class_mean": fmean(each["class_mean"] for each in seen)}
 
 
 def _accuracy(confusion: Tensor) -> dict[str, Any]:
     right, objects = confusion.diag(), confusion.sum(1)
-    there = objects > 0
+    count, there = int(objects.sum()), objects > 0
     return {
-        "objects": int(objects.sum()),
-        "instance": _share(int(right.sum()), int(objects.sum())),
-        "class_mean": float((right[there] / objects[there]).double().mean()) if there.any() else None,
+        "objects": count,
+        "instance": int(right.sum()) / count if count else None,
+        "class_mean": float((right[there] / objects[there]).double().mean()) if count else None,
     }
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
 
 
 def _summary(tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Of one test set, over the runs."""
-    first = tests[0]
+
+    def spreads(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        return {key: _spread([test[key] for test in each]) for key in ("instance", "class_mean")}
+
+    first, unseen = tests[0], [test["without_duplicates"] for test in tests]
+    per_class = {}
+    for name, row in first["per_class"].items():
+        mean = _spread([test["per_class"][name]["accuracy"] for test in tests])["mean"]
+        per_class[name] = {"objects": row["objects"], "accuracy": mean}
     return {
         "objects": first["objects"],
-        "duplicates": first["objects"] - first["without_duplicates"]["objects"],
-        **{key: _spread([test[key] for test in tests]) for key in ("instance", "class_mean")},
-        "without_duplicates": {
-            key: _spread([test["without_duplicates"][key] for test in tests]) for key in ("instance", "class_mean")
-        },
-        "per_class": {
-            name: {
-                "objects": row["objects"],
-                "accuracy": _spread([test["per_class"][name]["accuracy"] for test in tests])["mean"],
-            }
-            for name, row in first["per_class"].items()
-        },
+        "duplicates": first["objects"] - unseen[0]["objects"],
+        **spreads(tests),
+        "without_duplicates": spreads(unseen),
+        "per_class": per_class,
     }
 
 
@@ -243,22 +201,3 @@ def _spread(values: Sequence[float | None]) -> dict[str, Any]:
         "std": stdev(there) if len(there) > 1 else None,
         "each": list(values),
     }
-
-
-def _shown(spread: Mapping[str, Any]) -> str:
-    if spread["std"] is None:
-        return _number(spread["mean"])
-    return f"{spread['mean']:.4f} ± {spread['std']:.4f} ({len(spread['each'])} seeds)"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}"
-
-
-def _settings(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {json.dumps(value)}" for key, value in values.items())
-
-
-def _table(title: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [title, ["---"] * len(title), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)

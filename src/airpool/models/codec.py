@@ -1,13 +1,12 @@
-"""The codec: from a feature to a short vector of length one, and from the noisy sum of many of them to a class.
+"""The codec: from a feature to a short vector of length one, and from the noisy sum of such vectors to a class.
 
-    device   features (..., d) → encoder → latent (..., r), ‖z‖ = 1, so that no clip norm is left unused
-    server   estimate (..., r) and how noisy it is → decoder → logits (..., C)
+    device   features (..., d) → encoder → latent (..., r), ‖z‖ = 1, so that the whole clip norm is used
+    server   estimate (..., r) and its noise level → decoder → logits (..., C)
 
-Two kinds. "compact" looks at the average of a view's map (d = 512) and sends r numbers, any r. "map" looks at the whole
-map (d = 512·7·7) and sends q·7·7 numbers, as the paper's codec does. Both have one hidden layer on either side.
+A "compact" codec reads the average of a view's map (d = F) and sends r numbers, any r. A "map" codec reads the whole
+map (d = F·7·7) and sends q·7·7 numbers, as in the paper. Both have one hidden layer on either side.
 
-The decoder is told the noise: its level is public, and how far to trust what was heard depends on it. So one codec
-serves every privacy budget.
+The decoder reads the noise level, which is public, so that one codec serves every privacy budget.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,30 +14,28 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from airpool.arrays import Floats
 from airpool.models import weights
 from airpool.models.vgg import MAP_SHAPE
 from airpool.protocol.link import Level
 
-Floats = NDArray[np.float64]
 Kind = Literal["compact", "map"]
 
 _CHANNELS, _PLACES = MAP_SHAPE[0], MAP_SHAPE[1] * MAP_SHAPE[2]
-_RATIOS = (0.02, 1.0)  # of noise to signal: what a decoder can tell apart
+_RATIOS = (0.02, 1.0)  # of noise to signal: beyond these a decoder learns nothing more
 
 
 @dataclass(frozen=True)
 class CodecShape:
-    """What fixes the shape of every parameter, and no more.
+    """What determines the shape of every parameter.
 
-    dimension: r. hidden: units between (of "map": channels at each of the 49 places). server_hidden: in the decoder.
-    features: F, channels of the maps. full_norm: every latent has length one; otherwise it may be shorter. told: the
-    decoder knows how noisy it is.
+    dimension: r. features: F, channels of the maps. hidden: units of the encoder (of "map": channels at each of the 49
+    places). server_hidden: of the decoder. full_norm: every latent has length one, otherwise at most one. told: the
+    decoder reads the noise level.
     """
 
     kind: Kind = "compact"
@@ -59,7 +56,7 @@ class CodecShape:
 
     @property
     def width(self) -> int:
-        """d, how many numbers a view gives the encoder."""
+        """d, the length of a view's feature."""
         return self.features * (_PLACES if self.kind == "map" else 1)
 
 
@@ -73,7 +70,7 @@ def paper_shape(q: int, *, num_classes: int = 40) -> CodecShape:
 
 
 class Encoder(nn.Module):
-    """On each device: features (..., d) to latents (..., r) of length one (0 where the last layer gives 0), or less."""
+    """On each device: features (..., d) to latents (..., r) of length one or less; 0 if the last layer gives 0."""
 
     centre: Tensor
     scale: Tensor
@@ -82,7 +79,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.places = _PLACES if shape.kind == "map" else 1
         self.full_norm = shape.full_norm
-        # What the features look like on average; known from training, the same for every view.
+        # Mean and scale of the features, from training; the same for every view.
         self.register_buffer("centre", torch.zeros(shape.features))
         self.register_buffer("scale", torch.ones(1))
         self.dropout = nn.Dropout(dropout)
@@ -91,18 +88,16 @@ class Encoder(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         if self.places > 1:
-            features = features.unflatten(-1, (-1, self.places)).transpose(-1, -2)  # (..., 49, 512)
+            features = features.unflatten(-1, (-1, self.places)).transpose(-1, -2)  # (..., 49, F)
         hidden = F.relu(self.hidden(self.dropout((features - self.centre) / self.scale)))
-        if self.places > 1:
-            hidden = hidden.flatten(-2)
-        latent = self.out(self.dropout(hidden))
+        latent = self.out(self.dropout(hidden.flatten(-2) if self.places > 1 else hidden))
         if self.full_norm:
             return F.normalize(latent, dim=-1)
         return latent / latent.norm(dim=-1, keepdim=True).clamp(min=1)
 
 
 class Decoder(nn.Module):
-    """On the server: estimates (..., r), scaled so that agreeing latents arrive at length one, to logits (..., C).
+    """On the server: estimates (..., r), scaled so that agreeing latents have length one, to logits (..., C).
 
     noise_ratio: (..., 1) or a number, standard deviation of the noise in each coordinate of the estimate.
     """
@@ -119,8 +114,7 @@ class Decoder(nn.Module):
         return self.out(F.relu(self.hidden(torch.cat((estimate, told), dim=-1))))
 
     def told_of(self, ratio: Tensor) -> Tensor:
-        """What the hidden layer is told of the noise; nothing, if it was trained so."""
-        # Below the first no noise matters; a ratio of e⁻² is about the middle of what is of use.
+        """The hidden layer's input for a noise ratio: about 0 in the middle of the range, always 0 if not `told`."""
         return ratio.clamp(*_RATIOS).log() + 2 if self.told else torch.zeros_like(ratio)
 
 
@@ -134,46 +128,39 @@ class Codec(nn.Module):
         self.decoder = Decoder(shape)
 
     def matrices(self, level: Level) -> tuple[tuple[Floats, Floats], ...]:
-        """The same server as plain layers (matrix, bias) with ReLU between them, in float64: what theory works on."""
+        """The server for this level as layers (matrix, bias) with ReLU between them, in float64, for theory."""
         signal = level.signal if level.signal > 0 else 1.0
-        A, b, last, c = (
-            each.detach().double().cpu().numpy()
-            for each in (
-                self.decoder.hidden.weight,
-                self.decoder.hidden.bias,
-                self.decoder.out.weight,
-                self.decoder.out.bias,
-            )
+        hidden, out = (
+            (layer.weight.detach().double().cpu().numpy(), layer.bias.detach().double().cpu().numpy())
+            for layer in (self.decoder.hidden, self.decoder.out)
         )
+        A, b = hidden
         told = float(self.decoder.told_of(torch.tensor(level.noise_std / signal, dtype=torch.float64)))
-        return (A[:, :-1] / signal, b + A[:, -1] * told), (last, c)
+        return (A[:, :-1] / signal, b + A[:, -1] * told), out
 
     def server(self, level: Level) -> Callable[[Tensor], Tensor]:
-        """What the server does with estimates (..., r) of a network with this level of signal and noise.
+        """The server's function of estimates (..., r), for a network with this level of signal and noise.
 
-        Edge case: no signal at all → estimates as they are, and some answer.
+        Edge case: no signal → estimates are not scaled, and some label is returned.
         """
         signal = level.signal if level.signal > 0 else 1.0
         return lambda estimate: self.decoder(estimate / signal, level.noise_std / signal)
 
 
 def quantised(latents: Tensor) -> tuple[Tensor, Tensor]:
-    """Latents as whole steps between -127 and 127, int8, and the size of a step."""
+    """Latents as int8 steps from -127 to 127, and the size of a step."""
     step = latents.abs().amax().clamp(min=1e-12) / 127
     return (latents / step).round().to(torch.int8), step
 
 
 def save(path: Path, codec: Codec, about: Mapping[str, Any]) -> None:
-    """The codec's file, as `weights.write` writes it."""
+    """Writes the codec's file."""
     weights.write(path, codec.state_dict(), {**about, "codec": asdict(codec.shape)})
 
 
 def load(path: Path, *, device: torch.device | str = "cpu") -> tuple[Codec, dict[str, Any]]:
-    """A saved codec in eval mode, and what its header says."""
+    """A saved codec in eval mode, and its header."""
     tensors, about = weights.read(path, device=device)
-    try:
-        with torch.device("meta"):  # no memory, no random numbers drawn
-            codec = Codec(CodecShape(**about["codec"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path}: holds no codec that airpool knows ({error!r})") from None
-    return weights.fill(codec, tensors, str(path)), about
+    with weights.building(path, "codec"):
+        codec = Codec(CodecShape(**about["codec"]))
+    return weights.fill(codec, tensors, path), about

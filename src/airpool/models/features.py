@@ -1,40 +1,53 @@
-"""What a trunk makes of views: their feature maps, or the averages of these, batch by batch."""
+"""Views, and what a trunk makes of them: feature maps or their averages, batch by batch. Any trunk will do."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from airpool.models.train import Images
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Views (N, K, channels, H, H) uint8 and labels (N,) int64, on one device."""
+
+    views: Tensor
+    labels: Tensor
+
+    def __post_init__(self) -> None:
+        if self.views.ndim != 5 or self.views.dtype != torch.uint8:
+            raise ValueError(f"views is {self.views.dtype} {tuple(self.views.shape)}: must be uint8 (N, K, C, H, H)")
+        if self.labels.shape != self.views.shape[:1]:
+            raise ValueError(f"labels has shape {tuple(self.labels.shape)}: must be ({len(self.views)},)")
+
+    def __len__(self) -> int:
+        return len(self.labels)
 
 
-@torch.no_grad()
 def pooled(
     trunk: nn.Module, views: Tensor | Images, *, batch: int = 16, on_objects: Callable[[int], None] = lambda _: None
 ) -> Tensor:
-    """Averages (N, K, F) float32 of the maps (F, h, w) that a trunk makes of every view, by itself, in eval mode.
+    """Averages (N, K, F) float32 of the maps (F, h, w) that a trunk makes of every view, in eval mode.
 
-    views: (N, K, C, H, H), bytes or floats in [0, 1]; `batch` objects at a time. The views' torch device does the work
-    and keeps the result: CUDA in bfloat16, summed in float32; the CPU in float32 throughout. `on_objects` is told
-    how many more are done. Any trunk will do; VGG11's maps are (512, 7, 7).
+    views: (N, K, C, H, H), bytes or floats in [0, 1]; `batch` objects at a time. The result stays on the views' torch
+    device; CUDA computes in bfloat16. `on_objects` receives how many more are done.
     """
     out: list[Tensor] = []
-    for some in _seen(trunk, views, batch):
+    for some in spatial(trunk, views, batch=batch):
         out.append(some.mean((-2, -1)))
         on_objects(len(some))
     return torch.cat(out)
 
 
-@torch.no_grad()
 def maps(trunk: nn.Module, views: Tensor | Images, *, batch: int = 16) -> Iterator[Tensor]:
     """Maps (n, K, F·h·w) float32 of `batch` objects at a time: all together they seldom fit in memory."""
-    for some in _seen(trunk, views, batch):
+    for some in spatial(trunk, views, batch=batch):
         yield some.flatten(2)
 
 
 @torch.no_grad()
-def _seen(trunk: nn.Module, views: Tensor | Images, batch: int) -> Iterator[Tensor]:
-    """Maps (n, K, F, h, w); the trunk is left as it was, in training or not, however many are taken."""
+def spatial(trunk: nn.Module, views: Tensor | Images, *, batch: int = 16) -> Iterator[Tensor]:
+    """Maps (n, K, F, h, w) float32 of `batch` objects at a time; the trunk's training mode is left unchanged."""
     views = views.views if isinstance(views, Images) else views
     if views.ndim != 5 or not (views.dtype == torch.uint8 or views.is_floating_point()):
         raise ValueError(f"views is {views.dtype} {tuple(views.shape)}: must be uint8 or float (N, K, C, H, H)")

@@ -1,8 +1,4 @@
-"""Shallow classifiers on a trunk's feature map, and what makes their probabilities honest.
-
-Each device has one of its own: from its label distribution come the scores by which devices are chosen (Scheme 2), so a
-confident mistake costs accuracy. Its temperature is fitted on validation data, never on test data.
-"""
+"""Shallow classifiers on a trunk's feature map, and the calibration of their probabilities."""
 
 from collections import OrderedDict
 from itertools import pairwise
@@ -38,13 +34,13 @@ def dense(*widths: int) -> OrderedDict[str, nn.Module]:
 
 @torch.no_grad()
 def fit_temperature(logits: Tensor, labels: Tensor) -> float:
-    """The T in [0.001, 1000] for which softmax(logits / T) has the lowest mean negative log-likelihood of the labels.
+    """The T in [0.001, 1000] under which softmax(logits / T) has the lowest negative log-likelihood of the labels.
 
         T = argmin  Σ_i -log softmax(z_i / T)[y_i]
 
-    logits: (N, C); labels: (N,) integer. The likelihood is convex in β = 1/T, so T is where its slope
-    Σ_i (E_softmax(βz_i)[z_i] - z_i[y_i]) changes sign, found by bisection in float64.
-    Edge cases: every label is the largest logit → 0.001; the logits know less than chance, or nothing → 1000.
+    logits: (N, C); labels: (N,). It is convex in β = 1/T, so T is where its slope
+    Σ_i (E_softmax(βz_i)[z_i] - z_i[y_i]) changes sign, by bisection.
+    Edge cases: every label is the largest logit → 0.001; logits no better than chance → 1000.
 
     >>> logits = torch.tensor([[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [4.0, 0.0]])
     >>> round(fit_temperature(logits, torch.tensor([0, 0, 0, 1])), 3)  # 4 / log(3): right 3 times in 4
@@ -63,11 +59,9 @@ def fit_temperature(logits: Tensor, labels: Tensor) -> float:
 
 @torch.no_grad()
 def expected_calibration_error(probs: Tensor, labels: Tensor, *, bins: int = 15) -> float:
-    """Mean gap between confidence and accuracy, over `bins` equal bins of the confidence weighed by what falls in them.
+    """Mean gap between confidence and accuracy of probs (N, C), labels (N,), over equal bins (a, b] of the confidence.
 
         ECE = Σ_b (n_b / N) |accuracy_b - confidence_b|
-
-    probs: (N, C), rows sum to 1; labels: (N,) integer. Confidence is the largest probability, bins are (a, b].
 
     >>> expected_calibration_error(torch.tensor([[0.75, 0.25]] * 4), torch.tensor([0, 0, 0, 1]))
     0.0
@@ -83,6 +77,5 @@ def expected_calibration_error(probs: Tensor, labels: Tensor, *, bins: int = 15)
 
 def _check(scores: Tensor, labels: Tensor, name: str) -> None:
     if scores.ndim != 2 or labels.shape != scores.shape[:1] or len(labels) == 0:
-        raise ValueError(
-            f"{name} {tuple(scores.shape)} and labels {tuple(labels.shape)} must be (N, C) and (N,), N ≥ 1"
-        )
+        shapes = f"{name} {tuple(scores.shape)} and labels {tuple(labels.shape)}"
+        raise ValueError(f"{shapes} must be (N, C) and (N,), N ≥ 1")

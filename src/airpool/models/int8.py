@@ -1,20 +1,19 @@
-"""The trunk in whole numbers, for devices without an accelerator: eight bits, run by OpenVINO (extra `int8`).
+"""The trunk in int8, for devices without an accelerator, run by OpenVINO (extra `int8`).
 
-A convolution, batch norm folded into it, reads whole numbers x from 0 to 255 and has weights w from -64 to 64:
+A convolution, batch norm folded into it, reads integers x from 0 to 255 and has weights w from -64 to 64:
 
-    y = scale · limit / 255 · Σ w x + bias        scale, bias: one per output channel; limit: of what comes in
+    y = scale · limit / 255 · Σ w x + bias        scale, bias: one per output channel; limit: of the input
 
-Processors without VNNI (Intel before 2019, AMD before 2022) add two products in 16 bits and cut what exceeds them:
-2 · 255 · 64 just fits, so the result is the same on all of them.
+Processors without VNNI (Intel before 2019, AMD before 2022) add two products in saturating 16 bits: 2 · 255 · 64 just
+fits, so the result is the same on all of them.
 
-ReLU follows; then all is rounded to 255 steps of the layer's own limit, the last map excepted, which stays float32.
-Views have the limit 1, so those kept as bytes lose nothing. Limits and biases are fitted to calibration views: they
-should look like what the devices will see, and must not be those that the trunk is tested on.
+ReLU follows; then the output is rounded to 255 steps of the layer's own limit, except the last map, which stays
+float32. Views have the limit 1, so bytes lose nothing. Limits and biases are fitted to calibration views, which must
+not be those that the trunk is tested on.
 
-OpenVINO reports to its maker whenever it is imported. Not from here: its telemetry is hidden from it.
+OpenVINO sends telemetry whenever it is imported; this module disables it.
 """
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,7 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
-from airpool import files
+from airpool.data import tensors as tensor_file
 from airpool.version import __version__
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -36,6 +35,7 @@ Module = TypeVar("Module", bound=nn.Module)
 _FORMAT = "airpool int8 trunk 1"
 _STEPS = 255
 _LARGEST_WEIGHT = 64
+_TENSORS = ("weight", "scale", "bias")  # of a layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,29 +43,29 @@ class Layer:
     """One convolution of the trunk and the ReLU after it."""
 
     weight: Tensor  # (out, in, 3, 3) int8, from -64 to 64
-    scale: Tensor  # (out,) float32, what a weight of 1 is worth
+    scale: Tensor  # (out,) float32, the value of a weight of 1
     bias: Tensor  # (out,) float32
-    limit: float | None  # the largest value that comes out, in 255 steps; None: any, in float32
-    pool: bool  # whether the maximum of every 2 × 2 is all that goes on
+    limit: float | None  # the largest output, of 255 steps; None: not rounded, float32
+    pool: bool  # whether 2 × 2 max pooling follows
 
 
 class Int8Trunk(nn.Module):
-    """Takes the place of a trunk: views (B, C, H, H) in [0, 1] to maps (B, 512, 7, 7), never negative, no gradient.
+    """Replaces a trunk: views (B, C, H, H) in [0, 1] to maps (B, 512, 7, 7), never negative, no gradient.
 
-    Holds for: the CPU, and one call at a time. A batch size seen for the first time takes longer.
+    Holds for: the CPU, one call at a time. The first call with a new batch size takes longer.
 
         model.features = nn.Sequential(quantise(model.features, views))
     """
 
     def __init__(self, layers: Sequence[Layer], *, resolution: int, threads: int | None = None) -> None:
-        """threads: how many compute, by default as many as torch would use."""
+        """threads: by default as many as torch uses."""
         super().__init__()
         self.layers, self.resolution = tuple(layers), resolution
         settings = {
-            "INFERENCE_PRECISION_HINT": "f32",  # what is not int8 stays float32, where bfloat16 is there too
+            "INFERENCE_PRECISION_HINT": "f32",  # not bfloat16, even where it is available
             "INFERENCE_NUM_THREADS": torch.get_num_threads() if threads is None else threads,
             "NUM_STREAMS": 1,
-            "ENABLE_CPU_PINNING": False,  # devices that share a machine would all sit on its first cores
+            "ENABLE_CPU_PINNING": False,  # or devices that share a machine would all use its first cores
         }
         compiled = _openvino().Core().compile_model(_graph(self.layers, resolution), "CPU", settings)
         self._request = compiled.create_infer_request()
@@ -79,18 +79,18 @@ class Int8Trunk(nn.Module):
 
 
 def quantise(trunk: nn.Sequential, calibration_views: Tensor, *, threads: int | None = None) -> Int8Trunk:
-    """The trunk in whole numbers, fitted to calibration_views (N, C, H, H) in [0, 1]; a hundred or so are enough."""
-    _openvino()  # is missed before the work, not after it
+    """The trunk in int8, fitted to calibration_views (N, C, H, H) in [0, 1]; a hundred or so are enough."""
+    _openvino()  # fails before the work if it is not installed
     return Int8Trunk(fitted(trunk, calibration_views), resolution=calibration_views.shape[-1], threads=threads)
 
 
 @torch.no_grad()
 def fitted(trunk: nn.Sequential, calibration_views: Tensor) -> tuple[Layer, ...]:
-    """The trunk's layers in whole numbers, first to last, as in eval mode; the trunk itself is left as it is.
+    """The trunk's layers in int8, as in eval mode; the trunk itself is left unchanged.
 
-    Each limit is the largest value seen: cutting off even one in ten thousand costs more than finer steps gain. Each
-    bias makes up for what all rounding before it moves the mean of its channel by. Takes 10 MB a view at 112 px.
-    Edge case: a layer out of which nothing comes has the limit 1.
+    Each limit is the largest value seen: clipping even one in ten thousand costs more than finer steps gain. Each bias
+    corrects the shift of its channel's mean by all rounding before it. Takes 10 MB a view at 112 px.
+    Edge case: a layer whose output is always 0 has the limit 1.
     """
     views = _checked(calibration_views.detach(), (*calibration_views.shape[1:2], *calibration_views.shape[-1:] * 2))
     if len(views) == 0:
@@ -113,7 +113,7 @@ def fitted(trunk: nn.Sequential, calibration_views: Tensor) -> tuple[Layer, ...]
 
 @torch.no_grad()
 def reference(layers: Sequence[Layer], views: Tensor) -> Tensor:
-    """Maps (B, 512, 7, 7) that the layers make of views (B, C, H, H), by torch's float32: slow, without OpenVINO."""
+    """Maps (B, 512, 7, 7) of views (B, C, H, H), computed by torch in float32: slow, without OpenVINO."""
     values = _rounded(views, 1.0)
     for layer in layers:
         values = _passed(_convolved(values, layer).relu_(), layer.limit, layer.pool)
@@ -121,34 +121,24 @@ def reference(layers: Sequence[Layer], views: Tensor) -> Tensor:
 
 
 def save(path: Path, trunk: Int8Trunk) -> None:
-    """The trunk's file (safetensors, 9 MB), whole or not at all. It holds the layers, nothing of OpenVINO's."""
-    from safetensors.torch import save as serialised
-
+    """Writes the trunk's layers (safetensors, 9 MB)."""
     tensors: dict[str, Tensor] = {}
     for index, layer in enumerate(trunk.layers):
-        tensors |= {f"{index}.weight": layer.weight, f"{index}.scale": layer.scale, f"{index}.bias": layer.bias}
+        tensors |= {f"{index}.{name}": getattr(layer, name) for name in _TENSORS}
     about = {"format": _FORMAT, "version": __version__, "resolution": trunk.resolution}
     about |= {"limits": [layer.limit for layer in trunk.layers], "pools": [layer.pool for layer in trunk.layers]}
-    files.write(path, serialised(tensors, metadata={"about": json.dumps(about)}))
+    tensor_file.write(path, tensors, {"about": about})
 
 
 def load(path: Path, *, threads: int | None = None) -> Int8Trunk:
-    """What `save` wrote: its maps are the same to the last bit."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="pt") as file:  # pyright: ignore[reportPrivateImportUsage]
-            about = json.loads((file.metadata() or {}).get("about", "{}"))
-            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, ValueError) as error:
-        raise ValueError(f"{path}: damaged, or no safetensors file ({error})") from None
-    if about.get("format") != _FORMAT:
+    """A saved trunk: its maps are the same to the last bit."""
+    tensors, header = tensor_file.read(path)
+    about = header.get("about")
+    if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise ValueError(f"{path}: holds no int8 trunk; airpool.models.int8.save writes them")
-    for name, tensor in tensors.items():
-        if not tensor.isfinite().all():
-            raise ValueError(f"{path}: {name} is not finite; save the trunk again")
+    tensor_file.require_finite(path, tensors, remedy="save the trunk again")
     layers = [
-        Layer(tensors[f"{index}.weight"], tensors[f"{index}.scale"], tensors[f"{index}.bias"], limit, pool)
+        Layer(**{name: tensors[f"{index}.{name}"] for name in _TENSORS}, limit=limit, pool=pool)
         for index, (limit, pool) in enumerate(zip(about["limits"], about["pools"], strict=True))
     ]
     return Int8Trunk(layers, resolution=about["resolution"], threads=threads)
@@ -165,7 +155,7 @@ def _folded(trunk: nn.Sequential) -> Iterator[tuple[Tensor, Tensor, bool]]:
     while modules:
         convolution, norm, relu, pool = taken(nn.Conv2d), taken(nn.BatchNorm2d), taken(nn.ReLU), taken(nn.MaxPool2d)
         if convolution is None or relu is None or not _plain(convolution) or (pool and pool.kernel_size != 2):
-            raise ValueError("only VGG11's trunk can be put into whole numbers: 3 × 3 convolutions, each with a ReLU")
+            raise ValueError("only VGG11's trunk can be put into int8: 3 × 3 convolutions, each with a ReLU")
         weight, bias = convolution.weight, convolution.bias
         if norm is not None:
             statistics = (norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias)
@@ -181,13 +171,13 @@ def _plain(convolution: nn.Conv2d) -> bool:
 
 
 def _checked(views: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The views as float32 (B, *shape), if that is what they are, on the CPU and within [0, 1]."""
+    """The views as float32, checked to be (B, *shape), on the CPU and within [0, 1]."""
     if views.ndim != 4 or views.shape[1:] != shape or not views.is_floating_point() or views.is_cuda:
         what = f"{views.dtype} {tuple(views.shape)} on {views.device}"
         raise ValueError(f"views is {what}: must be floats (B, {', '.join(map(str, shape))}) on the CPU")
     views = views.float()
     if len(views):
-        values = views.numpy()  # torch would wake its threads for this, and they get in the way of OpenVINO's
+        values = views.numpy()  # torch would start threads that compete with OpenVINO's
         if not (values.min() >= 0 and values.max() <= 1):
             span = f"from {values.min():.4g} to {values.max():.4g}"
             raise ValueError(f"views {span}: must lie in [0, 1]; bytes divided by 255")
@@ -204,13 +194,13 @@ def _convolved(values: Tensor, layer: Layer) -> Tensor:
 
 
 def _passed(values: Tensor, limit: float | None, pool: bool) -> Tensor:
-    """What goes on to the next layer."""
+    """The next layer's input."""
     values = F.max_pool2d(values, 2) if pool else values
     return values if limit is None else _rounded(values, limit)
 
 
 def _graph(layers: Sequence[Layer], resolution: int) -> Any:
-    """The layers as OpenVINO reads them: it finds the whole numbers by itself, and fuses each layer into one step."""
+    """The layers as an OpenVINO model, which it runs in int8 with each layer fused into one step."""
     import numpy as np
 
     ov = _openvino()
@@ -235,10 +225,10 @@ def _graph(layers: Sequence[Layer], resolution: int) -> Any:
 
 @cache
 def _openvino() -> Any:
-    """OpenVINO, silent, and kept from AMX."""
-    # It takes a stub that sends nothing where its telemetry package is not to be had: from now on, in this process.
+    """OpenVINO without telemetry and AMX."""
+    # Without its telemetry package it uses a stub that sends nothing.
     sys.modules.setdefault("openvino_telemetry", None)  # pyright: ignore[reportArgumentType]
-    # Some virtual machines advertise AMX and trap on it. Where AMX works, set this to DEFAULT, for speed.
+    # Some virtual machines advertise AMX and trap on it. Where AMX works, DEFAULT is faster.
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
     try:
         import openvino  # pyright: ignore[reportMissingImports]

@@ -1,11 +1,10 @@
-"""The classifier that every device has of its own: what it thinks of its view alone, and how far to believe it.
+"""The local head: each device's own classifier of its view, with calibrated probabilities.
 
-One shallow classifier, shared by all devices, on the average of a view's feature map; then one temperature for each
-device, since some sides of an object tell more than others. Scheme 2 chooses devices by the entropy of the result.
+One shallow classifier, shared by all devices, on the average of a view's feature map; and one temperature per device,
+since some views tell more than others. Scheme 2 selects devices by the entropy of the result.
 """
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from airpool.models import weights
+from airpool.models import loop, weights
 from airpool.models.heads import expected_calibration_error, fit_temperature, pooled_classifier
 
 
 @dataclass(frozen=True)
 class HeadRecipe:
-    """How a local classifier is trained. hidden: units of a layer between, 0 for none. views: per step."""
+    """How a local head is trained. hidden: units of a layer between, 0 for none. views: per step."""
 
     epochs: int = 8
     views: int = 1024
@@ -31,21 +30,15 @@ class HeadRecipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("views", 1), ("hidden", 0), ("weight_decay", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)} must be ≥ {least}")
-        if not 0 < self.learning_rate < 1:
-            raise ValueError(f"learning_rate={self.learning_rate} must be between 0 and 1")
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing={self.label_smoothing} must be ≥ 0 and < 1")
+        loop.check_recipe(self)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How often each of K devices is right about N objects, and how far its confidence is from that (ECE, 15 bins).
+    """Accuracy and expected calibration error (15 bins) of each of K devices on N objects.
 
-    error_raw: at temperature 1. error: at the device's own temperature. error_by_chance: what a device whose
-    probabilities were the truth would show with so few objects, on average; an error near it is as good as none.
+    error_raw: at temperature 1. error: at the device's own temperature. error_by_chance: the mean error of perfectly
+    calibrated probabilities on so few objects.
     """
 
     objects: int
@@ -57,7 +50,7 @@ class Calibration:
 
 @dataclass(frozen=True, eq=False)
 class LocalHead:
-    """A fitted classifier (maps or averages in, logits out) in eval mode, and temperatures (K,).
+    """A classifier (maps or averages in, logits out) in eval mode, and temperatures (K,).
 
     validation: measured with temperatures that were fitted on the other half of the validation objects.
     """
@@ -68,7 +61,7 @@ class LocalHead:
     validation: Calibration
 
     def measured(self, features: Tensor, labels: Tensor) -> Calibration:
-        """On data that had no part in the fit: features (N, K, 512), labels (N,)."""
+        """On data that had no part in the fit: features (N, K, F), labels (N,)."""
         return calibration(_logits(self.classifier, features), labels, self.temperatures)
 
 
@@ -81,13 +74,13 @@ def fit(
     num_classes: int,
     on_epochs: Callable[[int], None] = lambda _: None,
 ) -> LocalHead:
-    """A local classifier for features (N, K, F), averages of maps, with labels (N,); validation: likewise.
+    """A local head for features (N, K, F), averages of maps, with labels (N,); validation: likewise.
 
-    AdamW on the cross entropy of single views, the rate falling by a cosine. The same recipe, data and torch give the
-    same result on a CPU; torch's own random state is left as it was.
+    AdamW on the cross entropy of single views. The same recipe, data and torch give the same result on a CPU; torch's
+    global random state is left unchanged.
     """
-    _check(features, labels)
-    _check(*validation)
+    loop.check_features(features, labels)
+    loop.check_features(*validation)
     if len(validation[1]) < 2:
         raise ValueError(f"{len(validation[1])} validation objects: temperatures need 2 at least")
     with torch.random.fork_rng(devices=[features.device] if features.is_cuda else []):
@@ -99,18 +92,14 @@ def fit(
 
 
 def local_distribution(features: Tensor, classifier: nn.Module, temperatures: Tensor) -> Tensor:
-    """Probabilities (N, K, C) of each class for each device, from features (N, K, F) and temperatures (K,).
-
-    p_k = softmax(logits_k / T_k)
-    """
+    """Probabilities (N, K, C), softmax(logits_k / T_k), from features (N, K, F) and temperatures (K,)."""
     return _distribution(_logits(classifier, features), temperatures)
 
 
 def fit_temperatures(logits: Tensor, labels: Tensor) -> Tensor:
     """The best temperature (K,) of each device, from logits (N, K, C) and labels (N,).
 
-    Edge case: a device that is right about every object keeps 1. The likelihood would have it certain of everything,
-    when it has only not been seen to err yet.
+    Edge case: a device that is right about every object keeps 1, where the likelihood would make it certain.
     """
     errs = (logits.argmax(-1) != labels[:, None]).any(0).tolist()
     fitted = [fit_temperature(own, labels) if errs[k] else 1.0 for k, own in enumerate(logits.unbind(1))]
@@ -118,7 +107,7 @@ def fit_temperatures(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def crossed_temperatures(logits: Tensor, labels: Tensor, *, seed: int = 0) -> Tensor:
-    """Temperatures (N, K): each object's from the half of the objects, drawn at random, that it does not belong to."""
+    """Temperatures (N, K): of each object, fitted on the random half of the objects that does not contain it."""
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed)).to(logits.device)
     out = logits.new_empty(logits.shape[:2])
     halves = order.tensor_split(2)
@@ -128,47 +117,42 @@ def crossed_temperatures(logits: Tensor, labels: Tensor, *, seed: int = 0) -> Te
 
 
 def calibration(logits: Tensor, labels: Tensor, temperatures: Tensor) -> Calibration:
-    """Of logits (N, K, C) against labels (N,), with temperatures (K,), or (N, K) where objects have their own."""
-    raw, probs = (_distribution(logits, t) for t in (torch.ones_like(temperatures), temperatures))
+    """Of logits (N, K, C) against labels (N,), with temperatures (K,), or (N, K), one for each object."""
+    raw, probs = (_distribution(logits, t).unbind(1) for t in (torch.ones_like(temperatures), temperatures))
     rng = torch.Generator().manual_seed(0)
-    devices = range(logits.shape[1])
     return Calibration(
         objects=len(labels),
         accuracy=tuple((logits.argmax(-1) == labels[:, None]).double().mean(0).tolist()),
-        error_raw=tuple(expected_calibration_error(raw[:, k], labels) for k in devices),
-        error=tuple(expected_calibration_error(probs[:, k], labels) for k in devices),
-        error_by_chance=tuple(_error_by_chance(probs[:, k].cpu(), rng) for k in devices),
+        error_raw=tuple(expected_calibration_error(own, labels) for own in raw),
+        error=tuple(expected_calibration_error(own, labels) for own in probs),
+        error_by_chance=tuple(_error_by_chance(own.cpu(), rng) for own in probs),
     )
 
 
 def save(path: Path, head: LocalHead, about: Mapping[str, Any]) -> None:
-    """The head's file, as `weights.write` writes it."""
+    """Writes the head's file."""
     tensors = {**head.classifier.state_dict(), "temperatures": head.temperatures}
-    more = {"head": {"recipe": asdict(head.recipe), "validation": asdict(head.validation)}}
-    weights.write(path, tensors, {**about, **more})
+    own = {"head": {"recipe": asdict(head.recipe), "validation": asdict(head.validation)}}
+    weights.write(path, tensors, {**about, **own})
 
 
 def load(path: Path, *, device: torch.device | str = "cpu") -> tuple[LocalHead, dict[str, Any]]:
-    """A saved head, and what its header says."""
+    """A saved head, and its header."""
     tensors, about = weights.read(path, device=device)
-    try:
-        recipe = HeadRecipe(**about["head"]["recipe"])
-        seen: dict[str, Any] = about["head"]["validation"]
+    with weights.building(path, "local head"):
+        recipe, seen = HeadRecipe(**about["head"]["recipe"]), about["head"]["validation"]
         columns = {name: tuple(each) for name, each in seen.items() if name != "objects"}
         validation = Calibration(objects=seen["objects"], **columns)
         temperatures = tensors.pop("temperatures")
         num_classes, channels = len(tensors["3.bias" if recipe.hidden else "0.bias"]), tensors["0.weight"].shape[1]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path}: holds no local head that airpool knows ({error!r})") from None
-    with torch.device("meta"):
         classifier = pooled_classifier(num_classes, channels=channels, hidden=recipe.hidden or None)
-    return LocalHead(weights.fill(classifier, tensors, str(path)), temperatures, recipe, validation), about
+    return LocalHead(weights.fill(classifier, tensors, path), temperatures, recipe, validation), about
 
 
 def _trained(
     recipe: HeadRecipe, features: Tensor, labels: Tensor, num_classes: int, on_epochs: Callable[[int], None]
 ) -> nn.Sequential:
-    # Centred and of size one, so that a rate suits any trunk; the first layer takes it on afterwards.
+    # Standardised, so that a learning rate suits any trunk; the first layer absorbs it afterwards.
     centre = features.mean((0, 1))
     scale = float((features - centre).square().mean().sqrt()) or 1.0
     inputs = ((features - centre) / scale).flatten(0, 1)
@@ -176,24 +160,22 @@ def _trained(
     classifier = pooled_classifier(num_classes, channels=features.shape[-1], hidden=recipe.hidden or None)
     classifier = classifier.to(features.device).train()
     optimizer = torch.optim.AdamW(classifier.parameters(), weight_decay=recipe.weight_decay)
-    for epoch in range(recipe.epochs):
-        batches = torch.randperm(len(targets)).to(features.device).split(recipe.views)
-        for step, rows in enumerate(batches):
-            progress = (epoch + step / len(batches)) / recipe.epochs
-            for group in optimizer.param_groups:
-                group["lr"] = recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
-            logits = classifier(inputs[rows][:, :, None, None])
-            loss = F.cross_entropy(logits, targets[rows], label_smoothing=recipe.label_smoothing)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
+
+    def batches(_: int) -> Sequence[Tensor]:
+        return torch.randperm(len(targets)).to(features.device).split(recipe.views)
+
+    def loss(rows: Tensor) -> Tensor:
+        logits = classifier(inputs[rows][:, :, None, None])
+        return F.cross_entropy(logits, targets[rows], label_smoothing=recipe.label_smoothing)
+
+    for _ in loop.epochs(recipe, optimizer, batches, loss):
         on_epochs(1)
     first = classifier.get_submodule("0")
     assert isinstance(first, nn.Linear)
     with torch.no_grad():
         first.weight /= scale
         for matrix in (p for p in classifier.parameters() if p.ndim > 1):
-            matrix.copy_(matrix.half())  # as it will lie on disk: what is calibrated is what is kept
+            matrix.copy_(matrix.half())  # as stored on disk, so that what is calibrated is what is kept
         first.bias.sub_(first.weight @ centre)
     return classifier.eval()
 
@@ -211,10 +193,3 @@ def _error_by_chance(probs: Tensor, rng: torch.Generator, *, draws: int = 20) ->
     """Mean ECE of labels drawn from the probabilities (N, C) themselves."""
     labels = torch.multinomial(probs, draws, replacement=True, generator=rng)
     return sum(expected_calibration_error(probs, drawn) for drawn in labels.unbind(1)) / draws
-
-
-def _check(features: Tensor, labels: Tensor) -> None:
-    if features.ndim != 3 or labels.shape != features.shape[:1] or not len(labels):
-        raise ValueError(
-            f"features {tuple(features.shape)} and labels {tuple(labels.shape)} must be (N, K, F) and (N,), N ≥ 1"
-        )

@@ -1,14 +1,13 @@
-"""What ships with airpool: `load("modelnet40")` gives trunk, codecs, local head, and latents of held-out objects.
+"""What ships with airpool: trunk, codecs, local head, and latents of held-out objects.
 
     model = airpool.load("modelnet40")
     model.trunk, model.codec("compact"), model.head          # torch modules, in eval mode
     model.held_out("test", codec="compact")                  # latents, labels and local posteriors of 2,468 objects
     airpool.infer(model, views, network=net, rng=rng)        # views in, label and guarantee out
 
-Every file is checked against its SHA-256 before it is used. Nothing is fetched from anywhere.
+Every file is checked against its SHA-256 before it is used. Nothing is downloaded.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airpool.arrays import require, require_array
+from airpool.data import tensors
+from airpool.data.tensors import sha256
 from airpool.models import codec as codecs
 from airpool.models import features, local, weights
 from airpool.models.codec import Codec
@@ -35,7 +36,6 @@ ASSETS = Path(__file__).parent.parent / "assets"
 
 HeldOut = Literal["test", "validation"]
 
-_VIEWS = 2**40  # added to the seed that picks bad views
 _MOST_PER_CAMERA = 10  # devices that may share one shipped camera
 
 
@@ -43,7 +43,7 @@ _MOST_PER_CAMERA = 10  # devices that may share one shipped camera
 class Objects:
     """Objects that no weight was trained on: latents (N, K, r), labels (N,), local posteriors (N, K, C).
 
-    In the order of the packed file. note: which cameras were left out or repeated to fit the devices; None for none.
+    In the order of the packed file. note: which cameras were left out or repeated to fit the devices, or None.
     """
 
     latents: Tensor
@@ -57,8 +57,7 @@ class Objects:
     def fitted(self, num_devices: int) -> "Objects":
         """The objects as `num_devices` devices see them: through evenly spaced cameras, or through all of them in turn.
 
-        Edge cases: more devices than cameras → those that share a camera send the same latent, each with noise of its
-        own: the noise averages out as with more cameras, but nothing new is seen.
+        Edge cases: more devices than cameras → those that share a camera send the same latent, each with its own noise.
         """
         held = self.latents.shape[1]
         if not 1 <= num_devices <= _MOST_PER_CAMERA * held:
@@ -83,7 +82,7 @@ class Objects:
 
 @dataclass(frozen=True, eq=False)
 class Pretrained:
-    """A folder of weights and latents, each loaded when it is first asked for."""
+    """A folder of weights and latents, each loaded on first use."""
 
     name: str
     folder: Path
@@ -95,12 +94,12 @@ class Pretrained:
 
     @property
     def codecs(self) -> tuple[str, ...]:
-        """Names of the codecs that there are."""
+        """Names of the codecs."""
         return tuple(self.manifest["codecs"])
 
     @cached_property
     def trunk(self) -> MVCNN:
-        """Trunk and, for comparison, the classifier that it was trained with."""
+        """The trunk, with the classifier that it was trained with."""
         return weights.load(self.file("trunk.safetensors"))[0]
 
     @cached_property
@@ -108,7 +107,7 @@ class Pretrained:
         return local.load(self.file("head.safetensors"))[0]
 
     def codec(self, name: str = "compact") -> Codec:
-        """A codec, its encoder for the devices and its decoder for the server."""
+        """A codec: the devices' encoder and the server's decoder."""
         if name not in self.codecs:
             raise ValueError(f"codec {name!r} must be one of {', '.join(self.codecs)}")
         return _codec(self, name)
@@ -119,24 +118,6 @@ class Pretrained:
             raise ValueError(f"split={split!r} must be test or validation")
         self.codec(codec)
         return _held_out(self, split, codec)
-
-    def corrupted(self, split: HeldOut = "test", *, share: float = 1.0, seed: int = 0) -> Objects:
-        """The held-out objects of the compact codec with a share of their views gone wrong (studies/corruption.py).
-
-        Every view is hit or not by itself, so that the bad cameras are others for every object. One third of the bad
-        views each is blurred, occluded or noisy. The seed picks which views; what becomes of a bad one is fixed.
-        """
-        if not 0 <= share <= 1:
-            raise ValueError(f"share={share} must be from 0 to 1")
-        clean, bad = self.held_out(split), _corrupted(self, split)
-        # Not the stream that `evaluate` draws its noise from: the same seed must not tie bad views to the air.
-        rng = torch.Generator().manual_seed(seed + _VIEWS)
-        hit = torch.rand(clean.latents.shape[:2], generator=rng) < share
-        return Objects(
-            latents=torch.where(hit[..., None], bad.latents, clean.latents),
-            labels=clean.labels,
-            posteriors=torch.where(hit[..., None], bad.posteriors, clean.posteriors),
-        )
 
     def encode(self, views: Tensor, *, codec: str = "compact") -> Tensor:
         """Latents (N, K, r) of views (N, K, 2, H, H), bytes or floats in [0, 1]."""
@@ -167,23 +148,23 @@ class Pretrained:
             return latents, averages
 
     def participation(self, network: Network) -> NDArray[Any] | None:
-        """How often each device is expected to transmit where scores choose, by the validation objects; else None.
+        """How often each device is expected to transmit on the validation objects, where scores choose; else None.
 
-        A public number, for `level`: it says nothing about the object at hand. Cameras are fitted to the devices.
+        A public number, for `level`: it does not depend on the object at hand.
         """
         if isinstance(network.scheme, Coin):
             return None
         return _expected_participation(self, network.scheme, network.devices.count).copy()
 
     def file(self, name: str) -> Path:
-        """The path of a file, once its bytes have been found to be what they should."""
+        """The path of a file, after its checksum was verified."""
         if name not in self.manifest["files"]:
             raise ValueError(f"{name} is not a file of {self.name!r}")
         return _checked(self.folder / name, self.manifest["files"][name]["sha256"])
 
 
 def check_views(views: Tensor, *, channels: int) -> None:
-    """That views are (N, K, channels, H, H), bytes, or floats in [0, 1]."""
+    """Checks that views are (N, K, channels, H, H), bytes or floats in [0, 1]."""
     require_array("views", views, torch=True)
     shape = tuple(views.shape)
     if len(shape) != 5 or shape[2] != channels or shape[3] != shape[4] or 0 in shape:
@@ -197,7 +178,7 @@ def check_views(views: Tensor, *, channels: int) -> None:
 
 @cache
 def load(name: str = "modelnet40") -> Pretrained:
-    """What ships under a name."""
+    """The pretrained model of this name."""
     if not isinstance(name, str):
         raise TypeError(f"name is of type {type(name).__name__}, must be the name of a pretrained model")
     manifest = ASSETS / name / "manifest.json"
@@ -221,8 +202,8 @@ def infer(
 ) -> Inference:
     """Labels of N objects from their views (N, K, 2, H, H), sent through a network, with its guarantee.
 
-    The network's dimension must be the codec's r, its clip norms the length of the latents' (1) or less. In Schemes 2.1
-    and 2.2 every device asks its local head how sure it is.
+    The network's dimension must be the codec's r, its clip norms at most 1, the length of a latent. In Schemes 2.1 and
+    2.2 the scores come from the local head.
     """
     require_network(network)
     if not hasattr(model, "codec"):
@@ -256,34 +237,15 @@ def _expected_participation(model: Pretrained, scheme: Scheme, num_devices: int)
 
 @cache
 def _held_out(model: Pretrained, split: HeldOut, codec: str) -> Objects:
-    from safetensors.torch import load_file
-
-    latents, rest = (load_file(model.file(f"{name}-{split}.safetensors")) for name in (codec, "objects"))
-    return Objects(
-        latents=latents["latents"].float() * latents["step"],
-        labels=rest["labels"].long(),
-        posteriors=rest["posteriors"].float(),
-    )
+    latents, rest = (tensors.read(model.file(f"{name}-{split}.safetensors"))[0] for name in (codec, "objects"))
+    found = latents["latents"].float() * latents["step"]
+    return Objects(found, rest["labels"].long(), rest["posteriors"].float())
 
 
 @cache
-def _corrupted(model: Pretrained, split: HeldOut) -> Objects:
-    """Every view gone wrong, in one way each."""
-    from safetensors.torch import load_file
-
-    bad = load_file(model.file(f"corrupted-{split}.safetensors"))
-    return Objects(
-        latents=bad["latents"].float() * bad["step"],
-        labels=model.held_out(split).labels,
-        posteriors=bad["posteriors"].float(),
-    )
-
-
-@cache
-def _checked(path: Path, sha256: str) -> Path:
+def _checked(path: Path, expected: str) -> Path:
     if not path.exists():
         raise FileNotFoundError(f"{path}: missing; install airpool again")
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != sha256:
-        raise ValueError(f"{path}: damaged (SHA-256 {found[:12]}…, must be {sha256[:12]}…); install airpool again")
+    if (found := sha256(path)) != expected:
+        raise ValueError(f"{path}: damaged (SHA-256 {found[:12]}…, must be {expected[:12]}…); install airpool again")
     return path

@@ -1,12 +1,11 @@
-"""Training runs on a packed file: which objects, what was made of them already, and what came of it.
+"""Training runs on a packed file: which objects, which plan, and the result.
 
-A run is known by its plan: data, architecture, and recipe with its seed. Weights on disk that have the same plan are
-not made twice, a run that was stopped goes on, and what another plan made is never overwritten or taken for this one's.
+A plan holds data, architecture and recipe with its seed. Weights on disk of the same plan are not trained again, an
+interrupted run resumes, and the weights of another plan are never overwritten.
 """
 
-import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,18 +18,19 @@ from airpool import files
 from airpool.data import dataset, modelnet
 from airpool.data.dataset import Dataset
 from airpool.data.modelnet import SPLITS, Indices, Split
-from airpool.data.prepare import holds_meshes
-from airpool.data.renders import renders
+from airpool.data.tensors import sha256
+from airpool.data.views import renders
 from airpool.models import card, weights
-from airpool.models.train import Images, Recipe, predictions, train
-from airpool.models.vgg import MVCNN, Architecture
+from airpool.models.features import Images
+from airpool.models.train import Recipe, accuracy, predictions, train
+from airpool.models.vgg import Architecture
 
 _BATCH = 16  # objects at a time, twelve views each: 1.5 GB
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A packed file, and the rows of it that are used for each split: all of them, or `limit` at most."""
+    """A packed file, and its rows that are used for each split: all of them, or at most `limit`."""
 
     path: Path
     sha256: str
@@ -46,7 +46,7 @@ class Source:
         torch_device: torch.device | str = "cpu",
         on_objects: Callable[[int], None] = lambda _: None,
     ) -> Images:
-        """What twelve cameras see of the objects of a split, rendered now, and their labels."""
+        """Views of the objects of a split from twelve cameras, rendered now, and their labels."""
         rows = self.rows[which]
         views = renders(
             self.dataset.objects[rows], resolution=resolution, torch_device=torch_device, on_objects=on_objects
@@ -55,12 +55,12 @@ class Source:
 
     @cached_property
     def duplicates(self) -> torch.Tensor:
-        """Which of the test objects that are used, counted from 0, also stand in the file's training set."""
+        """Indices, among the test objects that are used, of those that also stand in the file's training set."""
         return torch.from_numpy(np.flatnonzero(np.isin(self.rows["test"], modelnet.duplicates(self.dataset))))
 
     def about(self) -> dict[str, Any]:
-        """What a card says of the data. It is ModelNet40 if it has those 40 classes and no others."""
-        official = {name.partition("/")[0] for name in modelnet._listed()} == set(self.dataset.classes)
+        """The card's entry on the data. It is ModelNet40 if it has exactly those 40 classes."""
+        official = {name.partition("/")[0] for name in modelnet.listed()} == set(self.dataset.classes)
         return {
             "file": self.path.name,
             "sha256": self.sha256,
@@ -72,21 +72,19 @@ class Source:
         }
 
     def split(self) -> dict[str, Any]:
-        """What a card says of the split."""
+        """The card's entry on the split."""
         data, aside = self.dataset, self.rows["validation"]
         if not len(aside):
             how = "none: no class has enough training objects to spare one"
-        elif f"{data.classes[data.labels[aside[0]]]}/{data.names[aside[0]]}" in modelnet._listed():
-            how = "a tenth of the training objects, fixed for good: listed in airpool's data/validation.txt"
+        elif f"{data.classes[data.labels[aside[0]]]}/{data.names[aside[0]]}" in modelnet.listed():
+            how = "a fixed tenth of the training objects: listed in airpool's data/validation.txt"
         else:
             how = "a tenth of every class's training objects, picked by airpool.data.modelnet.chosen"
         return {**{which: len(rows) for which, rows in self.rows.items()}, "how": how}
 
 
 def source(path: Path, *, limit: int | None = None) -> Source:
-    """The packed file at this path; with a limit, so many objects of each split at most, spread evenly over it."""
-    if path.exists() and holds_meshes(path):
-        raise ValueError(f"{path} is no packed voxel file: `airpool data prepare` makes one of meshes")
+    """The packed file at this path; with a limit, at most so many evenly spaced objects of each split."""
     if limit is not None and limit < 1:
         raise ValueError(f"objects={limit} must be ≥ 1")
     data = dataset.read(path)
@@ -98,7 +96,7 @@ def source(path: Path, *, limit: int | None = None) -> Source:
 
 @dataclass(frozen=True)
 class Plan:
-    """What decides which weights come out, up to the last bits on CUDA."""
+    """What determines the weights, up to the last bits on CUDA."""
 
     recipe: Recipe
     architecture: Architecture
@@ -106,18 +104,15 @@ class Plan:
     limit: int | None
 
     def record(self) -> dict[str, Any]:
-        """As it comes back from JSON."""
-        record = {
-            "data": {"sha256": self.sha256, "objects": self.limit or "all"},
-            "architecture": asdict(self.architecture),
-            "recipe": asdict(self.recipe),
-        }
+        """The plan as JSON returns it."""
+        data = {"sha256": self.sha256, "objects": self.limit or "all"}
+        record = {"data": data, "architecture": asdict(self.architecture), "recipe": asdict(self.recipe)}
         return json.loads(json.dumps(record))
 
 
 def made(path: Path, plan: Plan) -> bool:
-    """Whether the weights of this plan lie at `path`. Those of another plan, done or begun, are an error."""
-    done, begun = path.exists(), _begun(path)
+    """Whether the weights of this plan are at `path`. Those of another plan, finished or begun, are an error."""
+    done, begun = path.exists(), path.with_suffix(".plan.json")
     if done or begun.exists():
         was = weights.read(path)[1] if done else json.loads(begun.read_text("utf-8"))
         compare(path if done else begun, was, plan.record())
@@ -132,32 +127,32 @@ def make(
     *,
     log: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Trains the weights of this plan into `path`, unless they are there; takes up what was begun.
+    """Trains the weights of this plan into `path`, unless they are there; resumes an interrupted run.
 
-    Until they are written, whole or not at all, a checkpoint (0.15 GB) and the plan lie beside them; then both go.
+    Meanwhile a checkpoint (0.15 GB) and the plan lie beside them.
     """
-    checkpoint = path.with_suffix(".checkpoint")
+    checkpoint, begun = path.with_suffix(".checkpoint"), path.with_suffix(".plan.json")
     if not made(path, plan):
-        if not _begun(path).exists():  # whose the checkpoint is, nobody knows
+        if not begun.exists():  # a checkpoint of an unknown plan
             checkpoint.unlink(missing_ok=True)
-        files.write(_begun(path), json.dumps(plan.record()))
+        files.write(begun, json.dumps(plan.record()))
         trained = train(plan.recipe, plan.architecture, images, validation=validation, checkpoint=checkpoint, log=log)
         about = {**plan.record(), "seed": plan.recipe.seed, "history": list(trained.history)}
         weights.save(path, trained.model, about)
-    for leftover in (checkpoint, _begun(path)):
+    for leftover in (checkpoint, begun):
         leftover.unlink(missing_ok=True)
 
 
 def result(path: Path, source: Source, *, validation: Images | None, test: Images | None) -> dict[str, Any]:
-    """What a card says of the weights at `path`, measured as they lie on disk."""
-    shown = [images for images in (validation, test) if images is not None]
-    model, about = weights.load(path, device=shown[0].views.device if shown else "cpu")
+    """The card's entry on the weights at `path`, measured as they are on disk."""
+    device = next((images.views.device for images in (validation, test) if images is not None), "cpu")
+    model, about = weights.load(path, device=device)
     validated = tested = None
     if validation is not None:
-        validated = float((_found(model, validation) == validation.labels).double().mean())
+        validated = accuracy(model, validation, batch=_BATCH)
     if test is not None:
-        twins, classes = source.duplicates, source.dataset.classes
-        tested = card.measured(_found(model, test), test.labels, classes=classes, duplicates=twins)
+        found, classes = predictions(model, test, batch=_BATCH).argmax(1), source.dataset.classes
+        tested = card.measured(found, test.labels, classes=classes, duplicates=source.duplicates)
     return {
         "seed": about["seed"],
         "weights": path.name,
@@ -168,26 +163,13 @@ def result(path: Path, source: Source, *, validation: Images | None, test: Image
     }
 
 
-def _found(model: MVCNN, images: Images) -> torch.Tensor:
-    return predictions(model, images, batch=_BATCH).argmax(1)
-
-
 def some_rows(rows: Indices, limit: int | None) -> Indices:
-    """At most so many of the rows, spread evenly: a file is ordered by class."""
+    """At most `limit` of the rows, evenly spaced: a file is ordered by class."""
     return rows if limit is None or limit >= len(rows) else rows[np.arange(limit) * len(rows) // limit]
 
 
-def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _begun(path: Path) -> Path:
-    return path.with_suffix(".plan.json")
-
-
-def compare(path: Path, made: dict[str, Any], plan: dict[str, Any]) -> None:
-    """Refuses what was made by another plan, and says in what they differ."""
+def compare(path: Path, made: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
+    """Raises an error that says how the plan that made `path` differs from this one."""
     for part, wanted in plan.items():
         was = made.get(part) or {}
         for key in sorted(wanted.keys() | was.keys()):

@@ -2,15 +2,13 @@
 
     views (B, K, 2, H, H) → trunk on each → maps (B, K, 512, 7, 7) → pooled over views → classifier → logits (B, C)
 
-Parameters are named as torchvision names them (`features.N.weight`, `classifier.N.weight`), so its weights load.
-After `model.to(memory_format=torch.channels_last)` everything stays in that format.
+Parameters are named as in torchvision (`features.N.weight`, `classifier.N.weight`), so its weights load.
 """
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-import torch
 from torch import Tensor, nn
 
 from airpool.models.heads import dense, pooled_classifier
@@ -25,7 +23,7 @@ _BLOCKS = ((64,), (128,), (256, 256), (512, 512), (512, 512))  # channels of the
 
 @dataclass(frozen=True)
 class Architecture:
-    """What fixes the shape of every parameter, and no more.
+    """What determines the shape of every parameter.
 
     resolution: 224 pools five times, as in the paper; 112 leaves out the last pool. Both give maps 512 × 7 × 7.
     head, on the pooled map, with its number of parameters for 40 classes:
@@ -47,9 +45,9 @@ class Architecture:
             raise ValueError(f"resolution={self.resolution} must be 112 or 224: only these give 7 × 7 maps")
         if self.num_classes < 1 or self.in_channels < 1:
             raise ValueError(f"num_classes={self.num_classes} and in_channels={self.in_channels} must be ≥ 1")
-        if self.head not in ("linear", "mlp", "flat", "vgg"):
+        if self.head not in get_args(Head):
             raise ValueError(f"head={self.head!r} must be 'linear', 'mlp', 'flat' or 'vgg'")
-        if self.pooling not in ("mean", "max"):
+        if self.pooling not in get_args(Pooling):
             raise ValueError(f"pooling={self.pooling!r} must be 'mean' or 'max'")
 
 
@@ -97,32 +95,11 @@ class MVCNN(nn.Module):
         """Feature maps (B, K, 512, 7, 7) of views (B, K, in_channels, H, H)."""
         return self.features(views.flatten(0, 1)).unflatten(0, views.shape[:2])
 
-    def forward(self, views: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Logits (B, num_classes) of views (B, K, in_channels, H, H).
-
-        mask: (B, K) bool, True where there is a view; what a missing one holds, NaN included, has no effect in eval
-        mode (in training it is a blank image to batch norm). No view at all gives the classifier's answer to a map of
-        zeros: what it knows before it looks.
-        """
-        if mask is not None:
-            views = views.where(mask[:, :, None, None, None], 0.0)
-        return self.classifier(pool_views(self.maps(views), mask, pooling=self.architecture.pooling))
+    def forward(self, views: Tensor) -> Tensor:
+        """Logits (B, num_classes) of views (B, K, in_channels, H, H)."""
+        return self.classifier(pool_views(self.maps(views), pooling=self.architecture.pooling))
 
 
-def pool_views(maps: Tensor, mask: Tensor | None = None, *, pooling: Pooling = "mean") -> Tensor:
-    """Mean or maximum (B, ...) over the views of maps (B, K, ...) that are there; zeros where none is.
-
-    mask: (B, K) bool, True where there is a view; without it all are. The mean divides by how many there are.
-
-    >>> maps = torch.tensor([[[1.0], [3.0], [torch.nan]]])
-    >>> pool_views(maps, torch.tensor([[True, True, False]]))
-    tensor([[2.]])
-    """
-    if mask is None:
-        return maps.mean(1) if pooling == "mean" else maps.amax(1)
-    if mask.shape != maps.shape[:2]:
-        raise ValueError(f"mask has shape {tuple(mask.shape)}: must be {tuple(maps.shape[:2])}, one entry per view")
-    there = mask.bool().reshape(*mask.shape, *[1] * (maps.ndim - 2))
-    if pooling == "mean":
-        return maps.where(there, 0.0).sum(1) / there.sum(1).clamp(min=1)
-    return maps.where(there, -torch.inf).amax(1).where(there.any(1), 0.0)
+def pool_views(maps: Tensor, *, pooling: Pooling = "mean") -> Tensor:
+    """Mean or maximum (B, ...) over the views of maps (B, K, ...)."""
+    return maps.mean(1) if pooling == "mean" else maps.amax(1)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from airpool.models.pretrained import Pretrained
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
+_COLUMNS = ("candidate", "epsilon", "epsilon_local", "epsilon_object", "accuracy_mean", "accuracy_low", "accuracy_high")
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,15 +25,9 @@ class Frontier:
     paper: tuple[Option, ...]
 
     def columns(self) -> dict[str, list[Any]]:
-        kinds = (("plan", self.options), ("paper", self.paper))
-        rows = [(kind, option) for kind, options in kinds for option in options]
-        return {
-            "kind": [kind for kind, _ in rows],
-            **{key: [option.row()[key] for _, option in rows] for key in _COLUMNS},
-        }
-
-
-_COLUMNS = ("candidate", "epsilon", "epsilon_local", "epsilon_object", "accuracy_mean", "accuracy_low", "accuracy_high")
+        kinds = ["plan"] * len(self.options) + ["paper"] * len(self.paper)
+        rows = [option.row() for option in (*self.options, *self.paper)]
+        return {"kind": kinds, **{key: [row[key] for row in rows] for key in _COLUMNS}}
 
 
 def frontier(
@@ -45,7 +40,7 @@ def frontier(
 ) -> Frontier:
     """The plan's best candidate and the paper's network at `factors` times its targets.
 
-    What cannot be built is left out. Devices and channel are those of the plan's own network: it keeps what was given.
+    What cannot be built is left out. Devices and channel are those of the plan's network.
     """
     given = plan.best.network
     targets = np.array(given.devices.epsilon)
@@ -65,29 +60,27 @@ def frontier(
 
 
 def draw(found: Frontier, plan: Plan, path: Path) -> None:
-    """The picture: one accuracy, three promises; and what the paper's network reaches at the same device ε."""
+    """Draws accuracy against device, local and object ε, and the paper's network at the same device ε."""
     from airpool.figures import BLUE, GREEN, GREY, ORANGE, RED, figure
 
+    curves = {
+        "epsilon": (BLUE, "device ε"),
+        "epsilon_local": (ORANGE, "local ε"),
+        "epsilon_object": (GREEN, "object ε"),
+    }
     with figure(path, width=6.4, height=3.8) as (_, axes):
-        accuracy = [option.accuracy for option in found.options]
-        styles = (
-            ("epsilon", BLUE, "device ε"),
-            ("epsilon_local", ORANGE, "local ε"),
-            ("epsilon_object", GREEN, "object ε"),
-        )
-        for key, colour, text in styles:
-            eps = [option.row()[key] for option in found.options]
-            finite = [(e, a) for e, a in zip(eps, accuracy, strict=True) if not isinstance(e, str)]
+        for key, (colour, text) in curves.items():
+            points = [(float(option.row()[key]), option.accuracy) for option in found.options]
+            finite = [point for point in points if np.isfinite(point[0])]
             axes.plot([e for e, _ in finite], [a for _, a in finite], color=colour, marker="o", ms=3, label=text)
-        reports = [option.evaluation.report.worst for option in found.options]
         lows, highs = zip(*(option.interval for option in found.options), strict=True)
-        axes.fill_between(reports, lows, highs, color=BLUE, alpha=0.15, lw=0, label="95 %, as many other objects")
+        worst = [option.evaluation.report.worst for option in found.options]
+        axes.fill_between(worst, lows, highs, color=BLUE, alpha=0.15, lw=0, label="95 %, as many other objects")
         if found.paper:
-            eps = [option.evaluation.report.worst for option in found.paper]
-            axes.plot(
-                eps, [option.accuracy for option in found.paper], "--", color=RED, label="the paper's network, device ε"
-            )
-        axes.plot([plan.best.evaluation.report.worst], [plan.best.accuracy], "*", color=GREY, ms=11, label="this plan")
-        axes.set(xscale="log", xlabel=f"ε at δ = {plan.best.network.delta:g}", ylabel="accuracy (validation)")
-        axes.set_title(plan.best.candidate.words)
+            points = [(option.evaluation.report.worst, option.accuracy) for option in found.paper]
+            axes.plot(*zip(*points, strict=True), "--", color=RED, label="the paper's network, device ε")
+        best = plan.best
+        axes.plot([best.evaluation.report.worst], [best.accuracy], "*", color=GREY, ms=11, label="this plan")
+        axes.set(xscale="log", xlabel=f"ε at δ = {best.network.delta:g}", ylabel="accuracy (validation)")
+        axes.set_title(best.candidate.words)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -1,6 +1,7 @@
-"""The best of the candidates by simulation on validation latents: many at a glance, few for long."""
+"""The best of the candidates by simulation on validation latents: many with few trials, few with many."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,23 +10,23 @@ import numpy as np
 from airpool.account.guarantee import PrivacyReport
 from airpool.account.report import number
 from airpool.arrays import Floats
-from airpool.evaluate import Evaluation, evaluate
-from airpool.network import Coin, Devices, Network
+from airpool.evaluate import Evaluation, evaluate_model
+from airpool.network import Devices, Network
 from airpool.plan.candidates import PAPER, Candidate, candidates, network
 
 if TYPE_CHECKING:
-    from airpool.models.pretrained import Pretrained
+    from airpool.models.pretrained import HeldOut, Pretrained
 
 # Simulated inferences of every validation object at each stage, and how many candidates go on to the next.
 TRIALS, KEPT = (1, 6, 20), (6, 3)
-# Where only a comparison is needed; and between which ε the smallest is looked for.
+# Where only a comparison is needed; and the range in which the smallest ε is searched.
 _QUICK = (1, 4)
 _LEAST, _GREATEST = 2.0**-6, 2.0**5
 
 
 @dataclass(frozen=True, eq=False)
 class Option:
-    """A candidate as a network, and what it is expected to be worth on objects like those of the validation split."""
+    """A candidate as a network, and its evaluation on the validation objects."""
 
     candidate: Candidate
     network: Network
@@ -37,20 +38,18 @@ class Option:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the accuracy on as many other objects, 95 %: which objects are seen varies here and there, hence √2."""
+        """Of the accuracy on as many other objects, 95 %: both samples of objects vary, hence √2."""
         (low, high), mean = self.evaluation.accuracy_ci, self.accuracy
         return max(0.0, mean - 2**0.5 * (mean - low)), min(1.0, mean + 2**0.5 * (high - mean))
 
     def row(self) -> dict[str, Any]:
         report = self.evaluation.report
-        low, high = self.interval
         return {
             "candidate": self.candidate.words,
             **{k: v for k, v in asdict(self.candidate).items() if k != "scheme"},
             "scheme": self.network.scheme.name,
             **self.evaluation.row(),
-            "accuracy_low": low,
-            "accuracy_high": high,
+            **dict(zip(("accuracy_low", "accuracy_high"), self.interval, strict=True)),
             "epsilon": number(report.worst),
             "epsilon_local": number(float(np.max(report.epsilon_local))),
             "epsilon_object": number(report.epsilon_object),
@@ -59,9 +58,9 @@ class Option:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The best option, the runners-up in falling order, the paper's network at the same ε, and what cannot be built.
+    """The best option, the others in falling order, the paper's network at the same ε, and what cannot be built.
 
-    Options that left the search early were seen by fewer trials than those that stayed.
+    Options that left the search early have fewer trials than those that stayed.
     cameras: which shipped cameras were left out or repeated to fit the devices; None for none.
     """
 
@@ -93,10 +92,10 @@ def plan(
     trials: Sequence[int] = TRIALS,
     on_candidate: Callable[[Candidate], None] = lambda _: None,
 ) -> Plan:
-    """The most accurate network for these devices, this channel and this ε, as far as the candidates go.
+    """The most accurate of the candidates for these devices, this channel and this ε.
 
-    given: as in `candidates.network`. epsilon: for all devices, or one each. The last stage uses fresh noise, so that
-    luck in the earlier ones does not count; which objects the validation split happens to hold is in the interval.
+    given: as in `candidates.network`. epsilon: for all devices, or one each. The last stage draws fresh noise, so that
+    luck in the earlier ones does not count; the interval includes which objects the validation split happens to hold.
     Edge cases: no candidate can be built → an error with the reason of the first.
     """
     count = given.devices.count
@@ -104,40 +103,33 @@ def plan(
     if not np.all((targets > 0) & np.isfinite(targets)):
         raise ValueError(f"epsilon={epsilon} must be > 0 and finite")
     cameras = model.held_out("validation").fitted(count).note
-    unlike = bool(np.any(targets != targets[0]))
-    wanted = candidates(count, model.codecs, unlike=unlike) if choice is None else tuple(choice)
-    networks: list[tuple[Candidate, Network]] = []
+    if choice is None:
+        choice = candidates(count, model.codecs, heterogeneous=bool(np.any(targets != targets[0])))
+    going: list[tuple[Candidate, Network, PrivacyReport | None]] = []
     impossible: list[tuple[Candidate, str]] = []
-    for each in wanted:
+    for each in choice:
         try:
-            networks.append((each, built(each, given, targets, model)))
+            going.append((each, built(each, given, targets, model), None))
         except ValueError as error:
             impossible.append((each, str(error)))
         on_candidate(each)
-    if not networks:
+    if not going:
         raise ValueError(f"no candidate can be built: {impossible[0][1]}")
 
-    going: list[tuple[Candidate, Network, PrivacyReport | None]] = [(each, net, None) for each, net in networks]
-    options: list[Option] = []
-    left: list[Option] = []
-    for stage, runs in enumerate(trials):
-        options = [
-            simulated(each, net, model, trials=runs, seed=seed + 1000 * stage, report=report)
-            for each, net, report in going
-        ]
+    ranked: list[Option] = []
+    kept = [*(KEPT[min(stage, len(KEPT) - 1)] for stage in range(len(trials) - 1)), 0]
+    for stage, (runs, going_on) in enumerate(zip(trials, kept, strict=True)):
+        fresh = seed + 1000 * stage
+        options = [simulated(c, net, model, trials=runs, seed=fresh, report=report) for c, net, report in going]
         options.sort(key=lambda option: -option.accuracy)
-        if stage < len(trials) - 1:
-            kept = KEPT[min(stage, len(KEPT) - 1)]
-            left, options = [*options[kept:], *left], options[:kept]
-            going = [(each.candidate, each.network, each.evaluation.report) for each in options]
+        ranked = [*options[going_on:], *ranked]
+        going = [(each.candidate, each.network, each.evaluation.report) for each in options[:going_on]]
     paper = None
     if PAPER.codec in model.codecs:
-        try:
+        with suppress(ValueError):
             reference = built(PAPER, given, targets, model)
             paper = simulated(PAPER, reference, model, trials=trials[-1], seed=seed)
-        except ValueError:
-            paper = None
-    return Plan(options[0], (*options[1:], *left), paper, tuple(impossible), seed, cameras)
+    return Plan(ranked[0], tuple(ranked[1:]), paper, tuple(impossible), seed, cameras)
 
 
 def simulated(
@@ -147,30 +139,16 @@ def simulated(
     *,
     trials: int,
     seed: int,
-    split: Any = "validation",
+    split: "HeldOut" = "validation",
     report: PrivacyReport | None = None,
 ) -> Option:
-    """The candidate's accuracy on the shipped latents, as its devices would see the objects.
-
-    report: the network's, if it is known already.
-    """
-    seen = model.held_out(split, codec=candidate.codec).fitted(net.devices.count)
-    result = evaluate(
-        net,
-        seen.latents,
-        seen.labels,
-        server=model.codec(candidate.codec).server,
-        trials=trials,
-        seed=seed,
-        posteriors=None if isinstance(net.scheme, Coin) else seen.posteriors,
-        participation=model.participation(net),
-        report=report,
-    )
-    return Option(candidate, net, result)
+    """The candidate's accuracy on the shipped latents. report: the network's, if it is known already."""
+    found = evaluate_model(model, net, codec=candidate.codec, split=split, trials=trials, seed=seed, report=report)
+    return Option(candidate, net, found)
 
 
 def built(candidate: Candidate, given: Network, targets: Floats, model: "Pretrained") -> Network:
-    """The candidate's network, weights and clip norms by the validation objects."""
+    """The candidate's network; its weights and clip norms are designed on the validation objects."""
     latents = np.zeros((0, 0, 0))
     if candidate.handle != "noise":
         known = model.held_out("validation", codec=candidate.codec).fitted(given.devices.count)
@@ -179,36 +157,26 @@ def built(candidate: Candidate, given: Network, targets: Floats, model: "Pretrai
     return network(candidate, given, epsilon=targets, dimension=dimension, calibration=latents)
 
 
-def smallest_epsilon(
-    given: Network,
-    *,
-    model: "Pretrained",
-    accuracy: float,
-    seed: int = 0,
-    on_epsilon: Callable[[float], None] = lambda _: None,
-) -> tuple[float, Plan]:
+def smallest_epsilon(given: Network, *, model: "Pretrained", accuracy: float, seed: int = 0) -> tuple[float, Plan]:
     """The smallest common ε at which a network reaches this accuracy on average, and its plan; to 2 % of ε.
 
     Edge cases: no ε does → an error that names the best accuracy that there is.
     """
     _check_accuracy(accuracy)
-    high = _GREATEST
-    on_epsilon(high)
+    low = high = _GREATEST
     best = plan(given, model=model, epsilon=high, seed=seed, trials=_QUICK).best
     if best.accuracy < accuracy:
         raise ValueError(f"accuracy={accuracy:g} is beyond reach: the best at ε = {high:g} is {best.accuracy:.3f}")
-    chosen, low = best.candidate, high
-    # Down by halves as long as it goes, with a quick look at each; then between the last two with the best candidate.
+    chosen = best.candidate
+    # Halve ε while a quick plan reaches the accuracy; then bisect between the last two with the best candidate.
     while high > _LEAST:
         low = high / 2
-        on_epsilon(low)
         best = plan(given, model=model, epsilon=low, seed=seed, trials=_QUICK).best
         if best.accuracy < accuracy:
             break
         chosen, high = best.candidate, low
     while high / low > 1.02:
         middle = float(np.sqrt(low * high))
-        on_epsilon(middle)
         net = built(chosen, given, np.full(given.devices.count, middle), model)
         enough = simulated(chosen, net, model, trials=10, seed=seed).accuracy >= accuracy
         low, high = (low, middle) if enough else (middle, high)
@@ -216,18 +184,11 @@ def smallest_epsilon(
 
 
 def fewest_devices(
-    given: Network,
-    *,
-    model: "Pretrained",
-    epsilon: float,
-    accuracy: float,
-    seed: int = 0,
-    on_count: Callable[[int], None] = lambda _: None,
+    given: Network, *, model: "Pretrained", epsilon: float, accuracy: float, seed: int = 0
 ) -> tuple[int, Plan]:
     """The smallest number of devices, up to those given, that reach this accuracy at this ε, and their plan.
 
-    All devices are alike: those given must have one power and one target. Accuracy grows with their number, so that
-    halving finds the least.
+    The devices given must have one power and one target. Accuracy grows with their number: bisection finds the least.
     Edge cases: not even all of them do → an error that names what they reach.
     """
     _check_accuracy(accuracy)
@@ -235,27 +196,18 @@ def fewest_devices(
     if len(set(powers)) != 1:
         raise ValueError("power_dbm differs from device to device: which of them would be left out? Give one for all")
 
-    def of(count: int) -> Network:
-        return replace(
-            given,
-            devices=Devices(count=count, power_dbm=powers[0]),
-            colluders=min(given.colluders, count - 1),
-            dropouts=min(given.dropouts, count - 1),
-        )
+    def best_of(count: int, trials: Sequence[int] = _QUICK) -> Plan:
+        devices = Devices(count=count, power_dbm=powers[0])
+        others = {"colluders": min(given.colluders, count - 1), "dropouts": min(given.dropouts, count - 1)}
+        return plan(replace(given, devices=devices, **others), model=model, epsilon=epsilon, seed=seed, trials=trials)
 
     low, high = 0, given.devices.count
-    on_count(high)
-    best = plan(of(high), model=model, epsilon=epsilon, seed=seed, trials=_QUICK)
-    if best.best.accuracy < accuracy:
-        raise ValueError(
-            f"accuracy={accuracy:g} is beyond {high} devices at ε = {epsilon:g}: they reach {best.best.accuracy:.3f}"
-        )
+    if (reached := best_of(high).best.accuracy) < accuracy:
+        raise ValueError(f"accuracy={accuracy:g} is beyond {high} devices at ε = {epsilon:g}: they reach {reached:.3f}")
     while high - low > 1:
         middle = (low + high) // 2
-        on_count(middle)
-        tried = plan(of(middle), model=model, epsilon=epsilon, seed=seed, trials=_QUICK)
-        low, high = (low, middle) if tried.best.accuracy >= accuracy else (middle, high)
-    return high, plan(of(high), model=model, epsilon=epsilon, seed=seed)
+        low, high = (low, middle) if best_of(middle).best.accuracy >= accuracy else (middle, high)
+    return high, best_of(high, TRIALS)
 
 
 def _check_accuracy(accuracy: float) -> None:

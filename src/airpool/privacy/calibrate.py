@@ -11,7 +11,7 @@ from airpool.privacy import gaussian
 from airpool.privacy.aggregate import Aggregate, Neighbours
 from airpool.privacy.device import game
 from airpool.privacy.law import alike
-from airpool.privacy.search import smallest, smallest_number
+from airpool.search import smallest, smallest_number
 
 # Factors that are searched: a dozen orders of magnitude of noise on either side.
 _LEAST, _MOST = 1e-12, 1e12

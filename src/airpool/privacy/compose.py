@@ -35,7 +35,7 @@ from scipy.special import expit
 from airpool.arrays import Floats, as_floats, failure_probability
 from airpool.privacy import calibrate, gaussian, nearby
 from airpool.privacy.game import Direction, Game, solve
-from airpool.privacy.search import smallest_number
+from airpool.search import smallest_number
 
 # Within these limits all that is given away stays a small share of δ.
 SMALLEST_DELTA, MOST_INFERENCES = 1e-10, 2**24

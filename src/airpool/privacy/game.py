@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from airpool.arrays import Floats, Integers, failure_probability
-from airpool.privacy.search import smallest
+from airpool.search import smallest
 
 Direction = Literal["forward", "backward"]
 # (ε, index of a pair, direction) → δ, elementwise.

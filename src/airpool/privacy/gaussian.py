@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from airpool.arrays import Floats, checked, failure_probability
-from airpool.privacy.search import smallest
+from airpool.search import smallest
 
 # SciPy's functions with the types that they have here.
 log_ndtr: Callable[[Floats], Floats] = special.log_ndtr

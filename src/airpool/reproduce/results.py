@@ -16,7 +16,7 @@ from typing import Any
 
 from airpool.figures import write_csv
 from airpool.sweep import Table, run
-from airpool.sweep.table import number
+from airpool.table import number
 
 Rows = list[dict[str, Any]]
 OnStep = Callable[[int], None]

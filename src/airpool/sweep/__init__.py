@@ -7,30 +7,33 @@
     [3, 4, 6, 8]
 
 The function takes the parameters by name and returns a number, or a mapping of names to numbers (or texts, or lists of
-either). If it has a parameter `rng` or `seed`, it is given a generator or its seed. A point's seed follows from the
-sweep's seed and the point's parameters, and every point runs on one thread: the table is the same on every backend.
+either). A parameter `rng` or `seed` is passed in: a point's seed follows from the sweep's seed and the point's
+parameters. Every point runs on one thread, so that the table is the same on every backend.
 
-With a cache, a sweep resumes after a kill and a larger grid measures what is new; changed code (see code.py) starts
-afresh. A point that fails is reported, the rest goes on, and it is tried again next time.
+With a cache, a sweep resumes after an interruption, even a kill, and a larger grid measures only what is new; changed
+code (see code.py) starts afresh. A failed point is reported, the others go on, and the next run tries it again.
 """
 
 import inspect
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from airpool.sweep import cache as disk
+from airpool import files
+from airpool.sweep import backends
+from airpool.sweep.backends import MARK
 from airpool.sweep.code import name_of, version_of
 from airpool.sweep.points import Point, canonical, checked, grid, seed_of
-from airpool.sweep.table import Effort, Failure, Table
+from airpool.table import Effort, Failure, Table
 
 __all__ = ["Backend", "Effort", "Failure", "Point", "Table", "grid", "run"]
 
 Backend = Literal["serial", "pool", "ray"]
-# A bar for so many steps: a context that gives the function which moves it on.
+# A bar of so many steps: a context that yields the function that advances it.
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 
@@ -46,15 +49,13 @@ def run(
     progress: Progress | None = None,
     command: str = "",
 ) -> Table:
-    """The table of a function over points; what the cache has is not measured again.
+    """The table of a function over points; cached points are not measured again.
 
     function: any for "serial" without a cache; otherwise one that can be imported by its name.
     workers: processes of a pool, CPUs of a local Ray, or points at a time on a Ray cluster. All there are by default.
     address: of a Ray cluster; without one, Ray runs on this machine for as long as the sweep does.
-    progress: told how many points are left to measure, then each as it is done.
+    progress: given the number of points to measure, then advanced by each.
     """
-    from airpool.sweep import backends
-
     _check(backend, seed, workers, address)
     points = checked(points)
     _check_parameters(function, points)
@@ -65,20 +66,20 @@ def run(
             raise
         name = ""
     version = version_of(name)
-    jobs = [_job(point, seed_of(point, seed)) for point in points]
-    path = disk.file_of(Path(cache), name, version) if cache else None
-    rows = {key: row for key, row in disk.read(path).items() if not row["error"]} if path else {}
+    seeds = [seed_of(point, seed) for point in points]
+    jobs = [{"key": canonical([p, s]), "parameters": p, "seed": s} for p, s in zip(points, seeds, strict=True)]
+    path = cache and Path(cache, f"{re.sub(r'[^A-Za-z0-9_.]', '-', name)}-{version.rpartition('+')[2]}.jsonl")
+    rows = {row["key"]: row for row in files.records(path) if not row["error"]} if path else {}
     todo = [job for job in jobs if job["key"] not in rows]
-    measured, cached = len(todo), len(jobs) - len(todo)
-    effort = Effort(measured=measured, cached=cached)
+    effort = Effort(measured=len(todo), cached=len(jobs) - len(todo))
     if todo:
         running = {
             "serial": backends.serial(todo, function),
-            "pool": backends.pool(todo, name, workers=workers),
+            "pool": backends.pool(todo, name, version, workers=workers),
             "ray": backends.ray(todo, name, version, workers=workers, address=address),
         }[backend]
-        keeping = disk.appending(path) if path else nullcontext(_ignore)
-        shown = progress("sweeping", measured) if progress else nullcontext(_ignore)
+        keeping = files.appending(path) if path else nullcontext(lambda _: None)
+        shown = progress("sweeping", len(todo)) if progress else nullcontext(lambda _: None)
         with keeping as keep, shown as advance:
             start = time.perf_counter()
             with running as (slots, outcomes):
@@ -89,38 +90,24 @@ def run(
                     advance(1)
                 done = time.perf_counter()
         work = sum(rows[job["key"]]["seconds"] for job in todo)
-        effort = Effort(ready - start, done - ready, work, measured, cached, slots)
+        effort = Effort(ready - start, done - ready, work, len(todo), len(jobs) - len(todo), slots)
     label = name or getattr(function, "__qualname__", repr(function))
     found = [rows[job["key"]] for job in jobs]
     return Table.of(found, function=label, seed=seed, version=version, effort=effort, command=command)
 
 
-def _job(point: Point, seed: int) -> disk.Row:
-    return {"key": canonical([point, seed]), "parameters": point, "seed": seed}
-
-
-def _ignore(_: Any) -> None:
-    pass
-
-
 def _check(backend: str, seed: int, workers: int | None, address: str | None) -> None:
-    from airpool.sweep.worker import MARK
-
-    if backend not in get_args(Backend):
-        raise ValueError(f"backend={backend!r} must be one of {', '.join(get_args(Backend))}")
-    if backend != "serial" and MARK in os.environ:
-        raise ValueError(
-            "a sweep is started within another one's worker: use backend='serial' there, and guard the script that "
-            "starts it with if __name__ == '__main__'"
-        )
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"seed={seed!r} must be a whole number >= 0")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers={workers} must be at least 1")
-    if backend == "serial" and workers not in (None, 1):
-        raise ValueError(f"workers={workers} needs backend='pool' or 'ray'")
-    if address is not None and backend != "ray":
-        raise ValueError(f"address={address!r} needs backend='ray'")
+    guard = "use backend='serial' there, and guard the script that starts it with if __name__ == '__main__'"
+    rules = {
+        f"backend={backend!r} must be one of {', '.join(get_args(Backend))}": backend in get_args(Backend),
+        f"a sweep is started within another one's worker: {guard}": backend == "serial" or MARK not in os.environ,
+        f"seed={seed!r} must be a whole number >= 0": type(seed) is int and seed >= 0,
+        f"workers={workers} must be at least 1": workers is None or workers >= 1,
+        f"workers={workers} needs backend='pool' or 'ray'": backend != "serial" or workers in (None, 1),
+        f"address={address!r} needs backend='ray'": backend == "ray" or address is None,
+    }
+    if broken := [rule for rule, holds in rules.items() if not holds]:
+        raise ValueError(broken[0])
 
 
 def _check_parameters(function: Callable[..., Any], points: Iterable[Point]) -> None:

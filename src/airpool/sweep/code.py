@@ -1,12 +1,12 @@
 """Which code makes a row: the name by which other processes import a function, and a version that changes with it.
 
-A version stands for all of airpool (data files too, the command line not), for the function's module or package and
-what it imports that is not installed, and for Python, NumPy, SciPy and torch by their versions. It sees neither other
+A version hashes all of airpool (data files too, the command line not), the function's module or package with the
+modules it imports that are not installed, and the versions of Python, NumPy, SciPy and torch. It covers neither other
 installed packages nor files that the function reads: pass their checksum as a parameter.
 """
 
-import ast
 import hashlib
+import re
 import sys
 from collections.abc import Callable
 from functools import reduce
@@ -19,27 +19,23 @@ from airpool.version import __version__
 
 HOME = Path(__file__).resolve().parents[1]
 _LIBRARIES = ("numpy", "scipy", "torch")
+_IMPORT = re.compile(r"(?:^|[;:])\s*(?:from\s+(\w+)|import\s+((?:[\w., \t]|\\\n)+))", re.MULTILINE)
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The function's "module:name"; a function of the script that runs goes by the script's own name.
-
-    Edge cases: ValueError if importing that name would not give this function.
-    """
+    """The function's "module:name"; in the script that runs, by the name of its file. A ValueError if it has none."""
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not module or not name or "<" in name:
         raise ValueError(f"{name or function!r} cannot be found by other processes: it must be a function of a module")
-    if module != "__main__":
-        if named(f"{module}:{name}") is not function:
-            raise ValueError(f"{module}:{name} is another function: sweep over one that can be imported by its name")
-        return f"{module}:{name}"
-    main = sys.modules["__main__"]
-    if main.__spec__ is not None:  # python -m
-        return f"{main.__spec__.name}:{name}"
-    script = Path(getattr(main, "__file__", None) or "").resolve()
-    if script not in [place.resolve() for place in _places(script.stem)]:
-        raise ValueError("a function that is typed in cannot be found by other processes: put it into a file")
-    return f"{script.stem}:{name}"
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        script = Path(getattr(main, "__file__", None) or "").resolve()
+        if main.__spec__ is None and script not in [place.resolve() for place in _places(script.stem)]:
+            raise ValueError("a function that is typed in cannot be found by other processes: put it into a file")
+        return f"{main.__spec__.name if main.__spec__ else script.stem}:{name}"  # a spec: python -m
+    if named(f"{module}:{name}") is not function:
+        raise ValueError(f"{module}:{name} is another function: sweep over one that can be imported by its name")
+    return f"{module}:{name}"
 
 
 def named(name: str) -> Callable[..., Any]:
@@ -59,39 +55,28 @@ def named(name: str) -> Callable[..., Any]:
 
 def version_of(name: str) -> str:
     """The version of the code behind the function "module:name", as it is on disk; of airpool alone if ""."""
-    installed = [(library, [each.version for each in metadata.distributions(name=library)]) for library in _LIBRARIES]
-    return f"{__version__}+{_digest(name, Path.read_bytes, f'{sys.version_info[:2]} {installed}')}"
-
-
-def stamp_of(name: str) -> str:
-    """Sizes and times instead of contents: tells at once, on one machine, whether the code was changed."""
-    return _digest(name, lambda file: f"{file.stat().st_size} {file.stat().st_mtime_ns}".encode())
-
-
-def _digest(name: str, content: Callable[[Path], bytes], about: str = "") -> str:
-    own = [file for file in HOME.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
-    files = {f"airpool/{at.as_posix()}": file for file in own if (at := file.relative_to(HOME)).parts[0] != "cli"}
-    for place in local_modules(name):
-        files |= {file.relative_to(place.parent).as_posix(): file for file in _sources(place)}
-    contents = [(path, hashlib.sha256(content(file)).hexdigest()) for path, file in sorted(files.items())]
-    return hashlib.sha256(f"{about} {contents}".encode()).hexdigest()[:16]
+    found = [(HOME, file) for file in HOME.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    found = [(top, file) for top, file in found if file.relative_to(top).parts[0] != "cli"]
+    found += [(place.parent, file) for place in local_modules(name) for file in _sources(place)]
+    contents = [(file.relative_to(top).as_posix(), hashlib.sha256(file.read_bytes()).digest()) for top, file in found]
+    libraries = [(each, [one.version for one in metadata.distributions(name=each)]) for each in _LIBRARIES]
+    text = f"{sys.version_info[:2]} {libraries} {sorted(contents)}"
+    return f"{__version__}+{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def local_modules(name: str) -> list[Path]:
-    """Files and folders of the modules that a function is made of: its own, and what those import, anywhere in them.
-
-    Airpool is left out, and so is what is installed, unless the function itself is.
-    """
-    own = name.partition(":")[0].partition(".")[0]
+    """Files and folders of the function's own module and of all that is imported from there, except installed ones."""
+    own = re.split(r"\W", name)[0]
     found: list[Path] = []
     seen, todo = {"", "airpool", *sys.stdlib_module_names}, {own}
     while todo := todo - seen:
-        module = todo.pop()
-        seen.add(module)
+        seen.add(module := todo.pop())
         places = _places(module)
         if module == own or not any("-packages" in str(place.resolve()) for place in places):
             found += places
-            todo |= {top for place in places for file in _sources(place) for top in _imported(file)}
+            texts = [file.read_text("utf-8", "replace") for place in places for file in _sources(place)]
+            imports = [each for text in texts for each in _IMPORT.findall(text)]
+            todo |= {re.split(r"\W", part.strip())[0] for base, names in imports for part in (base, *names.split(","))}
     return found
 
 
@@ -107,14 +92,3 @@ def _places(module: str) -> list[Path]:
 
 def _sources(place: Path) -> list[Path]:
     return list(place.rglob("*.py")) if place.is_dir() else [place]
-
-
-def _imported(file: Path) -> set[str]:
-    """Top-level names that a file imports, its own package's relative ones aside."""
-    try:
-        nodes = list(ast.walk(ast.parse(file.read_bytes())))
-    except (SyntaxError, ValueError):
-        return set()
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level]
-    return {name.partition(".")[0] for name in names}

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from airpool.network import Coin, Neighbours, SchemeName, Score, ScoreRule, named_scheme
+from airpool.network import Neighbours, SchemeName, Score, ScoreRule
 
 
 def epsilon(
@@ -17,30 +17,21 @@ def epsilon(
     cover_noise: bool = False,
     dimension: int = 64,
 ) -> dict[str, float]:
-    """The exact ε of a network of like devices: of a device, of a device that trusts nobody, of the object.
+    """The exact ε of a network of equal devices: per device, without trust in the others, and of the object.
 
     >>> epsilon(participation=0.9)["epsilon"].__round__(4)
     2.0639
     """
+    given = locals()
     from airpool.account.guarantee import guarantee
     from airpool.network import Network
 
-    network = Network.uniform(
-        num_devices=devices,
-        clip_norm=clip_norm,
-        noise_std=noise_std,
-        participation=participation,
-        neighbours=neighbours,
-        delta=delta,
-        cover_noise=cover_noise,
-        dimension=dimension,
-    )
-    report = guarantee(network)
-    return {
-        "epsilon": report.worst,
-        "epsilon_local": float(report.epsilon_local.max()),
-        "epsilon_object": report.epsilon_object,
-    }
+    return _epsilons(guarantee(Network.uniform(num_devices=given.pop("devices"), **given)), "epsilon")
+
+
+def _epsilons(report: Any, worst: str) -> dict[str, float]:
+    local, whole = float(report.epsilon_local.max()), report.epsilon_object
+    return {worst: report.worst, "epsilon_local": local, "epsilon_object": whole}
 
 
 def evaluate(
@@ -66,20 +57,21 @@ def evaluate(
     split: Literal["test", "validation"] = "test",
     trials: int = 5,
 ) -> dict[str, float | str | None]:
-    """Accuracy of the shipped model on its held-out objects, through like devices whose noise is scaled to ε.
+    """Accuracy of the shipped model on its held-out objects, for equal devices with the noise calibrated to ε.
 
-    devices: other than twelve, the column `cameras` says which were left out or repeated.
-    share: Schemes 2.1 and 2.2, how much of ε the scores may spend (`selection.budget.split`, which then sets
-        score_noise_std); left out, score_noise_std stays as it is.
+    devices: unless twelve, the column `cameras` says which were left out or repeated.
+    share: Schemes 2.1 and 2.2, the scores' share of ε (`account.budget.split`); sets score_noise_std.
     """
+    given = locals()
     from airpool.account import budget
     from airpool.account.calibration import calibrate, calibrate_claim
-    from airpool.evaluate import evaluate as measured
+    from airpool.evaluate import evaluate_model
     from airpool.models.pretrained import load
-    from airpool.network import Channel, Network
+    from airpool.network import SCHEME_SETTINGS, Channel, Network, named_scheme
 
     model = load("modelnet40")
     objects = model.held_out(split, codec=codec).fitted(devices)
+    name = f"{scheme:g}" if isinstance(scheme, int | float) else scheme  # a command line takes 2.1 for a number
     network = Network.uniform(
         num_devices=devices,
         participation=participation,
@@ -87,15 +79,7 @@ def evaluate(
         cover_noise=cover_noise,
         dimension=objects.latents.shape[-1],
         channel=Channel(fading=fading, noise_std=receiver_noise_std),
-        scheme=named_scheme(
-            name=_scheme_name(scheme),
-            score=score,
-            score_rule=score_rule,
-            score_bound=score_bound,
-            score_noise_std=score_noise_std,
-            threshold=threshold,
-            num_selected=num_selected,
-        ),
+        scheme=named_scheme(name, **{each: given[each] for each in SCHEME_SETTINGS}),
     )
     if accounting not in ("exact", "theorem1"):
         raise ValueError(f"accounting={accounting!r} must be exact or theorem1")
@@ -103,29 +87,13 @@ def evaluate(
         network = budget.split(network, epsilon=epsilon, share=share)
     else:
         network = (calibrate if accounting == "exact" else calibrate_claim)(network, epsilon=epsilon)
-    found = measured(
-        network,
-        objects.latents,
-        objects.labels,
-        server=model.codec(codec).server,
-        posteriors=None if isinstance(network.scheme, Coin) else objects.posteriors,
-        participation=model.participation(network),
-        trials=trials,
-        seed=seed,
-    )
+    found = evaluate_model(model, network, codec=codec, split=split, trials=trials, seed=seed)
     return {
         **{name: value for name, value in found.row().items() if name not in ("trials", "objects")},
-        "epsilon_device": found.report.worst,
-        "epsilon_local": float(found.report.epsilon_local.max()),
-        "epsilon_object": found.report.epsilon_object,
+        **_epsilons(found.report, "epsilon_device"),
         "epsilon_paper": float(found.report.paper.epsilon.max()),
         **({} if objects.note is None else {"cameras": objects.note}),
     }
-
-
-def _scheme_name(scheme: Any) -> Any:
-    """The name of a scheme, which a command line may have taken for a number."""
-    return f"{scheme:g}" if isinstance(scheme, int | float) else scheme
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {"epsilon": epsilon, "evaluate": evaluate}

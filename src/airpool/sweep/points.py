@@ -2,11 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
 Point = dict[str, Any]
+Row = dict[str, Any]
 
 
 def grid(**axes: Any) -> list[Point]:
@@ -25,41 +26,36 @@ def grid(**axes: Any) -> list[Point]:
     return [dict(zip(axes, combination, strict=True)) for combination in product(*axes.values())]
 
 
-def plain(name: str, value: Any, *, constant: Callable[[str], float] = float) -> Any:
-    """A cell of a table as JSON gives it back, so that backends cannot differ by their types.
+def plain(name: str, value: Any, *, refused: tuple[str, ...] = ()) -> Any:
+    """The value as JSON returns it, so that types do not depend on the backend. No mappings; refused: "NaN" too."""
 
-    constant: what reads NaN and infinity.
-    """
+    def read(found: Any) -> float:
+        if isinstance(found, dict) or found in refused:
+            raise TypeError
+        return float(found)
+
     try:
         text = json.dumps(value, default=lambda array: array.tolist())
-        return json.loads(text, parse_constant=constant, object_hook=_refuse)
+        return json.loads(text, parse_constant=read, object_hook=read)
     except (AttributeError, TypeError):
         raise ValueError(f"{name}={value!r} must be a number, text, true, false or none, or a list of those") from None
 
 
-def _refuse(_: Any) -> Any:
-    raise TypeError
-
-
 def checked(points: Iterable[Mapping[str, Any]]) -> list[Point]:
-    """The points as plain data, each of them once. NaN does not equal itself: it is no parameter."""
-
-    def constant(text: str) -> float:
-        return _refuse(text) if text == "NaN" else float(text)
-
-    found = [{name: plain(name, value, constant=constant) for name, value in point.items()} for point in points]
+    """The points as plain data, each once. NaN is refused: it does not equal itself."""
+    found = [{name: plain(name, value, refused=("NaN",)) for name, value in point.items()} for point in points]
     if any("rng" in point for point in found):
         raise ValueError("'rng' cannot be a parameter: the sweep passes it in")
     return list({canonical(point): point for point in found}.values())
 
 
 def canonical(value: Any) -> str:
-    """One text for a point, whatever the order of its parameters. 1 and 1.0 differ: a function may tell them apart."""
+    """One text per point, whatever the order of its parameters. 1 and 1.0 differ: a function may tell them apart."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def seed_of(point: Point, seed: int) -> int:
-    """Per-point seed, from the sweep's seed and the parameters alone. 53 bits, which every reader of JSON keeps.
+    """Per-point seed, from the sweep's seed and the parameters alone; 1 and 1.0 share it. 53 bits, exact in JSON.
 
     >>> seed_of({"a": 1, "b": 2}, 0) == seed_of({"b": 2.0, "a": 1}, 0) != seed_of({"a": 1, "b": 2}, 1)
     True
@@ -67,7 +63,7 @@ def seed_of(point: Point, seed: int) -> int:
     import numpy as np
 
     def number(text: str) -> float:
-        return int(value) if (value := float(text)).is_integer() else value  # people write 1 and 1.0
+        return int(value) if (value := float(text)).is_integer() else value
 
     text = canonical(json.loads(canonical(point), parse_float=number))
     words = np.frombuffer(hashlib.sha256(text.encode()).digest(), "<u4")

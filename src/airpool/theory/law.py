@@ -1,9 +1,9 @@
-"""The exact law of an estimate, given an object: a mixture of Gaussians, one for each way in which devices are heard.
+"""The exact distribution of an estimate given the object: a Gaussian mixture over participation patterns.
 
-    given who is heard, ẑ ~ N(Σ_k s_k w_k z_k, v I),   v = Σ_k t_k σ_k² + receivers·σ_m²/γ²
+    given the pattern, ẑ ~ N(Σ_k s_k w_k z_k, v I),   v = Σ_k t_k σ_k² + receivers·σ_m²/γ²
 
-s_k: device k's feature is on the air; t_k: its noise is (the same, without cover noise). The likely ways are listed,
-all others are left out and count as lost: certificates stay valid.
+s_k: device k's feature is received. t_k: its noise is received (t = s without cover noise). Only the most likely
+patterns are listed. The others count as errors, so that certificates remain valid.
 """
 
 from dataclasses import dataclass
@@ -12,24 +12,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airpool.arrays import Floats, require_shape
-from airpool.network import Coin, Network
+from airpool.network import Network
 from airpool.protocol.device import clipped
 from airpool.protocol.link import Radio, radio
-from airpool.theory.mse import pooled_error
+from airpool.theory.mse import pooled_error, require_coin
 
-# How many ways are listed by default; twelve devices that may be silent or not have 4,096.
-MOST_WAYS = 4096
+# Patterns listed by default: all of twelve devices without cover noise.
+MOST_PATTERNS = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
-    """Ways of being heard: who speaks (S, K), how likely (S,), and the noise's variance (S,) in each coordinate.
+class Mixture:
+    """S participation patterns: who transmits (S, K), probability (S,), and noise variance per coordinate (S,).
 
-    weight, clip_norm: of each device (K,). left_out: probability of the ways that are not listed. What is missing
-    besides is no answer: nobody is heard.
+    weight, clip_norm: (K,). left_out: probability of the patterns that are not listed. The rest, up to a total of 1,
+    is no answer: nobody is received.
     """
 
-    speaking: NDArray[np.bool_]
+    transmitting: NDArray[np.bool_]
     probability: Floats
     variance: Floats
     weight: Floats
@@ -37,26 +37,25 @@ class Law:
     left_out: float
 
     def sent(self, latents: ArrayLike) -> Floats:
-        """Latents (n, K, r) as the devices send them: clipped, and 0 where they are not finite."""
+        """Latents (n, K, r) as transmitted: clipped, and 0 where not finite."""
         z = require_shape("latents", np.asarray(latents, dtype=np.float64), (-1, len(self.weight), -1))
         return clipped(z, self.clip_norm)
 
-    def means(self, latents: Floats, way: int) -> Floats:
-        """E[ẑ | way] (n, r) from latents (n, K, r) as `sent`."""
-        return np.einsum("nkr,k->nr", latents, self.speaking[way] * self.weight)
+    def means(self, latents: Floats, pattern: int) -> Floats:
+        """E[ẑ | pattern] (n, r) of latents (n, K, r) from `sent`."""
+        return np.einsum("nkr,k->nr", latents, self.transmitting[pattern] * self.weight)
 
     def rounding(self, latents: Floats) -> Floats:
-        """How far any of the `means` may be off by rounding, (n, r)."""
+        """Bound (n, r) on the rounding error of `means`, for every pattern."""
         return pooled_error(latents, self.weight)
 
 
-def law(network: Network, *, most: int = MOST_WAYS, link: Radio | None = None) -> Law:
-    """The law of ẑ in a network, up to `most` ways of being heard.
+def law(network: Network, *, most: int = MOST_PATTERNS, link: Radio | None = None) -> Mixture:
+    """The distribution of ẑ, over at most `most` participation patterns.
 
-    Holds for: Scheme 1, truncate (or backoff where nobody is ever too weak), gains and phases known, superposed or
-        orthogonal access, any fading. Devices are silent or in outage independently of one another. Under Sionna's
-        models the outage is that of a large sample, and so is the law.
-    Edge cases: p = 1 and no outage → one way. Nobody ever speaks → none, and everything is lost.
+    Holds for: Scheme 1; truncate (or backoff without power-limited devices); known gains and phases; any access and
+        fading. Devices participate and fade independently. Under Sionna's models the outage is that of a large sample.
+    Edge cases: p = 1 and no outage → one pattern. Nobody ever transmits → none.
 
     >>> law(Network.uniform(num_devices=12, participation=0.9)).probability[0].round(6)
     np.float64(0.28243)
@@ -66,31 +65,29 @@ def law(network: Network, *, most: int = MOST_WAYS, link: Radio | None = None) -
     link = radio(network) if link is None else link
     _check(network, link)
     d = network.devices
-    p, std = np.array(d.column("participation")), np.array(d.column("noise_std"))
+    p, std, weight, clip = (np.array(d.column(x)) for x in ("participation", "noise_std", "weight", "clip_norm"))
     present = 1.0 - link.outage
-    # Of each device: its feature and its noise are on the air, its noise alone, nothing.
-    alone = (1 - p) * present if network.cover_noise else np.zeros_like(p)
-    states = np.stack((p * present, alone, 1 - p * present - alone), axis=1)
+    # States of a device: feature and noise received, noise only, nothing.
+    noise_only = (1 - p) * present if network.cover_noise else np.zeros_like(p)
+    states = np.stack((p * present, noise_only, 1 - p * present - noise_only), axis=1)
     chosen, probability = np.zeros((1, 0), dtype=np.int8), np.ones(1)
     for of_device in states:
-        likely = probability[:, None] * of_device
-        way, state = np.nonzero(likely > 0)
-        order = np.argsort(-likely[way, state], kind="stable")[:most]
-        chosen = np.concatenate((chosen[way[order]], state[order, None].astype(np.int8)), axis=1)
-        probability = likely[way[order], state[order]]
-    speaking, sounding = chosen == 0, chosen < 2
+        joint = probability[:, None] * of_device
+        row, state = np.nonzero(joint > 0)
+        order = np.argsort(-joint[row, state], kind="stable")[:most]
+        chosen = np.concatenate((chosen[row[order]], state[order, None].astype(np.int8)), axis=1)
+        probability = joint[row[order], state[order]]
     left_out = max(0.0, 1.0 - float(np.sum(probability)))
-    heard = np.any(sounding, axis=1)
-    speaking, sounding, probability = speaking[heard], sounding[heard], probability[heard]
-    times = 1.0 if network.channel.access == "superposed" else np.sum(sounding, axis=1)
-    variance = np.asarray(sounding @ std**2 + times * (network.channel.noise_std / link.gamma) ** 2, dtype=np.float64)
-    return Law(speaking, probability, variance, np.array(d.column("weight")), np.array(d.column("clip_norm")), left_out)
+    answered = np.any(chosen < 2, axis=1)
+    chosen, probability = chosen[answered], probability[answered]
+    receivers = 1.0 if network.channel.access == "superposed" else np.sum(chosen < 2, axis=1)
+    variance = (chosen < 2) @ std**2 + receivers * (network.channel.noise_std / link.gamma) ** 2
+    return Mixture(chosen == 0, probability, np.asarray(variance, dtype=np.float64), weight, clip, left_out)
 
 
 def _check(network: Network, link: Radio) -> None:
+    require_coin(network)
     channel = network.channel
-    if not isinstance(network.scheme, Coin):
-        raise ValueError(f"scheme.name={network.scheme.name!r} must be 1: by scores, who transmits depends on features")
     known = not (channel.csi_error_std or channel.phase_error_std)
     aligned = channel.power_rule == "truncate" or (channel.power_rule == "backoff" and not np.any(link.outage > 0))
     if not (known and aligned):

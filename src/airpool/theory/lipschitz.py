@@ -1,6 +1,6 @@
-"""How fast a server's answer can change: bounds on the slope of s_l − s_j, the score of one class over another.
+"""Lipschitz constants of s_l − s_j, the difference of two classes' scores.
 
-With such a constant L a gap of scores is a distance: s_l − s_j > 0 cannot turn within (s_l − s_j)/L (theory.margin).
+With constant L, s_l − s_j > 0 cannot change its sign within a distance of (s_l − s_j)/L (theory.margin).
 """
 
 from collections.abc import Sequence
@@ -10,44 +10,36 @@ import numpy as np
 from airpool.arrays import Floats
 from airpool.theory.server import Server
 
-# Of the search for the tightest constant: six come within 2 % of where it ends, and each is valid by itself.
+# Steps towards the tightest constant; six come within 2 % of the limit. The constant of every step is valid.
 _ROUNDS = 6
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-def operator_norm(matrix: Floats) -> float:
-    """‖A‖₂, the largest singular value."""
-    return float(np.linalg.norm(matrix, 2))
-
-
 def spectral_constants(server: Server, *, norms: Sequence[float] | None = None) -> Floats:
-    """(C, C): how much s_l − s_j can change per unit of x, ‖a_l − a_j‖·∏ ‖A_ℓ‖₂ over all layers but the last.
+    """L (C, C) = ‖a_l − a_j‖·∏ ‖A_ℓ‖₂ over all layers but the last. Exact for a linear server.
 
-    norms: of those layers, if they are known otherwise (convolutions). Exact for a linear server.
+    norms: of those layers, where they are known otherwise (convolutions).
     """
-    before = [operator_norm(A) for A in server.matrices[:-1]] if norms is None else list(norms)
-    if len(before) != len(server.layers) - 1:
-        raise ValueError(f"norms has {len(before)} values, must be {len(server.layers) - 1}: all layers but the last")
-    apart = _between(server.matrices[-1])
-    with np.errstate(over="ignore", under="ignore"):
-        product = float(np.prod(before))
-    # 0 only where it is: a product that underflows is still no more than the smallest number.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.where((apart > 0) & (min(before, default=1.0) > 0), np.maximum(apart * product, _TINY), 0.0)
+    norms = [float(np.linalg.norm(A, 2)) for A in server.matrices[:-1]] if norms is None else norms
+    if len(norms) != len(server.layers) - 1:
+        raise ValueError(f"norms has {len(norms)} values, must be {len(server.layers) - 1}: all layers but the last")
+    between = _between(server.matrices[-1])
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        out = np.maximum(between * float(np.prod(norms)), _TINY)  # a product may underflow
+    return np.where((between > 0) & (min(norms, default=1.0) > 0), out, 0.0)
 
 
 def lipschitz_constants(server: Server) -> Floats:
-    """(C, C): a sharper bound on how much s_l − s_j changes per unit of x, for servers of at most two layers.
+    """L (C, C): sharper constants, for servers of at most two layers.
 
-    With d = a_l − a_j, the slope of s_l − s_j is Aᵀ(d∘t), t ∈ {0, 1}^h: which units are on. With t = (1 + s)/2 it is
-    Σ s_i v_i, s₀ = 1, s_i = ±1, v₀ = Aᵀd/2, v_i = d_i A_i/2. For any q > 0,
+    With d = a_l − a_j the gradient of s_l − s_j is Aᵀ(d∘t), where t ∈ {0, 1}^h says which units are active. With
+    t = (1 + s)/2 it is Σ s_i v_i, s₀ = 1, s_i = ±1, v₀ = Aᵀd/2, v_i = d_i A_i/2. For any q > 0,
 
         max_s ‖Σ s_i v_i‖² ≤ λ_max(Σ v_i v_iᵀ/q_i) · Σ q_i                (weak duality of the semidefinite relaxation)
 
-    The best q has q_i = √(v_iᵀ X v_i) for the X that it is dual to; a few multiplicative steps come close to it, and
-    every step is valid. At most √(π/2) above the largest Σ ±v_i; never above the spectral constant, which is taken
-    where it is smaller.
-    Edge cases: one layer → ‖a_l − a_j‖, exactly. More than two → an error; use spectral_constants.
+    The optimal q is √(v_iᵀ X v_i) with the dual X; a few multiplicative steps approach it. At the optimum the bound
+    is at most √(π/2) times the largest ‖Σ ±v_i‖. Never above the spectral constant.
+    Edge cases: one layer → ‖a_l − a_j‖, exact. More than two → an error; use spectral_constants.
     """
     if len(server.layers) > 2:
         raise ValueError(
@@ -59,7 +51,7 @@ def lipschitz_constants(server: Server) -> Floats:
     from threadpoolctl import threadpool_limits
 
     A, last = server.matrices
-    # Hundreds of small products: threads would wait for one another, a hundred times longer on a busy machine.
+    # Hundreds of small products: threads would slow them down, a hundredfold on a busy machine.
     with threadpool_limits(1):
         for i in range(server.num_classes):
             for j in range(i):
@@ -78,7 +70,7 @@ def _semidefinite(A: Floats, d: Floats) -> float:
     best = np.inf
     for _ in range(_ROUNDS):
         q = np.sqrt(np.maximum(np.sum((v @ X) * v, axis=1), 1e-12 * np.sum(v * v, axis=1)))
-        # Any q above 0 is valid; a hair of the largest keeps there what is too small to be squared.
+        # Any q > 0 is valid; bounded below against underflow.
         q = np.maximum(q, 1e-9 * np.max(q))
         G = v.T @ (v / q[:, None])
         best = min(best, float(np.linalg.eigvalsh(G)[-1]) * float(np.sum(q)))
@@ -90,7 +82,7 @@ def _semidefinite(A: Floats, d: Floats) -> float:
 
 
 def _between(last: Floats) -> Floats:
-    """‖a_l − a_j‖ of all rows, in units of the largest entry: 0 only for equal rows, since no square underflows."""
-    apart = last[:, None] - last[None]
-    size = np.max(np.abs(apart), axis=-1, initial=0.0)
-    return size * np.linalg.norm(apart / np.where(size > 0, size, 1.0)[..., None], axis=-1)
+    """‖a_l − a_j‖ of all pairs of rows, scaled so that no square underflows: 0 only for equal rows."""
+    difference = last[:, None] - last[None]
+    size = np.max(np.abs(difference), axis=-1, initial=0.0)
+    return size * np.linalg.norm(difference / np.where(size > 0, size, 1.0)[..., None], axis=-1)

@@ -1,8 +1,8 @@
-"""The server as plain matrices: what it makes of an estimate, and the best linear one in closed form.
+"""The server as matrices: its scores with their rounding errors, and the optimal linear server.
 
     h₀ = x,  h_ℓ = ReLU(A_ℓ h_{ℓ−1} + b_ℓ),  scores = A_L h_{L−1} + b_L
 
-In front of a nonlinear codec, decoder and classifier together are the server, and x is the estimate ẑ itself.
+With a nonlinear codec the server is decoder and classifier together, and x is the estimate ẑ.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from airpool.arrays import Floats, finite
 
 Integers = NDArray[np.intp]
 
-# How far below another class's one that was never seen stays: no sum of probabilities notices it.
+# Bias of a class without examples, below that of another class.
 _NEVER = 1e6
 
 
 @dataclass(frozen=True, eq=False)
 class Server:
-    """Layers (matrix (out, in), bias (out,)), ReLU between them; one layer is a linear classifier."""
+    """Layers of a matrix (out, in) and a bias (out,), with ReLUs between them. One layer is a linear classifier."""
 
     layers: tuple[tuple[Floats, Floats], ...]
 
@@ -54,21 +54,15 @@ class Server:
 
 def scores(server: Server, x: ArrayLike) -> Floats:
     """Scores (..., C) of points (..., r)."""
-    h = np.asarray(x, dtype=np.float64)
-    if h.ndim < 1 or h.shape[-1] != server.dimension:
-        raise ValueError(f"x has shape {h.shape}, must be (..., {server.dimension}), as the server's first matrix")
-    for A, b in server.layers[:-1]:
-        h = np.maximum(h @ A.T + b, 0.0)
-    A, b = server.layers[-1]
-    return h @ A.T + b
+    return bounded_scores(server, x)[0]
 
 
 def bounded_scores(server: Server, x: ArrayLike, *, x_error: ArrayLike = 0.0) -> tuple[Floats, Floats]:
-    """Scores (n, C) of points (n, r), and how far they may be from the exact ones at most.
+    """Scores (..., C) of points (..., r), and a bound on their error.
 
-    x_error: how far the points themselves may be off, in each coordinate.
-    Proof: `affine`, layer by layer. ReLU rounds nothing and moves no two numbers apart.
-    Edge cases: what overflows is infinite or NaN, and so is its error: nothing is proven of it.
+    x_error: bound on the error of each coordinate of the points.
+    Proof: `affine`, layer by layer. ReLU is exact and does not increase distances.
+    Edge cases: scores that overflow are infinite or NaN, and so are their bounds.
     """
     h, error = np.asarray(x, dtype=np.float64), np.asarray(x_error, dtype=np.float64)
     if h.ndim < 1 or h.shape[-1] != server.dimension:
@@ -80,16 +74,15 @@ def bounded_scores(server: Server, x: ArrayLike, *, x_error: ArrayLike = 0.0) ->
 
 
 def affine(A: Floats, b: Floats, h: Floats, h_error: Floats) -> tuple[Floats, Floats]:
-    """A h + b (..., out) of h (..., in) as computed, and a bound on its error where h is off by at most `h_error`.
+    """A h + b (..., out) as computed from h (..., in) with an error of at most `h_error`, and a bound on its error.
 
     A sum of n products and a bias, in any order, fused or not, has a rounding error of at most
 
         γ_{n+1} (|A||h| + |b|) + 2n·t,   γ_m = m u/(1 − m u),  u = 2⁻⁵³,  t = 2⁻¹⁰²² for underflow
 
-    (Higham, Accuracy and Stability of Numerical Algorithms, §3.1), and |A| h_error is what h brings along. Here
-    γ_{2n+8} takes the place of γ_{n+1}. The surplus, above (n + 7)u(|A||h| + |b|), pays for the roundings of a
-    difference of two scores and its allowance (`gaps`), at most 4u of either score. A factor of 1 + γ_{2n+8} pays for
-    the n + 6 roundings of this bound itself, whose terms are all positive.
+    (Higham, Accuracy and Stability of Numerical Algorithms, §3.1), and h_error adds |A| h_error. γ_{2n+8} is used
+    instead of γ_{n+1}: the surplus of more than (n + 7)u(|A||h| + |b|) covers the roundings in `gaps`, at most 4u of
+    either score. A factor of 1 + γ_{2n+8} covers the n + 6 roundings of this bound, whose terms are all positive.
     """
     count, tiny = A.shape[1], float(np.finfo(np.float64).tiny)
     g = gamma(2 * count + 8)
@@ -100,14 +93,14 @@ def affine(A: Floats, b: Floats, h: Floats, h_error: Floats) -> tuple[Floats, Fl
 
 
 def gamma(roundings: int) -> float:
-    """γ_n = n u/(1 − n u), u = 2⁻⁵³: the relative error that n roundings may add up to."""
+    """γ_n = n u/(1 − n u), u = 2⁻⁵³: bounds the relative error of n roundings."""
     return roundings * 2.0**-53 / (1 - roundings * 2.0**-53)
 
 
 def gaps(scores: Floats, labels: ArrayLike, error: Floats | None = None) -> Floats:
-    """s_l − s_j (n, C) of the true class l against every j; inf at j = l, where there is nothing to fear.
+    """s_l − s_j (n, C) of the true class l against every class j; inf at j = l.
 
-    error: of the scores (n, C), `bounded_scores`; the gaps are then lower bounds, and with −error upper bounds.
+    error: of the scores (n, C), from `bounded_scores`: the gaps are then lower bounds, and with −error upper bounds.
 
     >>> gaps(np.array([[3.0, 1.0, 2.5]]), [0])
     array([[inf, 2. , 0.5]])
@@ -125,7 +118,7 @@ def gaps(scores: Floats, labels: ArrayLike, error: Floats | None = None) -> Floa
 
 
 def class_labels(labels: ArrayLike, *, count: int, num_classes: int) -> Integers:
-    """Labels (count,) as indices of classes, or an error that says what is wrong with them.
+    """Labels (count,) as class indices, or an error.
 
     >>> class_labels([0, 2], count=2, num_classes=2)
     Traceback (most recent call last):
@@ -143,14 +136,12 @@ def class_labels(labels: ArrayLike, *, count: int, num_classes: int) -> Integers
 
 
 def linear_server(latents: ArrayLike, labels: ArrayLike, *, noise_std: float, num_classes: int) -> Server:
-    """The best linear classifier for classes of one Gaussian shape that are heard through Gaussian noise.
+    """The optimal linear classifier of Gaussian classes with equal covariance, received through Gaussian noise.
 
         S = within-class covariance + noise² I,  a_c = S⁻¹ μ_c,  b_c = −½ μ_cᵀ S⁻¹ μ_c + ln π_c
 
-    latents: pooled, (n, r), of objects that are not those it will be judged by. Its margin is known exactly, which
-    makes the sharpest certificates.
-    Edge cases: a class without examples is never named, whatever is heard: it has the row of one with examples, and a
-    bias far below.
+    latents: pooled (n, r), of objects other than those it is evaluated on. Its margins are exact.
+    Edge cases: a class without examples is never predicted: it has another class's row and a far lower bias.
 
     >>> server = linear_server([[1.0], [1.1], [-1.0], [-0.9]], [0, 0, 1, 1], noise_std=0.1, num_classes=2)
     >>> scores(server, [[2.0]]).argmax()

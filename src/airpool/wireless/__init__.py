@@ -1,6 +1,5 @@
-"""The radio: fading, power and the channel that adds the signals up. Knows nothing of privacy, nor of models.
+"""The radio link: fading, power control, outage, channel knowledge, superposition. No privacy, no models.
 
-What is deterministic is written once, against the array API (NumPy or torch, CPU or CUDA); laws and probabilities are
-float64 NumPy and SciPy, which is loaded only for them, so that simulations run wherever torch does; only `draws` and
-`sionna_models` know a backend.
+Simulation code follows the array API (NumPy or torch, CPU or CUDA) and does not load SciPy. Distributions are computed
+in float64 with NumPy and SciPy.
 """

@@ -1,15 +1,14 @@
-"""Imperfect knowledge of the channel: what a device believes, and how far off it then arrives.
+"""Imperfect channel knowledge: the device's estimate of its gain, and the resulting misalignment at the server.
 
-The link's coefficient is c; turned by its phase, c = h. The device estimates ĉ = h + e, e ~ CN(0, s²), and sends its
-signal divided by ĉ, so that h/ĉ arrives instead of 1; a clock that has drifted turns it by e^{jφ}, φ ~ N(0, s_φ²):
+With the phase removed, the link's coefficient is h. The device estimates ĉ = h + e, e ~ CN(0, s²), and divides its
+signal by ĉ. A residual phase error φ ~ N(0, s_φ²) remains, so the signal arrives multiplied by
 
     ρ = (h/ĉ)·e^{jφ}
 
-The server takes the in-phase part, Re ρ. The rest of |ρ| lies in quadrature, where the server does not look but an
-adversary with both components does.
+The server uses the in-phase component Re ρ. An adversary that observes both components receives |ρ|.
 
-Holds for: one real coordinate in each channel use. With two in one complex symbol, the quadrature part of each would
-disturb the other (channel.py can superpose such symbols with complex gains).
+Holds for: one real coordinate per channel use. With two coordinates in one complex symbol each would also interfere
+with the other; protocol.medium superposes such symbols with complex gains.
 """
 
 from dataclasses import dataclass
@@ -22,11 +21,10 @@ from airpool.arrays import Array, not_negative, not_negative_array, require_shap
 
 @dataclass(frozen=True)
 class Misalignment:
-    """What estimation and clocks do to each link; all of the shape of the gains.
+    """Effect of estimation and phase errors on each link; all of the shape of the gains.
 
-    estimate: ĥ = |ĉ|, by which the device sets its power.
-    in_phase: Re ρ, the server's share: 1 if all is well; above 1 if the link was taken for weaker than it is.
-    magnitude: |ρ| ≥ |Re ρ|, the share of an adversary that hears both components.
+    estimate: ĥ = |ĉ|, by which the device sets its power. in_phase: Re ρ, at the server; 1 without errors, above 1
+    where the device underestimates its gain. magnitude: |ρ| ≥ |Re ρ|, for an adversary with both components.
     """
 
     estimate: Array
@@ -39,12 +37,10 @@ class Misalignment:
 
 
 def misalign(gain: Array, normals: Array, *, csi_error_std: float = 0.0, phase_error_std: float = 0.0) -> Misalignment:
-    """ĥ, Re ρ and |ρ| from the gains and three standard normal numbers for each of them.
+    """ĥ, Re ρ and |ρ| from gains and three standard normal numbers each, (3, *gain.shape).
 
-    csi_error_std: √E|e|², of the complex error (each of its two components has 1/√2 of it), in the unit of the gains.
-    phase_error_std: in radians.
-
-    Edge cases: both 0 → (h, 1, 1) exactly; h = 0 → ρ = 0; ĉ = 0 → 0, 0, 0: the device hears nothing and is silent.
+    csi_error_std: √E|e|² of the complex error, in the unit of the gains. phase_error_std: in radians.
+    Edge cases: both 0 → (h, 1, 1) exactly; h = 0 → ρ = 0; ĉ = 0 → 0, 0, 0, and the device is silent.
 
     >>> import numpy as np
     >>> misalign(np.array([0.5]), np.zeros((3, 1)), csi_error_std=0.1).in_phase
@@ -58,10 +54,7 @@ def misalign(gain: Array, normals: Array, *, csi_error_std: float = 0.0, phase_e
     b = (s / 2**0.5) * normals[1, ...]
     phase = float(s_phase) * normals[2, ...]
     estimate = xp.hypot(a, b)
-    heard = xp.where(estimate > 0, estimate, xp.ones_like(estimate))
-    magnitude = xp.where(estimate > 0, gain / heard, xp.zeros_like(gain))
-    return Misalignment(
-        estimate=estimate,
-        in_phase=magnitude * (a / heard * xp.cos(phase) + b / heard * xp.sin(phase)),
-        magnitude=magnitude,
-    )
+    divisor = xp.where(estimate > 0, estimate, xp.ones_like(estimate))
+    magnitude = xp.where(estimate > 0, gain / divisor, xp.zeros_like(gain))
+    in_phase = magnitude * (a / divisor * xp.cos(phase) + b / divisor * xp.sin(phase))
+    return Misalignment(estimate, in_phase, magnitude)

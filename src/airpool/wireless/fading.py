@@ -1,17 +1,21 @@
-"""Fading: the law of a link's amplitude, drawn afresh for every inference.
+"""Fading: the distribution of a link's gain, drawn independently for every inference (block fading).
 
-The complex coefficient of a link is c = μ + CN(0, v), a steady path and many scattered ones, with μ² + v = 1:
+The complex coefficient is c = μ + CN(0, v), a line-of-sight path plus scattering, with μ² + v = 1:
 
     none      μ = 1, v = 0
     rician    μ² = κ/(κ+1), v = 1/(κ+1), κ the K-factor
     rayleigh  μ = 0, v = 1
 
-and the gain is h = |c|: devices rotate their signals back, so that only the amplitude is left. Sionna's models
-(sionna_models.py) are drawn by Sionna, and their law is that of a large sample: steady paths, one for each draw.
+Devices compensate the phase, so the gain is the amplitude, scaled by the path loss:
+
+    h = a·|c|,   a = √E[h²] = 10^(−path_loss_db/20),   Pr(h < t) = F(t/a),   quantile a·F⁻¹(p),   F the law of |c|
+
+Path loss is thus equivalent to a transmit power that is lower by path_loss_db. Gains of Sionna's models are drawn by
+Sionna (sionna_models.py); their distribution is that of a large reference sample.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -19,28 +23,27 @@ from numpy.typing import ArrayLike
 
 from airpool.arrays import Array, Floats, checked, finite, like, not_negative, positive
 from airpool.draws import Generator, ones, standard_normal
+from airpool.network import FADING
 from airpool.units import db_to_linear
 from airpool.wireless import sionna_models
 
-MODELS = ("none", "rician", "rayleigh")
+MODELS = (*FADING, *(f"sionna:{name}" for name in sionna_models.MODELS))
 
-# Noncentrality (twice the K-factor) from which on Rice's law is taken as Gaussian: the error is below its inverse, and
-# SciPy's noncentral χ² gives up some powers of ten further on.
-_NEARLY_STEADY = 1e9
+# Noncentrality (twice the K-factor) above which Rice's law is replaced by its Gaussian limit. The error is below the
+# inverse of this number; SciPy's noncentral χ² fails a few orders of magnitude above it.
+_GAUSSIAN_LIMIT = 1e9
 
 
 @dataclass(frozen=True)
 class Fading:
-    """The law of the gains h ≥ 0, constant over one inference and independent in the next (block fading).
+    """The distribution of the gains h ≥ 0, with E[h²] = 10^(−path_loss_db/10).
 
     model: none | rician | rayleigh | sionna:tdl-a to tdl-e | sionna:cdl-a to cdl-e | sionna:umi
-    k_factor_db: power of the steady path over that of the scattered ones, in dB; for rician alone.
-    path_loss_db: one value, or one for each device (the last axis of the gains); see `path_loss_db` below.
+    k_factor_db: power of the line-of-sight path over the scattered power, in dB; rician only.
+    path_loss_db: one value, or one per device (the last axis of the gains).
 
-    Holds: E[h²] = 10^(−path_loss_db/10), which is 1 without path loss.
-
-    >>> Fading("rician", k_factor_db=4.8).model
-    'rician'
+    >>> Fading("rician", path_loss_db=(0.0, 20.0)).path_gain
+    array([1. , 0.1])
     >>> Fading("nakagami")
     Traceback (most recent call last):
     ...
@@ -52,29 +55,31 @@ class Fading:
     path_loss_db: float | tuple[float, ...] = 0.0
 
     def __post_init__(self) -> None:
-        known = (*MODELS, *(f"sionna:{name}" for name in sionna_models.MODELS))
-        if self.model not in known:
-            raise ValueError(f"fading={self.model!r} must be one of {', '.join(known)}")
+        if self.model not in MODELS:
+            raise ValueError(f"fading={self.model!r} must be one of {', '.join(MODELS)}")
         finite("k_factor_db", self.k_factor_db)
         if finite("path_loss_db", self.path_loss_db).ndim > 1:
-            raise ValueError(f"path_loss_db={self.path_loss_db} must be one number, or one for each device")
+            raise ValueError(f"path_loss_db={self.path_loss_db} must be one number or one per device")
 
     @property
     def path_gain(self) -> Floats:
-        """√E[h²], the amplitude that is left on average: a number, or one for each device."""
-        loss_db = np.asarray(self.path_loss_db, dtype=np.float64)
-        return np.sqrt([1 / db_to_linear(x) for x in loss_db.flat]).reshape(loss_db.shape)
+        """a = √E[h²]: a scalar, or (K,)."""
+        return np.asarray(10.0 ** (-np.asarray(self.path_loss_db, dtype=np.float64) / 20))
+
+    def only(self, device: int) -> Self:
+        """The fading of one device."""
+        loss_db = self.path_loss_db
+        return replace(self, path_loss_db=loss_db[device]) if isinstance(loss_db, tuple) else self
 
 
-def path_loss_db(
+def log_distance_loss_db(
     distance: ArrayLike, *, exponent: float, reference_distance: float = 1.0, reference_loss_db: float = 0.0
 ) -> Floats:
-    """Log-distance path loss, in dB: L = L₀ + 10·n·log₁₀(d/d₀).
+    """Path loss in dB by the log-distance model, L = L₀ + 10·n·log₁₀(d/d₀): values for `path_loss_db`.
 
-    Holds for: d ≥ d₀ (closer by, the antenna's near field decides). The exponent n is 2 in free space, 2.7 to 3.5 in
-    cities, 1.6 to 1.8 along corridors.
+    Holds for: d ≥ d₀. Typical exponents n: 2 in free space, 2.7 to 3.5 in cities, 1.6 to 1.8 in corridors.
 
-    >>> path_loss_db([1.0, 10.0], exponent=3.0).tolist()
+    >>> log_distance_loss_db([1.0, 10.0], exponent=3.0).tolist()
     [0.0, 30.0]
     """
     d0 = float(positive("reference_distance", reference_distance))
@@ -83,10 +88,9 @@ def path_loss_db(
 
 
 def sample_gains(fading: Fading, shape: tuple[int, ...], rng: Generator, *, dtype: Any = None) -> Array:
-    """Independent gains of this shape; its last axis is the devices where path loss differs among them.
+    """Independent gains: a NumPy array, or a tensor on the generator's device.
 
-    They live where the generator does: a NumPy array, or a tensor on the generator's device. What is done with them
-    (power.py, channel.py) is deterministic.
+    shape: its last axis is the devices where path loss differs between them.
 
     >>> sample_gains(Fading("none"), (1, 3), np.random.default_rng(0))
     array([[1., 1., 1.]])
@@ -100,15 +104,16 @@ def sample_gains(fading: Fading, shape: tuple[int, ...], rng: Generator, *, dtyp
         normals = standard_normal(rng, (2, *shape), dtype=dtype)
         scattered = normals * float(variance / 2) ** 0.5
         gain = array_namespace(normals).hypot(scattered[0, ...] + float(mean), scattered[1, ...])
-    if fading.path_gain.ndim and shape[-1:] != fading.path_gain.shape:
-        raise ValueError(f"shape={shape} must end with the {fading.path_gain.size} devices of path_loss_db")
-    return gain if np.all(fading.path_gain == 1) else gain * like(fading.path_gain, gain)
+    a = fading.path_gain
+    if a.ndim and shape[-1:] != a.shape:
+        raise ValueError(f"shape={shape} must end with the {a.size} devices of path_loss_db")
+    return gain if np.all(a == 1) else gain * like(a, gain)
 
 
 def components(fading: Fading) -> tuple[Floats, Floats]:
-    """μ and v of the coefficient without path loss, as a mixture of equally likely parts: two arrays of one length.
+    """μ and v of c as an equally weighted mixture: two arrays of the same length.
 
-    One part for the models in closed form; one for each draw of a reference sample, sorted, with v = 0, for Sionna's.
+    Length 1 for the models in closed form. For Sionna's, the sorted reference sample as μ, and v = 0.
 
     >>> components(Fading("rician", k_factor_db=0.0))
     (array([0.70710678]), array([0.5]))
@@ -119,80 +124,81 @@ def components(fading: Fading) -> tuple[Floats, Floats]:
     if fading.model == "rician":
         k = db_to_linear(fading.k_factor_db)
         return np.sqrt([k / (k + 1)]), np.array([1 / (k + 1)])
-    steady = fading.model == "none"
-    return np.array([float(steady)]), np.array([float(not steady)])
+    line_of_sight = fading.model == "none"
+    return np.array([float(line_of_sight)]), np.array([float(not line_of_sight)])
 
 
 def cdf(fading: Fading, gain: ArrayLike, *, csi_error_std: float = 0.0) -> Floats:
-    """Pr(h < gain), elementwise; with a CSI error, of what a device believes: ĥ = |c + CN(0, csi_error_std²)|.
+    """Pr(ĥ < gain), elementwise, of the estimated gain ĥ = |a·c + CN(0, csi_error_std²)|; of h without CSI error.
 
-        Pr(ĥ < t) = F(2t²/V; 2, 2μ²/V),  V = v + csi_error_std²,  F the noncentral χ² law (one minus Marcum's Q₁);
-        rayleigh: 1 − exp(−t²/V)
+        Pr(ĥ < t) = F(2t²/V; 2, 2μ²/V),  V = v + csi_error_std²,  F the noncentral χ² law (1 − Marcum's Q₁), a = 1
 
-    Holds for: the last axis of `gain` being the devices where path loss differs among them.
-    Edge cases: strict, so that a device exactly at its threshold is not below it: none → 0 up to and including 1.
-        For Sionna's models it is the fraction of a reference sample, with a standard error of √(F(1−F)/n).
+    gain: its last axis is the devices where path loss differs between them. csi_error_std: in the unit of the gain.
+    Edge cases: strict, so a device exactly at its threshold is not in outage: none → 0 up to and including 1.
+        Sionna's models: the fraction of the reference sample, with standard error √(F(1−F)/n).
 
     >>> cdf(Fading("rayleigh"), 1.0).round(6), cdf(Fading("none"), [1.0, 1.1])
     (np.float64(0.632121), array([0., 1.]))
     """
-    t, s = np.broadcast_arrays(
-        not_negative("gain", gain) / fading.path_gain,
-        not_negative("csi_error_std", csi_error_std) / fading.path_gain,
-    )
-    mean, variance = components(fading)
-    if mean.size == 1:
-        return _rice(t, mean[0], variance[0] + s**2)
-    if not csi_error_std:
-        return np.searchsorted(mean, t, side="left") / mean.size
-    below = [_rice(x, mean, variance + e**2).mean() for x, e in zip(t.flat, s.flat, strict=True)]
-    return np.array(below).reshape(t.shape)
+    a = fading.path_gain
+    return _below(fading, not_negative("gain", gain) / a, not_negative("csi_error_std", csi_error_std) / a)
 
 
 def quantile(fading: Fading, probability: float, *, csi_error_std: float = 0.0) -> Floats:
-    """The largest t with Pr(h < t) ≤ probability: a number, or one for each device where path loss differs.
+    """The largest t with Pr(ĥ < t) ≤ probability, ĥ as in `cdf`: a scalar, or (K,) where path loss differs.
 
-    Edge cases: none → 1. With a CSI error, of ĥ, as in `cdf`.
+    Edge cases: none → 1.
 
     >>> quantile(Fading("rayleigh"), 0.01).round(6)
     np.float64(0.100251)
     """
     p = float(checked("probability", probability, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1)))
-    s = not_negative("csi_error_std", csi_error_std) / fading.path_gain
+    a = fading.path_gain
+    s = not_negative("csi_error_std", csi_error_std) / a
     mean, variance = components(fading)
     if mean.size == 1:
-        return fading.path_gain * _rice_quantile(p, mean, variance + s**2).reshape(s.shape)
+        return a * _rice_quantile(p, mean, variance + s**2).reshape(s.shape)
     if not csi_error_std:
-        return fading.path_gain * mean[int(p * mean.size)]
-    # A mixture has no closed inverse; halving the interval keeps its lower end on the allowed side.
-    low, high = np.zeros_like(fading.path_gain), fading.path_gain * (mean[-1] + 10 * np.max(s))
-    for _ in range(60):
-        middle = (low + high) / 2
-        allowed = cdf(fading, middle, csi_error_std=csi_error_std) <= p
-        low, high = np.where(allowed, middle, low), np.where(allowed, high, middle)
-    return low
+        return a * mean[int(p * mean.size)]
+    from airpool.search import smallest
+
+    # A mixture has no closed inverse. In x = −ln(t/a), so that the search rounds t down.
+    x = smallest(lambda x, s: _below(fading, np.exp(-x), s) - p, -np.log(mean[-1] + 10 * s), 700.0, s)
+    return a * np.exp(-x)
+
+
+def _below(fading: Fading, t: Floats, s: Floats) -> Floats:
+    """Pr(|c + CN(0, s²)| < t), elementwise."""
+    mean, variance = components(fading)
+    t, s = np.broadcast_arrays(t, s)
+    if mean.size == 1:
+        return _rice(t, mean[0], variance[0] + s**2)
+    if not np.any(s):
+        return np.searchsorted(mean, t, side="left") / mean.size
+    below = [_rice(np.asarray(x), mean, variance + e**2).mean() for x, e in zip(t.flat, s.flat, strict=True)]
+    return np.array(below).reshape(t.shape)
 
 
 def _rice(t: Floats, mean: Floats, total: Floats) -> Floats:
     """Pr(|μ + CN(0, V)| < t), elementwise."""
     from scipy.special import chndtr, ndtr
 
-    v, nc, centre, std = _rice_parts(mean, total)
+    v, nc, centre, std = _rice_parameters(mean, total)
     with np.errstate(divide="ignore", invalid="ignore"):
-        far = np.where(total > 0, ndtr((t - centre) / std), mean < t)
-    return np.where(nc > _NEARLY_STEADY, far, chndtr(2 * t**2 / v, 2, np.where(nc > _NEARLY_STEADY, 0.0, nc)))
+        gaussian = np.where(total > 0, ndtr((t - centre) / std), mean < t)
+    return np.where(nc > _GAUSSIAN_LIMIT, gaussian, chndtr(2 * t**2 / v, 2, np.where(nc > _GAUSSIAN_LIMIT, 0.0, nc)))
 
 
 def _rice_quantile(p: float, mean: Floats, total: Floats) -> Floats:
     from scipy.special import chndtrix, ndtri
 
-    v, nc, centre, std = _rice_parts(mean, total)
-    # Where it is not used it is taken at 0, which is quick: without fading this would be most of a radio's time.
-    near = np.sqrt(v / 2 * chndtrix(p, 2, np.where(nc > _NEARLY_STEADY, 0.0, nc)))
-    return np.where(nc > _NEARLY_STEADY, centre + std * ndtri(p), near)
+    v, nc, centre, std = _rice_parameters(mean, total)
+    # At 0 where it is not used: chndtrix is slow for a large noncentrality.
+    exact = np.sqrt(v / 2 * chndtrix(p, 2, np.where(nc > _GAUSSIAN_LIMIT, 0.0, nc)))
+    return np.where(nc > _GAUSSIAN_LIMIT, centre + std * ndtri(p), exact)
 
 
-def _rice_parts(mean: Floats, total: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """V with 1 for 0; 2μ²/V with inf for V = 0; and the centre and spread of the law of R where that is large."""
+def _rice_parameters(mean: Floats, total: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """V (1 in place of 0), the noncentrality 2μ²/V, and mean and standard deviation of the Gaussian limit."""
     v = np.where(total > 0, total, 1.0)
     return v, np.where(total > 0, 2 * mean**2 / v, np.inf), np.sqrt(mean**2 + total / 2), np.sqrt(total / 2)

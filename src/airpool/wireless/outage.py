@@ -1,46 +1,55 @@
-"""Over the fading: how often a device is too weak, the γ that keeps this rare, and the moments of what arrives.
+"""Averages over the fading: outage probability, the γ that limits it, and the moments of the alignment.
 
-Everything is an expectation over what a device believes its gain to be, R = ĥ = |ĉ|, ĉ = c + e. Since c and e are
-complex Gaussians (a mixture of them for Sionna's models), so is c given ĉ, and one integral over R is left:
+Each is an expectation over the device's estimate of its gain, R = ĥ = |ĉ|, ĉ = c + e, e ~ CN(0, s²). c and e are
+complex Gaussians (a mixture of them for Sionna's models), so c given ĉ is one too, and an integral over R remains:
 
-    c | ĉ ~ CN(κĉ + (1−κ)μ, κs²),  κ = v/(v+s²);   the angle of ĉ given R has E cos(mθ) = I_m(x)/I_0(x), x = 2μR/(v+s²)
+    c | ĉ ~ CN(κĉ + (1−κ)μ, κs²),  κ = v/(v+s²);   given R, the angle of ĉ has E cos(mθ) = I_m(x)/I_0(x), x = 2μR/(v+s²)
+
+Path loss only changes units: with path gain a_k, device k has threshold t_k/a_k and error s/a_k at unit mean power.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import chdtri, chndtrix, i0e, i1e
 
-from airpool.arrays import Floats, checked, not_negative, positive, probability
+from airpool.arrays import Floats, checked, not_negative
+from airpool.network import PowerRule
 from airpool.wireless.fading import Fading, cdf, components, quantile
-from airpool.wireless.power import PowerRule, Transmitters, check_rule, threshold
+from airpool.wireless.power import Transmitters, threshold
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(256)
-_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
-# Nodes over the law of a norm, for the rules that look at one.
-_NORM_NODES, _NORM_WEIGHTS = np.polynomial.legendre.leggauss(64)
-_NORM_NODES, _NORM_WEIGHTS = (_NORM_NODES + 1) / 2, _NORM_WEIGHTS / 2
-# exp(−6.5²) is 4e-19: beyond so many scales a Gaussian adds nothing.
+
+def _quadrature(count: int) -> tuple[Floats, Floats]:
+    """Gauss-Legendre nodes and weights on [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return (nodes + 1) / 2, weights / 2
+
+
+_NODES, _WEIGHTS = _quadrature(256)
+# Over the distribution of a norm, for the rules that depend on one.
+_NORM_NODES, _NORM_WEIGHTS = _quadrature(64)
+# Integration range in Gaussian scales: exp(−6.5²) is 4e-19.
 _SCALES = 6.5
-# Fluctuations of one part in 10¹⁰ of the amplitude drown in rounding and count as none.
-_STEADY = 1e-20
-# No larger γ is of use: devices that send next to nothing could do with any, and its square would overflow.
-_LOUDEST = 1e60
+# Fading of relative variance below this counts as none.
+_NO_FADING = 1e-20
+# Largest γ: no upper limit exists where devices send almost nothing, and its square must not overflow.
+_LARGEST_GAMMA = 1e60
 
 
 def outage_probability(
     fading: Fading, transmitters: Transmitters, *, gamma: float, csi_error_std: float = 0.0
 ) -> Floats:
-    """Of each device, Pr(ĥ < t) with t = γ√(w²C² + rσ²)(1+margin)/√P: it is silent under the rule truncate.
+    """Pr(ĥ_k < t_k) of each device (K,), t_k = γ√(w²C² + rσ²)(1+margin)/√P: truncate is silent there.
 
-    Under backoff it is the probability of being power-limited; under paper and exact about that, without the margin.
-    Holds for: devices that decide by their estimate ĥ. p_eff = p·(1 − outage).
+    Under backoff, the probability of being power-limited; under paper and exact approximately so.
+    Holds for: any path losses; Pr(ĥ_k < t_k) = F(t_k/a_k). p_eff = p·(1 − outage).
     Edge cases: a device that sends nothing → 0; fading none → 0 or 1.
 
     >>> devices = Transmitters.of(weight=1, clip_norm=1.0, noise_std=0.0, power_dbm=[0.0, 20.0], dimension=4, margin=0)
     >>> outage_probability(Fading("rayleigh"), devices, gamma=1.0).round(5)
     array([0.63212, 0.00995])
+    >>> outage_probability(Fading("rayleigh", path_loss_db=(0.0, 20.0)), devices, gamma=1.0).round(5)
+    array([0.63212, 0.63212])
     """
     _path_gain(fading, transmitters)
     return cdf(fading, threshold(transmitters, gamma=gamma), csi_error_std=csi_error_std)
@@ -49,10 +58,10 @@ def outage_probability(
 def auto_gamma(
     fading: Fading, transmitters: Transmitters, *, outage: float = 0.01, csi_error_std: float = 0.0
 ) -> float:
-    """The largest γ, up to 1e60, with an outage of at most `outage` for every device: min_k reach_k·F_k⁻¹(outage).
+    """The largest γ ≤ 1e60 with an outage of at most `outage` for every device: min_k reach_k·a_k·F⁻¹(outage).
 
-    Holds: outage_probability at the result is never above `outage`, and equal to it, up to rounding, for the weakest
-        device (fading none: 0, the weakest device exactly at its limit).
+    Holds for: any path losses. Rounded down: outage_probability at the result is never above `outage`, and equal to it
+        up to rounding for the weakest device (fading none: 0, the weakest device exactly at its limit).
 
     >>> devices = Transmitters.of(weight=1, clip_norm=1.0, noise_std=0.0, power_dbm=[0.0, 20.0], dimension=4, margin=0)
     >>> round(auto_gamma(Fading("rayleigh"), devices), 6)
@@ -61,10 +70,9 @@ def auto_gamma(
     checked("outage", outage, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1))
     _path_gain(fading, transmitters)
     gamma = float(np.min(transmitters.reach * quantile(fading, outage, csi_error_std=csi_error_std)))
-    gamma = min(gamma, _LOUDEST) if gamma < np.inf else gamma
     if gamma == np.inf:
         raise ValueError('gamma="auto" must have a device that sends something: weight or noise_std > 0')
-    # The inverse is as exact as rounding: steps of one, two, four, ... last bits down, until no device is above.
+    gamma = min(gamma, _LARGEST_GAMMA)
     step = np.finfo(np.float64).epsneg
     while np.max(outage_probability(fading, transmitters, gamma=gamma, csi_error_std=csi_error_std)) > outage:
         gamma, step = gamma * (1 - step), 2 * step
@@ -73,10 +81,15 @@ def auto_gamma(
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """E[g] and E[g²] of each device's alignment over the fading, given that it takes part. Silence counts as g = 0."""
+    """Expectations of each device that takes part, (K,), over its fading and errors; an outage counts as g = 0.
+
+    mean, mean_square: E[g] and E[g²]. inverse_square: E[q²/ĥ²] with the intended alignment q; a device transmits at
+    scale γq/ĥ, so under truncate and backoff E‖x‖² = γ²·inverse_square·(w²C² + rσ²).
+    """
 
     mean: Floats
     mean_square: Floats
+    inverse_square: Floats
 
 
 def alignment_moments(
@@ -88,127 +101,77 @@ def alignment_moments(
     csi_error_std: float = 0.0,
     phase_error_std: float = 0.0,
 ) -> Moments:
-    """E[g], E[g²] at the server; truncate with known gains: both are 1 − outage.
+    """E[g], E[g²] and E[q²/ĥ²]; under truncate with known gains E[g] = E[g²] = 1 − outage.
 
-    Holds for: γ that does not depend on the gains. Under paper and exact, of a full feature, averaged over its noise;
-        there g depends on the noise, so that E[g²‖n‖²] is not E[g²]·rσ².
-    Edge cases: a device that sends nothing → 1, 1.
+    Holds for: γ that does not depend on the gains. Under paper and exact, for a feature of norm C, averaged over its
+        noise; there g depends on the noise, so E[g²‖n‖²] is not E[g²]·rσ².
+    Edge cases: a device that sends nothing → 1, 1, 0.
 
     >>> devices = Transmitters.of(weight=1, clip_norm=1.0, noise_std=0.0, power_dbm=0.0, dimension=4, margin=0)
     >>> alignment_moments(Fading("rayleigh"), devices, gamma=0.5).mean.round(6)     # exp(−1/4)
     array([0.778801])
     """
-    first, size, real, _ = _expectations(fading, transmitters, gamma=gamma, rule=rule, csi_error_std=csi_error_std)
-    # E cos φ = exp(−s²/2), E cos 2φ = exp(−2s²).
-    s = float(not_negative("phase_error_std", phase_error_std))
-    return Moments(first * np.exp(-(s**2) / 2), (size + np.exp(-2 * s**2) * real) / 2)
-
-
-def energy(
-    fading: Fading,
-    transmitters: Transmitters,
-    *,
-    gamma: float,
-    rule: PowerRule = "truncate",
-    participation: ArrayLike = 1.0,
-    cover_noise: bool = False,
-    csi_error_std: float = 0.0,
-) -> Floats:
-    """E‖x‖² of each device in one inference, in mW·channel uses, for full features.
-
-        truncate, backoff: p·γ²·E[q²/ĥ²]·(w²C² + rσ²);  paper, exact: p·E[min(γ²N²/ĥ², P)], N² the power they look at
-
-    q is the alignment that the device aims at. Under cover noise silent devices send n, at the same scale.
-    Edge cases: a device that sends nothing → 0.
-
-    >>> devices = Transmitters.of(weight=1, clip_norm=1.0, noise_std=0.0, power_dbm=0.0, dimension=4, margin=0)
-    >>> energy(Fading("none"), devices, gamma=0.5)
-    array([0.25])
-    """
-    p = probability("participation", participation)
-    f, noise = transmitters.feature_norm**2, transmitters.dimension * transmitters.noise_std**2
-    if rule in ("truncate", "backoff"):
-        sent = p * (f + noise) + (1 - p) * noise * cover_noise
-    elif cover_noise:
-        raise ValueError(f"cover_noise=True must go with truncate or backoff, not with rule={rule!r}")
-    else:
-        sent = p
-    *_, inverse = _expectations(fading, transmitters, gamma=gamma, rule=rule, csi_error_std=csi_error_std)
-    return np.where(transmitters.amplitude > 0, gamma**2 * inverse * sent, 0.0)
-
-
-def _expectations(
-    fading: Fading, transmitters: Transmitters, *, gamma: float, rule: PowerRule, csi_error_std: float
-) -> Floats:
-    """E[q Re ρ], E[q²|ρ|²], E[q² Re ρ²] and E[q²/ĥ²] (times N² where a norm N decides) of each device, (4, K)."""
-    check_rule(rule)
-    gamma = float(positive("gamma", gamma))
-    s = float(not_negative("csi_error_std", csi_error_std))
-    count = transmitters.num_devices
+    s, s_phase = (
+        float(not_negative(name, value))
+        for name, value in (("csi_error_std", csi_error_std), ("phase_error_std", phase_error_std))
+    )
     path_gain = _path_gain(fading, transmitters)
-    t, share, square = _thresholds(transmitters, gamma, rule)
-    out = np.zeros((4, count))
-    known: dict[tuple[float, float], Floats] = {}
-    for k in range(count):
-        for i, weight in enumerate(share):
-            # In units of the path gain; like devices share their integrals.
-            point = float(t[i, k] / path_gain[k]), s / float(path_gain[k])
-            if point not in known:
-                known[point] = _integrals(fading, *point, silent=rule == "truncate")
-            out[:, k] += weight * known[point] * np.array([1, 1, 1, square[i, k] / path_gain[k] ** 2])
-    return out
+    norm, share = _norms(transmitters, rule)
+    t = np.atleast_2d(threshold(transmitters, gamma=gamma, rule=rule, norm=norm))
+    # Devices with equal arguments share their integrals.
+    arguments = np.stack([(t / path_gain).ravel(), np.broadcast_to(s / path_gain, t.shape).ravel()], axis=1)
+    distinct, which = np.unique(arguments, axis=0, return_inverse=True)
+    integrals = np.array([_integrals(fading, *point, silent=rule == "truncate") for point in distinct.tolist()])
+    first, size, real, inverse = np.einsum("nki,n->ik", integrals[which].reshape(*t.shape, 4), share)
+    # E cos φ = exp(−s²/2), E cos 2φ = exp(−2s²).
+    mean, square = first * np.exp(-(s_phase**2) / 2), (size + np.exp(-2 * s_phase**2) * real) / 2
+    return Moments(mean, square, inverse / path_gain**2)
 
 
 def _path_gain(fading: Fading, transmitters: Transmitters) -> Floats:
-    """√E[h²] of each device."""
+    """a_k = √E[h_k²], (K,)."""
     gain, count = fading.path_gain, transmitters.num_devices
     if gain.size not in (1, count):
         raise ValueError(f"path_loss_db has {gain.size} values for {count} devices; give one number or {count}")
     return np.broadcast_to(gain, (count,))
 
 
-def _thresholds(transmitters: Transmitters, gamma: float, rule: PowerRule) -> tuple[Floats, Floats, Floats]:
-    """The law of t as (n, K) values and their n probabilities; and N², by which the energy is weighted."""
-    if rule in ("truncate", "backoff"):
-        t = threshold(transmitters, gamma=gamma)[None, :]
-        return t, np.ones(1), np.ones_like(t)
+def _norms(transmitters: Transmitters, rule: PowerRule) -> tuple[Floats | None, Floats]:
+    """Quadrature over the norm that the rule depends on: values (n, K), if any, and their n weights."""
     f, std, r = transmitters.feature_norm, transmitters.noise_std, transmitters.dimension
-    noisy = np.where(std > 0, std, 1.0)
     u = _NORM_NODES[:, None]
     if rule == "paper":
-        square = f**2 + std**2 * chdtri(r, 1 - u)
-    else:
-        square = np.where(std > 0, std**2 * chndtrix(u, r, (f / noisy) ** 2), f**2)
-    return gamma * np.sqrt(square / transmitters.power_max), _NORM_WEIGHTS, square
+        return std * np.sqrt(chdtri(r, 1 - u)), _NORM_WEIGHTS
+    if rule == "exact":
+        ratio = f / np.where(std > 0, std, 1.0)
+        return np.where(std > 0, std * np.sqrt(chndtrix(u, r, ratio**2)), f), _NORM_WEIGHTS
+    return None, np.ones(1)
 
 
 def _integrals(fading: Fading, t: float, s: float, *, silent: bool) -> Floats:
-    """The four expectations for one threshold, in units of the path gain."""
+    """E[q Re ρ], E[q²|ρ|²], E[q² Re ρ²] and E[q²/R²] for one threshold, at unit mean power. silent: below t."""
     if t == 0:
         return np.array([1.0, 1.0, 1.0, 0.0])
     mean, variance = components(fading)
-    if np.all(variance + s**2 <= _STEADY * mean**2):
+    if np.all(variance + s**2 <= _NO_FADING * mean**2):
         q = np.where(mean >= t, 1.0, 0.0 if silent else mean / t)
         return np.array([q.mean(), (q**2).mean(), (q**2).mean(), ((q / mean) ** 2).mean()])
     mean, variance = mean[:, None], variance[:, None]
-    total = variance + s**2
-    low = np.maximum(mean - _SCALES * np.sqrt(total), 0.0)
-    high = mean + _SCALES * np.sqrt(total)
-    # Above t in ln R, since q²|ρ|² falls as 1/R² there; below, where q = R/t, as it is.
+    spread = _SCALES * np.sqrt(variance + s**2)
+    low, high = np.maximum(mean - spread, 0.0), mean + spread
+    # Above t in ln R, since q²|ρ|² falls as 1/R² there; below t, where q = R/t, in R.
     start = np.minimum(np.maximum(low, t), high)
-    spread = np.log(high / start)
-    r = start * np.exp(spread * _NODES)
-    out = _weighted(r, r * spread * _WEIGHTS, np.ones_like(r), mean, variance, s)
+    r = start * (high / start) ** _NODES
+    out = _weighted(r, r * np.log(high / start) * _WEIGHTS, np.ones_like(r), mean, variance, s)
     if not silent:
-        end = np.minimum(high, t)
-        width = np.maximum(end - low, 0.0)
+        width = np.maximum(np.minimum(high, t) - low, 0.0)
         r = low + width * _NODES
         out += _weighted(r, width * _WEIGHTS, r / t, mean, variance, s)
     return out
 
 
 def _weighted(r: Floats, dr: Floats, q: Floats, mean: Floats, variance: Floats, s: float) -> Floats:
-    """Σ over the nodes r, and the mean over the mixture, of the four integrands with Rice's density."""
+    """The four integrands under Rice's density, summed over the nodes r and averaged over the mixture."""
     total = variance + s**2
     x = 2 * mean * r / total
     bessel = i0e(x)

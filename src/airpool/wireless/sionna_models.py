@@ -1,8 +1,7 @@
-"""Sionna's 3GPP TR 38.901 channels as gains: the extra `sionna` (pip install 'airpool[sionna]').
+"""Gains of Sionna's 3GPP TR 38.901 channels: the extra `sionna` (pip install 'airpool[sionna]').
 
-Each draw is one link at one instant, reduced to its frequency response at the carrier: the sum of its paths, which is
-all that a narrowband signal sees. Devices and server have one vertical omnidirectional antenna each; path loss and
-shadowing are left out, so that E[h²] = 1. A delay spread would matter between frequencies, but not at one.
+A draw is the frequency response of one link at the carrier, the sum of its paths: narrowband, so the delay spread has
+no effect. One vertical omnidirectional antenna per device and server; no path loss or shadowing, so E[h²] = 1.
 """
 
 from collections.abc import Callable
@@ -16,27 +15,27 @@ from airpool.draws import Generator, seed
 
 MODELS = (*(f"tdl-{x}" for x in "abcde"), *(f"cdl-{x}" for x in "abcde"), "umi")
 
-# Draws behind the law of a model; at an outage of 1 % its standard error is 0.08 %. One second for a TDL; the ray-based
-# CDL and UMi take half a minute, once in a process.
+# Size of the reference sample. At an outage of 1 % its standard error is 0.08 %. Drawn once per process: one second for
+# a TDL, half a minute for CDL and UMi.
 REFERENCE_DRAWS = 2**14
 _REFERENCE_SEED = 38901
 
 _CARRIER_HZ = 3.5e9
 _DELAY_SPREAD_S = 100e-9
-# Rays of so many links fit in memory at once (about 100 MB).
+# Links per call: their rays take about 100 MB.
 _BLOCK = 1024
 
 
 def sample(model: str, shape: tuple[int, ...], rng: Generator, *, dtype: Any = None) -> Array:
-    """Independent gains of a Sionna model, where the generator lives. Sionna computes in single precision.
+    """Independent gains on the generator's device, reproducible from `rng`. Sionna computes in single precision.
 
-    Holds: reproducible from `rng`; the global generators of torch and NumPy are left as they were.
+    The global generators of torch and NumPy are not changed.
     """
     torch, config = _sionna()
     numpy = isinstance(rng, np.random.Generator)
     torch_device = "cpu" if numpy else str(rng.device)
     draw = _model(model, torch_device)
-    # Not `config.seed`, which would reseed torch's global generator as well.
+    # `config.seed` would also reseed torch's global generator.
     config.torch_rng(torch_device).manual_seed(seed(rng))
     count = int(np.prod(shape))
     with torch.no_grad():
@@ -49,7 +48,7 @@ def sample(model: str, shape: tuple[int, ...], rng: Generator, *, dtype: Any = N
 
 @cache
 def reference(model: str) -> Floats:
-    """The law of a model as a sorted sample of REFERENCE_DRAWS gains, the same in every process."""
+    """A sorted sample of REFERENCE_DRAWS gains, the same in every process."""
     gains = np.sort(sample(model, (REFERENCE_DRAWS,), np.random.default_rng(_REFERENCE_SEED)))
     gains.setflags(write=False)
     return gains
@@ -88,27 +87,27 @@ def _model(model: str, torch_device: str) -> Callable[[int], Any]:
             enable_shadow_fading=False,
             device=torch_device,
         )
-        # One device in each of `count` cells: links are independent, line of sight or not as the model has it.
+        # One device in each of `count` cells, so that links are independent.
         place, station, *_, indoor = gen_single_sector_topology(count, 1, "umi", device=torch_device)
-        still = place * 0  # not tilted, not moving: a tilt would turn the polarisation away and lose power
-        channel.set_topology(place, station, still, still, still, indoor)
+        zero = place * 0  # orientation and velocity; a tilted antenna would lose power by polarisation
+        channel.set_topology(place, station, zero, zero, zero, indoor)
         return _flat(channel(1, 1.0)[0])
 
     return urban
 
 
 def _flat(paths: Any) -> Any:
-    """|Σ paths| from Sionna's [batch, rx, rx antenna, tx, tx antenna, path, time]; only batch and path are long."""
+    """|Σ paths| from Sionna's [batch, rx, rx antenna, tx, tx antenna, path, time]; the other axes have length 1."""
     return paths.sum(dim=-2).abs().reshape(-1)
 
 
 @cache
 def _sionna() -> tuple[Any, Any]:
-    """torch, and Sionna's configuration, which holds its generators."""
+    """torch and Sionna's configuration."""
     import torch
 
     try:
-        # Loading Sionna reseeds torch's global generators: they are put back.
+        # Importing Sionna reseeds torch's global generators; fork_rng restores them.
         with torch.random.fork_rng():
             from sionna.phy import config  # pyright: ignore[reportMissingImports]
     except ImportError as missing:

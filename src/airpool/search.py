@@ -1,4 +1,4 @@
-"""The one root search: roots of decreasing functions, always from the safe side."""
+"""The one root search of the package: roots of decreasing functions, always from the safe side."""
 
 from collections.abc import Callable
 

@@ -50,7 +50,7 @@ def every_way(network):
 def test_the_law_lists_every_subset_with_its_probability_and_noise(network):
     known, found = every_way(network), {}
     listed = law(network)
-    for who, probability, variance in zip(listed.speaking, listed.probability, listed.variance, strict=True):
+    for who, probability, variance in zip(listed.transmitting, listed.probability, listed.variance, strict=True):
         key = tuple(bool(each) for each in who), round(float(variance), 9)
         found[key] = found.get(key, 0.0) + float(probability)
     likely = {key: value for key, value in known.items() if value > 1e-12}
@@ -75,14 +75,14 @@ def test_those_left_out_are_the_least_likely_and_are_counted(network, most):
 def test_one_way_is_the_likeliest_one():
     network = Network(Devices(4, participation=(0.9, 0.2, 0.7, 0.4)), dimension=2)
     only = law(network, most=1)
-    assert only.speaking.tolist() == [[True, False, True, False]]
+    assert only.transmitting.tolist() == [[True, False, True, False]]
     assert only.probability == pytest.approx([0.9 * 0.8 * 0.7 * 0.6])
     assert only.left_out == pytest.approx(1 - 0.9 * 0.8 * 0.7 * 0.6)
 
 
 def test_all_heard_is_one_way_and_nobody_heard_is_none():
     whole = law(Network.uniform(num_devices=12, noise_std=0.1))
-    assert whole.speaking.tolist() == [[True] * 12]
+    assert whole.transmitting.tolist() == [[True] * 12]
     assert whole.probability.tolist() == [1.0]
     assert whole.variance == pytest.approx([12 * 0.01])
     nobody = law(Network.uniform(num_devices=3, participation=0.0))
@@ -94,7 +94,7 @@ def test_means_are_weighted_sums_of_who_speaks():
     rng = np.random.default_rng(0)
     network = Network(Devices(3, weight=(0.2, 0.5, 0.3), participation=0.5), dimension=2)
     found, z = law(network), rng.standard_normal((4, 3, 2)) / 4
-    for way, who in enumerate(found.speaking):
+    for way, who in enumerate(found.transmitting):
         by_hand = sum(who[k] * (0.2, 0.5, 0.3)[k] * z[:, k] for k in range(3))
         assert found.means(z, way) == pytest.approx(by_hand)
 

@@ -1,7 +1,6 @@
-"""What a sweep gives: one row a point, in the order of the points, as plain columns."""
+"""Result tables: one row a point, in the order of the points, as plain columns; written as CSV, JSON or Parquet."""
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -9,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from airpool import files
-from airpool.sweep.cache import Row
-from airpool.sweep.points import Point
+from airpool.figures import write_csv
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A point that gave no row, and why."""
+    """A point without a row, and why."""
 
-    parameters: Point
+    parameters: dict[str, Any]
     error: str
 
     def __str__(self) -> str:
@@ -26,10 +24,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Effort:
-    """What a sweep cost: `startup` until the workers could be asked, `seconds` until the last point was done.
-
-    `work` is the time within the points that were measured; the others came from the cache.
-    """
+    """Seconds until the workers were up, from there to the last point, and within points; and numbers of points."""
 
     startup: float = 0.0
     seconds: float = 0.0
@@ -48,7 +43,7 @@ class Effort:
 class Table:
     """Columns by name: the parameters, `seed`, and what the function returned; None where a row has no such value.
 
-    Two tables are equal if they say the same. How they came about, `command` and `effort`, does not count.
+    Tables are equal if all but `command` and `effort` is. version: of airpool and the function's code.
     """
 
     columns: dict[str, list[Any]]
@@ -61,8 +56,8 @@ class Table:
     command: str = ""
 
     @classmethod
-    def of(cls, rows: Sequence[Row], **about: Any) -> "Table":
-        """The table of a sweep's rows, as backends give them."""
+    def of(cls, rows: Sequence[Mapping[str, Any]], **about: Any) -> "Table":
+        """The table of rows {"parameters", "seed", "results", "error"}; "results" is None where a point failed."""
         made = [row for row in rows if row["results"] is not None]
         parameters = tuple(dict.fromkeys(name for row in rows for name in row["parameters"]))
         columns = {name: [row["parameters"].get(name) for row in made] for name in parameters}
@@ -84,10 +79,10 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
 
     def to_json(self) -> dict[str, Any]:
-        """For machines. JSON has no infinity and no NaN: they become "inf", "-inf" and "nan"."""
+        """As plain data. JSON has no infinity and no NaN: they become "inf", "-inf" and "nan"."""
         failures = [{"parameters": each.parameters, "error": each.error} for each in self.failures]
         data = {"parameters": list(self.parameters), "columns": self.columns, "failures": failures}
-        return self._about() | _spelled(data)
+        return self._about() | json.loads(json.dumps(data), parse_constant=lambda text: str(float(text)))
 
     def _about(self) -> dict[str, Any]:
         return {"function": self.function, "seed": self.seed, "version": self.version, "command": self.command}
@@ -99,9 +94,7 @@ class Table:
         writer(self, path)
 
     def to_csv(self, path: Path) -> None:
-        """The columns under comment lines that say how they came about; lists in a cell are JSON."""
-        from airpool.figures import write_csv
-
+        """The columns below comment lines with function, seed, version and failures; a list in a cell is JSON."""
         header = f"airpool {self.version}; {self.function}; seed {self.seed}"
         lines = [f"{header}; {self.command}" if self.command else header, *(f"failed: {f}" for f in self.failures)]
         text = {name: [json.dumps(v) if isinstance(v, list) else v for v in c] for name, c in self.columns.items()}
@@ -111,14 +104,13 @@ class Table:
         """The columns with their types, and the header as metadata (extra `parquet`)."""
         pyarrow = _pyarrow()
         about = {**self._about(), "failures": [str(failure) for failure in self.failures]}
-        arrays = {}
+        content, arrays = BytesIO(), {}
         for name, column in self.columns.items():
             try:
                 arrays[name] = pyarrow.array(column)
             except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
                 raise ValueError(f"{name}: values of several types do not fit into one Parquet column") from None
         table = pyarrow.table(arrays).replace_schema_metadata({"airpool": json.dumps(about, ensure_ascii=False)})
-        content = BytesIO()
         pyarrow.parquet.write_table(table, content)
         files.write(path, content.getvalue())
 
@@ -127,13 +119,13 @@ class Table:
 
 
 def one_row(record: Mapping[str, Any], *, function: str) -> Table:
-    """A record as a table of one row; it carries its own seed and version. "inf" becomes the number."""
+    """A record with its seed and version as a table of one row. "inf" becomes the number."""
     columns = {name: [number(value)] for name, value in record.items() if name != "version"}
     return Table(columns, (), (), function, record["seed"], record["version"])
 
 
 def writer_for(path: Path) -> Callable[[Table, Path], None]:
-    """What writes a file of this name: known before anything is measured."""
+    """The method that writes a file of this name. A ValueError if there is none, before anything is measured."""
     writers = {".csv": Table.to_csv, ".json": Table._to_json_file, ".parquet": Table.to_parquet}
     if path.suffix not in writers:
         raise ValueError(f"{path}: a table's name must end in {', '.join(writers)}")
@@ -155,11 +147,3 @@ def number(value: Any) -> Any:
     if isinstance(value, list):
         return [number(each) for each in value]
     return float(value) if value in ("inf", "-inf", "nan") else value
-
-
-def _spelled(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_spelled(each) for each in value]
-    if isinstance(value, dict):
-        return {name: _spelled(each) for name, each in value.items()}
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
