@@ -135,13 +135,13 @@ def encloses(found, device, values, masses):
     (np.array([0.25, 0.25, 1.0, 0.005, 0.0, 0.25, 9.54717184]), np.array([0.5, 0.5, 0.5, 0.5, 0.0, 1.0, 0.5])), 0.0
 )
 @given(populations(least=2, most=7), st.sampled_from([0.0, 1e9]))
-def test_the_grids_two_laws_enclose_the_true_one(population, whisker):
+def test_the_grids_two_laws_enclose_the_true_one(population, small_share):
     """Both where a device is taken out of the law of all, and where its own noise makes up for it."""
     variance, p = population
     assume((variance * p).sum() > 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(floor_module, "EXACT_CELLS", 0)
-        patch.setattr(grid, "_WHISKER", whisker)
+        patch.setattr(grid, "_SMALL_SHARE", small_share)
         found = floor(variance, p)
     assert not found.exact
     for k in range(len(p)):
