@@ -19,11 +19,12 @@ test: install  ## everything that needs Python, git and make alone
 	$(BIN)/pytest -n auto -m "not check and not gpu"
 
 # pytest exits with 5 when nothing is marked `check`.
-check: lint  ## lint, the tests that need more (Sionna's channels, int8 and Ray too), and every command in the README
+check: lint  ## lint, the tests that need more (Sionna's channels, int8 and Ray too), and every command in the README and the guide
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[sionna,int8,ray,parquet]'
 	@sh scripts/browser.sh
 	$(BIN)/pytest -m "check and not gpu" || [ $$? -eq 5 ]
 	$(BIN)/python scripts/readme.py
+	$(BIN)/python scripts/readme.py --readme docs/guide.md
 
 lint: install  ## ruff and pyright
 	$(BIN)/ruff check
