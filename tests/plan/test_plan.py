@@ -170,7 +170,7 @@ def test_the_command_writes_a_network_that_evaluate_reads(tmp_path, monkeypatch)
     assert plot.exists()
     assert guarantee(network_file.read(out)).worst <= 2.0
     measured = CliRunner().invoke(app, ["evaluate", "--network", str(out), "--trials", "1", "--json"])
-    assert json.loads(measured.output)["accuracy_mean"] > 0.85
+    assert json.loads(measured.stdout)["accuracy_mean"] > 0.85
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_the_command_that_plan_prints_works_for_any_number_of_devices(tmp_path, 
     printed = planned.output.rsplit("test objects: airpool ", 1)[1]
     measured = CliRunner().invoke(app, [*shlex.split(printed), "--trials", "1", "--json"], catch_exceptions=False)
     assert measured.exit_code == 0, measured.output
-    record = json.loads(measured.output)
+    record = json.loads(measured.stdout)
     assert len(record["epsilon"]) == count
     if note is None:
         assert record["cameras"] is None
@@ -214,7 +214,7 @@ def test_more_devices_than_can_share_the_cameras_are_refused_at_once(refused):
 def test_the_record_of_the_command_is_whole(monkeypatch):
     monkeypatch.setattr(search, "candidates", lambda *_, **__: FEW[:1])
     result = CliRunner().invoke(app, ["plan", "--epsilon", "2", "--json"])
-    record = json.loads(result.output)
+    record = json.loads(result.stdout)
     assert record["best"]["epsilon"] <= 2.0
     assert record["best"]["channel_uses"] == 20
     assert record["best"]["energy"] > 0
@@ -225,7 +225,7 @@ def test_the_record_of_the_command_is_whole(monkeypatch):
 def test_the_command_for_the_fewest_devices_has_their_frontier(monkeypatch):
     monkeypatch.setattr(search, "candidates", lambda *_, **__: FEW[:1])
     result = CliRunner().invoke(app, ["plan", "--epsilon", "2", "--accuracy", "0.6", "--json"], catch_exceptions=False)
-    record = json.loads(result.output)
+    record = json.loads(result.stdout)
     count = network_file.parse(record["network"]).devices.count
     assert count < 12
     assert record["best"]["accuracy_mean"] > 0.55
