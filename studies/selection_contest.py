@@ -19,7 +19,7 @@ from airpool.account.budget import split
 from airpool.account.calibration import calibrate_claim
 from airpool.data import tensors
 from airpool.models.pretrained import HeldOut, Objects
-from airpool.network import Coin, Neighbours, Ranking, Scheme, Threshold
+from airpool.network import Coin, Neighbours, Ranking, Scheme, Threshold, scored
 from airpool.paper import lemma
 from airpool.protocol.link import Level, level
 from airpool.protocol.server import labels
@@ -157,9 +157,10 @@ def _ranked(setting: Setting, count: int, share: float) -> Network:
 
 def _with_bound(network: Network, bound: float) -> Network:
     """The same leakage with another Γ: η and σ₀ in units of it stay."""
-    s = network.scheme
-    assert isinstance(s, Threshold)
-    scaled = replace(s, score_bound=bound, threshold=s.threshold * bound, score_noise_std=s.score_noise_std * bound)
+    s = scored(network.scheme)
+    scaled = replace(s, score_bound=bound, score_noise_std=s.score_noise_std * bound)
+    if isinstance(scaled, Threshold):
+        scaled = replace(scaled, threshold=scaled.threshold * bound)
     return replace(network, scheme=scaled)
 
 

@@ -79,6 +79,7 @@ def received(
 def simulated(devices: Release, features: Floats, runs: int, rng: np.random.Generator) -> Received:
     """`received` with generators spawned from one; `partial(simulated, devices)` is a mechanism to audit.
 
+    >>> from airpool.audit.release import release
     >>> devices = release(2, clip_norm=1.0, noise_std=0.0)
     >>> simulated(devices, np.array([[0.5, 0.0], [0.0, 7.0]]), 1, np.random.default_rng(0)).total.round(6)
     array([[0.25, 0.5 ]])

@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from tests import plain_air
 from tests.plain_air import received, simulated, without
 
-from airpool.audit import release as release_module
 from airpool.audit.bound import audit
 from airpool.audit.release import log_likelihood_ratio, release, worst_pair
 from airpool.audit.tradeoff import fewest_misses, plot
@@ -270,7 +270,7 @@ def test_a_forgotten_clip_is_caught(monkeypatch):
         claimed_epsilon=4.0,
     )
     assert not play(rng=np.random.default_rng(31)).violated
-    monkeypatch.setattr(release_module, "clipped", lambda latents, clip_norm: latents)
+    monkeypatch.setattr(plain_air, "clipped", lambda latents, clip_norm: latents)
     assert play(rng=np.random.default_rng(31)).violated
 
 

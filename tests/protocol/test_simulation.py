@@ -328,13 +328,23 @@ def full_features(network: Network) -> Any:
 
 
 def mean_power(network: Network) -> Any:
-    """E‖x‖² of each device, by the moments of fading; the rules paper and exact have their norm in them already."""
+    """E‖x‖² of each device with a full feature: by the moments of fading, or by plain draws where the noise decides."""
     link, p = radio(network), np.array(network.devices.column("participation"))
-    sent = link.transmitters
-    feature, noise = sent.feature_norm**2, sent.dimension * sent.noise_std**2
-    by_norm = network.channel.power_rule in ("paper", "exact")
-    square = p if by_norm else p * (feature + noise) + (1 - p) * noise * network.cover_noise
-    return link.gamma**2 * alignment(network, link).inverse_square * square
+    sent, rule = link.transmitters, network.channel.power_rule
+    noise = sent.dimension * sent.noise_std**2
+    if rule in ("truncate", "backoff"):
+        square = p * (sent.feature_norm**2 + noise) + (1 - p) * noise * network.cover_noise
+        return link.gamma**2 * alignment(network, link).inverse_square * square
+    rng, count = np.random.default_rng(99), 400_000
+    gain = fading.sample_gains(link.fading, (count, 3), rng)
+    error = network.channel.csi_error_std / math.sqrt(2) * rng.standard_normal((2, count, 3))
+    estimate = np.hypot(gain + error[0], error[1])
+    n = sent.noise_std[:, None] * rng.standard_normal((count, 3, sent.dimension))
+    signal = n + sent.feature_norm[:, None] * np.eye(3, sent.dimension)
+    length = np.linalg.norm(signal, axis=-1)
+    looked_at = length if rule == "exact" else np.hypot(np.linalg.norm(n, axis=-1), sent.feature_norm)
+    scale = np.minimum(link.gamma / estimate, np.sqrt(sent.power_max) / looked_at)
+    return p * np.mean((scale * length) ** 2, axis=0)
 
 
 @pytest.mark.parametrize("rule", ["truncate", "backoff", "paper", "exact"])

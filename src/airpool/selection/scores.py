@@ -80,6 +80,7 @@ def score_range(scheme: Scored, num_classes: int | None = None) -> Range:
     Without the number of classes, which a network does not know, log₂ L is left out: never too small.
     Differs from the paper: it calls Γ the sensitivity of a scaled score, twice its range.
 
+    >>> from airpool.network import Threshold
     >>> score_range(Threshold(score_bound=1.0)), score_range(Threshold(score_rule="scale"))
     (Range(low=0.0, high=1.0), Range(low=0.0, high=0.5))
     """
@@ -88,7 +89,7 @@ def score_range(scheme: Scored, num_classes: int | None = None) -> Range:
 
 
 def bounded(bits: Array, scheme: Scored, num_classes: int | None = None) -> Array:
-    """Raw scores in bits, bounded by the scheme's rule; always within `score_range`, a hair inside its upper end.
+    """Raw scores in bits, bounded by the scheme's rule; always within `score_range`, just inside its upper end.
 
         clip: min(u, Γ)      scale: u·min(1, Γ/(2 log₂ L))
 
@@ -96,6 +97,7 @@ def bounded(bits: Array, scheme: Scored, num_classes: int | None = None) -> Arra
     classes L.
 
     >>> import numpy as np
+    >>> from airpool.network import Threshold
     >>> bounded(np.array([0.3, 2.0, np.nan]), Threshold(score_bound=1.0)).round(6)
     array([0.3, 1. , 1. ])
     >>> bounded(np.array([0.3, 2.0, np.nan]), Threshold(score_bound=1.0, score_rule="scale"), 4).round(6)
