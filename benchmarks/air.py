@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from airpool.network import Channel, Network
-from airpool.protocol.link import Radio
+from airpool.protocol.link import Link
 from airpool.protocol.simulation import Path, in_batches, receive
 from airpool.wireless.fading import Fading
 from airpool.wireless.power import Transmitters
@@ -29,14 +29,14 @@ def network(num_devices: int = DEVICES, dimension: int = DIMENSION) -> Network:
     )
 
 
-def link(net: Network) -> Radio:
+def link(net: Network) -> Link:
     """γ and margin of an outage near 1 %, written down so that no SciPy is needed to find them."""
     count, r = net.devices.count, net.dimension
     feature = np.full(count, 1 / count)
     noise_std = np.array(net.devices.column("noise_std"))
     transmitters = Transmitters(feature, noise_std, np.full(count, 1000.0), r, margin=0.279)
     gamma = float(transmitters.reach.min() * 0.208)
-    return Radio(Fading("rician", 4.8), transmitters, gamma, np.full(count, 0.01))
+    return Link(Fading("rician", 4.8), transmitters, gamma, np.full(count, 0.01))
 
 
 def server(device: str) -> Callable[[Any], Any]:
@@ -122,7 +122,7 @@ def growth(device: str) -> list[tuple[int, int, float]]:
         latents = torch.randn(8, count, r, generator=rng, device=device)
         trials = max(1, 2**22 // (8 * (count + r)))
 
-        def job(z: Any = latents, n: Network = net, l: Radio = radio, t: int = trials, g: Any = rng) -> None:  # noqa: E741
+        def job(z: Any = latents, n: Network = net, l: Link = radio, t: int = trials, g: Any = rng) -> None:  # noqa: E741
             receive(z, n, rng=g, trials=t, link=l)
 
         out.append((count, r, _shortest({"job": job}, device, 4)["job"] / (8 * trials) * 1e6))

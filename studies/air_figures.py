@@ -15,7 +15,7 @@ from airpool import Channel, Network, calibrate
 from airpool.arrays import Floats
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, write_csv
 from airpool.privacy import gaussian
-from airpool.protocol.link import Radio, radio
+from airpool.protocol.link import Link, link_of
 from airpool.protocol.simulation import receive
 from airpool.version import __version__
 from airpool.wireless.fading import sample_gains
@@ -63,21 +63,21 @@ def aligned_mse(net: Network) -> float:
 
     All devices see the same unit vector, so that Σwz = z has length 1.
     """
-    link, count = radio(net), net.devices.count
+    link, count = link_of(net), net.devices.count
     outage, std = float(link.outage[0]), net.devices.column("noise_std")[0]
     receivers = count * (1 - outage) if net.channel.access == "orthogonal" else 1
     receiver = receivers * (net.channel.noise_std / link.gamma) ** 2
     return outage**2 + outage * (1 - outage) / count + R * (count * (1 - outage) * std**2 + receiver)
 
 
-def full_power(net: Network, epsilon: float) -> Radio:
+def full_power(net: Network, epsilon: float) -> Link:
     """The radio of devices that always send, as loud as they may (`reach`), whatever their channel.
 
     The server hears h·s·z̃ + m, s = reach, and divides by h·s. Always heard, and alone, a device is protected by its own
     noise only. E[1/h²] is infinite under Rician fading, so the server leaves out the same 1 % of the weakest channels.
     """
     std = float(gaussian.noise_multiplier(epsilon, DELTA)) / net.devices.count
-    return radio(replace(net, devices=replace(net.devices, noise_std=std)))
+    return link_of(replace(net, devices=replace(net.devices, noise_std=std)))
 
 
 def full_power_mse(net: Network, epsilon: float) -> tuple[float, float]:

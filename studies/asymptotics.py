@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from airpool.arrays import Floats, finite, require_shape
 from airpool.network import Network
 from airpool.protocol.device import clipped
-from airpool.protocol.link import radio
+from airpool.protocol.link import link_of
 from airpool.protocol.simulation import receive
 from airpool.theory.mse import error, pooled
 
@@ -67,7 +67,7 @@ def device_error(latents: ArrayLike, network: Network, *, rng: np.random.Generat
     if trials < 2:
         raise ValueError(f"trials={trials} must be >= 2: one has no spread")
     given = np.asarray(latents, dtype=np.float64)
-    link = radio(network)
+    link = link_of(network)
     count = network.devices.count
     require_shape("latents", given, (-1, count, network.dimension))
     z = clipped(given, network.devices.column("clip_norm"))

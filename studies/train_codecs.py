@@ -30,7 +30,7 @@ from airpool.models.codec import Codec, CodecShape, quantised
 from airpool.models.codec_training import CodecRecipe, Setting, decoded, fit
 from airpool.models.features import maps
 from airpool.models.runs import some_rows
-from airpool.protocol.link import Level, Radio
+from airpool.protocol.link import Level, Link
 from airpool.version import __version__
 from airpool.wireless.fading import Fading
 from airpool.wireless.power import Transmitters
@@ -107,7 +107,7 @@ def unpacked(data: dict[str, Any]) -> Setting:
         margin=data["margin"],
     )
     fading = Fading(channel.fading, k_factor_db=channel.k_factor_db)
-    link = Radio(fading, transmitters, data["gamma"], np.array(data["outage"]))
+    link = Link(fading, transmitters, data["gamma"], np.array(data["outage"]))
     return Setting(network, link, Level(**data["level"]))
 
 

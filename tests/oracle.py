@@ -18,7 +18,7 @@ from scipy.special import gammainc, gammaincc
 from scipy.stats import chi2
 
 from airpool.network import Coin, Network, Ranking, Threshold, scored
-from airpool.protocol.link import radio
+from airpool.protocol.link import link_of
 
 DIGITS = 30
 # A number of mpmath's, whose types have no stubs, or a plain one.
@@ -144,7 +144,7 @@ class Oracle:
         self.shift = [w * c for w, c in zip(d.column("weight"), d.column("clip_norm"), strict=True)]
         self.variance = [mp.mpf(std) ** 2 for std in d.column("noise_std")]
         self.participation = d.column("participation")
-        self.gamma = radio(network).gamma
+        self.gamma = link_of(network).gamma
         # Errors of gain and phase leave a device its own noise; so does orthogonal access (§2, §3.1).
         unsure = channel.csi_error_std > 0 or channel.phase_error_std > 0 or channel.power_rule == "exact"
         self.alone = unsure or channel.access == "orthogonal"

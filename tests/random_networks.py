@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from airpool.network import Channel, Devices, Network, named_scheme
-from airpool.protocol.link import radio
+from airpool.protocol.link import link_of
 
 
 def stds(most: float) -> st.SearchStrategy[float]:
@@ -157,7 +157,7 @@ def any_network(rng: np.random.Generator) -> Network:
         colluders=int(min(absent[0], count - 1)),
         dropouts=int(min(absent[1], count - 1)),
     )
-    gamma = radio(network).gamma
+    gamma = link_of(network).gamma
     if rng.random() < 0.4:
         # A fixed γ around what the powers allow; under truncate nobody may be out of reach.
         steady = faded.fading == "none" and faded.power_rule == "truncate"

@@ -15,7 +15,7 @@ from airpool.arrays import require_array
 from airpool.data.latents_file import check_labels
 from airpool.network import Coin, Network, Ranking
 from airpool.protocol.inference import Baseline, centralised, report_of, transmitted
-from airpool.protocol.link import Level, level, radio
+from airpool.protocol.link import Level, level, link_of
 from airpool.protocol.medium import channel_uses
 from airpool.protocol.server import labels
 from airpool.protocol.simulation import check_latents, in_batches, receive
@@ -125,7 +125,7 @@ def evaluate(
         raise ValueError(f"confidence={confidence} must be > 0 and < 1")
     sender = transmitted(network, baseline)
     report = report_of(sender, report)
-    link = radio(sender)
+    link = link_of(sender)
     bits, num_classes = raw(network.scheme, scores=scores, posteriors=posteriors, num_classes=num_classes)
     decoder = server(_level(sender, baseline, participation))
     rng = torch.Generator(latents.device).manual_seed(seed)

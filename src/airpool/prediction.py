@@ -13,7 +13,7 @@ from airpool.network import Network
 from airpool.paper.margin import frobenius_margin
 from airpool.paper.theorem2 import accuracy_bound
 from airpool.protocol.device import clipped
-from airpool.protocol.link import Level, level, radio
+from airpool.protocol.link import Level, level, link_of
 from airpool.protocol.simulation import check_latents
 from airpool.theory import accuracy, mse
 from airpool.theory.law import law
@@ -96,7 +96,7 @@ def predict(
     given = np.asarray(latents, dtype=np.float64)
     check_latents(given, network)
     z = clipped(given, network.devices.column("clip_norm"))
-    link = radio(network)
+    link = link_of(network)
     whole = mse.error(z, network, link=link)
     unanswered = accuracy.no_answer(network, link)
     ideal = mse.pooled(z, network.devices.column("weight"))
@@ -156,7 +156,7 @@ def linear_for(network: Network, latents: ArrayLike, labels: ArrayLike, *, num_c
 
     Edge case: nobody ever transmits → an arbitrary server.
     """
-    link = radio(network)
+    link = link_of(network)
     expected = mse.expected(latents, network, link=link)
     public = level(network, link)
     noise = max(public.noise_std, _LEAST_NOISE * public.signal) or 1.0

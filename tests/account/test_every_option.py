@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from airpool.account.guarantee import guarantee
 from airpool.network import Access, Channel, Coin, Devices, Neighbours, Network, NetworkError, PowerRule, named_scheme
 from airpool.protocol.inference import Baseline, infer_features, transmitted
-from airpool.protocol.link import radio
+from airpool.protocol.link import link_of
 
 R, CLASSES = 3, 4
 
@@ -70,7 +70,7 @@ def bare_outcome(network: Network) -> np.ndarray:
     w, std, p = (np.array(d.column(name)) for name in ("weight", "noise_std", "participation"))
     if not isinstance(network.scheme, Coin):
         return np.zeros(d.count)
-    heard = p if network.channel.power_rule != "truncate" else p * (1 - radio(network).outage)
+    heard = p if network.channel.power_rule != "truncate" else p * (1 - link_of(network).outage)
     exposed = np.where((w > 0) & (std == 0), heard, 0.0)
     if network.channel.access == "orthogonal":
         return exposed

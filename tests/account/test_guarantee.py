@@ -16,7 +16,7 @@ from airpool.account.guarantee import aggregate, guarantee, realised_epsilon
 from airpool.network import Channel, Devices, Network, NetworkError, Ranking, Threshold
 from airpool.privacy import compose, gaussian
 from airpool.privacy.device import game
-from airpool.protocol.link import radio
+from airpool.protocol.link import link_of
 from airpool.protocol.simulation import receive
 
 TWELVE = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
@@ -199,7 +199,7 @@ def test_a_device_alone_and_devices_without_weight_are_networks_too():
 
 def test_outage_folds_into_the_participation_under_truncate():
     faded = replace(TWELVE, channel=Channel(fading="rayleigh", outage=0.05))
-    outage = radio(faded).outage
+    outage = link_of(faded).outage
     assert outage.max() == pytest.approx(0.05, rel=1e-6)
     folded = replace(TWELVE, devices=replace(TWELVE.devices, participation=0.9 * (1 - outage)))
     assert guarantee(faded).epsilon == pytest.approx(guarantee(folded).epsilon, rel=1e-9)
@@ -220,7 +220,7 @@ def test_under_backoff_a_weak_device_leaks_as_much_and_helps_less():
 def test_signals_that_need_not_be_aligned_leave_each_device_its_own_noise(channel):
     network = replace(TWELVE, channel=channel)
     report = guarantee(network)
-    speaks = 0.9 * (1 - radio(network).outage)  # silent, or weaker, where the power does not suffice
+    speaks = 0.9 * (1 - link_of(network).outage)  # silent, or weaker, where the power does not suffice
     assert (speaks * gaussian.delta(report.epsilon, 1 / 12 / 0.05) <= 1e-5).all()
     assert (report.epsilon <= report.epsilon_local).all()
     assert (report.epsilon > 3 * guarantee(TWELVE).epsilon).all()
@@ -296,7 +296,7 @@ def test_named_colluders_and_credited_noise_are_among_the_assumptions():
 def test_every_network_that_can_be_made_has_a_number_or_infinity(network, credit_channel_noise, tail):
     """Warnings are errors here: no square, product or ratio overflows on the way."""
     try:
-        radio(network)
+        link_of(network)
     except NetworkError:  # a fixed γ beyond a device's power
         assert network.channel.gamma != "auto"
         return
@@ -505,7 +505,7 @@ def test_the_papers_rule_counts_devices_that_think_their_channel_weak(csi_error_
     net = Network.uniform(num_devices=12, noise_std=0.05, channel=channel)
     limited = receive(np.zeros((1, 12, 64)), net, rng=np.random.default_rng(0), trials=2_000, path="full").sent.aim < 1
     rate = float(limited.mean())
-    assert radio(net).outage[0] >= rate - 5 * np.sqrt(rate / limited.size)
+    assert link_of(net).outage[0] >= rate - 5 * np.sqrt(rate / limited.size)
     assert np.isinf(guarantee(net).epsilon).all()
 
 

@@ -23,7 +23,7 @@ from airpool.audit.release import Received, log_likelihood_ratio, worst_pair
 from airpool.cli import app
 from airpool.network import Channel, Devices, Network
 from airpool.protocol import device, simulation
-from airpool.protocol.link import radio
+from airpool.protocol.link import link_of
 
 K, R, STD, DELTA, RUNS = 12, 64, 0.05, 0.01, 10_000
 FADING: dict[str, Any] = {"fading": "rician", "outage": 0.1, "noise_std": 0.3162}
@@ -106,7 +106,7 @@ def test_the_adversary_sees_who_is_in_the_sum_and_nothing_of_it_under_cover_nois
     assert seen.total.shape == (4_000, R)
     assert seen.participation is not None
     p = released(network).participation
-    np.testing.assert_allclose(p, 0.9 * (1 - radio(network).outage))
+    np.testing.assert_allclose(p, 0.9 * (1 - link_of(network).outage))
     np.testing.assert_allclose(seen.participation.mean(axis=0), p, atol=4.5 * 0.5 / np.sqrt(4_000))
     covered = mechanism(replace(network, cover_noise=True))(np.zeros((K, R)), 10, np.random.default_rng(4))
     assert covered.participation is None

@@ -22,7 +22,7 @@ from airpool.audit.release import log_likelihood_ratio
 from airpool.cli import app
 from airpool.network import Channel, Network, Threshold, named_scheme
 from airpool.protocol import device as stations
-from airpool.protocol.link import radio
+from airpool.protocol.link import link_of
 from airpool.selection import threshold
 from airpool.selection.participation import participation
 
@@ -128,7 +128,7 @@ def test_the_adversary_sees_who_speaks_in_2_1_and_all_noisy_scores_in_2_2():
     seen = mechanism(network)(world, 4_000, rng)
     assert seen.noisy_scores is None
     assert seen.participation is not None
-    p = stats.norm.cdf(0.8 - scores) * (1 - radio(network).outage)
+    p = stats.norm.cdf(0.8 - scores) * (1 - link_of(network).outage)
     np.testing.assert_allclose(seen.participation.mean(axis=0), p, atol=4.5 * 0.5 / np.sqrt(4_000))
     np.testing.assert_allclose(released(network, scores).participation, p)
     assert mechanism(replace(network, cover_noise=True))(world, 3, rng).participation is None

@@ -16,7 +16,7 @@ from airpool.network import Channel, Devices, Network, Threshold
 from airpool.privacy.calibrate import largest_shift
 from airpool.privacy.device import Aggregate
 from airpool.privacy.device import epsilon as device_epsilon
-from airpool.protocol.link import radio
+from airpool.protocol.link import link_of
 from airpool.theory.mse import error, pooled
 
 R = 6
@@ -167,7 +167,7 @@ def test_what_cannot_be_solved_is_refused(given, message):
 def test_the_quadratic_is_the_exact_error_less_the_noise(channel, objects, decoder):
     z = some_latents(10, objects)
     net = Network.uniform(num_devices=10, clip_norm=0.6, participation=0.8, noise_std=0.1, dimension=R, channel=channel)
-    link = radio(net)
+    link = link_of(net)
     objective = quadratic(z, net, decoder=decoder, link=link)
     target = pooled(z, 1 / 10, decoder=decoder)
     rng = np.random.default_rng(1)
@@ -240,7 +240,7 @@ def test_the_largest_weight_is_what_calibrate_finds(given):
 def test_at_a_fixed_gamma_no_weight_is_beyond_the_power():
     net = Network.uniform(num_devices=3, noise_std=0.1, dimension=4, channel=Channel(gamma=30.0))
     upper = largest_weight(net, 1e3)
-    radio(replace(net, devices=replace(net.devices, weight=tuple(upper))))
+    link_of(replace(net, devices=replace(net.devices, weight=tuple(upper))))
     assert np.all(upper < largest_weight(replace(net, channel=Channel()), 1e3))
 
 

@@ -13,7 +13,7 @@ from airpool.network import Channel, Network
 from airpool.protocol.device import clipped
 from airpool.protocol.inference import centralised, transmitted
 from airpool.protocol.inference import infer_features as infer
-from airpool.protocol.link import radio, unbiased
+from airpool.protocol.link import link_of, unbiased
 from airpool.protocol.server import NO_ANSWER, apply, encode
 
 SIGMAS = 4.5
@@ -130,7 +130,7 @@ def test_no_answer_comes_exactly_when_everybody_is_silent_or_too_weak(path):
     )
     silent = (out.received.alignment == 0).all(axis=-1)
     np.testing.assert_array_equal(out.label == NO_ANSWER, silent)
-    expected = (1 - 0.7 * (1 - radio(network).outage[0])) ** K
+    expected = (1 - 0.7 * (1 - link_of(network).outage[0])) ** K
     assert abs(silent.mean() - expected) < SIGMAS * math.sqrt(expected * (1 - expected) / trials)
 
 
@@ -214,7 +214,7 @@ def test_weights_over_participation_make_the_mean_unbiased_at_a_price_in_epsilon
     z = np.random.default_rng(16).standard_normal((1, K, R))
     wanted = clipped(z, [1.0] * K)[0].mean(axis=0)
     p = np.array(network.devices.column("participation"))
-    papers = ((p * (1 - radio(network).outage))[:, None] * clipped(z, [1.0] * K)[0]).mean(axis=0)
+    papers = ((p * (1 - link_of(network).outage))[:, None] * clipped(z, [1.0] * K)[0]).mean(axis=0)
     trials = 20_000
     for net, mean in ((network, papers), (unbiased(network), wanted)):
         seen = infer(z, net, classifier=np.eye(R), rng=np.random.default_rng(17), trials=trials, path=path).received
@@ -222,7 +222,7 @@ def test_weights_over_participation_make_the_mean_unbiased_at_a_price_in_epsilon
         np.testing.assert_array_less(np.abs(seen.estimate[0].mean(axis=0) - mean), SIGMAS * error)
     assert np.linalg.norm(papers - wanted) > 0.1 * np.linalg.norm(wanted)
     # Louder weights need more power: the outage that they are made up for is their own.
-    outage = radio(unbiased(network)).outage
+    outage = link_of(unbiased(network)).outage
     np.testing.assert_allclose(unbiased(network).devices.column("weight"), 1 / K / (p * (1 - outage)))
     assert outage.max() == pytest.approx(0.1)
     assert outage.min() < 0.09

@@ -11,7 +11,7 @@ from scipy import optimize, stats
 from airpool.account.guarantee import guarantee, realised_epsilon
 from airpool.network import Channel, Devices, Network
 from airpool.privacy import gaussian
-from airpool.protocol.link import radio
+from airpool.protocol.link import link_of
 from airpool.protocol.simulation import receive
 from airpool.wireless.fading import Fading, quantile
 from airpool.wireless.power import peak_margin
@@ -46,20 +46,20 @@ def test_auto_gamma_is_the_weakest_devices_reach_at_the_gain_that_it_rarely_fall
     network = twelve(RICIAN, power_dbm=30.0)
     amplitude = math.sqrt(1 / K**2 + 64 * STD**2) * (1 + peak_margin(64))
     expected = math.sqrt(1000) / amplitude * quantile(Fading("rician", 4.8), 0.1)
-    link = radio(network)
+    link = link_of(network)
     assert link.gamma == pytest.approx(expected, rel=1e-9)
     np.testing.assert_allclose(link.outage, 0.1, rtol=1e-6)
     assert (link.outage <= 0.1).all()
 
 
 def test_without_fading_auto_gamma_leaves_nobody_out():
-    link = radio(twelve(power_dbm=tuple(range(12))))
+    link = link_of(twelve(power_dbm=tuple(range(12))))
     assert not link.outage.any()
     assert link.gamma == pytest.approx(link.transmitters.reach[0])
 
 
 def test_a_fixed_gamma_is_kept_and_the_weaker_devices_fail_more_often():
-    link = radio(twelve({"fading": "rician", "gamma": 20.0}, power_dbm=tuple(range(22, 34))))
+    link = link_of(twelve({"fading": "rician", "gamma": 20.0}, power_dbm=tuple(range(22, 34))))
     assert link.gamma == 20.0
     assert (np.diff(link.outage) < 0).all()
     assert 0 < link.outage[-1] < link.outage[0] < 1
@@ -67,7 +67,7 @@ def test_a_fixed_gamma_is_kept_and_the_weaker_devices_fail_more_often():
 
 def test_the_radio_of_one_device_is_its_row_of_all():
     network = twelve(RICIAN, power_dbm=tuple(range(22, 34)), weight=tuple((k + 1) / 78 for k in range(12)))
-    link = radio(network)
+    link = link_of(network)
     one = link.only(5)
     assert one.gamma == link.gamma
     assert one.outage == link.outage[5]
@@ -76,7 +76,7 @@ def test_the_radio_of_one_device_is_its_row_of_all():
 
 
 def test_devices_with_nothing_to_send_have_a_radio_all_the_same():
-    link = radio(twelve(weight=0.0, noise_std=0.0))
+    link = link_of(twelve(weight=0.0, noise_std=0.0))
     assert link.gamma == 1.0
     assert not link.outage.any()
 
@@ -84,13 +84,13 @@ def test_devices_with_nothing_to_send_have_a_radio_all_the_same():
 def test_a_gamma_that_a_device_can_never_reach_is_an_error_that_names_the_device():
     powers = (30.0,) * 7 + (3.0,) + (30.0,) * 4
     with pytest.raises(ValueError, match=r"channel.gamma=20 is beyond the power of device 7: with power_dbm=3"):
-        radio(twelve({"gamma": 20.0}, power_dbm=powers))
+        link_of(twelve({"gamma": 20.0}, power_dbm=powers))
 
 
 @pytest.mark.parametrize("fading", ["none", "rician"])
 def test_under_the_papers_rule_devices_are_limited_as_often_as_predicted(fading):
     network = twelve({"fading": fading, "gamma": 78.0, "power_rule": "paper"})
-    predicted = radio(network).outage[0]
+    predicted = link_of(network).outage[0]
     seen = receive(np.zeros((1, K, 64)), network, rng=np.random.default_rng(1), trials=2_000, path="full")
     limited = np.mean(seen.alignment < 1)
     error = SIGMAS * math.sqrt(0.25 / seen.alignment.size)
@@ -226,8 +226,8 @@ def test_path_loss_is_a_transmit_power_that_is_lower_by_as_much():
     fading = Channel(fading="rician", outage=0.1)
     far = Network(devices=Devices(count=3, path_loss_db=(0.0, 6.0, 20.0)), channel=fading, dimension=8)
     weak = Network(devices=Devices(count=3, power_dbm=(30.0, 24.0, 10.0)), channel=fading, dimension=8)
-    np.testing.assert_allclose(radio(far).gamma, radio(weak).gamma, rtol=1e-12)
-    np.testing.assert_allclose(radio(far).outage, radio(weak).outage, rtol=1e-9)
+    np.testing.assert_allclose(link_of(far).gamma, link_of(weak).gamma, rtol=1e-12)
+    np.testing.assert_allclose(link_of(far).outage, link_of(weak).outage, rtol=1e-9)
     np.testing.assert_allclose(guarantee(far).epsilon, guarantee(weak).epsilon, rtol=1e-9)
     z = np.ones((1, 3, 8))
     got, same = (receive(z, net, rng=np.random.default_rng(0), trials=2000, path="full") for net in (far, weak))

@@ -20,7 +20,7 @@ from scipy import stats
 from airpool.network import Channel, Devices, Network, Ranking, Threshold
 from airpool.privacy.noise import Noise, grid_of
 from airpool.protocol import live as transmission
-from airpool.protocol.link import radio
+from airpool.protocol.link import link_of
 from airpool.protocol.live import Signal, noisy_score, signal
 
 SIGMAS = 4.5
@@ -100,7 +100,7 @@ def test_a_signal_tells_nothing_but_itself():
 def test_signals_add_up_to_the_sum_of_the_spec(cover_noise, participation):
     """Σ h x / γ has mean Σ p w z and the variance of coin and noise, as the simulation has it."""
     network = three_devices(participation=participation, cover_noise=cover_noise)
-    link, runs = radio(network), 800
+    link, runs = link_of(network), 800
     z = np.random.default_rng(1).standard_normal((3, R)) / math.sqrt(R)
     z *= 0.4 / np.linalg.norm(z, axis=1, keepdims=True)
     gains = (1.0, 0.8, 1.3)
@@ -177,7 +177,7 @@ def test_the_device_inverts_its_channel_and_accounts_for_its_power():
 @pytest.mark.parametrize("cover_noise", [False, True])
 def test_a_device_whose_channel_is_too_weak_is_silent_to_the_last_bit(cover_noise):
     network = three_devices(cover_noise=cover_noise)
-    link = radio(network)
+    link = link_of(network)
     weakest = link.gamma / link.transmitters.reach[0]
     for gain in (0.0, 1e-12, weakest * 0.999):
         sent = signal(-np.ones(R), network, device=0, gain=gain)
@@ -197,7 +197,7 @@ def test_a_silent_device_sends_the_same_bits_whatever_it_sees():
 @pytest.mark.usefixtures("the_same_entropy_in_every_run")
 def test_power_stays_within_the_limit(rule):
     network = three_devices({"gamma": 3.0, "power_rule": rule}, power_dbm=10.0)
-    link = radio(network)
+    link = link_of(network)
     gains = stats.rice.rvs(2.45, scale=1 / math.sqrt(8), size=400, random_state=3)
     sent = [signal(np.ones(R), network, device=0, gain=float(h)) for h in gains]
     above = sum(x.power > 10.0 * (1 + 1e-9) for x in sent)

@@ -24,7 +24,7 @@ from airpool.privacy.noise import grid_of
 from airpool.protocol import live as transmission
 from airpool.protocol.inference import Baseline
 from airpool.protocol.inference import infer_features as infer
-from airpool.protocol.link import level, radio
+from airpool.protocol.link import level, link_of
 from airpool.protocol.simulation import receive
 from airpool.selection import ranking
 from airpool.selection.participation import expected_participation, participation
@@ -87,7 +87,7 @@ def test_devices_take_part_as_often_as_the_formulas_say_whatever_else_is_on(netw
     within(got.taking_part.mean(axis=1), p, n)
     on_air = np.ones_like(p) if network.cover_noise else p
     if network.channel.power_rule == "truncate":
-        within((got.alignment != 0).mean(axis=1), on_air * (1 - radio(network).outage), n)
+        within((got.alignment != 0).mean(axis=1), on_air * (1 - link_of(network).outage), n)
     if isinstance(network.scheme, Ranking):
         assert (got.taking_part.sum(axis=-1) == network.scheme.num_selected).all()
         np.testing.assert_array_equal(got.taking_part, ranking.selected(got.noisy_scores, network.scheme.num_selected))
@@ -149,7 +149,7 @@ def test_a_selected_device_in_outage_is_silent_and_heard_says_so():
         np.ones((1, 2, R)), network, rng=np.random.default_rng(4), trials=4_000, scores=np.array([[0.1, 0.9]])
     )
     assert got.taking_part[..., 0].all()
-    within(got.any_signal.mean(), 1 - radio(network).outage[0], 4_000)
+    within(got.any_signal.mean(), 1 - link_of(network).outage[0], 4_000)
     assert (got.alignment[..., 1] == 0).all()
 
 

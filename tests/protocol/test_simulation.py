@@ -20,7 +20,7 @@ from airpool import draws
 from airpool.network import Channel, Devices, Network, Threshold
 from airpool.protocol import simulation
 from airpool.protocol.device import clipped
-from airpool.protocol.link import alignment, radio
+from airpool.protocol.link import alignment, link_of
 from airpool.protocol.simulation import in_batches, receive
 from airpool.wireless import fading
 from airpool.wireless.power import Transmitters
@@ -147,7 +147,7 @@ def test_who_is_too_weak_or_takes_no_part_is_silent_and_all_others_arrive_aligne
     network = unlike_devices(FADING | {"gamma": 4.5})
     seen = receive(latents(network, 2), network, rng=np.random.default_rng(4), trials=500, path=path)
     weight, clip_norm, std, power_dbm = columns(network, "weight", "clip_norm", "noise_std", "power_dbm")
-    margin = radio(network).transmitters.margin
+    margin = link_of(network).transmitters.margin
     amplitude = np.sqrt(weight**2 * clip_norm**2 + 6 * std**2) * (1 + margin)
     strong = seen.gain >= 4.5 * amplitude / np.sqrt(10 ** (power_dbm / 10))
     assert 0.02 < np.mean(~strong) < 0.98
@@ -201,7 +201,7 @@ def test_around_the_aligned_sum_the_noise_is_gaussian_of_the_variance_in_the_spe
     g = seen.alignment[0]
     mean = (g * seen.taking_part[0] * weight) @ clipped(z, network.devices.column("clip_norm"))[0]
     receivers = 1 if network.channel.access == "superposed" else (g != 0).sum(axis=-1)
-    variance = g**2 @ std**2 + (network.channel.noise_std / radio(network).gamma) ** 2 * receivers
+    variance = g**2 @ std**2 + (network.channel.noise_std / link_of(network).gamma) ** 2 * receivers
     heard = variance > 0
     assert heard.mean() > 0.5
     u = (seen.estimate[0] - mean)[heard] / np.sqrt(variance[heard])[:, None]
@@ -329,7 +329,7 @@ def full_features(network: Network) -> Any:
 
 def mean_power(network: Network) -> Any:
     """E‖x‖² of each device with a full feature: by the moments of fading, or by plain draws where the noise decides."""
-    link, p = radio(network), np.array(network.devices.column("participation"))
+    link, p = link_of(network), np.array(network.devices.column("participation"))
     sent, rule = link.transmitters, network.channel.power_rule
     noise = sent.dimension * sent.noise_std**2
     if rule in ("truncate", "backoff"):
@@ -390,7 +390,7 @@ def test_only_the_papers_rule_tells_a_feature_from_none_by_exceeding_the_limit(r
 
 def test_outage_happens_as_often_as_predicted():
     network = unlike_devices(FADING)
-    outage = radio(network).outage
+    outage = link_of(network).outage
     assert outage.max() == pytest.approx(0.2)
     for path in ("fast", "full"):
         seen = receive(latents(network), network, rng=np.random.default_rng(18), trials=20_000, path=path)
@@ -521,7 +521,7 @@ def test_batches_cover_every_trial_of_every_object_once(objects, trials, batch):
 @pytest.mark.parametrize("path", ["fast", "full"])
 def test_memory_does_not_grow_with_the_number_of_trials(path):
     network = Network.uniform(num_devices=12, dimension=64, participation=0.9, channel=Channel(**FADING))
-    z, link = latents(network, 2), radio(network)
+    z, link = latents(network, 2), link_of(network)
 
     def peak(trials: int) -> int:
         tracemalloc.start()
@@ -541,7 +541,7 @@ def test_ten_times_the_devices_or_coordinates_are_at_most_ten_times_the_work(pat
     def done(factor: int) -> int:
         count, r = (16 * factor, 64) if grown == "devices" else (16, 64 * factor)
         network = Network.uniform(num_devices=count, dimension=r, participation=0.9)
-        z, link, rng = torch.from_numpy(latents(network)), radio(network), torch.Generator().manual_seed(26)
+        z, link, rng = torch.from_numpy(latents(network)), link_of(network), torch.Generator().manual_seed(26)
         return work(lambda: receive(z, network, rng=rng, trials=20, path=path, link=link))
 
     assert done(1) < done(10) <= 10 * done(1)
@@ -599,8 +599,8 @@ def test_a_channel_of_gain_zero_is_silence(monkeypatch):
 
 def test_a_radio_that_is_known_is_not_found_again(monkeypatch):
     network = unlike_devices(FADING)
-    link = radio(network)
-    monkeypatch.setattr(simulation, "radio", lambda _: pytest.fail("the radio was given"))
+    link = link_of(network)
+    monkeypatch.setattr(simulation, "link_of", lambda _: pytest.fail("the link was given"))
     for path in ("fast", "full"):
         receive(latents(network), network, rng=np.random.default_rng(29), path=path, link=link)
     assert isinstance(link.transmitters, Transmitters)

@@ -14,7 +14,7 @@ from tests.random_servers import random_server
 
 from airpool.network import Channel, Devices, Network, Threshold
 from airpool.protocol.device import clipped
-from airpool.protocol.link import level, radio
+from airpool.protocol.link import level, link_of
 from airpool.protocol.server import labels as labels_of
 from airpool.protocol.simulation import receive
 from airpool.theory import mse
@@ -59,7 +59,7 @@ def objects(network, rng, *, count=5):
 def cases(draw, *, exact):
     """A network and its radio, a server with at most one hidden layer, latents, and labels that it can hope to name."""
     network, rng = draw(networks(exact=exact)), np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    z, link = objects(network, rng), radio(network)
+    z, link = objects(network, rng), link_of(network)
     expected = mse.expected(z, network, link=link)
     kind = draw(st.sampled_from(["linear", "hidden", "made"]))
     classes = draw(st.integers(2, 5))
@@ -90,7 +90,7 @@ def is_possible_below(count, bound, trials=TRIALS):
 
 
 def by_chebyshev(network, server, latents, own, *, link=None):
-    link = radio(network) if link is None else link
+    link = link_of(network) if link is None else link
     expected = mse.expected(latents, network, link=link)
     spread = mse.error(latents, network, target=expected, link=link).total
     away = margin(server, expected, own, constants=lipschitz_constants(server))

@@ -11,7 +11,7 @@ from tests.random_networks import networks
 
 from airpool.network import Channel, Devices, Network, Ranking, Threshold
 from airpool.protocol.device import clipped
-from airpool.protocol.link import radio
+from airpool.protocol.link import link_of
 from airpool.protocol.simulation import receive
 from airpool.theory.accuracy import no_answer
 from airpool.theory.law import law
@@ -25,7 +25,7 @@ def known(network):
 
 def every_way(network):
     """{who speaks: {variance: probability}} over all subsets, device by device."""
-    d, link = network.devices, radio(network)
+    d, link = network.devices, link_of(network)
     receiver = (network.channel.noise_std / link.gamma) ** 2
     found = {}
     for states in itertools.product(("speaks", "noise", "silent"), repeat=d.count):

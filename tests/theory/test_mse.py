@@ -13,7 +13,7 @@ from tests.random_networks import networks
 from airpool.network import Channel, Devices, Network, Threshold
 from airpool.paper.mse import bound
 from airpool.protocol.device import clipped
-from airpool.protocol.link import level, radio, unbiased
+from airpool.protocol.link import level, link_of, unbiased
 from airpool.protocol.simulation import receive
 from airpool.theory.mse import Error, error, pooled
 
@@ -123,7 +123,7 @@ def test_silence_costs_bias_and_variance():
 
 def test_an_outage_counts_as_silence():
     net = alone(participation=0.8, channel=Channel("rayleigh", outage=0.1))
-    p = 0.8 * (1 - float(radio(net).outage[0]))
+    p = 0.8 * (1 - float(link_of(net).outage[0]))
     assert p == pytest.approx(0.72)
     assert parts(error(same(net), net)) == pytest.approx([(1 - p) ** 2 * 4, p * (1 - p) * 4 / 4, 0, 0])
 
@@ -137,7 +137,7 @@ def test_a_phase_error_turns_signals_away_from_the_server():
 def test_devices_without_power_fade_away_by_backing_off():
     # At gain 1 a device reaches `reach`; at twice that γ exactly half of it arrives, noise and all.
     net = alone(noise_std=0.1, channel=Channel(power_rule="backoff", gamma=1.0))
-    net = replace(net, channel=replace(net.channel, gamma=2 * float(radio(net).transmitters.reach[0])))
+    net = replace(net, channel=replace(net.channel, gamma=2 * float(link_of(net).transmitters.reach[0])))
     assert parts(error(same(net), net)) == pytest.approx([0.5**2 * 4, 0, R * 4 * 0.25 * 0.01, 0])
 
 
@@ -233,7 +233,7 @@ def test_a_latent_that_is_not_finite_counts_as_zero():
 
 def test_the_law_found_beforehand_serves_as_well():
     z = some_latents(EVERYTHING)
-    assert error(z, EVERYTHING, link=radio(EVERYTHING)).total == pytest.approx(error(z, EVERYTHING).total)
+    assert error(z, EVERYTHING, link=link_of(EVERYTHING)).total == pytest.approx(error(z, EVERYTHING).total)
 
 
 def test_numbers_of_single_precision_are_welcome():

@@ -14,7 +14,7 @@ from airpool.paper import theorem1
 from airpool.privacy import calibrate as search
 from airpool.privacy import compose
 from airpool.privacy.aggregate import Aggregate
-from airpool.protocol.link import radio
+from airpool.protocol.link import link_of
 from airpool.search import smallest_number
 from airpool.wireless.fading import quantile
 from airpool.wireless.power import Transmitters
@@ -226,7 +226,7 @@ _MOST_OUTAGE = 0.5
 
 def _power_limit(network: Network) -> tuple[Transmitters, Floats]:
     """The devices without noise, and the largest w²C² + rσ² that each may send at a fixed γ."""
-    quiet = radio(with_column(network, "noise_std", np.zeros(network.devices.count)))
+    quiet = link_of(with_column(network, "noise_std", np.zeros(network.devices.count)))
     gamma = network.channel.gamma
     if gamma == "auto":
         return quiet.transmitters, np.full(network.devices.count, np.inf)

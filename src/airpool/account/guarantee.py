@@ -16,7 +16,7 @@ from airpool.privacy import compose, device, gaussian, leakage, nearby, noise
 from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
 from airpool.privacy.game import Game, solve
 from airpool.privacy.object import object_game
-from airpool.protocol.link import Radio, radio
+from airpool.protocol.link import Link, link_of
 from airpool.selection.scores import score_range
 
 # Cells of a noise law where a whole curve is composed; rounded to the safe side, it costs about 0.05 % of ε.
@@ -91,7 +91,7 @@ def aggregate(
     for k in colluding:
         if not (isinstance(k, int | np.integer) and 0 <= k < d.count):
             raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
-    link = radio(network)
+    link = link_of(network)
     unsure = bool(channel.csi_error_std or channel.phase_error_std) or channel.power_rule == "exact"
     failure, std = _limited_by_power(network, link), link.transmitters.noise_std
     if live:
@@ -119,7 +119,7 @@ def aggregate(
     )
 
 
-def _limited_by_power(network: Network, link: Radio) -> Floats:
+def _limited_by_power(network: Network, link: Link) -> Floats:
     """How often the paper's rule limits each device: the alignment then depends on the noise, and tells the feature."""
     if network.channel.power_rule != "paper":
         return np.zeros(network.devices.count)

@@ -16,7 +16,7 @@ from airpool.arrays import Floats
 from airpool.audit.bound import AuditReport, audit
 from airpool.audit.release import Received, Release, log_likelihood_ratio, release, worst_pair
 from airpool.network import Coin, Network, Ranking, Threshold, scored
-from airpool.protocol.link import Radio, radio
+from airpool.protocol.link import Link, link_of
 from airpool.protocol.simulation import receive
 from airpool.selection import threshold
 from airpool.selection.scores import score_range
@@ -53,7 +53,7 @@ def mechanism(network: Network) -> Callable[[Floats | World, int, np.random.Gene
     >>> seen.total.shape, seen.participation.sum(axis=1)
     ((5, 4), array([1, 2, 1, 2, 2]))
     """
-    link = _aligned_radio(network)
+    link = _aligned_link(network)
     heard = replace(network, channel=replace(network.channel, noise_std=0.0))
     # Worlds have scores within the range already, and the rule `clip` over that range leaves them as they are.
     scheme = network.scheme
@@ -81,7 +81,7 @@ def released(network: Network, scores: Floats | None = None) -> Release:
     A device in outage is silent, so it takes part with p·(1 − outage). Under cover noise the law does not look at who
     is on the air: with outage the score is a little worse than the best one, and the bound from it as valid.
     """
-    link, d, scheme = _aligned_radio(network), network.devices, network.scheme
+    link, d, scheme = _aligned_link(network), network.devices, network.scheme
     if isinstance(scheme, Coin):
         p = np.array(d.column("participation"))
     elif isinstance(scheme, Threshold):
@@ -191,14 +191,14 @@ def _ranked_ratio(network: Network, world: World, neighbour: World) -> Callable[
     return score
 
 
-def _aligned_radio(network: Network) -> Radio:
-    """The network's radio, if every signal arrives aligned or not at all: the only case that is audited so far."""
+def _aligned_link(network: Network) -> Link:
+    """The network's link, if every signal arrives aligned or not at all: the only case that is audited so far."""
     channel = network.channel
     if channel.access != "superposed":
         raise ValueError(f"this version audits superposed access, not access={channel.access!r}")
     if channel.csi_error_std or channel.phase_error_std:
         raise ValueError("this version audits channels that are known: csi_error_std and phase_error_std must be 0")
-    link = radio(network)
+    link = link_of(network)
     if channel.power_rule != "truncate" and np.any(link.outage > 0):
         raise ValueError(
             f"this version audits power_rule={channel.power_rule!r} only where power never limits a device (here up to "

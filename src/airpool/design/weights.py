@@ -21,7 +21,7 @@ from airpool.design.qp import Normalise, Quadratic, solve
 from airpool.network import Coin, Network
 from airpool.privacy.calibrate import largest, largest_shift
 from airpool.protocol.device import clipped
-from airpool.protocol.link import Radio, alignment, radio
+from airpool.protocol.link import Link, alignment, link_of
 from airpool.protocol.simulation import check_latents
 from airpool.search import smallest_number
 from airpool.theory.mse import error, pooled
@@ -121,7 +121,7 @@ def design(
     at, below = with_column(network, "weight", _equal(network)), _MARGIN
     previous: Floats | None = None
     for count in range(1, _ROUNDS + 1):
-        link = radio(at)
+        link = link_of(at)
         upper = largest_weight(at, aimed, colluding=colluding) * (1 - below)
         total = float(np.sum(np.minimum(upper, 1.0)))
         if normalise == "sum" and total < 1:
@@ -135,7 +135,7 @@ def design(
         at = with_column(at, "weight", weight)
         met = _meets_targets(at, aimed, colluding)
         settled = previous is not None and np.max(np.abs(weight - previous)) <= _SETTLED * np.max(weight)
-        if met and (settled or _same(radio(at), link, network)):
+        if met and (settled or _same(link_of(at), link, network)):
             return WeightDesign(at, upper, found.scale, mse(at), before, found.residual, count, tuple(colluding))
         below = below if met else min(below * 10, 0.1)
         previous = weight
@@ -178,7 +178,7 @@ def quadratic(
     *,
     target: ArrayLike | None = None,
     decoder: ArrayLike | None = None,
-    link: Radio | None = None,
+    link: Link | None = None,
 ) -> Quadratic:
     """E‖Dẑ − t‖² without the noise, averaged over the objects, as a function of the weights at this alignment.
 
@@ -190,7 +190,7 @@ def quadratic(
     check_latents(z, network)
     wished = _target(z, network, target, decoder)
     z = clipped(z, network.devices.column("clip_norm"))
-    link = radio(network) if link is None else link
+    link = link_of(network) if link is None else link
     moments, p = alignment(network, link), np.array(network.devices.column("participation"))
     arriving = p * moments.mean
     D = None if decoder is None else finite("decoder", decoder)
@@ -260,7 +260,7 @@ def _meets_targets(network: Network, target: Floats, colluding: Sequence[int]) -
     return bool(np.all(np.array(network.devices.column("weight")) <= limit))
 
 
-def _same(now: Radio, before: Radio, network: Network) -> bool:
+def _same(now: Link, before: Link, network: Network) -> bool:
     """Whether the new weights left outage and receiver noise unchanged."""
     same_noise = network.channel.noise_std == 0 or now.gamma == before.gamma
     return same_noise and np.array_equal(now.outage, before.outage)

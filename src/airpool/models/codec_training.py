@@ -14,7 +14,7 @@ from torch import Tensor
 from airpool.models import loop
 from airpool.models.codec import Codec, CodecShape
 from airpool.network import Network
-from airpool.protocol.link import Level, Radio, level, radio
+from airpool.protocol.link import Level, Link, level, link_of
 from airpool.protocol.simulation import receive
 
 
@@ -47,7 +47,7 @@ class Setting:
     """A network and its public quantities. A machine without SciPy is given all three."""
 
     network: Network
-    link: Radio
+    link: Link
     level: Level
 
 
@@ -63,7 +63,7 @@ def setting(network: Network) -> Setting:
             f"clip_norm={clip_norm:g} must be ≤ 1, the length of a codec's latents; divide noise_std by it as well, and"
             " ε is the same"
         )
-    link = radio(network)
+    link = link_of(network)
     return Setting(network, link, level(network, link))
 
 

@@ -15,7 +15,7 @@ from array_api_compat import array_namespace
 from airpool import draws
 from airpool.arrays import Array, like
 from airpool.network import Coin, Network, Ranking, Threshold
-from airpool.protocol.link import Radio
+from airpool.protocol.link import Link
 from airpool.selection import ranking, threshold
 from airpool.selection.scores import bounded, noisy
 from airpool.wireless.csi import Misalignment
@@ -107,7 +107,7 @@ def signal(feature: Array, noise: Array, takes_part: Array) -> Array:
 
 def power(
     network: Network,
-    link: Radio,
+    link: Link,
     gain: Array,
     *,
     takes_part: Array,

@@ -1,6 +1,6 @@
 """What channel and power make of a network: fading, γ, outage, and how strong and noisy the estimate will be.
 
-All of it is public and independent of the data. It is computed once for a network (`radio`) and passed on.
+All of it is public and independent of the data. It is computed once for a network (`link_of`) and passed on.
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Radio:
+class Link:
     """What the channel makes of a network; everything here is public and independent of the data.
 
     outage: of each device, how often its power does not suffice to arrive aligned (under `paper`, over its noise too).
@@ -31,8 +31,8 @@ class Radio:
     gamma: float
     outage: Floats
 
-    def only(self, device: int) -> "Radio":
-        """The radio of one device."""
+    def only(self, device: int) -> "Link":
+        """The link of one device."""
         pick, all_of = slice(device, device + 1), self.transmitters
         own = replace(
             all_of,
@@ -44,12 +44,12 @@ class Radio:
 
 
 @lru_cache(maxsize=64)
-def radio(network: Network) -> Radio:
+def link_of(network: Network) -> Link:
     """The link of a network, computed once; γ is found here where the network says "auto".
 
     Edge cases: under truncate, a device that can never be aligned at a fixed γ → an error that names it.
     """
-    # Laws need SciPy; a radio that was found beforehand does not (training on a machine without it).
+    # Laws need SciPy; a link that is given does not (training on a machine without it).
     from airpool.wireless.outage import auto_gamma, outage_probability
 
     channel, d = network.channel, network.devices
@@ -66,13 +66,13 @@ def radio(network: Network) -> Radio:
     )
     csi = channel.csi_error_std
     if not np.any(transmitters.amplitude > 0):
-        return Radio(fading, transmitters, 1.0, np.zeros(d.count))
+        return Link(fading, transmitters, 1.0, np.zeros(d.count))
     if channel.gamma == "auto":
         gamma = auto_gamma(fading, transmitters, outage=channel.outage, csi_error_std=csi)
     else:
         gamma = channel.gamma
     if channel.power_rule == "paper":
-        return Radio(fading, transmitters, gamma, _limited_by_paper(fading, transmitters, gamma, csi))
+        return Link(fading, transmitters, gamma, _limited_by_paper(fading, transmitters, gamma, csi))
     outage = outage_probability(fading, transmitters, gamma=gamma, csi_error_std=csi)
     if channel.power_rule == "truncate" and np.any(outage >= 1):
         weak = int(np.argmax(outage))
@@ -81,10 +81,10 @@ def radio(network: Network) -> Radio:
             f"{d.column('power_dbm')[weak]:g} it reaches {transmitters.reach[weak]:.4g}; lower gamma or write "
             'gamma = "auto"'
         )
-    return Radio(fading, transmitters, gamma, outage)
+    return Link(fading, transmitters, gamma, outage)
 
 
-def alignment(network: Network, link: Radio) -> "Moments":
+def alignment(network: Network, link: Link) -> "Moments":
     """E[g] and E[g²] of each device that takes part, over the fading; an outage counts as g = 0."""
     from airpool.wireless.outage import alignment_moments
 
@@ -99,7 +99,7 @@ def alignment(network: Network, link: Radio) -> "Moments":
     )
 
 
-def receivers(network: Network, link: Radio, on_the_air: Floats) -> float:
+def receivers(network: Network, link: Link, on_the_air: Floats) -> float:
     """How often the receiver's noise counts on average: once for the sum, or once for everybody who is heard alone.
 
     on_the_air: how often each device sends, whether or not its power then suffices.
@@ -140,7 +140,7 @@ class Level:
     noise_std: float
 
 
-def level(network: Network, link: Radio | None = None, *, participation: ArrayLike | None = None) -> Level:
+def level(network: Network, link: Link | None = None, *, participation: ArrayLike | None = None) -> Level:
     """What a server may know of ẑ = Σ τ g (w z + n) + m/γ without hearing it.
 
         signal = Σ_k p_k E[g_k] w_k C_k,   noise² = Σ_k p_k E[g_k²] σ_k² + σ_m²/γ²
@@ -158,7 +158,7 @@ def level(network: Network, link: Radio | None = None, *, participation: ArrayLi
     >>> round(level(net).signal, 6), round(level(net).noise_std, 6)
     (0.9, 0.164317)
     """
-    link = radio(network) if link is None else link
+    link = link_of(network) if link is None else link
     d, channel = network.devices, network.channel
     moments = alignment(network, link)
     p = _participation(network, participation)
@@ -208,7 +208,7 @@ def unbiased(network: Network) -> Network:
         raise ValueError(f"participation of device {weak} is 0: it cannot be made unbiased")
     changed = network
     for _ in range(_ROUNDS):
-        moments = alignment(changed, radio(changed))
+        moments = alignment(changed, link_of(changed))
         weight = np.array(d.column("weight")) / (np.array(d.column("participation")) * moments.mean)
         settled = np.allclose(weight, changed.devices.column("weight"), rtol=1e-12, atol=0.0)
         changed = replace(network, devices=replace(d, weight=tuple(weight.tolist())))

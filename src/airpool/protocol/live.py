@@ -21,7 +21,7 @@ from airpool.arrays import Floats
 from airpool.network import Coin, Network, Ranking, Threshold, require_network
 from airpool.privacy.noise import grid_of, live_noise, to_grid
 from airpool.protocol import device as stations
-from airpool.protocol.link import radio
+from airpool.protocol.link import link_of
 from airpool.selection import threshold
 from airpool.selection.scores import bounded, score_range
 
@@ -89,7 +89,7 @@ def signal(
         raise ValueError(f"gain={gain} must be >= 0 and finite")
     report = live_report(network)
     weight, std = d.column("weight")[device], d.column("noise_std")[device]
-    link = radio(network)
+    link = link_of(network)
 
     takes_part = _takes_part(network, device, score=score, num_classes=num_classes, selected=selected)
     # The time it takes must not depend on the feature or on taking part: both run through all steps.

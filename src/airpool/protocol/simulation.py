@@ -22,7 +22,7 @@ from airpool import draws
 from airpool.arrays import Array, like, require_array
 from airpool.network import Network, Ranking, require_network
 from airpool.protocol import device, medium, server
-from airpool.protocol.link import Radio, radio
+from airpool.protocol.link import Link, link_of
 from airpool.selection.scores import check_scores
 from airpool.wireless.csi import Misalignment
 from airpool.wireless.fading import sample_gains
@@ -90,7 +90,7 @@ def receive(
     scores: Array | None = None,
     num_classes: int | None = None,
     only_best: bool = False,
-    link: Radio | None = None,
+    link: Link | None = None,
 ) -> Received:
     """Latents (n, K, r) over the air: what the server makes of them, `trials` independent times each.
 
@@ -109,7 +109,7 @@ def receive(
         raise ValueError(f"trials={trials} must be >= 1")
     if path not in ("fast", "full"):
         raise ValueError(f"path={path!r} must be fast or full")
-    link = radio(network) if link is None else link
+    link = link_of(network) if link is None else link
     rule = network.channel.power_rule
     if path == "fast" and rule in ("paper", "exact"):
         raise ValueError(f"path='fast' is not exact where power_rule={rule!r} looks at the noise; use path='full'")
@@ -139,7 +139,7 @@ class _Drawn(NamedTuple):
     own: list[draws.Generator]
 
 
-def _full(z: Array, network: Network, link: Radio, drawn: _Drawn) -> Received:
+def _full(z: Array, network: Network, link: Link, drawn: _Drawn) -> Received:
     """Device by device through the stations, each with its own noise and power."""
     xp = array_namespace(z)
     gain, off, takes_part, air, own = drawn
@@ -181,7 +181,7 @@ def _full(z: Array, network: Network, link: Radio, drawn: _Drawn) -> Received:
     return Received(server.estimate(y, link.gamma), takes_part, gain, transmission, lambda: xp.concat(squares, axis=-1))
 
 
-def _fast(z: Array, network: Network, link: Radio, drawn: _Drawn) -> Received:
+def _fast(z: Array, network: Network, link: Link, drawn: _Drawn) -> Received:
     """The same law in one step: all noise as one Gaussian, exact since no alignment depends on the noise."""
     xp = array_namespace(z)
     gain, off, takes_part, _, own = drawn
@@ -218,7 +218,7 @@ def _faintest(gain: Array) -> float:
     return float(kind.smallest_normal) ** 0.5 * (1 + 2 * float(kind.eps))
 
 
-def _receiver_variance(network: Network, link: Radio, alignment: Array) -> Any:
+def _receiver_variance(network: Network, link: Link, alignment: Array) -> Any:
     """Of the receiver's noise in ẑ: once for the sum, or once for everybody who is received alone."""
     variance = (network.channel.noise_std / link.gamma) ** 2
     if network.channel.access == "superposed":
@@ -287,7 +287,7 @@ def _check_generator(rng: draws.Generator, latents: Array) -> None:
         raise ValueError(f"rng of type {type(rng).__name__} must be a {where}, where latents live")
 
 
-def _check_squares(link: Radio, z: Array) -> None:
+def _check_squares(link: Link, z: Array) -> None:
     """That the powers of signal and noise are numbers of the latents' type: beyond it noise would vanish unseen."""
     xp, sent = array_namespace(z), link.transmitters
     loudest = float(max(sent.feature_norm.max(), sent.noise_std.max()))

@@ -19,7 +19,7 @@ from scipy.special import chdtr, ndtr
 
 from airpool.arrays import Floats, not_negative, probability, require_shape
 from airpool.network import Network
-from airpool.protocol.link import Radio, radio
+from airpool.protocol.link import Link, link_of
 from airpool.search import smallest
 from airpool.theory.law import Mixture
 from airpool.theory.lipschitz import lipschitz_constants
@@ -31,14 +31,14 @@ from airpool.theory.server import Server, affine, bounded_scores, class_labels, 
 _NORMAL = 2.0**-42
 
 
-def no_answer(network: Network, link: Radio | None = None) -> float:
+def no_answer(network: Network, link: Link | None = None) -> float:
     """Probability that nobody transmits, so that there is no label. Holds for: Scheme 1.
 
     >>> round(no_answer(Network.uniform(num_devices=2, participation=0.9)), 4)
     0.01
     """
     require_coin(network)
-    link = radio(network) if link is None else link
+    link = link_of(network) if link is None else link
     silent = link.outage if network.channel.power_rule == "truncate" else np.zeros(network.devices.count)
     p = np.ones(network.devices.count) if network.cover_noise else np.array(network.devices.column("participation"))
     return float(np.prod(1 - p * (1 - silent)))

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from airpool.arrays import Floats, require_shape
 from airpool.network import Network
 from airpool.protocol.device import clipped
-from airpool.protocol.link import Radio, radio
+from airpool.protocol.link import Link, link_of
 from airpool.theory.mse import pooled_error, require_coin
 
 # Patterns listed by default: all of twelve devices without cover noise.
@@ -50,7 +50,7 @@ class Mixture:
         return pooled_error(latents, self.weight)
 
 
-def law(network: Network, *, most: int = MOST_PATTERNS, link: Radio | None = None) -> Mixture:
+def law(network: Network, *, most: int = MOST_PATTERNS, link: Link | None = None) -> Mixture:
     """The distribution of ẑ, over at most `most` participation patterns.
 
     Holds for: Scheme 1; truncate (or backoff without power-limited devices); known gains and phases; any access and
@@ -62,7 +62,7 @@ def law(network: Network, *, most: int = MOST_PATTERNS, link: Radio | None = Non
     """
     if most < 1:
         raise ValueError(f"most={most} must be ≥ 1")
-    link = radio(network) if link is None else link
+    link = link_of(network) if link is None else link
     _check(network, link)
     d = network.devices
     p, std, weight, clip = (np.array(d.column(x)) for x in ("participation", "noise_std", "weight", "clip_norm"))
@@ -85,7 +85,7 @@ def law(network: Network, *, most: int = MOST_PATTERNS, link: Radio | None = Non
     return Mixture(chosen == 0, probability, np.asarray(variance, dtype=np.float64), weight, clip, left_out)
 
 
-def _check(network: Network, link: Radio) -> None:
+def _check(network: Network, link: Link) -> None:
     require_coin(network)
     channel = network.channel
     known = not (channel.csi_error_std or channel.phase_error_std)

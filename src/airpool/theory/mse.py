@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from airpool.arrays import Floats, finite, require_shape
 from airpool.network import Coin, Network
 from airpool.protocol.device import clipped
-from airpool.protocol.link import Radio, alignment, radio, receivers
+from airpool.protocol.link import Link, alignment, link_of, receivers
 from airpool.protocol.simulation import check_latents
 from airpool.theory.server import affine
 
@@ -53,12 +53,12 @@ def error(
     *,
     decoder: ArrayLike | None = None,
     target: ArrayLike | None = None,
-    link: Radio | None = None,
+    link: Link | None = None,
 ) -> Error:
     """E‖Dẑ − t‖² of each object, over participation, fading and noise, for latents (n, K, r).
 
     decoder: D (d, r), by default the identity. target: t (n, d), by default D Σ w z of the *clipped* latents, so that
-    clipping adds no error; `pooled` makes other targets. link: the network's radio, if already computed.
+    clipping adds no error; `pooled` makes other targets. link: the network's, if already computed.
 
     Holds for: Scheme 1; truncate and backoff; any fading, outage, CSI and phase error, access and cover noise. Devices
         fade independently; γ, also "auto", depends on the distribution of the gains only. Under Sionna's models the
@@ -74,7 +74,7 @@ def error(
     """
     check_network(network)
     z, D = _clipped(latents, network), _matrix(decoder, network.dimension)
-    link = radio(network) if link is None else link
+    link = link_of(network) if link is None else link
     p, w, std = (np.array(network.devices.column(name)) for name in ("participation", "weight", "noise_std"))
     moments = alignment(network, link)
     first, second = moments.mean, moments.mean_square
@@ -96,7 +96,7 @@ def error(
     return Error(bias, participation, np.full(len(z), privacy), np.full(len(z), channel))
 
 
-def expected(latents: ArrayLike, network: Network, *, link: Radio | None = None) -> Floats:
+def expected(latents: ArrayLike, network: Network, *, link: Link | None = None) -> Floats:
     """E[ẑ] (n, r) of each object: as a target for `error` it leaves no bias.
 
     >>> net = Network.uniform(num_devices=2, participation=0.5, dimension=1)
@@ -105,7 +105,7 @@ def expected(latents: ArrayLike, network: Network, *, link: Radio | None = None)
     """
     check_network(network)
     p, w = (np.array(network.devices.column(name)) for name in ("participation", "weight"))
-    moments = alignment(network, radio(network) if link is None else link)
+    moments = alignment(network, link_of(network) if link is None else link)
     return pooled(_clipped(latents, network), p * moments.mean * w)
 
 
