@@ -5,7 +5,9 @@ A convolution, batch norm folded into it, reads whole numbers x from 0 to 255 an
     y = scale · limit / 255 · Σ w x + bias        scale, bias: one per output channel; limit: of what comes in
 
 Processors without VNNI (Intel before 2019, AMD before 2022) add two products in 16 bits and cut what exceeds them:
-2 · 255 · 64 just fits, so the result is the same on all of them. ReLU follows; then all is rounded to 255 steps of the layer's own limit, the last map excepted, which stays float32.
+2 · 255 · 64 just fits, so the result is the same on all of them.
+
+ReLU follows; then all is rounded to 255 steps of the layer's own limit, the last map excepted, which stays float32.
 Views have the limit 1, so those kept as bytes lose nothing. Limits and biases are fitted to calibration views: they
 should look like what the devices will see, and must not be those that the trunk is tested on.
 
