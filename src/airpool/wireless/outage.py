@@ -61,9 +61,9 @@ def auto_gamma(
     floats("outage", outage, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1))
     _path_gain(fading, transmitters)
     gamma = float(np.min(transmitters.reach * quantile(fading, outage, csi_error_std=csi_error_std)))
-    gamma = min(gamma, _LOUDEST) if gamma < np.inf else gamma
     if gamma == np.inf:
         raise ValueError('gamma="auto" must have a device that sends something: weight or noise_std > 0')
+    gamma = min(gamma, _LOUDEST)
     # The inverse is as exact as rounding: steps of one, two, four, ... last bits down, until no device is above.
     step = np.finfo(np.float64).epsneg
     while np.max(outage_probability(fading, transmitters, gamma=gamma, csi_error_std=csi_error_std)) > outage:
