@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from airpool.figures import BLACK, BLUE, ORANGE
 from airpool.reproduce.description import Result
-from airpool.reproduce.plot import Mark, mark
 from airpool.reproduce.tables import Rows, column, where
 from airpool.reproduce.uncertainty import (
     DEVICES,
@@ -42,23 +40,6 @@ def row(*, threshold: float, device: int) -> dict[str, Any]:
     }
 
 
-def marks(table: Rows) -> list[list[Mark]]:
-    panels = []
-    for threshold in THRESHOLDS:
-        rows = where(table, threshold=threshold)
-        device, at_mean, exact = (np.array(column(rows, name)) for name in ("device", "at_mean", "exact"))
-        error = 1.96 * np.array(column(rows, "exact_se"))
-        exact_label = "exact: mean of Φ over the objects, 95% interval"
-        panels.append(
-            [
-                mark("bar", device - 0.2, at_mean, 0.38, color=ORANGE, label="paper: Φ at the mean entropy"),
-                mark("bar", device + 0.2, exact, 0.38, color=BLUE, label=exact_label),
-                mark("errorbar", device + 0.2, exact, error, fmt="none", color=BLACK, capsize=2, lw=1),
-            ]
-        )
-    return panels
-
-
 def rises(table: Rows, name: str, error: str | None = None) -> list[Gain]:
     """How much each device's p_k grows from one threshold to the next."""
     steps = [
@@ -80,4 +61,4 @@ def judge(table: Rows) -> Judgement:
     return tests, {"raw": (min(raw), max(raw)), "clip": (min(clip), max(clip))}
 
 
-RESULT = Result("fig-p21", (row, grid(threshold=THRESHOLDS, device=DEVICES)), marks, judge)
+RESULT = Result("fig-p21", (row, grid(threshold=THRESHOLDS, device=DEVICES)), judge)

@@ -4,11 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from airpool.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 from airpool.paper import theorem3
 from airpool.reproduce.description import Result
-from airpool.reproduce.plot import Mark, curve, mark
-from airpool.reproduce.tables import Rows, column
+from airpool.reproduce.tables import Rows
 from airpool.reproduce.uncertainty import DEVICES, TABLE_1, entropies, paper_score
 from airpool.reproduce.verdicts import Judgement, tested
 from airpool.selection import ranking, threshold
@@ -45,29 +43,6 @@ def row(*, noise_std: float) -> dict[str, Any]:
     return out
 
 
-def marks(table: Rows) -> list[list[Mark]]:
-    std = column(table, "noise_std")
-    left = [
-        curve(table, "noise_std", "product", color=BLUE, label="2.2, at most (Theorem 3's product)"),
-        curve(table, "noise_std", "printed_lower", "--", color=RED, label="2.2, at least (Theorem 3)"),
-    ]
-    right = []
-    for eta, colour, style in ((0.5, GREEN, "-."), (0.3, PURPLE, ":")):
-        name, label = f"p21_{eta:g}", f"2.1, η = {eta:g}, "
-        left.append(curve(table, "noise_std", name, style, color=colour, label=label + "paper's $u_k$"))
-        right.append(curve(table, "noise_std", f"{name}_objects", style, color=colour, label=label + "our objects"))
-    for n, colour in ((11, BLUE), (6, ORANGE)):
-        ends = [column(table, f"exact_{n}_{which}") for which in ("last", "first")]
-        look = {"color": colour, "lw": 1}
-        label = f"2.2, {n} of 12: the true set, exact"
-        right += [
-            mark("fill_between", std, *ends, alpha=0.35, label=label, **look),
-            curve(table, "noise_std", f"union_{n}_last", "--", label="  union bound, below", **look),
-            mark("axhline", n / K, color=GREY, lw=0.8, ls=":"),
-        ]
-    return [left, right]
-
-
 def judge(table: Rows) -> Judgement:
     noisy = [r for r in table if r["noise_std"] >= 0.3]
     apart = max(r["product"] - r["printed_lower"] for r in noisy)
@@ -86,4 +61,4 @@ def judge(table: Rows) -> Judgement:
     return tests, {"at": noisy[0], "last": table[-1], "end": {n: away[n][-1] for n in SELECTED}}
 
 
-RESULT = Result("fig-psigma", (row, grid(noise_std=sorted(STDS))), marks, judge)
+RESULT = Result("fig-psigma", (row, grid(noise_std=sorted(STDS))), judge)

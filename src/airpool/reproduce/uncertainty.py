@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from airpool.account.guarantee import score_epsilon
 from airpool.arrays import Floats
 from airpool.network import Network, Ranking, Score, Threshold
 from airpool.paper import lemma
+from airpool.search import smallest_number
 from airpool.selection.scores import uncertainty
 
 DEVICES = range(12)
@@ -49,7 +49,7 @@ def paper_score(threshold: float) -> float:
     (0.758, 0.74)
     """
     printed = TABLE_1[threshold][0]
-    return float(brentq(lambda u: float(claimed(u, threshold)) - printed, 0.0, 5.0, xtol=1e-12))
+    return smallest_number(lambda u: float(claimed(u, threshold)) - printed, 0.0, 5.0)
 
 
 def paper_spread(threshold: float) -> float:
