@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from airpool.network import Coin, Ranking, Threshold
-from airpool.paper import lemma
 from airpool.privacy.leakage import Decision
 from airpool.selection.participation import expected_participation
 from airpool.selection.participation import participation as by_scheme
@@ -42,10 +41,6 @@ def test_without_noise_the_comparison_decides():
     u = np.array([0.2, 0.5, 0.8])
     found = participation(u, threshold=0.5, score_noise_std=[0.0, 0.0, 0.0])
     assert found.tolist() == transmits(u, 0.5).tolist() == [True, True, False]
-
-
-def test_the_paper_has_the_same_one():
-    assert lemma.participation_21 is participation
 
 
 def test_expectation_is_the_mean_over_calibration_objects():

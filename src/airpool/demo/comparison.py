@@ -15,7 +15,7 @@ from airpool.account.guarantee import guarantee
 from airpool.account.report import number
 from airpool.evaluate import Evaluation, evaluate
 from airpool.network import Channel, Network
-from airpool.paper.accuracy import Printed, printed
+from airpool.paper.accuracy import TABLE_2, Printed
 
 if TYPE_CHECKING:
     from airpool.models.pretrained import Pretrained
@@ -116,7 +116,7 @@ def comparison(
                 net,
                 evaluated(net, objects.latents, objects.labels, trials=trials),
                 guarantee(net, neighbours="remove").worst,
-                printed("1", epsilon),
+                TABLE_2["1"].get(epsilon),
             )
             for epsilon, net in zip(epsilons, nets, strict=True)
         )

@@ -20,8 +20,7 @@ def frobenius_margin(
 ) -> Floats:
     """The lemma's bound (n,) from the classifier's scores before softmax (n, C); negative where it errs.
 
-    error: the rounding error of the scores (theory.server.bounded_scores). The gap of two probabilities is lowered by
-        max error + 2(C + 8)u: |∂p_l/∂s| sums to 2p_l(1 − p_l) ≤ ½, and softmax itself rounds within (C + 8)u.
+    error: the rounding error of the scores (theory.server.bounded_scores; proof: docs/proofs/theory.md).
 
     >>> frobenius_margin([[2.0, 0.0]], [0], matrices=[np.eye(2)]).round(4)
     array([0.7616])

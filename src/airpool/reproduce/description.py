@@ -59,7 +59,7 @@ class Result:
     def finding(self, rows: Rows) -> Finding:
         """The paper's statements, tested on a table."""
         words, (tests, shared) = text(self.id), self.judge(rows)
-        shared = shared | {name: each.format(**shared) for name, each in words.get("numbers", {}).items()}
+        shared = {**shared, **{name: each.format(**shared) for name, each in words.get("numbers", {}).items()}}
         checks = []
         for name, holds, own in tests:
             statement, numbers = words["statements"][name], {"source": words.get("source"), **shared, **own}

@@ -9,7 +9,6 @@ noise as it can; the paper does not say how it sets the noise. By two accounts:
 `without` is not in the paper: the sensitive devices send their noise and nothing else.
 """
 
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -17,13 +16,13 @@ import numpy as np
 from airpool.account.calibration import calibrate_claim, with_column
 from airpool.arrays import Floats
 from airpool.design.heterogeneous import WAYS, Way, designed
+from airpool.evaluate import evaluate_model
 from airpool.models.pretrained import load
 from airpool.network import Network
 from airpool.paper.weights import largest_weight
 from airpool.reproduce.description import Result
-from airpool.reproduce.table_2 import evaluated
 from airpool.reproduce.tables import Rows, column, where
-from airpool.reproduce.verdicts import BY, Gain, Judgement, gain, span, tested
+from airpool.reproduce.verdicts import BY, Judgement, gains, span, tested
 from airpool.sweep import grid
 
 Account = Literal["theorem 1", "exact"]
@@ -40,10 +39,11 @@ def row(*, account: Account, way: Way, epsilon: float, seed: int) -> dict[str, A
     targets = np.where(SENSITIVE, epsilon, LOOSE)
     if account == "exact":
         plain = Network.uniform(num_devices=K, dimension=784)
-        network = designed(way, plain, _known(), targets=targets, sensitive=SENSITIVE)
+        known = load().held_out("validation", codec="q16").latents.double().numpy()
+        network = designed(way, plain, known, targets=targets, sensitive=SENSITIVE)
     else:
         network = claimed(way, targets)
-    found = evaluated(network, "test", trials=TRIALS, seed=seed)
+    found = evaluate_model(load(), network, codec="q16", trials=TRIALS, seed=seed)
     size = np.array(network.devices.column("weight")) * np.array(network.devices.column("clip_norm"))
     return {
         "accuracy": found.accuracy_mean,
@@ -54,11 +54,6 @@ def row(*, account: Account, way: Way, epsilon: float, seed: int) -> dict[str, A
         "epsilon_loose_exact": float(found.report.epsilon[~SENSITIVE].max()),
         "strict_to_loose": float(size[SENSITIVE].mean() / size[~SENSITIVE].mean()),
     }
-
-
-@cache
-def _known() -> Floats:
-    return load().held_out("validation", codec="q16").latents.double().numpy()
 
 
 def claimed(way: Way, targets: Floats) -> Network:
@@ -87,12 +82,12 @@ def judge(table: Rows) -> Judgement:
     for account, by in BY.items():
         rows = where(table, account=account)
         numbers: dict[str, Any] = {"by": by, "ways": ", ".join(sorted(set(column(rows, "way")))), "near": NEAR}
-        gains = [_gains(rows, way) for way in DESIGNS]
-        if not all(gains):
+        over = [gains(where(rows, way=way), where(rows, way="uniform")) for way in DESIGNS]
+        if not all(over):
             tests += [tested("beats", None, design=design, **numbers) for design in DESIGNS.values()]
             tests.append(tested("near", None, **numbers))
             continue
-        strict, loose = ([some[at] for some in gains] for at in (0, -1))
+        strict, loose = ([some[at] for some in over] for at in (0, -1))
         for design, first in zip(DESIGNS.values(), strict, strict=True):
             numbers |= {"epsilon": STRICT[0], "gains": span([first])}
             tests.append(tested("beats", first.interval()[0] > 0, design=design, **numbers))
@@ -105,11 +100,6 @@ def judge(table: Rows) -> Judgement:
         for row in where(table, way="without", epsilon=STRICT[0])
     )
     return tests, {"without": without}
-
-
-def _gains(rows: Rows, way: str) -> list[Gain]:
-    """Of a design over uniform, at each ε; none where the table lacks it."""
-    return [gain(each, *where(rows, way="uniform", epsilon=each["epsilon"])) for each in where(rows, way=way)]
 
 
 POINTS = grid(account=ACCOUNTS, way=WAYS, epsilon=STRICT)

@@ -33,7 +33,7 @@ def row(*, num_selected: int, device: int) -> dict[str, Any]:
     given: dict[str, Any] = {"score_noise_std": std, "num_selected": num_selected}
     printed, union = theorem3.bounds(u, gap=GAP, **given), ranking.union_bounds(u, **given)
     # The part of the upper bound that the caption names: all of it where everybody is selected.
-    product = theorem3.upper(u, score_noise_std=std, num_selected=len(u), gap=GAP)[device]
+    product = theorem3.bounds(u, score_noise_std=std, num_selected=len(u), gap=GAP).upper[device]
     return {
         "score": u[device],
         "noise_std": std[device],

@@ -1,26 +1,4 @@
-"""The one template for figures: figures.toml has each figure as data, this module draws it.
-
-A figure:
-
-    size, columns    inches, and how many panels stand in a row
-    share            sharex and sharey; labels of shared axes are shown at the edge only
-    axes             properties of every panel's axes (xlabel, ylim, ...)
-    panels           for each: `where` and `of` of its marks, `legend`, the options of its legend, and more properties
-    marks            what is drawn
-    legend           options of one legend for all panels
-    grid             "y": horizontal grid lines only
-
-A mark is one call of matplotlib:
-
-    method           of the axes; default: plot
-    data             its arguments: columns of the table by their names, or values
-    panels           the numbers of the panels that show it; default: all
-    where            the rows that it shows, by the values of columns; those without data are left out
-    shift, bars      added to the first argument; multiplies the last, an error
-    of               values for the {names} in column names and in the look
-    each, marks      makes a group of a mark: these variations of it, and all these marks for each of them
-    others           its look. A colour is one of airpool.figures; a text may name columns of the first row
-"""
+"""The one template for figures: figures.toml has each figure as data and says what its entries mean."""
 
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
@@ -88,7 +66,7 @@ def _add(
     rows = [row for row in chosen(rows, **where) if all(row[name] is not None for name in columns)]
     if columns and not rows:
         return
-    values = [np.array(column(rows, name)) if name in columns else name for name in names]
+    values: list[Any] = [np.array(column(rows, name)) if name in columns else name for name in names]
     if columns:
         values[0], values[-1] = values[0] + shift, values[-1] * bars
     known = {**where, **of, **(rows[0] if columns else {})}

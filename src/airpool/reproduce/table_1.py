@@ -13,7 +13,6 @@ from airpool.reproduce.uncertainty import (
     entropies,
     exact_epsilon,
     paper_score,
-    paper_spread,
 )
 from airpool.reproduce.verdicts import Judgement, tested
 from airpool.search import smallest_number
@@ -22,30 +21,28 @@ from airpool.search import smallest_number
 RANGES = {"raw": MOST_BITS, "clip": 1.0, "scale": 0.5}
 
 
-def widest_range(epsilon: float, threshold: float | None) -> float:
-    """The widest range [0, R] of scores, in bits, for which a printed ε⁽⁰⁾ is true at δ = 1e-5.
-
-    >>> round(widest_range(0.9, None), 3)
-    0.077
-    """
-    return smallest_number(lambda most: epsilon - exact_epsilon(most, threshold), 1e-4, 1.0)
-
-
 def row(*, scheme: str, threshold: float | None) -> dict[str, Any]:
     """One cell as printed, by the formula at the paper's scores and at ours, and exactly for three ranges of scores."""
+
+    def widest(printed: float) -> float:
+        """The widest range [0, R] of scores, in bits, for which a printed ε⁽⁰⁾ is true at δ = 1e-5."""
+        return smallest_number(lambda most: printed - exact_epsilon(most, threshold), 1e-4, 1.0)
+
     exact = {f"exact_{name}": exact_epsilon(most, threshold) for name, most in RANGES.items()}
     if threshold is None:
         # A ranking server receives every score: p_k = 1, and nothing depends on the scores.
         same: dict[str, Any] = dict.fromkeys(("printed", "formula", "ours", "objects"), FULL)
         spread = dict.fromkeys(("printed_std", "ours_std", "objects_std"), 0.0)
-        return same | spread | exact | {"widest_range": widest_range(FULL, None)}
+        return same | spread | exact | {"widest_range": widest(FULL)}
     printed, printed_std = TABLE_1[threshold]
-    u, scores = paper_score(threshold), device_scores()
+    u, step, scores = paper_score(threshold), 1e-4, device_scores()
+    slope = float(claimed(u - step, threshold) - claimed(u + step, threshold)) / (2 * step)
     return {
         "printed": printed,
         "printed_std": printed_std,
         "paper_score": u,
-        "paper_score_std": paper_spread(threshold),
+        # To first order.
+        "paper_score_std": printed_std / slope,
         "formula": float(claimed(u, threshold)),
         "our_score": scores.mean(),
         "our_score_std": scores.std(ddof=1),
@@ -54,7 +51,7 @@ def row(*, scheme: str, threshold: float | None) -> dict[str, Any]:
         "objects": claimed(entropies(), threshold).mean(),
         "objects_std": claimed(entropies(), threshold).std(ddof=1),
         **exact,
-        "widest_range": widest_range(printed, threshold),
+        "widest_range": widest(printed),
     }
 
 

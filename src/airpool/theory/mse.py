@@ -79,15 +79,14 @@ def error(
     moments = alignment(network, link)
     first, second = moments.mean, moments.mean_square
 
-    mean = pooled(z, p * first * w)
-    if target is None:
-        bias = _square(_decoded(D, mean - pooled(z, w)))
-    else:
-        decoded = _decoded(D, mean)
-        bias = _square(decoded - require_shape("target", finite("target", target), decoded.shape))
+    mean = _decoded(D, pooled(z, p * first * w))
+    wanted = _decoded(D, pooled(z, w)) if target is None else finite("target", target)
+    bias = _square(mean - require_shape("target", wanted, mean.shape))
     # Not below 0: E[g²] ≥ E[g]² up to rounding.
     variance = np.maximum(p * second - (p * first) ** 2, 0.0) * w**2
-    participation = _square(_decoded(_triangular(D), z)) @ variance
+    # ‖Rz‖ = ‖Dz‖ with D = QR, where D has many rows.
+    R = D if D is None or D.shape[0] <= D.shape[1] else np.asarray(np.linalg.qr(D, mode="r"))
+    participation = _square(_decoded(R, z)) @ variance
 
     transmitting = np.ones_like(p) if network.cover_noise else p
     energy = float(network.dimension) if D is None else float(np.sum(D**2))
@@ -122,10 +121,7 @@ def pooled(latents: ArrayLike, weight: ArrayLike, *, decoder: ArrayLike | None =
 
 
 def pooled_error(latents: Floats, weight: Floats) -> Floats:
-    """Bound (n, r) on the rounding error of Σ_k c_k z_k, for every c that rounds some 0 ≤ c ≤ w.
-
-    γ Σ_k w_k |z_k|, as in server.affine, whose γ leaves room for the roundings of c_k.
-    """
+    """Bound (n, r) on the rounding error of Σ_k c_k z_k, for every c that rounds some 0 ≤ c ≤ w (server.affine)."""
     return affine(weight[None], np.zeros(1), np.swapaxes(latents, 1, 2), np.zeros(1))[1][..., 0]
 
 
@@ -161,13 +157,6 @@ def _matrix(decoder: ArrayLike | None, dimension: int) -> Floats | None:
 
 def _decoded(decoder: Floats | None, x: Floats) -> Floats:
     return x if decoder is None else x @ decoder.T
-
-
-def _triangular(decoder: Floats | None) -> Floats | None:
-    """R of D = QR where D has many rows: ‖Rz‖ = ‖Dz‖."""
-    if decoder is None or decoder.shape[0] <= decoder.shape[1]:
-        return decoder
-    return np.asarray(np.linalg.qr(decoder, mode="r"))
 
 
 def _square(x: Floats) -> Floats:
