@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from airpool.account.report import number
 from airpool.arrays import Floats
 from airpool.network import Network
-from airpool.paper.margin import frobenius_margin
-from airpool.paper.theorem2 import accuracy_bound
+from airpool.paper.theorem2 import accuracy_bound, frobenius_margin
 from airpool.protocol.device import clipped
 from airpool.protocol.link import Level, level, link_of
 from airpool.protocol.simulation import check_latents

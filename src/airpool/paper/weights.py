@@ -20,11 +20,9 @@ Pairs = Literal["others", "later"]
 
 
 class Weights(NamedTuple):
-    """weight: (K,). multiplier: ν of the last sweep. sweeps: their number. converged: whether the weights settled."""
+    """weight: (K,). converged: whether the sweeps settled."""
 
     weight: Floats
-    multiplier: float
-    sweeps: int
     converged: bool
 
 
@@ -84,13 +82,12 @@ def gauss_seidel(
             reach *= 2
         return smallest_number(lambda nu: 1 - float(np.sum(sweep(w, nu))), -reach, reach)
 
-    weight, nu = np.full(K, 1 / K), 0.0
-    for count in range(1, SWEEPS + 1):
-        before, nu = weight, multiplier(weight)
-        weight = sweep(before, nu)
+    weight = np.full(K, 1 / K)
+    for _ in range(SWEEPS):
+        before, weight = weight, sweep(weight, multiplier(weight))
         if np.max(np.abs(weight - before)) <= TOLERANCE:
-            return Weights(weight, nu, count, True)
-    return Weights(weight, nu, SWEEPS, False)
+            return Weights(weight, True)
+    return Weights(weight, False)
 
 
 def largest_weight(

@@ -40,28 +40,19 @@ def drawn(table: Rows) -> Rows:
     return means
 
 
-def lost(means: Rows, *, trained: str, account: str) -> list[Gain]:
-    """The accuracy that the least q has over the largest, at each ε; errors over trained codecs."""
-    own = where(means, trained=trained, account=account)
-    dof = sum(row["codecs"] - 1 for row in own if row["epsilon"] == own[0]["epsilon"])
-    ends = zip(*(where(own, q=end(column(own, "q"))) for end in (min, max)), strict=True)
-    return [
-        Gain(
-            short["accuracy"] - long["accuracy"],
-            short["codec_std"] * (1 / short["codecs"] + 1 / long["codecs"]) ** 0.5,
-            dof,
-        )
-        for short, long in ends
-    ]
-
-
 def judge(table: Rows) -> Judgement:
+    """Whether the least q beats the largest; errors over trained codecs."""
     means = over_codecs(table)
     least, most = min(column(means, "q")), max(column(means, "q"))
     tests = []
     for trained in (WITHOUT, THROUGH):
         for account, by in BY.items():
-            losses = lost(means, trained=trained, account=account)
+            own = where(means, trained=trained, account=account)
+            dof = sum(row["codecs"] - 1 for row in own if row["epsilon"] == own[0]["epsilon"])
+            losses = []
+            for short, long in zip(where(own, q=least), where(own, q=most), strict=True):
+                se = short["codec_std"] * (1 / short["codecs"] + 1 / long["codecs"]) ** 0.5
+                losses.append(Gain(short["accuracy"] - long["accuracy"], se, dof))
             tests.append(tested("falls", beats(losses), trained=trained, by=by, losses=span(losses)))
     each = where(means, account="exact", epsilon=means[0]["epsilon"], trained=THROUGH)
     codecs = ", ".join(f"q = {row['q']}: {row['codecs']}" for row in each)

@@ -47,9 +47,7 @@ def row(*, account: Account, way: Way, epsilon: float, seed: int) -> dict[str, A
     size = np.array(network.devices.column("weight")) * np.array(network.devices.column("clip_norm"))
     return {
         "accuracy": found.accuracy_mean,
-        "accuracy_std": found.accuracy_std,
-        "trials": TRIALS,
-        "objects": found.objects,
+        **{name: getattr(found, name) for name in ("accuracy_std", "trials", "objects")},
         "epsilon_strict_exact": float(found.report.epsilon[SENSITIVE].max()),
         "epsilon_loose_exact": float(found.report.epsilon[~SENSITIVE].max()),
         "strict_to_loose": float(size[SENSITIVE].mean() / size[~SENSITIVE].mean()),

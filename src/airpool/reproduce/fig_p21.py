@@ -40,21 +40,14 @@ def row(*, threshold: float, device: int) -> dict[str, Any]:
     }
 
 
-def rises(table: Rows, name: str, error: str | None = None) -> list[Gain]:
-    """How much each device's p_k grows from one threshold to the next."""
-    steps = [
-        (lower, upper)
-        for low, high in pairwise(THRESHOLDS)
-        for lower, upper in zip(where(table, threshold=low), where(table, threshold=high), strict=True)
-    ]
-    return [Gain(b[name] - a[name], np.hypot(a[error], b[error]) if error else 0.0) for a, b in steps]
-
-
 def judge(table: Rows) -> Judgement:
+    groups = {threshold: where(table, threshold=threshold) for threshold in THRESHOLDS}
+    pairs = [pair for low, high in pairwise(groups.values()) for pair in zip(low, high, strict=True)]
     tests = []
-    for name, error, how in (("at_mean", None, "Φ at its mean entropy"), ("exact", "exact_se", "over the objects")):
-        steps = rises(table, name, error)
-        means = (f"{np.mean(column(where(table, threshold=t), name)):.2f} at η = {t:g}" for t in THRESHOLDS)
+    for name, how in (("at_mean", "Φ at its mean entropy"), ("exact", "over the objects")):
+        errors = [np.hypot(*(row.get(f"{name}_se", 0.0) for row in pair)) for pair in pairs]
+        steps = [Gain(high[name] - low[name], error) for (low, high), error in zip(pairs, errors, strict=True)]
+        means = (f"{np.mean(column(rows, name)):.2f} at η = {threshold:g}" for threshold, rows in groups.items())
         held = all(step.interval(len(steps))[0] > 0 for step in steps)
         tests.append(tested("rises", held, how=how, means=", ".join(means)))
     raw, clip = column(table, "epsilon_raw"), column(table, "epsilon_clip")

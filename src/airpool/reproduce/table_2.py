@@ -68,14 +68,10 @@ def cell(*, scheme: str, account: Account, epsilon: float, seed: int) -> dict[st
         spent = 0.0 if isinstance(network.scheme, Coin) else SCORE_EPSILON[account]
         network = calibrate_claim(network, epsilon=epsilon - spent)
     found = evaluate_model(load(), network, codec="q16", trials=TRIALS, seed=seed)
-    often, (low, high) = load().participation(network), found.accuracy_ci
+    often, row = load().participation(network), found.row()
     return {
         "accuracy": found.accuracy_mean,
-        "accuracy_std": found.accuracy_std,
-        "accuracy_low": low,
-        "accuracy_high": high,
-        "trials": TRIALS,
-        "objects": found.objects,
+        **{name: row[name] for name in ("accuracy_std", "accuracy_low", "accuracy_high", "trials", "objects")},
         "noise_std": network.devices.column("noise_std")[0],
         "participation": float(np.mean(network.devices.column("participation") if often is None else often)),
         "epsilon_exact": found.report.worst,

@@ -1,13 +1,7 @@
 """The one rule by which a finding of the paper holds, holds in part or does not hold (docs/decisions/0011-verdicts.md).
 
-A finding is a list of the paper's statements, each with one computed test on the result's table:
-
-    holds            the test passes at every point of the table that the statement is about
-    does not hold    it fails at one of them
-    not tested       the table lacks the data, or the test cannot fail (p ≥ 0)
-
-The finding holds if every statement does, does not hold if none does, and holds in part otherwise. A statement about
-accuracy at equal ε is tested by the paper's account of ε and by the exact one; explanations are not tested.
+A finding is a list of the paper's statements, each with one computed test on the result's table: it holds where the
+test passes at every point that it is about, and is not tested where the table lacks the data or the test cannot fail.
 Means are compared with their standard errors, at 5 % for a statement, shared among its comparisons.
 """
 
@@ -59,7 +53,7 @@ class Finding:
 
     @property
     def holds(self) -> Holds:
-        """The rule."""
+        """The finding holds if every statement does, does not hold if none does, and holds in part otherwise."""
         if not self.checks:
             raise ValueError("checks=[] must have at least one statement of the paper")
         held = [bool(check.holds) for check in self.checks]
