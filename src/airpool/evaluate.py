@@ -9,6 +9,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from airpool.account.budget import split
+from airpool.account.calibration import calibrate, calibrate_claim
 from airpool.account.guarantee import PrivacyReport
 from airpool.account.report import number
 from airpool.arrays import require_array
@@ -174,6 +176,28 @@ def evaluate(
         baseline=baseline,
         report=report,
     )
+
+
+def calibrated(
+    network: Network,
+    *,
+    epsilon: float,
+    accounting: str = "exact",
+    share: float | None = None,
+    colluding: tuple[int, ...] = (),
+) -> Network:
+    """The network with its noise scaled to this ε of the worst device.
+
+    accounting: exact, or theorem1 (the paper's claim). share: Schemes 2.1 and 2.2, the scores' share of ε, which sets
+    their noise too. colluding: as in `guarantee`.
+    """
+    if accounting not in ("exact", "theorem1"):
+        raise ValueError(f"accounting={accounting!r} must be exact or theorem1")
+    if share is not None:
+        return split(network, epsilon=epsilon, share=share)
+    if accounting == "theorem1":
+        return calibrate_claim(network, epsilon=epsilon)
+    return calibrate(network, epsilon=epsilon, colluding=colluding)
 
 
 def evaluate_model(
