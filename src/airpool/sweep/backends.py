@@ -13,7 +13,7 @@ import textwrap
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -28,6 +28,7 @@ from airpool.extras import load
 from airpool.sweep.code import HOME, local_modules, named, version_of
 
 Row = dict[str, Any]
+Rows = Generator[Row, None, None]
 # What OpenMP (torch's too), OpenBLAS, MKL and Accelerate read when they are loaded.
 _THREADS: dict[str, str] = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
@@ -93,7 +94,7 @@ def _function(name: str, version: str) -> Callable[..., Any]:
     return named(name)
 
 
-def serial(jobs: Sequence[Row], function: Callable[..., Any]) -> Iterator[Row]:
+def serial(jobs: Sequence[Row], function: Callable[..., Any]) -> Rows:
     """On one thread, as in a worker: sums over several threads round differently."""
     from threadpoolctl import threadpool_limits
 
@@ -104,11 +105,11 @@ def serial(jobs: Sequence[Row], function: Callable[..., Any]) -> Iterator[Row]:
             yield measure(job, lambda: function)
 
 
-def pool(jobs: Sequence[Row], name: str, version: str, workers: int | None) -> Iterator[Row]:
+def pool(jobs: Sequence[Row], name: str, version: str, workers: int | None) -> Rows:
     """A process per worker, which has one job at a time: if it dies, that job is lost and no other."""
     workers = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    processes: dict[Connection, subprocess.Popen[bytes]] = {}
-    left, busy = iter(jobs), dict[Connection, Row]()
+    processes: dict[Any, subprocess.Popen[bytes]] = {}  # by our end of the pipe to it
+    left, busy = iter(jobs), dict[Any, Row]()
     try:
         while True:
             for job in islice(left, workers - len(busy)):
@@ -118,7 +119,8 @@ def pool(jobs: Sequence[Row], name: str, version: str, workers: int | None) -> I
                     pipe.send(job)
             if not busy:
                 return
-            for pipe in wait(list(busy)):
+            ready: list[Any] = wait(list(busy))
+            for pipe in ready:
                 job = busy.pop(pipe)
                 try:
                     row = pipe.recv()
@@ -131,7 +133,7 @@ def pool(jobs: Sequence[Row], name: str, version: str, workers: int | None) -> I
             process.wait()
 
 
-def _start(processes: dict[Connection, "subprocess.Popen[bytes]"], name: str, version: str) -> Connection:
+def _start(processes: dict[Any, "subprocess.Popen[bytes]"], name: str, version: str) -> Connection:
     """A fresh process that imports what this one would. It prints to stderr, and Ctrl-C is not for it."""
     ours, theirs = Pipe()
     with theirs:
@@ -169,7 +171,7 @@ def _end(status: int) -> str:
     return f"its process was killed by {signal.Signals(-status).name}{hint}"
 
 
-def ray(jobs: Sequence[Row], name: str, version: str, workers: int | None, address: str | None) -> Iterator[Row]:
+def ray(jobs: Sequence[Row], name: str, version: str, workers: int | None, address: str | None) -> Rows:
     """One task a point, on one CPU. A lost process or node is tried again twice, what the function raises is final.
 
     A connection that the caller has made is used and left as it is; airpool and the function must be importable there.
