@@ -74,9 +74,9 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data. JSON has no infinity and no NaN: they become "inf", "-inf" and "nan"."""
-        failures = [{"parameters": each.parameters, "error": each.error} for each in self.failures]
-        data = {"parameters": list(self.parameters), "columns": self.columns, "failures": failures}
+        """As plain data; "inf", "-inf" and "nan" stand for the numbers that JSON does not have."""
+        failures = [vars(failure) for failure in self.failures]
+        data = {"parameters": self.parameters, "columns": self.columns, "failures": failures}
         return self._about() | files.jsonable(data)
 
     def _about(self) -> dict[str, Any]:
