@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from airpool.version import __version__
 
-# ruff: noqa: F401
 if TYPE_CHECKING:
     from airpool.account.calibration import calibrate
     from airpool.account.guarantee import PrivacyReport, guarantee
@@ -23,6 +22,30 @@ if TYPE_CHECKING:
     from airpool.network_file import write as write_network
     from airpool.plan.search import plan
     from airpool.prediction import predict
+
+__all__ = [
+    "Channel",
+    "Coin",
+    "Devices",
+    "Evaluation",
+    "Network",
+    "NetworkError",
+    "PrivacyReport",
+    "Ranking",
+    "Threshold",
+    "__version__",
+    "audit",
+    "calibrate",
+    "design",
+    "evaluate",
+    "guarantee",
+    "infer",
+    "load",
+    "plan",
+    "predict",
+    "read_network",
+    "write_network",
+]
 
 # Name → where it is defined.
 _HOME = {
@@ -41,7 +64,6 @@ _HOME = {
     "read_network": "network_file:read",
     "write_network": "network_file:write",
 }
-__all__ = ["__version__", *_HOME]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
