@@ -23,13 +23,15 @@ _KEYS: dict[str, tuple[str, str]] = {
 def network_of(**settings: Any) -> Network:
     """The network with these settings; what is left out has its default, and there are 12 devices.
 
+    A scheme may be a number, for which a command line takes 2.1.
+
     >>> network_of(participation=0.9, fading="rician").channel.fading
     'rician'
     """
     data: dict[str, Any] = {"version": network_file.VERSION, "devices": {"count": 12}}
     for name, value in settings.items():
         table, key = _KEYS[name]
-        (data.setdefault(table, {}) if table else data)[key] = value
+        (data.setdefault(table, {}) if table else data)[key] = f"{value}" if name == "scheme" else value
     return network_file.build(data)
 
 
@@ -79,8 +81,6 @@ def evaluate(
     from airpool.models.pretrained import load
 
     model = load("modelnet40")
-    if isinstance(settings.get("scheme"), float | int):  # a command line takes 2.1 for a number
-        settings["scheme"] = f"{settings['scheme']:g}"
     network = network_of(dimension=model.codec(codec).shape.dimension, **settings)
     network = calibrated(network, epsilon=epsilon, accounting=accounting, share=share)
     found = evaluate_model(model, network, codec=codec, split=split, trials=trials, seed=seed)
