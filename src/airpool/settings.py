@@ -31,7 +31,8 @@ def network_of(**settings: Any) -> Network:
     data: dict[str, Any] = {"version": network_file.VERSION, "devices": {"count": 12}}
     for name, value in settings.items():
         table, key = _KEYS[name]
-        (data.setdefault(table, {}) if table else data)[key] = f"{value}" if name == "scheme" else value
+        word = name == "scheme" and not isinstance(value, str)
+        (data.setdefault(table, {}) if table else data)[key] = f"{value:g}" if word else value
     return network_file.build(data)
 
 

@@ -85,7 +85,7 @@ def run(
     path = cache and Path(cache, f"{re.sub(r'[^A-Za-z0-9_.]', '-', name)}-{version.rpartition('+')[2]}.jsonl")
     rows = {row["key"]: row for row in files.records(path) if not row["error"]} if path else {}
     todo = [job for job in jobs if job["key"] not in rows]
-    effort = Effort(measured=len(todo), cached=len(jobs) - len(todo))
+    start = time.perf_counter()
     if todo:
         measured = {
             "serial": backends.serial(todo, function),
@@ -94,14 +94,13 @@ def run(
         }[backend]
         keeping = files.appending(path) if path else nullcontext(lambda _: None)
         shown = progress("sweeping", len(todo)) if progress else nullcontext(lambda _: None)
-        start = time.perf_counter()
         with keeping as keep, shown as advance, closing(measured):
             for row in measured:
                 keep(row)
                 rows[row["key"]] = row
                 advance(1)
-        work = sum(rows[job["key"]]["seconds"] for job in todo)
-        effort = Effort(time.perf_counter() - start, work, len(todo), len(jobs) - len(todo))
+    work = sum(rows[job["key"]]["seconds"] for job in todo)
+    effort = Effort(time.perf_counter() - start, work, len(todo), len(jobs) - len(todo))
     label = name or getattr(function, "__qualname__", repr(function))
     found = [rows[job["key"]] for job in jobs]
     return Table.of(found, function=label, seed=seed, version=version, effort=effort, command=command)
