@@ -20,7 +20,6 @@ from importlib import import_module
 from itertools import islice
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 from airpool import files
@@ -110,10 +109,27 @@ def pool(jobs: Sequence[Row], name: str, version: str, workers: int | None) -> R
     workers = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     processes: dict[Any, subprocess.Popen[bytes]] = {}  # by our end of the pipe to it
     left, busy = iter(jobs), dict[Any, Row]()
+    lifeline, ours = os.pipe()  # workers end when our end is closed, by us or by our own death
+
+    def start() -> Connection:
+        """A fresh process that imports what this one would. It prints to stderr, and Ctrl-C is not for it."""
+        pipe, theirs = Pipe()
+        with theirs:
+            call = f"from airpool.sweep.backends import serve; serve({theirs.fileno()}, {name!r}, {version!r})"
+            processes[pipe] = subprocess.Popen(
+                [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path}; {call}"],
+                env=os.environ | _WORKER,
+                stdin=lifeline,
+                stdout=2,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        return pipe
+
     try:
         while True:
             for job in islice(left, workers - len(busy)):
-                pipe = next((pipe for pipe in processes if pipe not in busy), None) or _start(processes, name, version)
+                pipe = next((pipe for pipe in processes if pipe not in busy), None) or start()
                 busy[pipe] = job
                 with suppress(OSError):  # a process that is gone is found below
                     pipe.send(job)
@@ -128,40 +144,19 @@ def pool(jobs: Sequence[Row], name: str, version: str, workers: int | None) -> R
                     row = _failed(job, _end(processes.pop(pipe).wait()))
                 yield row
     finally:
-        for pipe, process in processes.items():
-            pipe.close()
+        os.close(ours)
+        os.close(lifeline)
+        for process in processes.values():
             process.wait()
 
 
-def _start(processes: dict[Any, "subprocess.Popen[bytes]"], name: str, version: str) -> Connection:
-    """A fresh process that imports what this one would. It prints to stderr, and Ctrl-C is not for it."""
-    ours, theirs = Pipe()
-    with theirs:
-        call = f"from airpool.sweep.backends import serve; serve({theirs.fileno()}, {name!r}, {version!r})"
-        processes[ours] = subprocess.Popen(
-            [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path}; {call}"],
-            env=os.environ | _WORKER,
-            stdin=subprocess.DEVNULL,
-            stdout=2,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-        )
-    return ours
-
-
 def serve(fd: int, name: str, version: str) -> None:
-    """A worker's life. It ends when the other end of its pipe is closed, in the middle of a point too."""
-    pipe, jobs = Connection(fd), SimpleQueue[Row]()
-
-    def read() -> None:
-        with suppress(EOFError, OSError):
-            while True:
-                jobs.put(pipe.recv())
-        os._exit(0)
-
-    threading.Thread(target=read, daemon=True).start()
-    while True:
-        pipe.send(measure_by_name(jobs.get(), name, version))
+    """A worker's life. It ends with its lifeline, the standard input, in the middle of a point too."""
+    threading.Thread(target=lambda: os._exit(len(os.read(0, 1))), daemon=True).start()
+    pipe = Connection(fd)
+    with suppress(EOFError, OSError):
+        while True:
+            pipe.send(measure_by_name(pipe.recv(), name, version))
 
 
 def _end(status: int) -> str:
