@@ -182,7 +182,8 @@ def ray(jobs: Sequence[Row], name: str, version: str, workers: int | None, addre
             ray.init(log_to_driver=False, logging_level="ERROR", **_cluster(name, workers, address))
         except Exception as error:
             raise ConnectionError(f"no Ray cluster can be used at {address}: {_in_words(error, 240)}") from error
-    task = ray.remote(num_cpus=1, max_retries=2, runtime_env={"env_vars": _WORKER})(measure_by_name)
+    kept = {each: os.environ[each] for each in os.environ.keys() & {"ONEDNN_MAX_CPU_ISA"}}  # a processor's remedy
+    task = ray.remote(num_cpus=1, max_retries=2, runtime_env={"env_vars": _WORKER | kept})(measure_by_name)
     at_a_time = workers or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
     left, busy = iter(jobs), dict[Any, Row]()
     try:

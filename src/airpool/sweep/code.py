@@ -30,8 +30,9 @@ def name_of(function: Callable[..., Any]) -> str:
         raise ValueError(f"{name or function!r} cannot be found by other processes: it must be a function of a module")
     if module == "__main__":
         main: Any = sys.modules["__main__"]
-        module = main.__spec__.name if main.__spec__ else Path(getattr(main, "__file__", "")).stem  # a spec: python -m
-        if not _places(module):
+        script = Path(getattr(main, "__file__", None) or "").resolve()
+        module = main.__spec__.name if main.__spec__ else script.stem  # a spec: python -m
+        if not main.__spec__ and script not in [place.resolve() for place in _places(module)]:
             raise ValueError("a function that is typed in cannot be found by other processes: put it into a file")
     elif named(f"{module}:{name}") is not function:
         raise ValueError(f"{module}:{name} is another function: sweep over one that can be imported by its name")
