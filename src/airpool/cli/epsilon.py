@@ -44,9 +44,7 @@ def epsilon(
     show(report, absent=absent, json=json, plot=plot)
 
 
-def show(
-    report: "PrivacyReport", *, json: bool, plot: Path | None, absent: bool | None = None, **extra: Any
-) -> None:
+def show(report: "PrivacyReport", *, json: bool, plot: Path | None, absent: bool | None = None, **extra: Any) -> None:
     """A report as JSON or as a table, and its figure where one is wanted.
 
     absent: with `epsilon_if_absent`; None: only where all devices are alike, where it is computed in no time.
