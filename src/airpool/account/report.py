@@ -66,8 +66,8 @@ class PrivacyReport:
         rows = "".join(line(row, "td") for row in _rows(self))
         return f"<table><caption>{_title(self)}</caption>{line(_HEADER, 'th')}{rows}</table>"
 
-    def to_json(self) -> dict[str, Any]:
-        return to_json(self)
+    def to_json(self, *, absent: bool = True) -> dict[str, Any]:
+        return to_json(self, absent=absent)
 
     def plot(self, path: str) -> None:
         plot(self, path)
@@ -91,14 +91,15 @@ def shown(value: float, digits: int = 3) -> str:
     return f"{np.ceil(value * scale - 1e-9) / scale + 0.0:.{digits}f}"
 
 
-def to_json(report: PrivacyReport) -> dict[str, Any]:
+def to_json(report: PrivacyReport, *, absent: bool = True) -> dict[str, Any]:
+    """As plain data. absent: with `epsilon_if_absent`, else None in its place."""
     network = report.network
     return {
         "epsilon": [number(e) for e in report.epsilon],
         "epsilon_lower": None if report.epsilon_lower is None else [number(e) for e in report.epsilon_lower],
         "epsilon_local": [number(e) for e in report.epsilon_local],
         "epsilon_object": number(report.epsilon_object),
-        "epsilon_if_absent": [number(e) for e in report.epsilon_if_absent],
+        "epsilon_if_absent": [number(e) for e in report.epsilon_if_absent] if absent else None,
         "delta": network.delta,
         "neighbours": network.neighbours,
         "cover_noise": network.cover_noise,
@@ -153,8 +154,8 @@ def runs_of(lines: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, tuple[str, 
         yield f"{first} to {rest[-1]}" if rest else str(first), line
 
 
-def table(report: PrivacyReport) -> "Group":
-    """The report as text, at most 80 columns wide: equal devices share a row."""
+def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
+    """The report as text, at most 80 columns wide: equal devices share a row. absent: with `epsilon_if_absent`."""
     from rich import box
     from rich.console import Group
     from rich.table import Table
@@ -169,7 +170,7 @@ def table(report: PrivacyReport) -> "Group":
         f"Worst device: ε = {shown(report.worst)}.  The object (all views change at once): ε = "
         f"{shown(report.epsilon_object)}."
     ]
-    if len(report.epsilon_if_absent) > 1:
+    if absent and len(report.epsilon_if_absent) > 1:
         parts = ", ".join(f"{n}: {shown(e)}" for n, e in enumerate(report.epsilon_if_absent))
         notes.append(f"Worst device's ε by number of colluders or dropouts: {parts}.")
     claim = report.paper

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airpool.account.calibration import calibrate, calibrate_claim
 from airpool.account.guarantee import guarantee
-from airpool.account.report import number
 from airpool.evaluate import Evaluation, evaluate
 from airpool.network import Channel, Network
 from airpool.paper.accuracy import TABLE_2, Printed
@@ -67,15 +66,6 @@ class Curve:
         rows = [head | point.row() for point in self.points]
         infinite = {name: math.inf for name in rows[0] if name.startswith("epsilon")}
         return [*rows, dict.fromkeys(rows[0]) | head | infinite | self.without_noise.row() | {"noise_std": 0.0}]
-
-
-def record(curves: Sequence[Curve]) -> list[dict[str, Any]]:
-    """All rows, for JSON."""
-    return [
-        {name: number(value) if isinstance(value, float) else value for name, value in row.items()}
-        for curve in curves
-        for row in curve.rows()
-    ]
 
 
 def network(name: Name, epsilon: float, *, dimension: int) -> Network:
