@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from airpool.network import Coin, Ranking, Threshold
-from airpool.selection.scores import bounded, check_scores, min_entropy, noisy, raw, score_range, shannon, uncertainty
+from airpool.protocol.device import noisy
+from airpool.selection.scores import bounded, check_scores, min_entropy, raw, score_range, shannon, uncertainty
 
 ANYTHING = st.floats(allow_nan=True, allow_infinity=True, width=64)
 

@@ -133,5 +133,5 @@ def centralised(latents: Array, network: Network, trials: int = 1) -> Received:
     once = xp.matmul(xp.broadcast_to(weight, (latents.shape[0], 1, latents.shape[1])), z)
     total = xp.broadcast_to(once, (latents.shape[0], trials, latents.shape[2]))
     ones = xp.ones_like(xp.broadcast_to(z[:, None, :, 0], (latents.shape[0], trials, latents.shape[1])))
-    nothing_sent = Transmission(0 * ones, ones, 1.0, ones, ones)
+    nothing_sent = Transmission(0 * ones, ones, 1.0, ones)
     return Received(total, ones > 0, ones, nothing_sent, lambda: 0 * ones)

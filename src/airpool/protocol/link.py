@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """What the channel makes of a network; everything here is public and independent of the data.
+    """What the channel makes of a network.
 
     outage: of each device, how often its power does not suffice to arrive aligned (under `paper`, over its noise too).
     """
@@ -30,17 +30,6 @@ class Link:
     transmitters: Transmitters
     gamma: float
     outage: Floats
-
-    def only(self, device: int) -> "Link":
-        """The link of one device."""
-        pick, all_of = slice(device, device + 1), self.transmitters
-        own = replace(
-            all_of,
-            feature_norm=all_of.feature_norm[pick],
-            noise_std=all_of.noise_std[pick],
-            power_max=all_of.power_max[pick],
-        )
-        return replace(self, fading=self.fading.only(device), transmitters=own, outage=self.outage[pick])
 
 
 @lru_cache(maxsize=64)

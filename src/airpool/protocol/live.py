@@ -89,8 +89,6 @@ def signal(
         raise ValueError(f"gain={gain} must be >= 0 and finite")
     report = live_report(network)
     weight, std = d.column("weight")[device], d.column("noise_std")[device]
-    link = link_of(network)
-
     takes_part = _takes_part(network, device, score=score, num_classes=num_classes, selected=selected)
     # The time it takes must not depend on the feature or on taking part: both run through all steps.
     clip_norm = d.column("clip_norm")[device]
@@ -98,14 +96,15 @@ def signal(
     noisy = stations.signal(feature, live_noise(std, network.dimension).values, np.float64(takes_part))
     sent = stations.power(
         network,
-        link.only(device),
-        np.array([gain]),
-        takes_part=np.array([takes_part]),
-        signal_norm=np.array([np.linalg.norm(noisy)]),
+        link_of(network),
+        np.full(d.count, gain),
+        takes_part=np.full(d.count, takes_part),
+        signal_norm=np.full(d.count, np.linalg.norm(noisy)),
     )
+    scale = float(sent.scale[device])
     # Adding zero turns the −0 of a silent device into 0: its sign would be a bit of z̃.
-    samples = float(sent.scale[0]) * noisy + 0.0
-    return Signal(samples, bool(sent.scale[0] > 0), float(samples @ samples), report)
+    samples = scale * noisy + 0.0
+    return Signal(samples, scale > 0, float(samples @ samples), report)
 
 
 @np.errstate(all="ignore")

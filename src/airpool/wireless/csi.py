@@ -12,7 +12,6 @@ with the other; protocol.medium superposes such symbols with complex gains.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -30,10 +29,6 @@ class Misalignment:
     estimate: Array
     in_phase: Array
     magnitude: Array
-
-    def only(self, index: Any) -> "Misalignment":
-        """That of some of the links, by an index into the gains."""
-        return Misalignment(self.estimate[index], self.in_phase[index], self.magnitude[index])
 
 
 def misalign(gain: Array, normals: Array, *, csi_error_std: float = 0.0, phase_error_std: float = 0.0) -> Misalignment:

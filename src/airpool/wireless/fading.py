@@ -14,8 +14,8 @@ Path loss is thus equivalent to a transmit power that is lower by path_loss_db. 
 Sionna (sionna_models.py); their distribution is that of a large reference sample.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -65,11 +65,6 @@ class Fading:
     def path_gain(self) -> Floats:
         """a = √E[h²]: a scalar, or (K,)."""
         return np.asarray(10.0 ** (-np.asarray(self.path_loss_db, dtype=np.float64) / 20))
-
-    def only(self, device: int) -> Self:
-        """The fading of one device."""
-        loss_db = self.path_loss_db
-        return replace(self, path_loss_db=loss_db[device]) if isinstance(loss_db, tuple) else self
 
 
 def log_distance_loss_db(

@@ -12,7 +12,6 @@ Truncate and backoff depend on neither the noise nor the feature. The paper's p 
 Powers are in mW. P limits the sum over the r real channel uses of one inference.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, get_args
@@ -113,31 +112,20 @@ def peak_margin(dimension: int, exceedance: float = PEAK_EXCEEDANCE) -> float:
 class Transmission:
     """Power control of each device in each inference; all of the shape of the gains, and 0 where silent.
 
-    aim: the alignment that the device intends. known: its estimate of the gain. alignment: g at the server.
-    magnitude: the same for an adversary with both components, above |alignment| under phase errors.
+    aim: the alignment that the device intends. known: its estimate of the gain. alignment: g at the server; under
+    errors of the phase an adversary with both components receives aim·|ρ|, more than |g|.
     """
 
     aim: Array
     known: Array
     gamma: float
     alignment: Array
-    magnitude: Array
 
     @property
     def scale(self) -> Array:
         """α/p: the device transmits x = scale·z̃ (divided by the phase of its estimate)."""
         xp = array_namespace(self.known)
         return self.gamma * self.aim / xp.where(self.known > 0, self.known, xp.ones_like(self.known))
-
-    @classmethod
-    def joined(cls, each: Sequence["Transmission"]) -> "Transmission":
-        """Transmissions of single devices, joined along the last axis."""
-        xp = array_namespace(each[0].aim)
-        aim, known, alignment, magnitude = (
-            xp.concat([getattr(one, name) for one in each], axis=-1)
-            for name in ("aim", "known", "alignment", "magnitude")
-        )
-        return cls(aim, known, each[0].gamma, alignment, magnitude)
 
 
 def transmit(
@@ -185,9 +173,7 @@ def transmit(
     else:
         limited = xp.minimum(known, t) / xp.where(t > 0, t, xp.ones_like(t))
         aim = xp.where(sends, xp.where(known >= t, xp.ones_like(gain), limited), xp.zeros_like(gain))
-    if misalignment is None:
-        return Transmission(aim, known, gamma, alignment=aim, magnitude=aim)
-    return Transmission(aim, known, gamma, aim * misalignment.in_phase, aim * misalignment.magnitude)
+    return Transmission(aim, known, gamma, aim if misalignment is None else aim * misalignment.in_phase)
 
 
 def threshold(
