@@ -48,13 +48,14 @@ def clipped(latents: Array, clip_norm: Any) -> Array:
     if xp.finfo(latents.dtype).bits < 32:
         latents = xp.astype(latents, xp.float32)
     limit = clip_limit(latents, clip_norm)
-    finite = xp.all(xp.isfinite(latents), axis=-1, keepdims=True)
+    # The largest entry is not finite where any is not.
+    finite = xp.isfinite(xp.max(xp.abs(latents), axis=-1, keepdims=True))
     z = xp.where(finite, latents, xp.zeros_like(latents))
     # In units of the limit, or of the largest entry beyond it: no square overflows, and none that matters vanishes.
     unit = xp.maximum(xp.max(xp.abs(z), axis=-1, keepdims=True), limit)
     unit = xp.where(unit > 0, unit, xp.ones_like(unit))
     scaled = z / unit
-    square = xp.sum(scaled * scaled, axis=-1, keepdims=True)
+    square = xp.vecdot(scaled, scaled)[..., None]
     longer = square > (limit / unit) ** 2
     # No root is taken where the latent is short: the root has no slope at 0, which training may reach.
     norm = xp.sqrt(xp.where(longer, square, xp.ones_like(square)))

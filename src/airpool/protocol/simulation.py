@@ -209,19 +209,22 @@ def _strongest(gain: Array, takes_part: Array, network: Network) -> Array:
 
 
 def _clipped(latents: Array, clip_norm: Any) -> Array:
-    """`device.clipped`, skipped where a look at the norms shows that all latents are short enough.
+    """`device.clipped` in fewer steps, where no square overflows or vanishes.
 
-    For simulations only: the time it takes tells whether a latent was clipped.
+    For simulations only: the time it takes depends on the latents.
     """
     xp = array_namespace(latents)
     kind = xp.finfo(latents.dtype)
     if kind.bits < 32:
         return device.clipped(latents, clip_norm)
-    limit = device.clip_limit(latents, clip_norm)
-    if float(xp.min(limit)) ** 2 * float(kind.eps) < float(kind.smallest_normal):
+    limit, square = device.clip_limit(latents, clip_norm), xp.vecdot(latents, latents)[..., None]
+    vanishing = latents.shape[-1] * float(kind.smallest_normal) / float(kind.eps)
+    if float(xp.min(limit)) ** 2 < vanishing or not bool(xp.all(xp.isfinite(square))):
         return device.clipped(latents, clip_norm)
-    short = xp.vecdot(latents, latents)[..., None] <= (limit * (1 - 4 * float(kind.eps))) ** 2
-    return latents if bool(xp.all(short)) else device.clipped(latents, clip_norm)
+    longer, one = square > limit**2, xp.ones_like(square)
+    if not bool(xp.any(longer)):
+        return latents
+    return latents * xp.where(longer, limit / xp.sqrt(xp.where(longer, square, one)), one)
 
 
 def in_batches(latents: Array, *, trials: int, batch: int = 2**18) -> Iterator[tuple[slice, int]]:
