@@ -94,9 +94,11 @@ def taking_part(
 
 def noisy(bounded_scores: Array, std: float, *, trials: int, own: list[draws.Generator]) -> Array:
     """ũ = u + v of n objects, `trials` times each: (n, K) → (n, t, K)."""
-    n, num_devices = bounded_scores.shape
-    v = draws.by_device(draws.standard_normal, own, (n, trials, num_devices), dtype=bounded_scores.dtype)
-    return bounded_scores[:, None, :] + std * v
+    u = bounded_scores[:, None, :]
+    shape = (u.shape[0], trials, u.shape[2])
+    if std == 0:
+        return u + draws.zeros(own[0], shape, dtype=u.dtype)
+    return u + std * draws.by_device(draws.standard_normal, own, shape, dtype=u.dtype)
 
 
 def signal(feature: Array, noise: Array, takes_part: Array) -> Array:
