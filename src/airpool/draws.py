@@ -1,6 +1,6 @@
 """Random numbers from a NumPy or a torch generator: with Sionna's, the only place that knows which one it is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -60,7 +60,7 @@ def spawn(rng: Generator, number: int) -> list[Generator]:
 
 
 def by_device(
-    draw: Callable[..., Array], own: list[Generator], shape: tuple[int, ...], *, axis: int = -1, dtype: Any
+    draw: Callable[..., Array], own: Sequence[Generator], shape: tuple[int, ...], *, axis: int = -1, dtype: Any
 ) -> Array:
     """Numbers of this shape, at index k of the devices' axis from own[k]; a single generator draws all at once."""
     if len(own) == 1:

@@ -6,6 +6,7 @@ Simulator and live device (live.py) call the same functions, for NumPy and torch
 come from. Never raises on feature values: an exception would leak them.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ def clipped(latents: Array, clip_norm: Any) -> Array:
 def taking_part(
     network: Network,
     shape: tuple[int, ...],
-    own: list[draws.Generator],
+    own: Sequence[draws.Generator],
     *,
     dtype: Any,
     scores: Array | None = None,
@@ -92,7 +93,7 @@ def taking_part(
             return selected(noisy_scores, scheme.num_selected), noisy_scores
 
 
-def noisy(bounded_scores: Array, std: float, *, trials: int, own: list[draws.Generator]) -> Array:
+def noisy(bounded_scores: Array, std: float, *, trials: int, own: Sequence[draws.Generator]) -> Array:
     """ũ = u + v of n objects, `trials` times each: (n, K) → (n, t, K)."""
     u = bounded_scores[:, None, :]
     shape = (u.shape[0], trials, u.shape[2])

@@ -219,8 +219,12 @@ def _clipped(latents: Array, clip_norm: Any) -> Array:
         return device.clipped(latents, clip_norm)
     limit, square = device.clip_limit(latents, clip_norm), xp.vecdot(latents, latents)[..., None]
     vanishing = latents.shape[-1] * float(kind.smallest_normal) / float(kind.eps)
-    if float(xp.min(limit)) ** 2 < vanishing or not bool(xp.all(xp.isfinite(square))):
+    if float(xp.min(limit)) ** 2 < vanishing:
         return device.clipped(latents, clip_norm)
+    finite = xp.isfinite(square)
+    if not bool(xp.all(finite)):
+        others = xp.where(finite, latents, xp.zeros_like(latents))
+        return xp.where(finite, _clipped(others, clip_norm), device.clipped(latents, clip_norm))
     longer, one = square > limit**2, xp.ones_like(square)
     if not bool(xp.any(longer)):
         return latents
