@@ -32,6 +32,6 @@ def rows() -> list[Row]:
         note = f"{objects} calibration objects, r = {dimension}"
         limit = 30.0 if count == 10_000 else None
         out.append(Row("design", f"weights of {count:,} devices, half of them strict", took, "s", note, limit))
-        gap = found.kkt_residual / found.mse
+        gap = (found.kkt_residual or 0.0) / found.mse
         out.append(Row("design", "- above the least error by at most", gap * 1e9, "parts in 10⁹", "KKT", 1.0))
     return out

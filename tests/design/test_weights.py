@@ -284,6 +284,7 @@ def test_every_design_keeps_every_promise(seed, normalise, fading, gamma, neighb
     if normalise == "sum":
         assert np.sum(weight) == pytest.approx(1, abs=1e-9)
     assert found.network.devices.noise_std == net.devices.noise_std
+    assert found.kkt_residual is not None
     assert found.kkt_residual <= 1e-7
 
 

@@ -20,7 +20,7 @@ from airpool.reproduce.verdicts import Gain, Judgement, tested
 COUNTS, DEPTHS = (12, 25, 50, 100, 200, 500), (1, 2, 4, 8, 16)
 TRIALS, NETS = 100, 3  # behind each error: over the air, and against depth
 # What stays fixed as devices join; and the networks of every depth.
-REGIMES = ("fixed σ", "fixed local ε", "fixed device ε", "fixed device ε, p = 0.9")
+REGIMES: tuple[str, ...] = ("fixed σ", "fixed local ε", "fixed device ε", "fixed device ε, p = 0.9")
 KINDS = ("random", "trained without noise", "trained with noise")
 # The largest |ln(y/ŷ)| of what is called a power law.
 STRAIGHT = 0.1
