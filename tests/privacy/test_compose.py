@@ -353,7 +353,7 @@ def test_the_envelope_of_a_threshold_composes_to_at_least_each_of_its_vertices()
     vertices = []
     for pair in product((0.0, 0.8), repeat=2):
         curve = vertex(pair, net)
-        assert (played.low(np.array([0.5]), np.zeros(1, dtype=int), "forward") >= curve(np.array([0.5]), 0, 0)).all()
+        assert (played.delta(0, np.array([0.5]), "forward") >= curve(np.array([0.5]), 0, 0)).all()
         # The loss of one pair and of the same pair turned around are the two directions of one game.
         turned = vertex(pair[::-1], net)
         alone = replace(

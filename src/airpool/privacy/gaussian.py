@@ -130,22 +130,6 @@ def _excess(epsilon: Floats, mu: Floats, log_target: Floats) -> Floats:
     return log_delta(epsilon, mu) - log_target
 
 
-def mixture_ceiling(mu: Floats, mass: Floats, participation: Floats, delta: float, *, slack: float = 0.0) -> Floats:
-    """An ε that surely meets p·(Σ_i mass_i δ_G(ε; μ_i) + slack) ≤ δ, for each row; μ falls along a row.
-
-    Gives up the first cells while their probability is under δ, and spends the rest of δ on the next one.
-    """
-    lost = participation[:, None] * (np.cumsum(mass, axis=1) + slack)
-    cell = np.argmax(lost >= delta, axis=1)
-    at = np.arange(len(cell))
-    spent = np.where(cell > 0, lost[at, cell - 1], participation * slack)
-    chosen = mu[at, cell]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        high = chosen**2 / 2 + chosen * np.sqrt(-2 * np.log(np.maximum(delta - spent, 0.0)))
-    # A margin, so that the search sees its upper end meet the target in spite of rounding.
-    return np.where((lost[:, -1] < delta) | (chosen == 0), 0.0, high * (1 + 1e-9) + 1e-9)
-
-
 def reciprocal(x: ArrayLike) -> Floats:
     """1/x with 1/0 = inf, elementwise."""
     with np.errstate(divide="ignore"):
