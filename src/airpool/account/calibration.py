@@ -6,13 +6,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from airpool.account.guarantee import aggregate, game, paper_claim, score_epsilon
+from airpool.account.guarantee import aggregate, epsilon_after, paper_claim, score_epsilon
 from airpool.account.guarantee import epsilon as device_epsilon
 from airpool.arrays import Floats, checked
 from airpool.network import Coin, Network, require_network
 from airpool.paper import theorem1
 from airpool.privacy import calibrate as search
-from airpool.privacy import compose
+from airpool.privacy import compose, gaussian
 from airpool.privacy.aggregate import Aggregate
 from airpool.protocol.link import link_of
 from airpool.search import smallest_number
@@ -160,7 +160,9 @@ def _with_least_noise(
 ) -> Network:
     profile = np.array(network.devices.noise_std)
     if per_device:
-        profile = search.noise_profile(aggregate(network), target, network.delta, network.neighbours)
+        # What each device would need by itself: who asks for more privacy carries more of the noise.
+        alone = gaussian.noise_multiplier(target, network.delta)
+        profile = aggregate(network).distance(network.neighbours) * alone
     if not np.any(profile > 0):
         profile = np.ones_like(profile)
 
@@ -202,21 +204,13 @@ def _blame_scores(network: Network, target: Floats) -> None:
 
 def _with_most_inferences(network: Network, received: Aggregate, target: Floats) -> Network:
     """As many inferences as the tightest target allows; an error where one is too many."""
-    if np.any(received.misses):  # what goes astray grows with the number of inferences
-
-        def fits(inferences: int) -> bool:
-            return bool(np.all(device_epsilon(replace(network, inferences=inferences), received) <= target))
-
-        most = search.most_inferences(fits)
-    else:
-        most = compose.most_inferences(game(replace(network, inferences=2), received), network.delta, target)
-    if most == 0:
-        # A stream is accounted for on a coarser grid than a single inference, rounded up: one may fit all the same.
-        once = device_epsilon(replace(network, inferences=1), received)
-        if np.all(once <= target):
-            return replace(network, inferences=1)
+    once = device_epsilon(replace(network, inferences=1), received)
+    if np.any(once > target):
         k = int(np.argmax(once / target))
         raise ValueError(f"ε={target[k]:g} does not allow one inference: device {k} spends {once[k]:.4g} on it")
+    stream = epsilon_after(replace(network, inferences=2), received)
+    # A stream is accounted for on a coarser grid than a single inference, rounded up: one fits all the same.
+    most = compose.most_inferences(lambda inferences: inferences == 1 or bool(np.all(stream(inferences) <= target)))
     return replace(network, inferences=most)
 
 

@@ -1,6 +1,6 @@
 """Network in, privacy report out: where the channel (who is received, and how strongly) and the privacy core meet."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,7 +12,7 @@ from airpool.account.report import PrivacyReport
 from airpool.arrays import Floats
 from airpool.network import Coin, Network, NetworkError, Ranking, Threshold, require_network
 from airpool.paper import theorem1
-from airpool.privacy import compose, device, gaussian, leakage, nearby, noise
+from airpool.privacy import compose, device, gaussian, leakage, noise
 from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
 from airpool.privacy.game import Game, solve
 from airpool.privacy.object import object_game
@@ -55,7 +55,10 @@ def guarantee(
     given = {"delta": delta, "neighbours": neighbours, "inferences": inferences}
     network = replace(network, **{name: value for name, value in given.items() if value is not None})
     received = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live)
-    lower, upper = _bounds(network, received)
+    if network.inferences == 1 and not np.any(received.misses):
+        lower, upper = solve(game(network, received), network.delta)
+    else:
+        lower, upper = None, epsilon(network, received)
     if live:
         std, coordinates = network.devices.column("noise_std"), network.dimension + 1
         smallest = noise.smallest_delta(std, dimension=coordinates, epsilon=0.0, inferences=network.inferences)
@@ -182,20 +185,27 @@ def game(network: Network, received: Aggregate) -> Game:
     )
 
 
-def _bounds(network: Network, received: Aggregate) -> tuple[Floats | None, Floats]:
-    played = game(network, received)
-    if network.inferences == 1 and not np.any(received.misses):
-        found = solve(played, network.delta)
-        return found.lower, found.upper
-    # Whoever is next to a device sees more than the server, so the local ε is a bound as well: the smaller one where
-    # many failures add up, or where the grid of a stream costs more than the others' noise is worth.
-    found = compose.epsilon(played, network.delta, network.inferences, missed=received.misses)
-    return None, np.minimum(found, _local_epsilon(network, received))
-
-
 def epsilon(network: Network, received: Aggregate) -> Floats:
     """The proven ε of each device, without the rest of the report."""
-    return _bounds(network, received)[1]
+    return epsilon_after(network, received)(network.inferences)
+
+
+def epsilon_after(network: Network, received: Aggregate) -> Callable[[int], Floats]:
+    """The proven ε of each device as a function of the number of inferences; what was computed is kept.
+
+    The network's own number says whether one is accounted for, or a stream of them on a coarser grid.
+    """
+    spent = compose.spent(game(network, received), network.delta, missed=received.misses)
+
+    def after(inferences: int) -> Floats:
+        found = spent(inferences)
+        if inferences == 1 and not np.any(received.misses):
+            return found
+        # Whoever is next to a device sees more than the server, so the local ε is a bound as well: the smaller one
+        # where many failures add up, or where the grid of a stream costs more than the others' noise is worth.
+        return np.minimum(found, _local_epsilon(replace(network, inferences=inferences), received))
+
+    return after
 
 
 def score_epsilon(network: Network) -> Floats:
@@ -223,7 +233,7 @@ def _local_epsilon(network: Network, received: Aggregate) -> Floats:
     def at(delta: float) -> Floats:
         return device.local_epsilon(received, delta, neighbours=network.neighbours, inferences=network.inferences)
 
-    return nearby.epsilon(at, network.delta, np.minimum(network.inferences * alone.misses, 1.0))
+    return compose.nearby(at, network.delta, np.minimum(network.inferences * alone.misses, 1.0))
 
 
 def _object_epsilon(network: Network, received: Aggregate) -> float:

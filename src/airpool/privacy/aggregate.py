@@ -37,7 +37,7 @@ class Aggregate:
         its noise does not count for the others.
     alone: every device is received by itself (orthogonal access), so nobody's noise protects another.
     failure: probability, in one inference, that a device's signal does not follow the law described here, whatever the
-        data. It costs δ: see `nearby`.
+        data. It costs δ: see `compose.nearby`.
     """
 
     shift: Floats

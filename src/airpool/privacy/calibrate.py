@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool.arrays import Floats, as_floats
-from airpool.privacy import gaussian
 from airpool.privacy.aggregate import Aggregate, Neighbours
 from airpool.privacy.device import game
 from airpool.privacy.law import alike
@@ -163,28 +162,3 @@ def largest_shift(aggregate: Aggregate, target: Floats, delta: float, neighbours
     low, high = np.full(len(wanted), -40.0), np.full(len(wanted), 40.0)
     smallness = smallest(excess, low, high, np.arange(len(wanted), dtype=np.float64))
     return np.where(smallness == -40.0, np.inf, total * np.exp(-smallness))[kind]
-
-
-def most_inferences(fits: Callable[[int], bool]) -> int:
-    """The largest number for which `fits` holds, up to 2^20; 0 if one is too many already."""
-    if not fits(1):
-        return 0
-    good = 1
-    while good < 2**20 and fits(good * 2):
-        good *= 2
-    if good >= 2**20:
-        return good
-    bad = good * 2
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if fits(middle) else (good, middle)
-    return good
-
-
-def noise_profile(aggregate: Aggregate, target: Floats, delta: float, neighbours: Neighbours) -> Floats:
-    """Standard deviations in proportion to what each device would need by itself to meet its own target.
-
-    At factor 1 they meet every target, since a device's own noise suffices then; together a smaller factor does. For
-    per-device targets this is the fair way to share: who asks for more privacy carries more of the noise.
-    """
-    return aggregate.distance(neighbours) * gaussian.noise_multiplier(target, delta)

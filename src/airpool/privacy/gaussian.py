@@ -101,7 +101,11 @@ def epsilon(mu: ArrayLike, delta: ArrayLike) -> Floats:
     log_target = np.log(delta)
     # Φ(μ/2 − ε/μ) ≤ δ suffices, and Φ(−x) ≤ e^(−x²/2): this end of the bracket always meets the target.
     high = mu**2 / 2 + mu * np.sqrt(-2 * log_target)
-    return smallest(_excess, np.zeros_like(mu), high, mu, log_target)
+
+    def excess(epsilon: Floats, mu: Floats, log_target: Floats) -> Floats:
+        return log_delta(epsilon, mu) - log_target
+
+    return smallest(excess, 0.0, high, mu, log_target)
 
 
 def noise_multiplier(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
@@ -121,16 +125,7 @@ def noise_multiplier(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
     high = np.where(np.isinf(epsilon), np.inf, 2 * (np.sqrt(2 * np.minimum(epsilon, 1e300)) + 10))
 
     def excess(multiplier: Floats, epsilon: Floats, log_target: Floats) -> Floats:
-        return _excess(epsilon, reciprocal(multiplier), log_target)
+        with np.errstate(divide="ignore"):
+            return log_delta(epsilon, 1 / multiplier) - log_target
 
-    return smallest(excess, reciprocal(high), 1 / low, epsilon, log_target)
-
-
-def _excess(epsilon: Floats, mu: Floats, log_target: Floats) -> Floats:
-    return log_delta(epsilon, mu) - log_target
-
-
-def reciprocal(x: ArrayLike) -> Floats:
-    """1/x with 1/0 = inf, elementwise."""
-    with np.errstate(divide="ignore"):
-        return 1 / np.asarray(x, dtype=np.float64)
+    return smallest(excess, 1 / high, 1 / low, epsilon, log_target)
