@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool.arrays import Floats
-from airpool.privacy.discriminant import discriminant
-from airpool.privacy.evidence import ceiling, epsilon_bounds, fewest_runs, mistakes, thresholds
+from airpool.privacy.evidence import ceiling, discriminant, epsilon_bounds, fewest_runs, mistakes, thresholds
 
 Sided = Literal["one", "two"]
 World = TypeVar("World")  # what the mechanism is given: an array of features, as a rule

@@ -136,17 +136,13 @@ class Stream:
 
     def epsilon(self, delta: float, *, of: float | None = None) -> float:
         """ε at δ, which may be a part of a larger δ, `of`: only a whole one must not be too small."""
-        check_delta(of or delta)
+        whole = float(failure_probability(of or delta))
+        if whole < SMALLEST_DELTA:
+            raise ValueError(f"delta={whole:g} must be >= {SMALLEST_DELTA:g} where inferences are composed")
         return max(loss.epsilon(delta) for loss in self.losses)
 
     def delta(self, epsilon: float) -> float:
         return max(loss.delta(epsilon) for loss in self.losses)
-
-
-def check_delta(delta: float) -> None:
-    failure_probability(delta)
-    if delta < SMALLEST_DELTA:
-        raise ValueError(f"delta={delta:g} must be >= {SMALLEST_DELTA:g} where inferences are composed")
 
 
 def stream(game: Game, kind: int = 0) -> Stream:
@@ -210,7 +206,6 @@ def spent(game: Game, delta: float, *, missed: ArrayLike = 0.0) -> Callable[[int
         if inferences < 1:
             raise ValueError(f"inferences={inferences} must be >= 1")
         if inferences > 1 and game.gaussian is None:
-            check_delta(delta)
             once.extend(stream(game, kind) for kind in range(len(once), game.num_kinds))
         streams = [each.repeated(inferences) for each in once]
 

@@ -75,16 +75,12 @@ def _delta(epsilon: Floats, mu: Floats) -> Floats:
 def _integrated(a: Floats, mu: Floats) -> Floats:
     """R(a) − R(b) = ∫_b^a (1 + t R(t)) dt for small μ, where R(a) and R(b) agree in most of their digits."""
     t = a[..., None] - mu[..., None] * (_NODES + 0.5)
-    return mu * (np.maximum(_one_plus_t_mills(t), 0.0) @ _WEIGHTS)
-
-
-def _one_plus_t_mills(t: Floats) -> Floats:
-    """1 + t·Φ(t)/φ(t), by its asymptotic series far out, where the two terms cancel."""
     close = np.maximum(t, -30.0)
     direct = 1 + close * _HALF_ROOT * erfcx(-_ROOT * close)
+    # Far out the two terms cancel as well: an asymptotic series.
     x = (1 / np.minimum(t, -30.0)) ** 2
     series = x * (1 - x * (3 - x * (15 - x * (105 - x * (945 - x * 10395)))))
-    return np.where(t < -30, series, direct)
+    return mu * (np.maximum(np.where(t < -30, series, direct), 0.0) @ _WEIGHTS)
 
 
 def epsilon(mu: ArrayLike, delta: ArrayLike) -> Floats:
