@@ -16,7 +16,7 @@ from airpool.privacy import compose, device, gaussian, leakage, noise
 from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
 from airpool.privacy.game import Game, solve
 from airpool.privacy.object import object_game
-from airpool.protocol.link import Link, link_of
+from airpool.protocol.link import link_of
 from airpool.selection.scores import score_range
 
 # Cells of a noise law where a whole curve is composed; rounded to the safe side, it costs about 0.05 % of ε.
@@ -96,9 +96,18 @@ def aggregate(
             raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
     link = link_of(network)
     unsure = bool(channel.csi_error_std or channel.phase_error_std) or channel.power_rule == "exact"
-    failure, std = _limited_by_power(network, link), link.transmitters.noise_std
+    failure, std = np.zeros(d.count), link.transmitters.noise_std
+    if channel.power_rule == "paper":
+        # How often power limits a device. Where scores choose, or under cover noise, `participation` says nothing.
+        coin = isinstance(network.scheme, Coin) and not network.cover_noise
+        failure = link.outage * (np.array(d.column("participation")) if coin else 1.0)
     if live:
-        failure = failure + _live_failure(network)
+        coordinates = network.dimension + isinstance(network.scheme, Ranking)
+        noise.delta_cost(
+            d.column("noise_std"), dimension=coordinates, epsilon=0.0
+        )  # refuses what the theorem does not cover
+        # Distance of what is sent from what is accounted for: the grids of feature and score, and the coin.
+        failure = failure + coordinates * noise.ERROR + _COIN_BIAS * isinstance(network.scheme, Threshold)
         drawn = np.array([noise.grid_of(s).sampled_std for s in std])
         smooth = channel.noise_std / link.gamma >= noise.RECEIVER_NOISE_RATIO * np.sqrt(np.sum(drawn**2))
         unsure |= not smooth and channel.power_rule == "backoff" and bool(np.any(link.outage > 0))
@@ -120,24 +129,6 @@ def aggregate(
         alone=channel.access == "orthogonal" or unsure,
         failure=np.minimum(failure, 1.0),
     )
-
-
-def _limited_by_power(network: Network, link: Link) -> Floats:
-    """How often the paper's rule limits each device: the alignment then depends on the noise, and tells the feature."""
-    if network.channel.power_rule != "paper":
-        return np.zeros(network.devices.count)
-    # Where scores choose, `participation` says nothing; under cover noise everybody transmits.
-    coin = isinstance(network.scheme, Coin) and not network.cover_noise
-    return link.outage * (np.array(network.devices.column("participation")) if coin else 1.0)
-
-
-def _live_failure(network: Network) -> Floats:
-    """Distance of what a live device sends from what is accounted for: its grid, its score's grid, its coin."""
-    scheme = network.scheme
-    coordinates = network.dimension + isinstance(scheme, Ranking)
-    std = network.devices.column("noise_std")
-    noise.delta_cost(std, dimension=coordinates, epsilon=0.0)  # refuses what the theorem does not cover
-    return np.full(len(std), coordinates * noise.ERROR + _COIN_BIAS * isinstance(scheme, Threshold))
 
 
 def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:

@@ -94,9 +94,8 @@ def largest(meets: Callable[[Floats], NDArray[np.bool_]], high: Floats) -> Float
 def balanced(meets: Callable[[Floats], NDArray[np.bool_]], start: Floats, high: Floats) -> Floats:
     """The largest x in (0, high] at which every target is met, where one element moves the limits of the others.
 
-    Each element grows while its target is met and shrinks while it is not, by a factor of its own that comes closer to
-    1 at every turn and moves away from it between them. Rounded down: the x returned was seen to meet every target.
-    Edge cases: no such x was seen → 0.
+    Each element grows while its target is met and shrinks while it is not, by a factor that comes closer to 1 at every
+    turn. Rounded down: the x returned was seen to meet every target; 0 where no such x was seen.
     """
     x, step, before = np.minimum(np.maximum(start, 1e-9), high), np.full(len(high), 0.05), np.ones(len(high), bool)
     best = np.zeros_like(high)
@@ -115,15 +114,12 @@ def balanced(meets: Callable[[Floats], NDArray[np.bool_]], start: Floats, high: 
 
 
 def seen_to_meet(meets: Callable[[Floats], NDArray[np.bool_]], x: Floats) -> Floats:
-    """x, a little smaller where need be, so that every target is seen to be met; 0 where none will do.
-
-    Who meets its target shrinks half as much. Not at all, and two that pull at each other would take turns; as much,
-    and nothing would change where only ratios count.
-    """
+    """x, a little smaller where need be, so that every target is seen to be met; 0 where none will do."""
     step = 1e-12
     while np.all(x > 0) and not np.all(met := meets(x)):
         if step > 0.5:
             return np.zeros_like(x)
+        # Half as much where a target is met: not at all, and two devices may take turns; as much, and no ratio changes.
         x, step = x * (1 - np.where(met, step / 2, step)), 1.5 * step
     return x
 

@@ -190,7 +190,7 @@ def _reach(game: Game, kind: int, direction: Direction) -> float:
 
 
 def epsilon(game: Game, delta: float, inferences: int, *, missed: ArrayLike = 0.0) -> Floats:
-    """ε of each device after so many inferences of one game: `spent` for one number of them."""
+    """ε of each device after so many inferences of one game; `missed` as in `spent`."""
     return spent(game, delta, missed=missed)(inferences)
 
 

@@ -124,8 +124,6 @@ def to_grid(values: ArrayLike, step: float, limit: float) -> Floats:
 def delta_cost(noise_std: ArrayLike, *, dimension: int, epsilon: float, inferences: int = 1) -> float:
     """What the grid adds to δ at ε: (1 + e^ε)·K·r·T·2^−186, and at most 1; K is the size of `noise_std`.
 
-    Holds for: the theorem above. The proof leaves a factor of 2, which covers the rounding in here.
-
     >>> delta_cost(np.full(12, 0.05), dimension=25_088, epsilon=10.0)
     6.76...e-47
     """
