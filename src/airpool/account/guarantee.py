@@ -103,9 +103,8 @@ def aggregate(
         failure = link.outage * (np.array(d.column("participation")) if coin else 1.0)
     if live:
         coordinates = network.dimension + isinstance(network.scheme, Ranking)
-        noise.delta_cost(
-            d.column("noise_std"), dimension=coordinates, epsilon=0.0
-        )  # refuses what the theorem does not cover
+        # Refuses what the theorem does not cover.
+        noise.delta_cost(d.column("noise_std"), dimension=coordinates, epsilon=0.0)
         # Distance of what is sent from what is accounted for: the grids of feature and score, and the coin.
         failure = failure + coordinates * noise.ERROR + _COIN_BIAS * isinstance(network.scheme, Threshold)
         drawn = np.array([noise.grid_of(s).sampled_std for s in std])
