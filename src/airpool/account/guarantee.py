@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -68,7 +68,7 @@ def guarantee(
         network=network,
         epsilon=upper,
         epsilon_lower=lower,
-        epsilon_local=_local_epsilon(network, received),
+        epsilon_local=_local_after(network, received)(network.inferences),
         epsilon_object=_object_epsilon(network, received),
         absent=partial(_if_absent, network, received, float(np.max(upper))),
         paper=paper_claim(network, tail),
@@ -186,6 +186,7 @@ def epsilon_after(network: Network, received: Aggregate) -> Callable[[int], Floa
     The network's own number says whether one is accounted for, or a stream of them on a coarser grid.
     """
     spent = compose.spent(game(network, received), network.delta, missed=received.misses)
+    local = cache(partial(_local_after, network, received))  # not every number of inferences needs it
 
     def after(inferences: int) -> Floats:
         found = spent(inferences)
@@ -193,7 +194,7 @@ def epsilon_after(network: Network, received: Aggregate) -> Callable[[int], Floa
             return found
         # Whoever is next to a device sees more than the server, so the local ε is a bound as well: the smaller one
         # where many failures add up, or where the grid of a stream costs more than the others' noise is worth.
-        return np.minimum(found, _local_epsilon(replace(network, inferences=inferences), received))
+        return np.minimum(found, local()(inferences))
 
     return after
 
@@ -214,16 +215,19 @@ def score_epsilon(network: Network) -> Floats:
     return epsilon(network, Aggregate(shift=nothing, variance=nothing, participation=nothing))
 
 
-def _local_epsilon(network: Network, received: Aggregate) -> Floats:
-    """Own noise alone; with a score, what the score and the decision tell besides."""
+def _local_after(network: Network, received: Aggregate) -> Callable[[int], Floats]:
+    """Own noise alone, by number of inferences; with a score, what the score and the decision tell besides."""
     alone = replace(received, alone=True, extra=0.0)
     if not isinstance(network.scheme, Coin):
-        return compose.epsilon(game(network, alone), network.delta, network.inferences, missed=alone.misses)
+        return compose.spent(game(network, alone), network.delta, missed=alone.misses)
 
-    def at(delta: float) -> Floats:
-        return device.local_epsilon(received, delta, neighbours=network.neighbours, inferences=network.inferences)
+    def after(inferences: int) -> Floats:
+        def at(delta: float) -> Floats:
+            return device.local_epsilon(received, delta, neighbours=network.neighbours, inferences=inferences)
 
-    return compose.nearby(at, network.delta, np.minimum(network.inferences * alone.misses, 1.0))
+        return compose.nearby(at, network.delta, np.minimum(inferences * alone.misses, 1.0))
+
+    return after
 
 
 def _object_epsilon(network: Network, received: Aggregate) -> float:
