@@ -6,6 +6,7 @@ torch, NumPy and array-api-compat only: the radio is given, not computed.
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -88,6 +89,39 @@ def run(device: str, trials: int, batch: int) -> dict[str, float]:
     reached = count / seconds["whole"]
     peak = torch.cuda.max_memory_allocated() / 2**20 if device == "cuda" else 0.0
     return {"per_second": reached, "ceiling": ceiling, "fraction": reached / ceiling, "peak_mib": peak, **seconds}
+
+
+def plain(trials: int = 100, threads: int = 2) -> dict[str, float]:
+    """Seconds of the fast path and of six lines of torch that draw the same law, r = 40; the shortest of five each."""
+    import torch
+
+    net = network(dimension=40)
+    known, rng = link(net), torch.Generator().manual_seed(0)
+    latents = torch.nn.functional.normalize(torch.randn(OBJECTS, DEVICES, 40, generator=rng), dim=-1)
+    factor = 10 ** (net.channel.k_factor_db / 10)
+    least = float((known.gamma / known.transmitters.reach)[0])
+
+    def six_lines(z: Any, t: int) -> Any:
+        scattered = torch.randn((2, len(z), t, DEVICES), generator=rng) * math.sqrt(1 / (2 * (factor + 1)))
+        h = torch.hypot(scattered[0] + math.sqrt(factor / (factor + 1)), scattered[1])
+        tau = ((h >= least) & (torch.rand((len(z), t, DEVICES), generator=rng) < 0.9)).float()
+        std = (tau.sum(-1, keepdim=True) * 0.05**2 + (net.channel.noise_std / known.gamma) ** 2).sqrt()
+        return tau @ (z / DEVICES) + std * torch.randn((len(z), t, 40), generator=rng)
+
+    def in_turn(each: Callable[[Any, int], Any]) -> Callable[[], None]:
+        def job() -> None:
+            for rows, times in in_batches(latents, trials=trials):
+                each(latents[rows], times)
+
+        return job
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        ours = in_turn(lambda z, t: receive(z, net, rng=rng, trials=t, link=known))
+        return _shortest({"plain": in_turn(six_lines), "ours": ours}, "cpu", 5)
+    finally:
+        torch.set_num_threads(before)
 
 
 def _wait(device: str) -> None:

@@ -91,7 +91,7 @@ def full_power_mse(net: Network, epsilon: float) -> tuple[float, float]:
 
 
 def full_power_errors(net: Network, epsilon: float, rng: np.random.Generator) -> Floats:
-    """‖ẑ − Σwz‖² of each trial, simulated device by device."""
+    """‖ẑ − Σwz‖² of each trial, simulated through the stations."""
     count, link = net.devices.count, full_power(net, epsilon)
     reach, std = float(link.transmitters.reach[0]), float(link.transmitters.noise_std[0])
     gain = sample_gains(link.fading, (TRIALS, count), rng)

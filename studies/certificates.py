@@ -16,7 +16,7 @@ from airpool import Channel, Network, calibrate, load
 from airpool.arrays import Floats
 from airpool.evaluate import evaluate
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, figure
-from airpool.paper.margin import frobenius_margin
+from airpool.paper.theorem2 import frobenius_margin
 from airpool.prediction import linear_for, on_tensors, predict
 from airpool.protocol.link import level
 from airpool.protocol.simulation import receive

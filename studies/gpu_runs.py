@@ -73,7 +73,7 @@ def _measured(found: list[list[float]]) -> dict[str, Any]:
 
 def as_table(rows: Rows, runs: list[dict[str, Any]], *, source: str) -> Table:
     columns = {name: [row[name] for row in rows] for name in rows[0]}
-    effort = Effort(0.0, 0.0, sum(run["seconds"] for run in runs), measured=len(rows), cached=0, workers=1)
+    effort = Effort(work=sum(run["seconds"] for run in runs), measured=len(rows))
     return Table(
         columns,
         parameters=tuple(

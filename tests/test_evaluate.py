@@ -121,7 +121,6 @@ def test_the_record_carries_what_a_reader_needs():
     [
         ({"trials": 0}, "trials=0 must be >= 1"),
         ({"baseline": "none"}, "baseline='none' must be"),
-        ({"confidence": 1.0}, "confidence=1.0"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused(change, message):
@@ -310,7 +309,7 @@ def test_a_network_of_any_number_of_devices_is_evaluated_on_what_ships(scheme, c
 
 @pytest.mark.parametrize("count", [3, 13, 12])
 def test_a_sweep_over_the_number_of_devices_says_which_cameras_they_use(count):
-    from airpool.sweep.known import evaluate as point
+    from airpool.settings import evaluate as point
 
     found = point(seed=0, devices=count, split="validation", trials=1)
     assert found["epsilon_device"] == pytest.approx(2.0)

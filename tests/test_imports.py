@@ -70,7 +70,7 @@ FLOORS = [
     ["theory", "audit", "data"],
     ["design", "models"],
     ["evaluate", "prediction"],
-    ["plan", "sweep", "demo"],
+    ["plan", "settings", "sweep", "demo"],
     ["reproduce"],
     ["cli"],
     ["__main__"],

@@ -1,8 +1,10 @@
 """Random numbers from a NumPy or a torch generator: with Sionna's, the only place that knows which one it is."""
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from airpool.arrays import Array
 
@@ -55,6 +57,18 @@ def spawn(rng: Generator, number: int) -> list[Generator]:
         return list(rng.spawn(number))
     torch = _torch(rng)
     return [torch.Generator(device=rng.device).manual_seed(seed(rng)) for _ in range(number)]
+
+
+def by_device(
+    draw: Callable[..., Array], own: Sequence[Generator], shape: tuple[int, ...], *, axis: int = -1, dtype: Any
+) -> Array:
+    """Numbers of this shape, at index k of the devices' axis from own[k]; a single generator draws all at once."""
+    if len(own) == 1:
+        return draw(own[0], shape, dtype=dtype)
+    each = list(shape)
+    del each[axis]
+    parts = [draw(rng, tuple(each), dtype=dtype) for rng in own]
+    return array_namespace(parts[0]).stack(parts, axis=axis)
 
 
 def seed(rng: Generator) -> int:

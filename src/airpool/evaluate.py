@@ -1,7 +1,7 @@
 """Accuracy of a network on given latents, with error bars, beside its guarantee."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +9,12 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from airpool.account.budget import split
+from airpool.account.calibration import calibrate, calibrate_claim
 from airpool.account.guarantee import PrivacyReport
-from airpool.account.report import number
 from airpool.arrays import require_array
 from airpool.data.latents_file import check_labels
+from airpool.files import jsonable
 from airpool.network import Coin, Network, Ranking
 from airpool.protocol.inference import Baseline, centralised, report_of, transmitted
 from airpool.protocol.link import Level, level, link_of
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 DecoderFor = Callable[[Level], Callable[[Tensor], Tensor]]
 
 _BATCH = 2**22  # coordinates of estimates per batch: 16 MB
+_QUANTILE = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,22 +73,20 @@ class Evaluation:
     def record(self) -> dict[str, Any]:
         """As plain data; an infinite ε is the string "inf"."""
         network, report = self.report.network, self.report
-        measured = {name: value for name, value in self.row().items() if name not in ("accuracy_low", "accuracy_high")}
-        return {
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "report"}
+        data = {
             "scheme": network.scheme.name,
-            **measured,
-            "accuracy_ci": list(self.accuracy_ci),
-            "baseline": self.baseline,
-            "epsilon": [number(x) for x in report.epsilon.tolist()],
-            "epsilon_local": [number(x) for x in report.epsilon_local.tolist()],
-            "epsilon_object": number(report.epsilon_object),
-            "epsilon_paper": [number(x) for x in report.paper.epsilon.tolist()],
+            **own,
+            "epsilon": report.epsilon,
+            "epsilon_local": report.epsilon_local,
+            "epsilon_object": report.epsilon_object,
+            "epsilon_paper": report.paper.epsilon,
             "neighbours": network.neighbours,
             "delta": network.delta,
             "inferences": network.inferences,
-            "seed": self.seed,
             "version": __version__,
         }
+        return jsonable(data)
 
 
 def evaluate(
@@ -101,7 +102,6 @@ def evaluate(
     num_classes: int | None = None,
     participation: ArrayLike | None = None,
     baseline: Baseline | None = None,
-    confidence: float = 0.95,
     report: PrivacyReport | None = None,
     on_inferences: Callable[[int], None] = lambda _: None,
 ) -> Evaluation:
@@ -117,12 +117,10 @@ def evaluate(
     require_array("targets", targets, torch=True)
     check_latents(latents, network)
     check_labels(targets, objects=len(latents))
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    if type(seed) is not int or seed < 0:
         raise ValueError(f"seed={seed!r} must be a whole number >= 0")
     if trials < 1:
         raise ValueError(f"trials={trials} must be >= 1")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence={confidence} must be > 0 and < 1")
     sender = transmitted(network, baseline)
     report = report_of(sender, report)
     link = link_of(sender)
@@ -163,7 +161,7 @@ def evaluate(
             on_inferences(len(some) * count)
     inferences = len(latents) * trials
     return Evaluation(
-        **_accuracy(right, targets.cpu(), confidence),
+        **_accuracy(right, targets.cpu()),
         no_answer=silent / inferences,
         mse=square / inferences,
         energy=energy / inferences,
@@ -174,6 +172,28 @@ def evaluate(
         baseline=baseline,
         report=report,
     )
+
+
+def calibrated(
+    network: Network,
+    *,
+    epsilon: float,
+    accounting: str = "exact",
+    share: float | None = None,
+    colluding: tuple[int, ...] = (),
+) -> Network:
+    """The network with its noise scaled to this ε of the worst device.
+
+    accounting: exact, or theorem1 (the paper's claim). share: Schemes 2.1 and 2.2, the scores' share of ε, which sets
+    their noise too. colluding: as in `guarantee`.
+    """
+    if accounting not in ("exact", "theorem1"):
+        raise ValueError(f"accounting={accounting!r} must be exact or theorem1")
+    if share is not None:
+        return split(network, epsilon=epsilon, share=share)
+    if accounting == "theorem1":
+        return calibrate_claim(network, epsilon=epsilon)
+    return calibrate(network, epsilon=epsilon, colluding=colluding)
 
 
 def evaluate_model(
@@ -220,19 +240,17 @@ def _channel_uses(network: Network, baseline: Baseline | None) -> int:
     return channel_uses(network.dimension, num_devices=network.devices.count if alone else 1)
 
 
-def _accuracy(right: Tensor, targets: Tensor, confidence: float) -> dict[str, Any]:
-    """Mean, standard deviation over trials, and confidence interval, from (N, trials) bool."""
+def _accuracy(right: Tensor, targets: Tensor) -> dict[str, Any]:
+    """Mean, standard deviation over trials, and 95 % confidence interval, from (N, trials) bool."""
     per_object, per_trial = right.double().mean(1), right.double().mean(0)
     mean = float(per_object.mean())
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
     # The spread of the objects' means includes both their choice and the noise. Rule of three where all agree.
     error = float(per_object.std(correction=1)) / len(right) ** 0.5 if len(right) > 1 else 1.0
-    low, high = mean - z * error, mean + z * error
-    slack = 3 / len(right) if error == 0 else 0.0
+    reach = _QUANTILE * error if error else 3 / len(right)
     per_class = [float(per_object[targets == c].mean()) for c in targets.unique()]
     return {
         "accuracy_mean": mean,
         "accuracy_std": float(per_trial.std(correction=1)) if right.shape[1] > 1 else None,
-        "accuracy_ci": (max(0.0, low - slack), min(1.0, high + slack)),
+        "accuracy_ci": (max(0.0, mean - reach), min(1.0, mean + reach)),
         "class_mean": sum(per_class) / len(per_class),
     }

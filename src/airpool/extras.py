@@ -1,5 +1,8 @@
 """Which extra of airpool brings which library: `pip install airpool` is the accountant alone."""
 
+from importlib import import_module
+from typing import Any
+
 EXTRA_OF = {
     "torch": "models",
     "safetensors": "models",
@@ -26,3 +29,11 @@ def advice(missing: ImportError, what: str) -> str | None:
     library = (missing.name or "").partition(".")[0]
     extra = EXTRA_OF.get(library) if isinstance(missing, ModuleNotFoundError) else None
     return f"{what} needs {library}: pip install 'airpool[{extra}]'" if extra else None
+
+
+def load(library: str, what: str) -> Any:
+    """The module of a library that an extra brings; a ValueError that says what to install if it is missing."""
+    try:
+        return import_module(library)
+    except ImportError:
+        raise ValueError(f"{what} needs {library}: pip install 'airpool[{EXTRA_OF[library]}]'") from None

@@ -12,6 +12,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 
+def plain(value: Any, constant: Callable[[str], Any] = float) -> Any:
+    """The value as JSON returns it: arrays and tuples become lists. constant: reads "Infinity", "-Infinity", "NaN"."""
+    return json.loads(json.dumps(value, default=lambda array: array.tolist()), parse_constant=constant)
+
+
+def jsonable(value: Any) -> Any:
+    """The same for a file or a stream. JSON has no infinity and no NaN: they become "inf", "-inf" and "nan"."""
+    return plain(value, lambda text: str(float(text)))
+
+
 def write(path: str | Path, content: str | bytes) -> None:
     """Writes a file, text as UTF-8, in place of what was there."""
     with opened(path) as file:

@@ -11,7 +11,8 @@ a network that can be made has an ε, a number or inf. The file format is networ
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
 
 Neighbours = Literal["zero-out", "replace", "remove"]
 Access = Literal["superposed", "orthogonal"]
@@ -65,19 +66,25 @@ def _per_device(name: str, value: Any, count: int, rule: Rule) -> PerDevice:
     return tuple(_number(f"{name} of device {k}", v, rule) for k, v in enumerate(values))
 
 
-def _whole(where: str, value: Any, allowed: str, ok: Callable[[int], bool], most: int = 10**7) -> int:
+def _whole(where: str, value: Any, *, least: int = 1, most: int, allowed: str = "") -> int:
     if isinstance(value, int) and abs(value) > _LARGEST_INT:
         raise NetworkError(f"{where} has more than 300 digits, must be at most {most}")
-    if isinstance(value, bool) or not isinstance(value, int) or not ok(value):
-        raise NetworkError(f"{where}={value!r} {allowed}")
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (allowed and value > most):
+        raise NetworkError(f"{where}={value!r} {allowed or f'must be a whole number >= {least}'}")
     if value > most:
         raise NetworkError(f"{where}={value} is too large: it must be at most {most}")
     return value
 
 
-def _choice(where: str, value: Any, options: Sequence[str]) -> None:
-    if value not in options:
-        raise NetworkError(f"{where}={value!r} must be one of {', '.join(options)}")
+def _checked(where: str, value: Any, rule: Rule | range | Sequence[str], count: int | None = None) -> Any:
+    """A number by its rule, or one for each of `count` devices; a whole number by its range; one of several words."""
+    if isinstance(rule, Rule):
+        return _number(where, value, rule) if count is None else _per_device(where, value, count, rule)
+    if isinstance(rule, range):
+        return _whole(where, value, least=rule[0], most=rule[-1])
+    if value not in rule:
+        raise NetworkError(f"{where}={value!r} must be one of {', '.join(rule)}")
+    return value
 
 
 def require_network(value: object) -> None:
@@ -86,10 +93,19 @@ def require_network(value: object) -> None:
         raise TypeError(f"network is of type {type(value).__name__}, must be a Network (read_network reads a file)")
 
 
-def _set(obj: Any, **values: Any) -> None:
-    """Frozen dataclasses normalise their fields once, in __post_init__."""
-    for name, value in values.items():
-        object.__setattr__(obj, name, value)
+@cache
+def _rules(kind: type) -> dict[str, Any]:
+    """The rules of a class's fields: what they are annotated with, or the words of a Literal."""
+    hints = get_type_hints(kind, include_extras=True)
+    annotated = {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
+    return annotated | {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
+
+
+def _check(obj: Any, where: str = "", *, but: Sequence[str] = (), count: int | None = None) -> None:
+    """Checks the fields that have a rule and stores numbers as floats; with a count, one per device."""
+    for name, rule in _rules(type(obj)).items():
+        if name not in but:
+            object.__setattr__(obj, name, _checked(f"{where}{name}", getattr(obj, name), rule, count))
 
 
 _POSITIVE = Rule("must be > 0 and finite", lambda x: 0 < x < math.inf)
@@ -102,6 +118,7 @@ _SIZE, _LENGTH = (rule._replace(most=1e30) for rule in (_NOT_NEGATIVE, _POSITIVE
 _SCALE, _ERROR = (rule._replace(least=1e-30, most=1e30) for rule in (_POSITIVE, _NOT_NEGATIVE))
 _STD = _NOT_NEGATIVE._replace(least=1e-50, most=1e50)
 _DECIBEL, _SCORE = _FINITE._replace(most=300.0), _FINITE._replace(most=1e30)
+_MANY = range(1, 10**7 + 1)
 
 
 @dataclass(frozen=True)
@@ -112,31 +129,20 @@ class Devices:
     each link: its mean square gain is 10^(−path_loss_db/10). `epsilon` is an optional target for calibration and plans.
     """
 
-    count: int
-    weight: PerDevice | float | None = None
-    clip_norm: PerDevice | float = 1.0
-    noise_std: PerDevice | float = 0.05
-    participation: PerDevice | float = 1.0
-    power_dbm: PerDevice | float = 30.0
-    path_loss_db: PerDevice | float = 0.0
-    epsilon: PerDevice | float | None = None
+    count: Annotated[int, _MANY]
+    weight: Annotated[PerDevice | float | None, _SIZE] = None
+    clip_norm: Annotated[PerDevice | float, _LENGTH] = 1.0
+    noise_std: Annotated[PerDevice | float, _STD] = 0.05
+    participation: Annotated[PerDevice | float, _PROBABILITY] = 1.0
+    power_dbm: Annotated[PerDevice | float, _DECIBEL] = 30.0
+    path_loss_db: Annotated[PerDevice | float, _DECIBEL] = 0.0
+    epsilon: Annotated[PerDevice | float | None, _POSITIVE] = None
 
     def __post_init__(self) -> None:
-        count = _whole("devices.count", self.count, "must be a whole number >= 1", lambda n: n >= 1)
-
-        def column(name: str, rule: Rule) -> PerDevice:
-            return _per_device(f"devices.{name}", getattr(self, name), count, rule)
-
-        _set(
-            self,
-            weight=(1 / count,) * count if self.weight is None else column("weight", _SIZE),
-            clip_norm=column("clip_norm", _LENGTH),
-            noise_std=column("noise_std", _STD),
-            participation=column("participation", _PROBABILITY),
-            power_dbm=column("power_dbm", _DECIBEL),
-            path_loss_db=column("path_loss_db", _DECIBEL),
-            epsilon=None if self.epsilon is None else column("epsilon", _POSITIVE),
-        )
+        count = _checked("devices.count", self.count, _MANY)
+        if self.weight is None:
+            object.__setattr__(self, "weight", 1 / count)
+        _check(self, "devices.", but=("epsilon",) if self.epsilon is None else (), count=count)
 
     def column(self, name: str) -> PerDevice:
         """A field as one value per device, which it always is once the devices are made."""
@@ -148,29 +154,19 @@ class Channel:
     """How the signals reach the server. `noise_std` is the receiver's, per real coordinate, in the unit of √mW."""
 
     fading: str = "none"
-    k_factor_db: float = 4.8
-    noise_std: float = 0.0
+    k_factor_db: Annotated[float, _DECIBEL] = 4.8
+    noise_std: Annotated[float, _STD] = 0.0
     access: Access = "superposed"
     power_rule: PowerRule = "truncate"
-    gamma: float | Literal["auto"] = "auto"
-    outage: float = 0.01
-    csi_error_std: float = 0.0
-    phase_error_std: float = 0.0
+    gamma: Annotated[float | Literal["auto"], _SCALE] = "auto"
+    outage: Annotated[float, _BETWEEN._replace(least=1e-30)] = 0.01
+    csi_error_std: Annotated[float, _ERROR] = 0.0
+    phase_error_std: Annotated[float, _ERROR] = 0.0
 
     def __post_init__(self) -> None:
         if not (self.fading in FADING or str(self.fading).startswith("sionna:")):
             raise NetworkError(f"channel.fading={self.fading!r} must be one of {', '.join(FADING)} or sionna:MODEL")
-        _choice("channel.access", self.access, get_args(Access))
-        _choice("channel.power_rule", self.power_rule, get_args(PowerRule))
-        _set(
-            self,
-            k_factor_db=_number("channel.k_factor_db", self.k_factor_db, _DECIBEL),
-            noise_std=_number("channel.noise_std", self.noise_std, _STD),
-            gamma="auto" if self.gamma == "auto" else _number("channel.gamma", self.gamma, _SCALE),
-            outage=_number("channel.outage", self.outage, _BETWEEN._replace(least=1e-30)),
-            csi_error_std=_number("channel.csi_error_std", self.csi_error_std, _ERROR),
-            phase_error_std=_number("channel.phase_error_std", self.phase_error_std, _ERROR),
-        )
+        _check(self, "channel.", but=("gamma",) if self.gamma == "auto" else ())
 
 
 @dataclass(frozen=True)
@@ -186,46 +182,34 @@ class _Scored:
 
     score: Score = "shannon"
     score_rule: ScoreRule = "clip"
-    score_bound: float = 1.0
-    score_noise_std: float = 0.3162
+    score_bound: Annotated[float, _SCALE] = 1.0
+    score_noise_std: Annotated[float, _STD] = 0.3162
 
     def __post_init__(self) -> None:
-        for name in ("score", "score_rule"):
-            _choice(f"scheme.{name}", getattr(self, name), _SCHEME_CHOICES[name])
-        for name in ("score_bound", "score_noise_std"):
-            _set(self, **{name: _scheme_number(name, getattr(self, name))})
+        _check(self, "scheme.")
 
 
 @dataclass(frozen=True)
 class Threshold(_Scored):
     """Scheme 2.1: a device transmits if its own noisy score is at most the threshold."""
 
-    threshold: float = 0.5
+    threshold: Annotated[float, _SCORE] = 0.5
     name: ClassVar[SchemeName] = "2.1"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set(self, threshold=_scheme_number("threshold", self.threshold))
 
 
 @dataclass(frozen=True)
 class Ranking(_Scored):
     """Scheme 2.2: the devices with the lowest noisy scores transmit, chosen by a ranking server."""
 
-    num_selected: int = 11
+    num_selected: Annotated[int, _MANY] = 11
     name: ClassVar[SchemeName] = "2.2"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _set(self, num_selected=_scheme_number("num_selected", self.num_selected))
 
 
 Scored = Threshold | Ranking
 Scheme = Coin | Threshold | Ranking
 SCHEMES: dict[str, type[Coin | Threshold | Ranking]] = {kind.name: kind for kind in (Coin, Threshold, Ranking)}
-_SCHEME_CHOICES = {"score": get_args(Score), "score_rule": get_args(ScoreRule)}
-_SCHEME_RULES = {"score_bound": _SCALE, "score_noise_std": _STD, "threshold": _SCORE}
-SCHEME_SETTINGS = (*_SCHEME_CHOICES, *_SCHEME_RULES, "num_selected")
+_SCHEME_RULES = _rules(Threshold) | _rules(Ranking)
+SCHEME_SETTINGS = tuple(_SCHEME_RULES)
 
 
 def scored(scheme: Scheme) -> Scored:
@@ -241,20 +225,11 @@ def named_scheme(name: str = "1", **settings: Any) -> Scheme:
     >>> named_scheme("2.1", threshold=0.4, num_selected=3)
     Threshold(score='shannon', score_rule='clip', score_bound=1.0, score_noise_std=0.3162, threshold=0.4)
     """
-    _choice("scheme.name", name, tuple(SCHEMES))
+    _checked("scheme.name", name, tuple(SCHEMES))
     for setting, value in settings.items():
-        if setting in _SCHEME_CHOICES:
-            _choice(f"scheme.{setting}", value, _SCHEME_CHOICES[setting])
-        else:
-            _scheme_number(setting, value)
+        _checked(f"scheme.{setting}", value, _SCHEME_RULES[setting])
     kind = SCHEMES[name]
     return kind(**{key: value for key, value in settings.items() if key in {f.name for f in fields(kind)}})
-
-
-def _scheme_number(name: str, value: Any) -> Any:
-    if name == "num_selected":
-        return _whole("scheme.num_selected", value, "must be a whole number >= 1", lambda n: n >= 1)
-    return _number(f"scheme.{name}", value, _SCHEME_RULES[name])
 
 
 @dataclass(frozen=True)
@@ -264,24 +239,22 @@ class Network:
     devices: Devices
     channel: Channel = field(default_factory=Channel)
     scheme: Scheme = field(default_factory=Coin)
-    dimension: int = 64
-    delta: float = 1e-5
+    dimension: Annotated[int, range(1, 10**9 + 1)] = 64
+    delta: Annotated[float, _BETWEEN._replace(least=1e-300)] = 1e-5
     neighbours: Neighbours = "zero-out"
     cover_noise: bool = False
     colluders: int = 0
     dropouts: int = 0
-    inferences: int = 1
+    inferences: Annotated[int, range(1, 10**12 + 1)] = 1
 
     def __post_init__(self) -> None:
-        _whole("dimension", self.dimension, "must be a whole number >= 1", lambda n: n >= 1, most=10**9)
-        _choice("neighbours", self.neighbours, get_args(Neighbours))
+        _check(self)
         if not isinstance(self.cover_noise, bool):
             raise NetworkError(f"cover_noise={self.cover_noise!r} must be true or false")
         limit = self.devices.count - 1
         for name in ("colluders", "dropouts"):
-            _whole(name, getattr(self, name), f"must be a whole number from 0 to {limit}", lambda n: 0 <= n <= limit)
-        _whole("inferences", self.inferences, "must be a whole number >= 1", lambda n: n >= 1, most=10**12)
-        _set(self, delta=_number("delta", self.delta, _BETWEEN._replace(least=1e-300)))
+            allowed = f"must be a whole number from 0 to {limit}"
+            _whole(name, getattr(self, name), least=0, most=limit, allowed=allowed)
         if isinstance(self.scheme, Ranking) and self.scheme.num_selected > self.devices.count:
             raise NetworkError(
                 f"scheme.num_selected={self.scheme.num_selected} must not exceed the {self.devices.count} devices"

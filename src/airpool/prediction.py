@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airpool.account.report import number
 from airpool.arrays import Floats
+from airpool.files import jsonable
 from airpool.network import Network
-from airpool.paper.margin import frobenius_margin
-from airpool.paper.theorem2 import accuracy_bound
+from airpool.paper.theorem2 import accuracy_bound, frobenius_margin
 from airpool.protocol.device import clipped
 from airpool.protocol.link import Level, level, link_of
 from airpool.protocol.simulation import check_latents
@@ -69,11 +68,7 @@ class Prediction:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; an infinite margin, of a server with a constant label, is the string "inf"."""
-        data = asdict(self)
-        for bounds in (data["server"], data["linear"]):
-            if bounds is not None:
-                bounds.update({name: number(bounds[name]) for name in ("margin", "margin_paper")})
-        return data
+        return jsonable(asdict(self))
 
 
 def predict(

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from airpool.arrays import Floats
 
@@ -61,8 +61,8 @@ def _root(excess: Callable[..., Floats], low: Points, high: Points, rest: list[F
         x = x1 + t * (x2 - x1)
         f = _bounded(excess(x, *(a[left] for a in rest)))
         same = (f <= 0) == (f1 <= 0)
-        x3, f3 = _chosen(same, x1, x2), _chosen(same, f1, f2)
-        x2, f2 = _chosen(same, x2, x1), _chosen(same, f2, f1)
+        x3, f3 = np.where(same, x1, x2), np.where(same, f1, f2)
+        x2, f2 = np.where(same, x2, x1), np.where(same, f2, f1)
         x1, f1 = x, f
         out[left] = np.where(f1 <= 0, x1, x2)
         tolerance = _WIDTH * np.abs(np.where(np.abs(f1) < np.abs(f2), x1, x2)) + 1e-307
@@ -80,10 +80,6 @@ def _root(excess: Callable[..., Floats], low: Points, high: Points, rest: list[F
         least = tolerance / (2 * width)
         t = np.clip(np.where(curved & np.isfinite(quadratic), quadratic, 0.5), least, 1 - least)
     return out
-
-
-def _chosen(which: NDArray[np.bool_], first: Floats, second: Floats) -> Floats:
-    return np.where(which, first, second)
 
 
 def _bounded(f: Floats) -> Floats:

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from airpool import files
+from airpool.extras import load
 from airpool.figures import write_csv
 
 
@@ -24,19 +26,12 @@ class Failure:
 
 @dataclass(frozen=True)
 class Effort:
-    """Seconds until the workers were up, from there to the last point, and within points; and numbers of points."""
+    """Seconds from the first point to the last, and within points; numbers of points measured and from the cache."""
 
-    startup: float = 0.0
     seconds: float = 0.0
     work: float = 0.0
     measured: int = 0
     cached: int = 0
-    workers: int = 0
-
-    @property
-    def overhead(self) -> float:
-        """Seconds of a worker's time for each point measured, over and above the point itself."""
-        return (self.seconds * self.workers - self.work) / self.measured if self.measured else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +74,10 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data. JSON has no infinity and no NaN: they become "inf", "-inf" and "nan"."""
-        failures = [{"parameters": each.parameters, "error": each.error} for each in self.failures]
-        data = {"parameters": list(self.parameters), "columns": self.columns, "failures": failures}
-        return self._about() | json.loads(json.dumps(data), parse_constant=lambda text: str(float(text)))
+        """As plain data; "inf", "-inf" and "nan" stand for the numbers that JSON does not have."""
+        failures = [vars(failure) for failure in self.failures]
+        data = {"parameters": self.parameters, "columns": self.columns, "failures": failures}
+        return self._about() | files.jsonable(data)
 
     def _about(self) -> dict[str, Any]:
         return {"function": self.function, "seed": self.seed, "version": self.version, "command": self.command}
@@ -102,7 +97,7 @@ class Table:
 
     def to_parquet(self, path: Path) -> None:
         """The columns with their types, and the header as metadata (extra `parquet`)."""
-        pyarrow = _pyarrow()
+        pyarrow, parquet = load("pyarrow", "Parquet"), import_module("pyarrow.parquet")
         about = {**self._about(), "failures": [str(failure) for failure in self.failures]}
         content, arrays = BytesIO(), {}
         for name, column in self.columns.items():
@@ -111,7 +106,7 @@ class Table:
             except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
                 raise ValueError(f"{name}: values of several types do not fit into one Parquet column") from None
         table = pyarrow.table(arrays).replace_schema_metadata({"airpool": json.dumps(about, ensure_ascii=False)})
-        pyarrow.parquet.write_table(table, content)
+        parquet.write_table(table, content)
         files.write(path, content.getvalue())
 
     def _to_json_file(self, path: Path) -> None:
@@ -130,16 +125,8 @@ def writer_for(path: Path) -> Callable[[Table, Path], None]:
     if path.suffix not in writers:
         raise ValueError(f"{path}: a table's name must end in {', '.join(writers)}")
     if path.suffix == ".parquet":
-        _pyarrow()
+        load("pyarrow", "Parquet")
     return writers[path.suffix]
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow.parquet  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise ValueError("Parquet needs pyarrow: pip install 'airpool[parquet]', or write .csv or .json") from None
-    return pyarrow
 
 
 def number(value: Any) -> Any:

@@ -6,7 +6,6 @@ test show most of what there is to show.
 
 import json
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -168,11 +167,10 @@ def dividing_by_participation(network: Network, monkeypatch: Any) -> Any:
     honest, run = stations.power, mechanism(network)
 
     def transmission(world: World, runs: int, rng: Any) -> Any:
-        p, device = own_participation(network, world), count()
+        loud = 1 / own_participation(network, world)
 
         def louder(*args: Any, **norms: Any) -> Any:
             sent = honest(*args, **norms)
-            loud = 1 / p[next(device)]
             return replace(sent, aim=sent.aim * loud, alignment=sent.alignment * loud)
 
         with monkeypatch.context() as patch:

@@ -110,6 +110,18 @@ def test_colluders_are_a_number_or_devices_by_name():
     assert dropped["epsilon"] == anyone["epsilon"]
 
 
+def test_epsilon_with_others_absent_is_computed_for_heterogeneous_devices_only_if_asked_for():
+    flags = ["--devices", 3, "--participation", 0.9, "--noise-std", "0.05,0.06,0.07"]
+    assert run_json("epsilon", *flags)["epsilon_if_absent"] is None
+    assert "colluders or dropouts" not in run("epsilon", *flags)
+    asked = run_json("epsilon", *flags, "--absent")["epsilon_if_absent"]
+    report = guarantee(Network(Devices(3, participation=0.9, noise_std=(0.05, 0.06, 0.07))))
+    assert asked == list(report.epsilon_if_absent)
+    assert "colluders or dropouts" in run("epsilon", *flags, "--absent")
+    assert len(run_json("epsilon", *TWELVE)["epsilon_if_absent"]) == 3
+    assert run_json("epsilon", *TWELVE, "--no-absent")["epsilon_if_absent"] is None
+
+
 def test_inferences_are_composed():
     data = run_json("epsilon", "--devices", 12, "--inferences", 100)
     assert data["inferences"] == 100

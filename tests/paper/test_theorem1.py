@@ -8,6 +8,7 @@ import pytest
 from airpool.paper import lemma
 from airpool.paper.theorem1 import claim, slack
 from airpool.privacy.device import Aggregate, delta, epsilon
+from airpool.selection.threshold import participation
 
 PAPER = {"weight": [1 / 12] * 12, "clip_norm": 100, "noise_std": sqrt(0.1), "participation": 0.9, "delta": 1e-5}
 
@@ -96,7 +97,7 @@ def test_where_the_papers_figures_lie_the_claim_is_loose():
 
 @pytest.mark.parametrize(("score", "threshold", "expected"), [(0.758, 0.5, 0.2641), (0.740, 0.3, 0.1134)])
 def test_table_1_is_reproduced_by_the_formula_behind_it(score, threshold, expected):
-    p = lemma.participation_21(score, threshold=threshold, score_noise_std=sqrt(0.1))
+    p = participation(score, threshold=threshold, score_noise_std=sqrt(0.1))
     assert lemma.score_epsilon(p) == pytest.approx(expected, abs=1e-3)
 
 

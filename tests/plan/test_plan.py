@@ -12,9 +12,9 @@ from airpool import Channel, Network, guarantee, load, network_file
 from airpool.cli import app
 from airpool.network import Devices, Ranking
 from airpool.plan import Candidate, candidates, fewest_devices, plan, search, smallest_epsilon
-from airpool.plan.candidates import PAPER, network
+from airpool.plan.candidates import PAPER, built
 from airpool.plan.frontier import draw, frontier
-from airpool.plan.search import built, simulated
+from airpool.plan.search import simulated
 
 TWELVE = Network.uniform(num_devices=12)
 FEW = (Candidate(), Candidate(participation=0.9), Candidate(scheme=Ranking(num_selected=11), share=0.05))
@@ -232,10 +232,9 @@ def test_the_command_for_the_fewest_devices_has_their_frontier(monkeypatch):
     assert len(record["frontier"]["epsilon"]) == 14
 
 
-def test_score_schemes_with_removal_are_refused_by_name():
+def test_score_schemes_with_removal_are_refused_by_name(model):
     with pytest.raises(ValueError, match="remove"):
-        network(FEW[2], replace(TWELVE, neighbours="remove"), epsilon=np.ones(12), dimension=40,
-                calibration=np.zeros((0, 0, 0)))  # fmt: skip
+        built(FEW[2], replace(TWELVE, neighbours="remove"), np.ones(12), model)
 
 
 @pytest.mark.check

@@ -65,16 +65,6 @@ def test_a_fixed_gamma_is_kept_and_the_weaker_devices_fail_more_often():
     assert 0 < link.outage[-1] < link.outage[0] < 1
 
 
-def test_the_radio_of_one_device_is_its_row_of_all():
-    network = twelve(RICIAN, power_dbm=tuple(range(22, 34)), weight=tuple((k + 1) / 78 for k in range(12)))
-    link = link_of(network)
-    one = link.only(5)
-    assert one.gamma == link.gamma
-    assert one.outage == link.outage[5]
-    for name in ("feature_norm", "noise_std", "power_max", "amplitude", "reach"):
-        assert getattr(one.transmitters, name) == getattr(link.transmitters, name)[5]
-
-
 def test_devices_with_nothing_to_send_have_a_radio_all_the_same():
     link = link_of(twelve(weight=0.0, noise_std=0.0))
     assert link.gamma == 1.0

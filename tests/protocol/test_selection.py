@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import airpool
 from airpool import network_file
+from airpool import settings as plain
 from airpool.cli import app
 from airpool.evaluate import evaluate
 from airpool.network import Channel, Coin, Devices, Network, Ranking, Threshold, named_scheme
@@ -29,7 +30,6 @@ from airpool.protocol.simulation import receive
 from airpool.selection import ranking
 from airpool.selection.participation import expected_participation, participation
 from airpool.selection.scores import score_range, uncertainty
-from airpool.sweep import known
 
 R = 4
 
@@ -498,7 +498,7 @@ def test_own_latents_need_posteriors_and_an_expectation(tmp_path):
 
 
 def test_a_sweep_can_look_for_the_best_share():
-    found = known.evaluate(seed=0, epsilon=4.0, scheme="2.2", num_selected=11, share=0.05, split="validation", trials=1)
+    found = plain.evaluate(seed=0, epsilon=4.0, scheme="2.2", num_selected=11, share=0.05, split="validation", trials=1)
     epsilon, accuracy = found["epsilon_device"], found["accuracy_mean"]
     assert isinstance(epsilon, float)
     assert 3.99 < epsilon <= 4.0

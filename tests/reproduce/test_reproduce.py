@@ -26,7 +26,7 @@ from airpool.reproduce import (
 )
 from airpool.reproduce.description import Result, text
 from airpool.reproduce.report import Reproduced
-from airpool.reproduce.verdicts import Check, Finding, Gain, beats, verdict
+from airpool.reproduce.verdicts import Check, Finding, Gain, beats
 from airpool.sweep import grid
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +75,7 @@ def area(width, height, seed):
 
 
 def measuring(function, points):
-    return Result("table-1", (function, points), marks=lambda _: [], judge=lambda _: ([], {}))
+    return Result("table-1", (function, points), judge=lambda _: ([], {}))
 
 
 def test_a_table_comes_back_as_it_was_measured(tmp_path):
@@ -278,6 +278,9 @@ def test_growth_against_depth_is_judged_by_the_larger_depths(power, bounded, lin
 
 
 def test_a_finding_holds_if_all_statements_do_and_does_not_if_none_does():
+    def verdict(checks):
+        return Finding(checks, "", "").holds
+
     assert verdict([TRUE, TRUE]) == "yes"
     assert verdict([TRUE, FALSE]) == verdict([TRUE, UNTESTED]) == "partly"
     assert verdict([FALSE]) == verdict([FALSE, UNTESTED]) == verdict([UNTESTED]) == "no"
@@ -365,7 +368,7 @@ def test_the_page_begins_with_what_holds_and_fetches_nothing(told, tmp_path):
 
 
 def test_what_does_not_hold_is_counted(told, tmp_path):
-    wrong = [replace(each, finding=replace(each.finding, checks=[FALSE])) for each in told]
+    wrong = [each._replace(finding=replace(each.finding, checks=[FALSE])) for each in told]
     facts = "".join(Reader(report.write(wrong, tmp_path).read_text("utf-8")).texts)
     assert "2 of 2" in facts
     recorded = report.record(wrong)["table-2"]

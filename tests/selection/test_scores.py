@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from airpool.network import Coin, Ranking, Threshold
-from airpool.selection.scores import bounded, check_scores, min_entropy, noisy, raw, score_range, shannon, uncertainty
+from airpool.protocol.device import noisy
+from airpool.selection.scores import bounded, check_scores, raw, score_range, uncertainty
 
 ANYTHING = st.floats(allow_nan=True, allow_infinity=True, width=64)
 
@@ -26,7 +27,7 @@ def posteriors(draw):
 
 @given(posteriors())
 def test_entropies_are_the_plain_sums(p):
-    for row, u, least in zip(p, shannon(p), min_entropy(p), strict=True):
+    for row, u, least in zip(p, uncertainty(p, "shannon"), uncertainty(p, "min"), strict=True):
         assert u == pytest.approx(-sum(x * math.log2(x) for x in row if x > 0), abs=1e-12)
         assert least == pytest.approx(-math.log2(max(row)), abs=1e-12)
         assert -1e-12 <= least <= u + 1e-12
@@ -57,7 +58,7 @@ def test_nothing_in_a_posterior_raises_warns_or_leaves_the_range(p, rule, bound)
     for values in (p, p.astype(np.float32) if np.all(np.abs(p[np.isfinite(p)]) < 1e38) else p):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            for raw_score in (shannon(values), min_entropy(values), values[:, 0]):
+            for raw_score in (uncertainty(values, "shannon"), uncertainty(values, "min"), values[:, 0]):
                 u = bounded(raw_score, scheme, 5)
                 low, high = score_range(scheme, 5)
                 assert np.all((u >= low) & (u.astype(np.float64) <= high))
@@ -68,7 +69,7 @@ def test_what_is_not_finite_counts_as_the_upper_end():
     u = bounded(np.array([np.nan, np.inf, -np.inf, 0.2, -3.0]), scheme)
     np.testing.assert_allclose(u, [0.7, 0.7, 0.7, 0.2, 0.0], rtol=1e-12)
     spoilt = np.array([[np.nan, 0.5, 0.5], [0.0, 0.0, 0.0], [-0.1, 0.6, 0.5]])
-    np.testing.assert_allclose(bounded(shannon(spoilt), scheme), np.full(3, 0.7), rtol=1e-12)
+    np.testing.assert_allclose(bounded(uncertainty(spoilt, "shannon"), scheme), np.full(3, 0.7), rtol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from airpool.network import Coin, Ranking, Threshold
-from airpool.paper import lemma
+from airpool.network import Coin, Network, Ranking, Threshold
 from airpool.privacy.leakage import Decision
+from airpool.protocol.device import taking_part
 from airpool.selection.participation import expected_participation
 from airpool.selection.participation import participation as by_scheme
-from airpool.selection.threshold import participation, transmits
+from airpool.selection.threshold import participation
 
 
 @given(st.floats(0, 5), st.floats(-2, 7), st.floats(0.01, 3))
@@ -33,7 +33,9 @@ def test_the_surer_device_transmits_more_often(a, b, std):
 
 def test_draws_fall_as_often_as_the_formula_says():
     u, std, n = np.array([0.1, 0.5, 0.9]), 0.3, 200_000
-    spoken = transmits(u + std * np.random.default_rng(0).standard_normal((n, 3)), 0.4).mean(axis=0)
+    generators = [np.random.default_rng(0)]
+    network = Network.uniform(num_devices=3, scheme=Threshold(threshold=0.4, score_noise_std=std, score_bound=1.0))
+    spoken = taking_part(network, (1, n, 3), generators, dtype=np.float64, scores=u[None])[0][0].mean(axis=0)
     p = participation(u, threshold=0.4, score_noise_std=std)
     np.testing.assert_array_less(np.abs(spoken - p), 4.5 * np.sqrt(p * (1 - p) / n))
 
@@ -41,11 +43,10 @@ def test_draws_fall_as_often_as_the_formula_says():
 def test_without_noise_the_comparison_decides():
     u = np.array([0.2, 0.5, 0.8])
     found = participation(u, threshold=0.5, score_noise_std=[0.0, 0.0, 0.0])
-    assert found.tolist() == transmits(u, 0.5).tolist() == [True, True, False]
-
-
-def test_the_paper_has_the_same_one():
-    assert lemma.participation_21 is participation
+    network = Network.uniform(num_devices=3, scheme=Threshold(threshold=0.5, score_noise_std=0.0))
+    own = [np.random.default_rng(0)]
+    drawn, _ = taking_part(network, (1, 1, 3), own, dtype=np.float64, scores=u[None])
+    assert found.tolist() == drawn[0, 0].tolist() == [True, True, False]
 
 
 def test_expectation_is_the_mean_over_calibration_objects():

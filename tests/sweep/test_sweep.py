@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 
 from airpool import files, sweep, table
-from airpool.sweep import code
+from airpool.sweep import code, seed_of
 from airpool.sweep.backends import _function, measure_by_name
-from airpool.sweep.points import seed_of
 
 EXPERIMENT = """
 import os, signal, time

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from studies.attack import attack
 from tests.random_servers import random_server, servers
 
-from airpool.paper.margin import frobenius_margin
-from airpool.paper.theorem2 import accuracy_bound
+from airpool.paper.theorem2 import accuracy_bound, frobenius_margin
 from airpool.theory.lipschitz import lipschitz_constants, spectral_constants
 from airpool.theory.margin import margin
 from airpool.theory.server import Server, bounded_scores, gaps, scores

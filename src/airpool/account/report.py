@@ -66,7 +66,8 @@ class PrivacyReport:
         rows = "".join(line(row, "td") for row in _rows(self))
         return f"<table><caption>{_title(self)}</caption>{line(_HEADER, 'th')}{rows}</table>"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, *, absent: bool = True) -> dict[str, Any]:
+        """As plain data. absent: with `epsilon_if_absent`, else None in its place."""
         network, paper = self.network, self.paper
         shared = ("delta", "neighbours", "cover_noise", "colluders", "dropouts", "inferences")
         return {
@@ -74,7 +75,7 @@ class PrivacyReport:
             "epsilon_lower": None if self.epsilon_lower is None else _numbers(self.epsilon_lower),
             "epsilon_local": _numbers(self.epsilon_local),
             "epsilon_object": number(self.epsilon_object),
-            "epsilon_if_absent": _numbers(self.epsilon_if_absent),
+            "epsilon_if_absent": _numbers(self.epsilon_if_absent) if absent else None,
             **{name: getattr(network, name) for name in shared},
             "scheme": network.scheme.name,
             "live": self.live,
@@ -175,8 +176,8 @@ def runs_of(lines: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, tuple[str, 
         yield f"{first} to {rest[-1]}" if rest else str(first), line
 
 
-def table(report: PrivacyReport) -> "Group":
-    """The report as text, at most 80 columns wide: equal devices share a row."""
+def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
+    """The report as text, at most 80 columns wide: equal devices share a row. absent: with `epsilon_if_absent`."""
     from rich import box
     from rich.console import Group
     from rich.table import Table
@@ -191,7 +192,7 @@ def table(report: PrivacyReport) -> "Group":
         f"Worst device: ε = {shown(report.worst)}.  The object (all views change at once): ε = "
         f"{shown(report.epsilon_object)}."
     ]
-    if len(report.epsilon_if_absent) > 1:
+    if absent and len(report.epsilon_if_absent) > 1:
         parts = ", ".join(f"{n}: {shown(e)}" for n, e in enumerate(report.epsilon_if_absent))
         notes.append(f"Worst device's ε by number of colluders or dropouts: {parts}.")
     claim = report.paper

@@ -2,13 +2,13 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer import core
 
 # In the order of --help. A command is the Typer `app` of the module of its name.
 COMMANDS = {
@@ -27,35 +27,7 @@ COMMANDS = {
 }
 
 
-@dataclass(frozen=True)
-class _PlainValue:
-    """Converts texts and numbers without pydantic, which Typer would load for it: a sixth of the time of `epsilon`."""
-
-    slow: Callable[[], Any]
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        about = param.type_descriptor
-        convert = about.parameter_info.parser or about.annotation
-        if not (param.multiple or param.nargs == -1):
-            if value is None or (isinstance(convert, type) and isinstance(value, convert)):
-                return value
-            if isinstance(value, str) and (about.parameter_info.parser or convert in (int, float)):
-                try:
-                    return convert(value)
-                except ValueError:
-                    pass
-        return self.slow().coerce(value, param=param, ctx=ctx)  # the rest, and error messages
-
-
-def _plain(parameters: list[Any]) -> list[Any]:
-    for parameter in parameters:
-        slow = getattr(parameter, "get_runtime_param", None)  # of recent versions of Typer
-        if slow is not None and not isinstance(slow, partial):
-            parameter.get_runtime_param = partial(_PlainValue, slow)
-    return parameters
-
-
-class Commands(TyperGroup):
+class Commands(core.TyperGroup):
     """The commands, each imported only when it is called."""
 
     listing = False
@@ -67,14 +39,10 @@ class Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         if self.listing:
-            return TyperCommand(cmd_name, help=COMMANDS[cmd_name])
+            return core.TyperCommand(cmd_name, help=COMMANDS[cmd_name])
         command = typer.main.get_command(import_module(f"airpool.cli.{cmd_name}").app)
         command.name = cmd_name
-        command.get_params = lambda ctx, params=command.get_params: _plain(params(ctx))
         return command
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _plain(super().get_params(ctx))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self.listing = True
@@ -102,26 +70,42 @@ def _root(
     """Private collaborative inference over the air, with an exact account of what it leaks."""
 
 
-def _message(error: Exception) -> str:
-    """What went wrong; for an error of the operating system, with which file."""
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
+class _PlainValue:
+    """Converts texts and numbers without pydantic, which Typer would load for it: a sixth of the time of `epsilon`."""
+
+    def __init__(self, descriptor: Any, slow: Callable[[Any], Any]) -> None:
+        self.descriptor, self.slow = descriptor, slow
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        parser = self.descriptor.parameter_info.parser
+        convert = parser or self.descriptor.annotation
+        if not (param.multiple or param.nargs == -1):
+            if value is None or (isinstance(convert, type) and isinstance(value, convert)):
+                return value
+            if isinstance(value, str) and (parser or convert in (int, float)):
+                with suppress(ValueError):
+                    return convert(value)
+        return self.slow(self.descriptor).coerce(value, param=param, ctx=ctx)  # the rest, and error messages
 
 
 def main() -> None:
     """Bad input ends with one line and exit status 2, without a traceback; a missing extra too."""
+    slow = getattr(core, "build_runtime_param", None)  # of recent versions of Typer
+    if slow is not None and not isinstance(slow, partial):
+        core.build_runtime_param = partial(_PlainValue, slow=slow)  # pyright: ignore
     try:
         app()
-    except ImportError as error:
-        from airpool.extras import advice
+    except (ImportError, ValueError, OSError) as error:
+        message = str(error)
+        if isinstance(error, ImportError):
+            from airpool.extras import advice
 
-        if (message := advice(error, "this command")) is None:
-            raise
+            message = advice(error, "this command")
+            if message is None:
+                raise
+        elif isinstance(error, OSError) and error.filename and error.strerror:
+            message = f"{error.filename}: {error.strerror}"
         print(f"error: {message}", file=sys.stderr)
-        sys.exit(2)
-    except (ValueError, OSError) as error:
-        print(f"error: {_message(error)}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -70,8 +70,7 @@ def audit(
             typer.echo(f"{outcome}; all {len(chosen)} bounds hold together with {confidence:g} confidence (Bonferroni)")
         else:
             typer.echo(f"Device {drawn}, {about}\n{games[drawn]}")
-        if plot is not None:
-            typer.echo(f"Picture{f' of device {drawn}' if several else ''}: {plot}")
+        output.say_written({f"Picture of device {drawn}" if several else "Picture": plot})
     if refuted:
         raise typer.Exit(1)
 

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.epsilon import show
-from airpool.cli.output import progress
-from airpool.cli.start import quick
+from airpool.cli.epsilon import quick, show
+from airpool.cli.output import progress, say_written
 
 app = typer.Typer(add_completion=False)
 
@@ -42,7 +41,7 @@ def calibrate(
     if out is not None:
         network_file.write(met, out)
     d = met.devices
-    columns = {"noise_std": d.noise_std, "weight": d.weight, "clip_norm": d.clip_norm, "target": d.epsilon}
-    show(report, json=json, plot=plot, extra=columns)
-    if out is not None and not json:
-        typer.echo(f"Network file: {out}")
+    columns: Any = {"noise_std": d.noise_std, "weight": d.weight, "clip_norm": d.clip_norm, "target": d.epsilon}
+    show(report, json=json, plot=plot, **columns)
+    if not json:
+        say_written({"Network file": out})

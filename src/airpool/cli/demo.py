@@ -11,8 +11,6 @@ from airpool.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
     from airpool.demo import Demo
-    from airpool.page import Table
-
 
 app = typer.Typer(add_completion=False)
 
@@ -44,8 +42,7 @@ def demo(
 
 
 def _found(object_name: str, *, epsilon: float, trials: int, seed: int) -> "Demo":
-    from airpool.demo import Demo, comparison, one_object
-    from airpool.demo import claim as claims
+    from airpool.demo import Demo, claim, comparison, one_object
     from airpool.models.pretrained import load
 
     if trials < 1:
@@ -58,9 +55,8 @@ def _found(object_name: str, *, epsilon: float, trials: int, seed: int) -> "Demo
         sent = one_object.send(model, shape, epsilon=epsilon, seed=seed)
     with progress("sending the test set", total=total) as advance:
         paper, ours = comparison.comparison(model, trials=trials, seed=seed, on_inferences=advance)
-    with progress("checking the paper's claim", total=claims.NUM_STDS) as advance:
-        claim = claims.claim(on_points=advance)
-    return Demo(paper, ours, sent, claim, seed)
+    with progress("checking the paper's claim", total=claim.NUM_STDS) as advance:
+        return Demo(paper, ours, sent, claim.claim(on_points=advance), seed)
 
 
 def _print(found: "Demo") -> None:
@@ -69,26 +65,16 @@ def _print(found: "Demo") -> None:
     from airpool.account.report import shown
     from airpool.demo import story, tables
 
-    console = Console()
-    for curve in (found.paper, found.ours):
-        _print_table(tables.compared(curve))
-    console.print(
+    sent, count = found.sent, len(found.sent.views)
+    compared = (
         "ε claimed: by Theorem 1. ε device: exact, one feature becomes zero. ε remove: exact, by the paper's own "
-        f"neighbours. Accuracy ± std over {found.trials} trials.\n{story.DATA}\n"
-    )
-    sent = found.sent
-    silent = sent.on_the_air.count(False)
-    console.print(
+        f"neighbours. Accuracy ± std over {found.trials} trials.\n{story.DATA}\n\n"
         f"One object, {sent.shape.name}, sent once at ε = {shown(sent.out.report.worst)} for every device: "
-        f"{len(sent.on_the_air) - silent} of {len(sent.on_the_air)} transmitted, {len(sent.ideal)} numbers received, "
-        f"label: {sent.answer}",
-        highlight=False,
+        f"{count - len(sent.silent)} of {count} transmitted, {len(sent.ideal)} numbers received, label: {sent.answer}"
     )
-    _print_table(tables.labels(sent))
-    console.print(f"{story.DEFAULTS}\n")
-    _print_table(tables.claims(found.claim))
-    _print_table(tables.truths(found.claim))
-
-
-def _print_table(table: "Table") -> None:
-    print_table(table.header, table.rows, title=table.caption)
+    parts = [tables.compared(found.paper), tables.compared(found.ours), compared, tables.labels(sent)]
+    for part in (*parts, f"{story.DEFAULTS}\n", tables.claims(found.claim), tables.truths(found.claim)):
+        if isinstance(part, str):
+            Console(highlight=False).print(part, markup=False)
+        else:
+            print_table(part.header, part.rows, title=part.caption)

@@ -41,6 +41,7 @@ def evaluate(
     --participation is what the server expects.
     """
     from airpool.account.guarantee import guarantee
+    from airpool.evaluate import calibrated
     from airpool.evaluate import evaluate as evaluated
     from airpool.table import one_row, writer_for
 
@@ -59,7 +60,7 @@ def evaluate(
     wanted.check_dimension(net, dimension, f"the codec {codec}" if latents is None else str(latents))
     if epsilon is not None:
         with progress("calibrating"):
-            net = _scaled(net, epsilon, accounting, share, wanted.colluding)
+            net = calibrated(net, epsilon=epsilon, accounting=accounting, share=share, colluding=wanted.colluding)
     how: Any = {"baseline": baseline, "trials": trials, "seed": seed}
     if wanted.colluding:
         how["report"] = guarantee(net, colluding=wanted.colluding)
@@ -134,17 +135,6 @@ def _expected(net: Network, *, shipped: bool, given: Any) -> Any:
     if isinstance(net.scheme, Threshold) and given is None:
         raise ValueError("scheme 2.1 with --latents needs --participation, how often devices are expected to transmit")
     return None if isinstance(net.scheme, Coin) else given
-
-
-def _scaled(net: Network, epsilon: float, accounting: str, share: float | None, colluding: tuple[int, ...]) -> Network:
-    from airpool.account.budget import split
-    from airpool.account.calibration import calibrate, calibrate_claim
-
-    if share is not None:
-        return split(net, epsilon=epsilon, share=share)
-    if accounting == "theorem1":
-        return calibrate_claim(net, epsilon=epsilon)
-    return calibrate(net, epsilon=epsilon, colluding=colluding)
 
 
 def _print(record: Mapping[str, Any]) -> None:

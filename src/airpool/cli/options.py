@@ -120,10 +120,6 @@ def _flag(name: str, kind: Any, text: str) -> Any:
     return Annotated[kind | None, typer.Option(**how)]
 
 
-_File = Annotated[Path | None, typer.Option("--network", help="Network file (TOML); options override it.")]
-_FLAGS = [("network", _File), *((name, _flag(name, kind, text)) for name, (_, _, kind, text) in _NETWORK.items())]
-
-
 @dataclass(frozen=True)
 class NetworkOptions:
     """What the command line says about a network: a file, options over it, and devices that are known to collude."""
@@ -210,5 +206,7 @@ def _network_options(network: Path | None, colluders: str | None, **values: Any)
         raise ValueError(f"--colluders {colluders!r} must be a number, or devices such as '#3,#7'") from None
 
 
-_Flags = make_dataclass("_Flags", [(name, kind, field(default=None)) for name, kind in _FLAGS])
+_FLAGS = {"network": Annotated[Path | None, typer.Option(help="Network file (TOML); options override it.")]}
+_FLAGS |= {name: _flag(name, kind, text) for name, (_, _, kind, text) in _NETWORK.items()}
+_Flags = make_dataclass("_Flags", [(name, kind, field(default=None)) for name, kind in _FLAGS.items()])
 on_network = grouped(_Flags, _network_options)

@@ -3,8 +3,9 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any, TextIO
 
@@ -16,6 +17,13 @@ _LINE_AFTER, _LINE_EVERY = 5.0, 30.0
 
 def print_json(data: Any) -> None:
     typer.echo(json.dumps(data, ensure_ascii=False, allow_nan=False))
+
+
+def say_written(files: Mapping[str, Path | None]) -> None:
+    """Names the files that were written, each by what it is."""
+    for what, path in files.items():
+        if path is not None:
+            typer.echo(f"{what}: {path}")
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
@@ -67,11 +75,10 @@ def _bar(what: str, total: int | None, done: list[int], stop: Event, stream: Tex
     if stop.wait(_BAR_AFTER):
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress
 
-    known = (BarColumn(), TimeRemainingColumn()) if total is not None else ()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), *known, TimeElapsedColumn())
-    with Progress(*columns, console=Console(file=stream), transient=True) as bar:
+    # With a bar that moves back and forth where the total is not known.
+    with Progress(console=Console(file=stream), transient=True) as bar:
         task = bar.add_task(what, total=total)
         while not stop.wait(0.1):
             bar.update(task, completed=done[0])

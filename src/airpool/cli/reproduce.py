@@ -25,14 +25,24 @@ def reproduce(
     json: o.Json = False,
 ) -> None:
     """Redraw a figure or table of the paper, with the exact one beside it and whether the paper's finding holds."""
-    from airpool.reproduce import IDS, report, result
+    from airpool import reproduce as r
+    from airpool.reproduce import report
 
     began = time.monotonic()
-    names = IDS if name == "all" else (name,)
-    for each in names:
-        result(each)  # an unknown name is an error before the work
+    names = r.IDS if name == "all" else (name,)
+    described = [r.result(each) for each in names]  # an unknown name is an error before the work
     out.mkdir(parents=True, exist_ok=True)
-    made = [_reproduced(each, out, fresh=fresh, seed=seed, alone=name != "all") for each in names]
+    made: list[report.Reproduced] = []
+    for each in described:
+        # Among all, what needs a GPU is drawn from its committed table; by itself, asking for it is an error.
+        if fresh and (name != "all" or not isinstance(each.measurement, str)):
+            with progress(f"measuring {each.id}") as advance:
+                table = r.fresh(each.id, out, seed=seed, on_step=advance)
+        else:
+            table = r.stored(each.id)
+        with progress(f"drawing {each.id}"):
+            files = r.drawn(each.id, table, out)
+        made.append(report.Reproduced(each, table, files, each.finding(table.rows)))
     page = report.write(made, out) if name == "all" else None
     if json:
         print_json(report.record(made) | ({"page": str(page)} if page else {}))
@@ -40,22 +50,6 @@ def reproduce(
     _print(made)
     where = f"The page: {page}" if page else "\n".join(map(str, made[0].files))
     typer.echo(f"{where}  ({time.monotonic() - began:.0f} s)")
-
-
-def _reproduced(name: str, out: Path, *, fresh: bool, seed: int, alone: bool) -> "Reproduced":
-    from airpool import reproduce as r
-    from airpool.reproduce.report import Reproduced
-
-    described = r.result(name)
-    # Among all, what needs a GPU is drawn from its committed table; by itself, asking for it is an error.
-    if fresh and (alone or not isinstance(described.measurement, str)):
-        with progress(f"measuring {name}") as advance:
-            table = r.fresh(name, out, seed=seed, on_step=advance)
-    else:
-        table = r.stored(name)
-    with progress(f"drawing {name}"):
-        files = r.drawn(name, table, out)
-    return Reproduced(described, table, files, described.finding(table.rows))
 
 
 def _print(results: "list[Reproduced]") -> None:

@@ -36,13 +36,12 @@ def sweep(
 
     if out is not None:
         writer_for(out)
-    axes = _axes(values or [])
     chosen: Any = backend
     # What the function prints must not mix with the table.
     with redirect_stdout(sys.stderr):
         table = run(
             _function(function),
-            grid(**axes),
+            grid(**_axes(values or [])),
             seed=seed,
             cache=None if no_cache else cache,
             backend=chosen,
@@ -56,17 +55,21 @@ def sweep(
     if json:
         print_json(table.to_json())
     else:
-        _show(table, per_point=backend == "ray")
+        _show(table)
         if out is not None:
             typer.echo(f"Table: {out}")
     if table.failures:
-        _report(table.failures)
+        listed = "".join(f"\n  {failure}" for failure in table.failures[:_SHOWN_FAILURES])
+        more = len(table.failures) - _SHOWN_FAILURES
+        listed += f"\n  ... and {more} more" if more > 0 else ""
+        failed = f"{_points(len(table.failures))} failed, and will be tried again by the next run"
+        typer.echo(f"error: {failed}:{listed}", err=True)
         raise typer.Exit(1)
 
 
 def _function(name: str) -> Any:
+    from airpool.settings import FUNCTIONS
     from airpool.sweep.code import named
-    from airpool.sweep.known import FUNCTIONS
 
     if ":" in name:
         sys.path.insert(0, os.getcwd())
@@ -88,7 +91,7 @@ def _axes(given: list[str]) -> dict[str, list[Any]]:
     return axes
 
 
-def _show(table: Any, *, per_point: bool) -> None:
+def _show(table: Any) -> None:
     from rich.console import Console
 
     rows = [{name: _cell(name, value) for name, value in row.items()} for row in table.rows()[:_SHOWN_ROWS]]
@@ -99,19 +102,14 @@ def _show(table: Any, *, per_point: bool) -> None:
             break
         names.append(name)
     print_table(names, [[row[name] for name in names] for row in rows], title=f"{table.function}, seed {table.seed}")
-    if left := [name for name in table.columns if name not in (*names, "seed")]:
+    left = [name for name in table.columns if name not in (*names, "seed")]
+    left += [f"{_points(len(table) - _SHOWN_ROWS)} more"] if len(table) > _SHOWN_ROWS else []
+    if left:
         typer.echo(f"... and {', '.join(left)}: --out FILE writes them all")
-    if len(table) > _SHOWN_ROWS:
-        typer.echo(f"... and {_points(len(table) - _SHOWN_ROWS)} more: --out FILE writes them all")
     effort = table.effort
-    parts = [f"{_points(effort.measured)} measured"]
-    if effort.measured:
-        parts[0] += f" in {effort.seconds:.1f} s, {effort.work:.1f} s of work by {effort.workers} at a time"
-    if per_point and effort.measured:
-        parts += [f"{effort.overhead * 1e3:.0f} ms more for each point", f"{effort.startup:.1f} s to start"]
-    if effort.cached:
-        parts.append(f"{effort.cached} kept from before")
-    typer.echo("; ".join(parts))
+    done = f"{_points(effort.measured)} measured"
+    done += f" in {effort.seconds:.1f} s, {effort.work:.1f} s of work" if effort.measured else ""
+    typer.echo(done + (f"; {effort.cached} kept from before" if effort.cached else ""))
 
 
 def _points(number: int) -> str:
@@ -124,11 +122,3 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, float):  # a printed ε is rounded up: it is a promise too
         return shown(value) if name.startswith("epsilon") else f"{value:.5g}"
     return "" if value is None else str(value)
-
-
-def _report(failures: Any) -> None:
-    lines = [f"error: {_points(len(failures))} failed, and will be tried again by the next run:"]
-    lines += [f"  {failure}" for failure in failures[:_SHOWN_FAILURES]]
-    if len(failures) > _SHOWN_FAILURES:
-        lines.append(f"  ... and {len(failures) - _SHOWN_FAILURES} more")
-    typer.echo("\n".join(lines), err=True)

@@ -6,7 +6,7 @@ comparison, one_object and claim compute plain data; tables, pictures and story 
 from dataclasses import dataclass
 from typing import Any
 
-from airpool.demo import comparison
+from airpool.account.report import number
 from airpool.demo.claim import Claim
 from airpool.demo.comparison import Curve
 from airpool.demo.one_object import Sent
@@ -22,6 +22,7 @@ class Demo:
     sent: Sent
     claim: Claim
     seed: int
+    version: str = __version__
 
     @property
     def trials(self) -> int:
@@ -29,11 +30,10 @@ class Demo:
 
     def record(self) -> dict[str, Any]:
         """As plain data, for JSON."""
+        rows = [*self.paper.rows(), *self.ours.rows()]
         return {
-            "accuracy": comparison.record((self.paper, self.ours)),
+            "accuracy": [{k: number(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows],
             "object": self.sent.record(),
             "paper_defaults": self.claim.record(),
-            "trials": self.trials,
-            "seed": self.seed,
-            "version": __version__,
+            **{name: getattr(self, name) for name in ("trials", "seed", "version")},
         }

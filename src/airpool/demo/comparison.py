@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airpool.account.calibration import calibrate, calibrate_claim
 from airpool.account.guarantee import guarantee
-from airpool.account.report import number
 from airpool.evaluate import Evaluation, evaluate
 from airpool.network import Channel, Network
-from airpool.paper.accuracy import Printed, printed
+from airpool.paper.accuracy import TABLE_2, Printed
 
 if TYPE_CHECKING:
     from airpool.models.pretrained import Pretrained
@@ -69,15 +68,6 @@ class Curve:
         return [*rows, dict.fromkeys(rows[0]) | head | infinite | self.without_noise.row() | {"noise_std": 0.0}]
 
 
-def record(curves: Sequence[Curve]) -> list[dict[str, Any]]:
-    """All rows, for JSON."""
-    return [
-        {name: number(value) if isinstance(value, float) else value for name, value in row.items()}
-        for curve in curves
-        for row in curve.rows()
-    ]
-
-
 def network(name: Name, epsilon: float, *, dimension: int) -> Network:
     """One of the two networks at one budget.
 
@@ -116,7 +106,7 @@ def comparison(
                 net,
                 evaluated(net, objects.latents, objects.labels, trials=trials),
                 guarantee(net, neighbours="remove").worst,
-                printed("1", epsilon),
+                TABLE_2["1"].get(epsilon),
             )
             for epsilon, net in zip(epsilons, nets, strict=True)
         )

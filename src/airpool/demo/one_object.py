@@ -57,29 +57,30 @@ class Sent:
         return f"{self.label or 'no answer'}, {verdict}."
 
     @property
-    def frequency_right(self) -> float:
-        """How often the true class is named."""
-        return float(self.frequency[self.classes.index(self.shape.label)])
-
-    @property
     def estimate(self) -> Tensor:
         """ẑ, (r,): all that the server receives."""
         return self.out.received.estimate[0, 0]
 
     @property
-    def gain(self) -> list[float]:
-        """|h| of each device's channel."""
-        return self.out.received.gain[0, 0].tolist()
+    def devices(self) -> list[dict[str, Any]]:
+        """Of each device: |h|, whether it drew participation, whether it transmitted, and its ε.
+
+        A device that takes part stays silent if its channel is too weak.
+        """
+        received, report = self.out.received, self.out.report
+        columns = {
+            "gain": received.gain[0, 0].tolist(),
+            "took_part": received.taking_part[0, 0].tolist(),
+            "on_the_air": (received.alignment[0, 0] != 0).tolist(),
+            "epsilon": [number(value) for value in report.epsilon],
+            "epsilon_local": [number(value) for value in report.epsilon_local],
+        }
+        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
     @property
-    def took_part(self) -> list[bool]:
-        """Whether each device drew participation."""
-        return self.out.received.taking_part[0, 0].tolist()
-
-    @property
-    def on_the_air(self) -> list[bool]:
-        """Whether each device transmitted: one that draws participation stays silent if its channel is too weak."""
-        return (self.out.received.alignment[0, 0] != 0).tolist()
+    def silent(self) -> list[int]:
+        """The devices that did not transmit."""
+        return [k for k, device in enumerate(self.devices) if not device["on_the_air"]]
 
     def top(self, count: int = 5) -> list[tuple[str, float, float]]:
         """The likeliest classes, each with its probability and frequency."""
@@ -87,14 +88,6 @@ class Sent:
         return [(self.classes[c], float(self.probability[c]), float(self.frequency[c])) for c in order]
 
     def record(self) -> dict[str, Any]:
-        report = self.out.report
-        devices = {
-            "gain": self.gain,
-            "took_part": self.took_part,
-            "on_the_air": self.on_the_air,
-            "epsilon": [number(value) for value in report.epsilon],
-            "epsilon_local": [number(value) for value in report.epsilon_local],
-        }
         return {
             "name": self.shape.name,
             "truth": self.shape.label,
@@ -102,8 +95,8 @@ class Sent:
             "right": self.is_right,
             "top": [{"label": name, "probability": p, "frequency": f} for name, p, f in self.top()],
             "repeats": REPEATS,
-            "devices": [dict(zip(devices, values, strict=True)) for values in zip(*devices.values(), strict=True)],
-            "epsilon_object": number(report.epsilon_object),
+            "devices": self.devices,
+            "epsilon_object": number(self.out.report.epsilon_object),
             "heard": self.estimate.tolist(),
             "ideal": self.ideal.tolist(),
         }

@@ -8,7 +8,6 @@ from airpool.demo import Demo, pictures, tables
 from airpool.demo.comparison import Curve, Point
 from airpool.demo.one_object import REPEATS, STEP_DEG, Sent
 from airpool.page import Figure, render
-from airpool.version import __version__
 
 DATA = (
     "Test set: the 2,468 official test objects of ModelNet40 (Princeton University, for academic research), seen as "
@@ -18,9 +17,6 @@ DATA = (
 DEFAULTS = (
     "The paper's default network: 12 devices, clip norm 100, weight 1/12, noise variance 0.1, participation 0.9, "
     "q = 16 (r = 784), one inference, δ = 1e-5."
-)
-SIMULATED = (
-    "This is a simulation: its noise comes from a seeded generator, so that it can be repeated, and protects nobody."
 )
 
 
@@ -34,16 +30,13 @@ def write(demo: Demo, folder: Path) -> dict[str, Path]:
         ours=_at(demo.ours, 2.0),
         paper=_at(demo.paper, 3.9811),
         least=demo.paper.points[0],
-        views=_views(demo.sent),
-        silent=[k for k, transmits in enumerate(demo.sent.on_the_air) if not transmits],
+        views=[_view(demo.sent, k) for k in range(len(demo.sent.views))],
         drawings={name: path.read_bytes() for name, path in drawn.items()},
         csv={name: path.with_suffix(".csv").read_bytes() for name, path in drawn.items() if name != "views"},
         data=DATA,
         defaults=DEFAULTS,
-        simulated=SIMULATED,
         repeats=REPEATS,
         step=STEP_DEG,
-        version=__version__,
         tables=tables,
         shown=shown,
         percent="{:.1%}".format,
@@ -54,16 +47,12 @@ def write(demo: Demo, folder: Path) -> dict[str, Path]:
     return {"page": target} | drawn
 
 
+def _view(sent: Sent, k: int) -> Figure:
+    angle, silence = f"{STEP_DEG * k:.0f}", ": silent" if k in sent.silent else ""
+    alt = f"The {sent.shape.label} from {angle} degrees, as camera {k} sees it"
+    return Figure(pictures.picture(sent.views[k, 0]), alt, f"camera {k}, {angle}°{silence}")
+
+
 def _at(curve: Curve, epsilon: float) -> Point:
     """The point whose ε is nearest."""
     return min(curve.points, key=lambda point: abs(point.epsilon - epsilon))
-
-
-def _views(sent: Sent) -> list[Figure]:
-    def figure(k: int) -> Figure:
-        angle = f"{STEP_DEG * k:.0f}"
-        silence = "" if sent.on_the_air[k] else ": silent"
-        alt = f"The {sent.shape.label} from {angle} degrees, as camera {k} sees it"
-        return Figure(pictures.picture(sent.views[k, 0]), alt, f"camera {k}, {angle}°{silence}")
-
-    return [figure(k) for k in range(len(sent.views))]

@@ -4,7 +4,7 @@ from math import isinf
 from typing import Any
 
 from airpool.account.report import shown
-from airpool.demo.claim import Claim, Row
+from airpool.demo.claim import Claim
 from airpool.demo.comparison import Curve, Name
 from airpool.demo.one_object import REPEATS, STEP_DEG, Sent
 from airpool.page import Table
@@ -73,32 +73,28 @@ def labels(sent: Sent) -> Table:
 
 def devices(sent: Sent) -> Table:
     """Which devices transmitted, their channel gains, and what each leaks."""
-
-    def row(k: int) -> tuple[str, ...]:
-        silence = "silent: channel too weak" if sent.took_part[k] else "silent: did not take part"
-        state = "yes" if sent.on_the_air[k] else silence
-        epsilons = (shown(sent.out.report.epsilon[k]), shown(sent.out.report.epsilon_local[k]))
-        return str(k), f"{STEP_DEG * k:.0f}°", f"{sent.gain[k]:.3f}", state, *epsilons
-
-    return Table(
-        f"The twelve devices; ε holds before it is drawn who stays silent (δ = {plain(sent.network.delta)})",
-        ("camera", "angle", "channel gain |h|", "transmitted", "ε device", "ε local"),
-        [row(k) for k in range(len(sent.views))],
-    )
+    rows: list[tuple[str, ...]] = []
+    for k, device in enumerate(sent.devices):
+        silence = "silent: channel too weak" if device["took_part"] else "silent: did not take part"
+        state = "yes" if device["on_the_air"] else silence
+        epsilons = (shown(float(device[name])) for name in ("epsilon", "epsilon_local"))
+        rows.append((str(k), f"{STEP_DEG * k:.0f}°", f"{device['gain']:.3f}", state, *epsilons))
+    caption = f"The twelve devices; ε holds before it is drawn who stays silent (δ = {plain(sent.network.delta)})"
+    return Table(caption, ("camera", "angle", "channel gain |h|", "transmitted", "ε device", "ε local"), rows)
 
 
 def claims(found: Claim) -> Table:
     """What Theorem 1 claims in each of its forms; a claim is false where the true δ is larger."""
 
-    def row(tail: str, claimed: Row) -> tuple[str, ...]:
-        if claimed.true_delta is None:
-            return tail, "", f"{claimed.delta:.1e}", "", claimed.reason or "undefined"
-        ratio = claimed.true_delta / claimed.delta
+    def row(epsilon: float, delta: float, true_delta: float | None, reason: str | None) -> tuple[str, ...]:
+        if true_delta is None:
+            return "", f"{delta:.1e}", "", reason or "undefined"
+        ratio = true_delta / delta
         verdict = f"false: the true δ is {ratio:.0f} times larger" if ratio > 1 else "not false here"
-        return tail, shown(claimed.epsilon), f"{claimed.delta:.1e}", f"{claimed.true_delta:.2e}", verdict
+        return shown(epsilon), f"{delta:.1e}", f"{true_delta:.2e}", verdict
 
     header = ("form of its slack t", "ε", "δ claimed", "true δ", "the claim is")
-    return Table("What Theorem 1 claims", header, [row(tail, claimed) for tail, claimed in found.claims.items()])
+    return Table("What Theorem 1 claims", header, [(tail, *row(**claim)) for tail, claim in found.claims.items()])
 
 
 def truths(found: Claim) -> Table:

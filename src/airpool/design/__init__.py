@@ -3,34 +3,26 @@
 Computed from calibration data and public numbers only. Weights that depended on a feature at inference would leak it.
 """
 
-from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from airpool.design.clipping import ClipDesign
-    from airpool.design.weights import WeightDesign
+    from airpool.design.weights import Design
     from airpool.network import Network
+
+_MODULES = {"weight": "weights", "clip": "clipping"}
 
 
 def design(
-    network: "Network",
-    latents: "ArrayLike",
-    *,
-    knob: Literal["weight", "clip"] = "weight",
-    epsilon: float | Sequence[float] | None = None,
-    **options: Any,
-) -> "WeightDesign | ClipDesign":
+    network: "Network", latents: "ArrayLike", *, knob: Literal["weight", "clip"] = "weight", **options: Any
+) -> "Design":
     """The weights, or the clip norms and noise, of least error that meet every device's target ε.
 
-    latents: of calibration objects, (n, K, r). epsilon: one target or one each; left out, the network's own.
-    options: further arguments of `weights.design` or `clipping.design`.
+    latents: of calibration objects, (n, K, r). options: arguments of `weights.design` or `clipping.design`, such as
+    epsilon, one target or one each; left out, the network's own.
     """
-    if knob not in ("weight", "clip"):
+    if knob not in _MODULES:
         raise ValueError(f"knob={knob!r} must be weight or clip")
-    if knob == "weight":
-        from airpool.design.weights import design as designed
-    else:
-        from airpool.design.clipping import design as designed
-    return designed(network, latents, epsilon=epsilon, **options)
+    return import_module(f"airpool.design.{_MODULES[knob]}").design(network, latents, **options)

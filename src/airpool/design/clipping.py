@@ -6,7 +6,6 @@ to almost nothing. The noise level of least error on calibration objects lies be
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,29 +15,13 @@ from airpool.account.calibration import calibrate, targets, with_column
 from airpool.account.guarantee import aggregate
 from airpool.account.guarantee import epsilon as device_epsilon
 from airpool.arrays import Floats
-from airpool.design.weights import largest_weight, scaled_error
+from airpool.design.weights import Design, largest_weight, scaled_error
 from airpool.network import Network
 
 # Clip norms stay this far below what meets the target; ten times farther at every further try.
 _MARGIN, _TRIES = 1e-12, 12
 # Noise levels on the grid, before the best one is refined.
 _LEVELS = 17
-
-
-@dataclass(frozen=True, eq=False)
-class ClipDesign:
-    """Clip norms and noise that meet every target.
-
-    network: with these clip norms and noise, and the targets in `devices.epsilon`. epsilon: of this network.
-    mse, mse_before: min_β E‖βẑ − t‖² on the calibration objects, of this and of the given network, whose ε may exceed
-    the targets. noise_factor: on the noise of the given network.
-    """
-
-    network: Network
-    epsilon: Floats
-    noise_factor: float
-    mse: float
-    mse_before: float
 
 
 def design(
@@ -49,19 +32,16 @@ def design(
     target: ArrayLike | None = None,
     decoder: ArrayLike | None = None,
     colluding: Sequence[int] = (),
-) -> ClipDesign:
+) -> Design:
     """Clip norms C_k ≤ C, each as large as its device's ε allows, at the common noise factor of least error.
 
-        min_s min_β E‖βDẑ − t‖²,   noise s·σ_k,  C_k = min(C_k, s·C_max,k)
+        min_s min_β E‖βDẑ − t‖²,   noise s·σ_k,  C_k = min(C_k, C_max,k at this noise)
 
     latents: of *calibration* objects, (n, K, r). epsilon: one target or one per device, by default the network's own.
-    target: t (n, d), by default D (1/K) Σ z of the latents without clipping. C_max,k: the largest clip norm at which
-    ε_k meets its target at noise σ. The search is between two noise factors: below the first every clip norm and the
-    noise shrink together, and nothing changes for a server that knows the scale; above the second nobody is clipped
-    further, and only the noise grows.
+    target: t (n, d), by default D (1/K) Σ z of the latents without clipping.
 
     Holds for: what theory.mse.error holds for; `guarantee(design.network).epsilon` ≤ targets, always. Weights and the
-        ratios of the noise stay as they are.
+        ratios of the noise stay as they are. The search ends where no optimum can lie beyond (docs/proofs/design.md).
     Edge cases: no noise at all → an error; a target that no clip norm meets → calibrate's error, with what is possible.
 
     >>> rng = np.random.default_rng(0)
@@ -72,40 +52,45 @@ def design(
     [0.085, 0.085, 1.0, 1.0]
     """
     aimed = targets(network, epsilon)
-    network = replace(network, devices=replace(network.devices, epsilon=tuple(aimed.tolist())))
+    network = with_column(network, "epsilon", aimed)
     std, given = (np.array(network.devices.column(name)) for name in ("noise_std", "clip_norm"))
     if not np.any(std > 0):
         raise ValueError("noise_std is 0 everywhere: no clip norm meets a target; give some noise, its scale is found")
-    objects = np.asarray(latents, dtype=np.float64)
-    before = scaled_error(objects, network, target=target, decoder=decoder)
     most = largest_clip_norm(network, aimed, colluding=colluding)
-    ends = _ends(network, most, aimed, colluding)
+    if not np.all(most > 0):
+        # Raises an error that names the target and what is possible.
+        calibrate(network, epsilon=aimed.tolist(), knob="clip", colluding=colluding)
     # Without fading or a power limit, noise and clip norms scale together.
     scales = network.channel.gamma == "auto" and network.channel.fading == "none"
 
     def at(log_factor: float) -> Network:
-        noisier = with_column(network, "noise_std", std * np.exp(log_factor))
-        return _clipped(noisier, given, most * np.exp(log_factor) if scales else None, aimed, colluding)
+        """The network at this noise, verified at its own alignment, which its clip norms may change."""
+        net, margin = with_column(network, "noise_std", std * np.exp(log_factor)), _MARGIN
+        for _ in range(_TRIES):
+            limit = most * np.exp(log_factor) if scales else largest_clip_norm(net, aimed, colluding=colluding)
+            net = with_column(net, "clip_norm", np.minimum(given, limit * (1 - margin)))
+            if np.all(device_epsilon(net, aggregate(net, colluding=colluding)) <= aimed):
+                return net
+            margin = min(margin * 10, 0.1)
+        raise ValueError("clip norms and alignment did not settle: power couples these devices too strongly")
 
-    def loss(log_factor: float) -> float:
-        return scaled_error(objects, at(log_factor), target=target, decoder=decoder)
+    def loss(net: Network) -> float:
+        return scaled_error(latents, net, target=target, decoder=decoder)
 
-    levels = np.linspace(np.log(ends[0]), np.log(ends[1]), _LEVELS) if ends[0] < ends[1] else np.log(ends[1:])
-    losses = [loss(level) for level in levels]
+    # The noise at which the first and the last device are clipped further.
+    needed = np.log(given / most)[np.isfinite(most)]
+    low, high = (float(np.min(needed)), float(np.max(needed))) if len(needed) else (0.0, 0.0)
+    levels = np.linspace(low, high, _LEVELS if low < high else 1)
+    losses = [loss(at(level)) for level in levels]
     best = int(np.argmin(losses))
     log_factor = float(levels[best])
-    if len(levels) > 1:
+    if low < high:
         near = levels[max(best - 1, 0)], levels[min(best + 1, _LEVELS - 1)]
-        refined = minimize_scalar(loss, bounds=near, method="bounded", options={"xatol": 1e-4})
+        refined = minimize_scalar(lambda x: loss(at(x)), bounds=near, method="bounded", options={"xatol": 1e-4})
         log_factor = float(refined.x) if float(refined.fun) < losses[best] else log_factor
     found = at(log_factor)
-    return ClipDesign(
-        network=found,
-        epsilon=device_epsilon(found, aggregate(found, colluding=colluding)),
-        noise_factor=float(np.exp(log_factor)),
-        mse=scaled_error(objects, found, target=target, decoder=decoder),
-        mse_before=before,
-    )
+    how = {"noise_factor": float(np.exp(log_factor)), "colluding": tuple(colluding)}
+    return Design(found, loss(found), loss(network), most, **how)
 
 
 def largest_clip_norm(
@@ -120,27 +105,4 @@ def largest_clip_norm(
     """
     weight, clip = (np.array(network.devices.column(name)) for name in ("weight", "clip_norm"))
     most = largest_weight(network, epsilon, colluding=colluding) * clip
-    with np.errstate(divide="ignore"):
-        return np.where(weight > 0, most / np.where(weight > 0, weight, 1.0), np.inf)
-
-
-def _ends(network: Network, most: Floats, target: Floats, colluding: Sequence[int]) -> tuple[float, float]:
-    """The noise factors at which the first and the last device are clipped further."""
-    room = most / np.array(network.devices.column("clip_norm"))
-    if not np.all(room > 0):
-        # Raises an error that names the target and what is possible.
-        calibrate(network, epsilon=target.tolist(), knob="clip", colluding=colluding)
-    room = room[np.isfinite(room)]
-    return (float(1 / np.max(room)), float(1 / np.min(room))) if len(room) else (1.0, 1.0)
-
-
-def _clipped(network: Network, given: Floats, most: Floats | None, target: Floats, colluding: Sequence[int]) -> Network:
-    """The network with C_k = min(C, C_max,k), verified: other clip norms may change the alignment."""
-    margin = _MARGIN
-    for _ in range(_TRIES):
-        limit = largest_clip_norm(network, target, colluding=colluding) if most is None else most
-        network = with_column(network, "clip_norm", np.minimum(given, limit * (1 - margin)))
-        if np.all(device_epsilon(network, aggregate(network, colluding=colluding)) <= target):
-            return network
-        margin = min(margin * 10, 0.1)
-    raise ValueError("clip norms and alignment did not settle: power couples these devices too strongly")
+    return np.divide(most, weight, out=np.full(len(weight), np.inf), where=weight > 0)

@@ -1,15 +1,10 @@
-"""Uniform weights, optimised weights and refined clip norms where some devices are sensitive (fig-hetero).
+"""Four ways to serve devices of which some are sensitive (fig-hetero), each with as little noise as it needs.
 
-Sensitive devices have a strict target ε, the others a loose one. Each way meets *every* device's target with as little
-noise as possible:
-
-    uniform    w = 1/K, C_k = C. The noise is common, so the strictest target sets it.
-    weights    C_k = C, weights by design.weights (free normalisation: noise and weights chosen together).
-    clipping   w = 1/K, clip norms and noise by design.clipping.
-    without    sensitive devices send noise only, w = 0; the others share the weight. Not in the paper: a baseline that
-               the other ways must exceed to justify using the sensitive features.
-
-Weights, clip norms and noise come from calibration objects, never from the objects that are classified.
+uniform    w = 1/K, C_k = C. The noise is common, so the strictest target sets it.
+weights    C_k = C, weights by design.weights (free normalisation: noise and weights chosen together).
+clipping   w = 1/K, clip norms and noise by design.clipping.
+without    sensitive devices send noise only, w = 0; the others share the weight. Not in the paper: a baseline that
+           the other ways must exceed to justify using the sensitive features.
 """
 
 from typing import Literal, get_args
@@ -28,7 +23,7 @@ Booleans = NDArray[np.bool_]
 
 
 def designed(way: Way, network: Network, calibration: Floats, *, targets: Floats, sensitive: Booleans) -> Network:
-    """The network of one way. It meets every target."""
+    """The network of one way, which meets every target. calibration: latents of objects that are not classified."""
     if way not in WAYS:
         raise ValueError(f"way={way!r} must be one of {', '.join(WAYS)}")
     sharing = ~sensitive if way == "without" else np.ones_like(sensitive)

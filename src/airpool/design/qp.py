@@ -1,10 +1,10 @@
-"""The quadratic program for the weights, with a bound on the distance of its solution from the optimum.
+"""The quadratic program of the weights, with a bound on the distance of its solution from the optimum.
 
     sum    min f(w)                    s.t.  Σ w = 1,  0 ≤ w ≤ w_max
-    free   min f(u) + β² N             s.t.  0 ≤ u ≤ β w_max,  β ≥ 0;   w = u/β
+    free   min f(u) + β² N             s.t.  0 ≤ u ≤ β w_max;   w = u/β
 
-with f(w) = ‖Fw‖² + Σ d_k w_k² − 2cᵀw + f₀. In "free" the server multiplies the estimate by β, including its noise of
-power N, so that only the ratios of the weights matter.
+f is the error without its noise. In "free" the server multiplies the estimate by β, including its noise of power N, so
+that only the ratios of the weights matter.
 """
 
 from dataclasses import dataclass
@@ -75,10 +75,7 @@ def kkt_residual(
 ) -> float:
     """Violation of the KKT conditions in the unit of the objective: 0 at the optimum, and f(w) − f* is not above it.
 
-    For any ν, λ = (ν − ∇f)₊ and μ = (∇f − ν)₊ make the gradient of the Lagrangian vanish. The residual is the
-    complementarity  Σ λ(w_max − w) + Σ μ w  at the best ν.
-    "free" (scale given): the same for u = βw and limits βw_max with ν = 0, and |2βN − λᵀw_max|·β for β itself.
-    Violations of the limits and of Σ w = 1 are added.
+    scale: β of "free"; None for "sum". Proof: docs/proofs/design.md.
 
     >>> flat = Quadratic(np.zeros((1, 2)), np.ones(2), np.zeros(2), 0.0)
     >>> kkt_residual(flat, np.ones(2), weight=np.array([0.5, 0.5]))
@@ -91,7 +88,7 @@ def kkt_residual(
         slope, limit = objective.gradient(weight), np.minimum(upper, 1.0)
         if np.sum(limit) < 1:
             return float("inf")
-        # At the best ν it is ∇fᵀw minus the minimum of ∇fᵀv over all feasible v, a fractional knapsack.
+        # The least ∇fᵀv of all feasible v, a fractional knapsack.
         order = np.argsort(slope)
         room = limit[order]
         least = np.clip(1 - (np.cumsum(room) - room), 0.0, room)
@@ -109,11 +106,12 @@ def _with_sum(objective: Quadratic, upper: Floats) -> Solution:
     count, total = len(limit), float(np.sum(limit))
     if total < 1:
         raise ValueError(f"the largest weights add up to {total:.4g}, must be >= 1")
-    # Weights in units of 1/K.
-    rows = sparse.vstack([sparse.coo_matrix(np.ones((1, count))), -sparse.eye(count), sparse.eye(count)])
-    sides = np.concatenate([[count], np.zeros(count), limit * count])
-    found = _minimum(objective, rows, sides, equal=1)
-    weight = _onto_sum(found / count, limit)
+    rows = sparse.vstack([sparse.csc_matrix(np.ones((1, count))), -sparse.eye(count), sparse.eye(count)])
+    found = _minimum(objective, rows, np.concatenate([[1.0], np.zeros(count), limit]), equal=1)
+    # An interior point only approaches Σ w = 1: the nearest weights within their limits that do add up to 1.
+    low, high = -float(np.max(found)), float(np.max(limit - found))
+    shift = smallest_number(lambda x: 1 - float(np.sum(np.clip(found + x, 0.0, limit))), low, high)
+    weight = np.clip(found + shift, 0.0, limit)  # all at their limits where the shift is inf
     return Solution(weight, 1.0, objective.value(weight), kkt_residual(objective, upper, weight=weight))
 
 
@@ -123,15 +121,20 @@ def _with_scale(objective: Quadratic, upper: Floats, noise: float) -> Solution:
         raise ValueError(f"upper: the largest weight is {largest:g}, must be > 0 and finite for free normalisation")
     if not noise > 0:
         raise ValueError(f"noise={noise:g} must be > 0 for free normalisation: without noise any scale will do")
-    # u in units of 1/K and β in units of 1/(K max w_max).
-    unit = 1 / (count * largest)
+    # β max w_max is one variable more, behind u.
+    wider = Quadratic(
+        np.pad(objective.factor, ((0, 0), (0, 1))),
+        np.append(objective.diagonal, noise / largest**2),
+        np.append(objective.linear, 0.0),
+        objective.constant,
+    )
     most = sparse.csc_matrix(-(upper / largest)[:, None])
-    rows = sparse.bmat([[-sparse.eye(count), None], [sparse.eye(count), most], [None, -sparse.eye(1)]])
-    found = _minimum(objective, rows, np.zeros(2 * count + 1), scale_square=(noise * unit**2,))
-    scale = float(found[count]) * unit
+    rows = sparse.bmat([[-sparse.eye(count), None], [sparse.eye(count), most]])
+    found = _minimum(wider, rows, np.zeros(2 * count))
+    scale = float(found[-1]) / largest
     if not scale > 0:
         raise ValueError("the calibration latents tell nothing about the target: no weight is better than none")
-    weight = np.clip(found[:count] / count / scale, 0.0, upper)
+    weight = np.clip(found[:-1] / scale, 0.0, upper)
     # The optimal β of these weights, where the objective is a parabola.
     straight = float(np.sum(objective.linear * weight))
     square = objective.value(weight) + 2 * straight - objective.constant
@@ -140,42 +143,25 @@ def _with_scale(objective: Quadratic, upper: Floats, noise: float) -> Solution:
     return Solution(weight, scale, value, kkt_residual(objective, upper, weight=weight, scale=scale, noise=noise))
 
 
-def _minimum(
-    objective: Quadratic, rows: Any, sides: Floats, *, equal: int = 0, scale_square: tuple[float, ...] = ()
-) -> Floats:
-    """argmin of f(x/K) + Σ scale_square·(further variables)², where rows·x ≤ sides, the first `equal` of them equal.
+def _minimum(objective: Quadratic, rows: Any, sides: Floats, *, equal: int = 0) -> Floats:
+    """argmin of f(x) where rows·x ≤ sides, the first `equal` of them equal.
 
     y = Fx are variables of their own, so that the solver sees a diagonal square and a thin sparse matrix for any K.
     """
     clarabel: Any = import_module("clarabel")  # without type annotations, and loaded only here
     m, count = objective.factor.shape
-    unit, further = 1 / count, len(scale_square)
-    size = max(float(np.max(np.abs(objective.linear))) * unit, 1e-300)  # the objective in units of its slope
-    square = np.concatenate([objective.diagonal * unit**2, scale_square, np.full(m, unit**2)]) * 2 / size
-    slope = np.concatenate([-2 * objective.linear * unit / size, np.zeros(further + m)])
-    none = sparse.csc_matrix((m, further))
-    products = sparse.hstack([sparse.csc_matrix(objective.factor), none, -sparse.eye(m)])
-    wide = sparse.hstack([sparse.csc_matrix(rows), sparse.csc_matrix((rows.shape[0], m))])
-    constraints = sparse.vstack([products, wide], format="csc")
+    # x in units of 1/count, the objective in units of its slope.
+    size = max(float(np.max(np.abs(objective.linear))) * count, 1e-300)
+    square = sparse.diags(np.concatenate([objective.diagonal, np.ones(m)]) * 2 / size, format="csc")
+    slope = np.concatenate([-2 * objective.linear * count / size, np.zeros(m)])
+    constraints = sparse.bmat([[objective.factor, -sparse.eye(m)], [rows, None]], format="csc")
     cones = [clarabel.ZeroConeT(m + equal), clarabel.NonnegativeConeT(len(sides) - equal)]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
-    sides = np.concatenate([np.zeros(m), sides])
-    found = clarabel.DefaultSolver(
-        sparse.diags(square, format="csc"), slope, constraints, sides, cones, settings
-    ).solve()
+    sides = np.concatenate([np.zeros(m), sides * count])
+    found = clarabel.DefaultSolver(square, slope, constraints, sides, cones, settings).solve()
     # Rounding may stop it before the tolerance; kkt_residual says how far from the optimum.
     if str(found.status) not in ("Solved", "AlmostSolved", "InsufficientProgress"):
         raise ValueError(f"the solver gave up on the weights: {found.status}")
-    return np.array(found.x)[: count + further]
-
-
-def _onto_sum(w: Floats, limit: Floats) -> Floats:
-    """The nearest weights within [0, limit] that add up to 1, which an interior point only approaches."""
-
-    def shifted(shift: float) -> Floats:
-        return np.clip(w + shift, 0.0, limit)
-
-    shift = smallest_number(lambda x: 1 - float(np.sum(shifted(x))), -float(np.max(w)), float(np.max(limit - w)))
-    return shifted(shift)  # all at their limits where the shift is inf
+    return np.array(found.x)[:count] / count

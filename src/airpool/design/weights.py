@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from airpool.account.calibration import most_feature, targets, with_column
 from airpool.account.guarantee import aggregate
 from airpool.account.guarantee import epsilon as device_epsilon
-from airpool.arrays import Floats, finite, require_shape
+from airpool.account.report import shown
+from airpool.arrays import Floats, finite
 from airpool.design.qp import Normalise, Quadratic, solve
 from airpool.network import Coin, Network
 from airpool.privacy.calibrate import largest, largest_shift
@@ -43,9 +44,9 @@ class InfeasibleError(ValueError):
         if np.isinf(factor):
             possible = "no target would do, there is too little noise"
         elif np.all(target == target[0]):
-            possible = f"the smallest ε that can be met at this noise is {_up(factor * target[0])}"
+            possible = f"the smallest ε that can be met at this noise is {shown(factor * target[0])}"
         else:
-            possible = f"all targets times {_up(factor)} can be met at this noise"
+            possible = f"all targets times {shown(factor)} can be met at this noise"
         super().__init__(
             f"the largest weights that meet the targets add up to {total:.4g}, must be >= 1: {possible}; or add noise, "
             'or let them add up to less (normalise="free")'
@@ -53,23 +54,22 @@ class InfeasibleError(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class WeightDesign:
-    """Weights that meet every target.
+class Design:
+    """A network that meets every target, by its weights or by its clip norms and noise.
 
-    network: with these weights, and the targets in `devices.epsilon`. upper: w_max. scale: β, by which a server without
-    other knowledge multiplies the estimate (1 for "sum").
-    mse, mse_before: E‖βẑ − t‖² on the calibration objects, of this and of the given network, whose ε may exceed the
-    targets; β is optimal for "free" and 1 for "sum".
-    kkt_residual: bound on mse − optimum, at the final alignment.
+    network: with the targets in `devices.epsilon`. mse, mse_before: E‖βẑ − t‖² on the calibration objects, of this and
+    of the given network, whose ε may exceed the targets; β is the best one, except for weights with normalise="sum", 1.
+    Weights: upper, w_max; scale, β, by which a server without other knowledge multiplies the estimate; kkt_residual,
+    a bound on mse − optimum, at the final alignment. Clip norms: noise_factor, on the noise of the given network.
     """
 
     network: Network
-    upper: Floats
-    scale: float
     mse: float
     mse_before: float
-    kkt_residual: float
-    rounds: int
+    upper: Floats
+    scale: float = 1.0
+    kkt_residual: float | None = None
+    noise_factor: float = 1.0
     colluding: tuple[int, ...] = ()
 
     @cached_property
@@ -87,7 +87,7 @@ def design(
     decoder: ArrayLike | None = None,
     normalise: Normalise = "sum",
     colluding: Sequence[int] = (),
-) -> WeightDesign:
+) -> Design:
     """The weights of least error at this network's noise that meet every target.
 
     latents: of *calibration* objects, (n, K, r). epsilon: one target or one per device, by default the network's own.
@@ -108,9 +108,9 @@ def design(
     [0.057, 0.057, 0.435, 0.451]
     """
     aimed = targets(network, epsilon)
-    network = replace(network, devices=replace(network.devices, epsilon=tuple(aimed.tolist())))
+    network = with_column(network, "epsilon", aimed)
     objects = np.asarray(latents, dtype=np.float64)
-    wished = _target(objects, network, target, decoder)
+    wished = _target(objects, target, decoder)
 
     def mse(net: Network) -> float:
         if normalise == "free":
@@ -119,24 +119,31 @@ def design(
 
     before = mse(network)
     at, below = with_column(network, "weight", _equal(network)), _MARGIN
-    previous: Floats | None = None
-    for count in range(1, _ROUNDS + 1):
-        link = link_of(at)
+    after, previous = link_of(at), None
+    for count in range(_ROUNDS):
+        link = after
         upper = largest_weight(at, aimed, colluding=colluding) * (1 - below)
         total = float(np.sum(np.minimum(upper, 1.0)))
         if normalise == "sum" and total < 1:
             raise InfeasibleError(total, _feasible_factor(at, aimed, colluding), aimed)
         objective = quadratic(objects, at, target=wished, decoder=decoder, link=link)
         one = error(objects[:1], at, decoder=decoder, target=wished[:1], link=link).mean
-        noise = float(one.privacy_noise + one.channel_noise)
-        found = solve(objective, upper, normalise=normalise, noise=noise)
+        found = solve(objective, upper, normalise=normalise, noise=float(one.privacy_noise + one.channel_noise))
         # Half steps once full ones have not converged.
-        weight = found.weight if previous is None or count < _ROUNDS // 2 else (found.weight + previous) / 2
+        weight = found.weight if previous is None or count < _ROUNDS // 2 - 1 else (found.weight + previous) / 2
         at = with_column(at, "weight", weight)
-        met = _meets_targets(at, aimed, colluding)
-        settled = previous is not None and np.max(np.abs(weight - previous)) <= _SETTLED * np.max(weight)
-        if met and (settled or _same(link_of(at), link, network)):
-            return WeightDesign(at, upper, found.scale, mse(at), before, found.residual, count, tuple(colluding))
+        after = link_of(at)
+        if network.inferences > 1:
+            met = np.all(device_epsilon(at, aggregate(at, colluding=colluding)) <= aimed)
+        else:  # ε grows with the device's own weight, so a weight below its limit suffices
+            met = np.all(weight <= largest_weight(at, aimed, colluding=colluding) * (1 - _MARGIN / 2))
+        aligned = np.array_equal(after.outage, link.outage)
+        settled = aligned and (network.channel.noise_std == 0 or after.gamma == link.gamma)
+        if previous is not None:
+            settled |= np.max(np.abs(weight - previous)) <= _SETTLED * np.max(weight)
+        if met and settled:
+            how = {"scale": found.scale, "kkt_residual": found.residual, "colluding": tuple(colluding)}
+            return Design(at, mse(at), before, upper, **how)
         below = below if met else min(below * 10, 0.1)
         previous = weight
     raise ValueError(
@@ -161,15 +168,15 @@ def largest_weight(
     received = aggregate(network, colluding=colluding)
     clip = np.array(network.devices.column("clip_norm"))
     if isinstance(network.scheme, Coin) and network.inferences == 1:
-        shift = largest_shift(received, aimed, network.delta, network.neighbours)
+        weight = largest_shift(received, aimed, network.delta, network.neighbours) / clip
     else:
 
         def meets(weight: Floats) -> NDArray[np.bool_]:
             return device_epsilon(network, replace(received, shift=weight * clip)) <= aimed
 
-        shift = clip * largest(meets, np.full(len(clip), _LARGEST_WEIGHT))
-    equal = with_column(network, "weight", _equal(network))
-    return np.minimum(shift / clip, np.minimum(most_feature(equal) * _equal(network), _LARGEST_WEIGHT))
+        weight = largest(meets, np.full(len(clip), _LARGEST_WEIGHT))
+    within_power = most_feature(with_column(network, "weight", _equal(network))) * _equal(network)
+    return np.minimum(weight, np.minimum(within_power, _LARGEST_WEIGHT))
 
 
 def quadratic(
@@ -182,55 +189,26 @@ def quadratic(
 ) -> Quadratic:
     """E‖Dẑ − t‖² without the noise, averaged over the objects, as a function of the weights at this alignment.
 
-        mean_i:  ‖Σ_k p_k E[g_k] w_k D z_ik − t_i‖² + Σ_k (p_k E[g_k²] − p_k² E[g_k]²) w_k² ‖D z_ik‖²
-
-    Only inner products of latents and target enter: a K×K matrix where there are more numbers than devices.
+    mean_i:  ‖Σ_k p_k E[g_k] w_k D z_ik − t_i‖² + Σ_k (p_k E[g_k²] − p_k² E[g_k]²) w_k² ‖D z_ik‖²
     """
     z = np.asarray(latents, dtype=np.float64)
     check_latents(z, network)
-    wished = _target(z, network, target, decoder)
+    wished = _target(z, target, decoder)
     z = clipped(z, network.devices.column("clip_norm"))
-    link = link_of(network) if link is None else link
-    moments, p = alignment(network, link), np.array(network.devices.column("participation"))
+    moments = alignment(network, link_of(network) if link is None else link)
+    p = np.array(network.devices.column("participation"))
     arriving = p * moments.mean
-    D = None if decoder is None else finite("decoder", decoder)
-    size = 0.0
-    own, cross = np.zeros(z.shape[1]), np.zeros(z.shape[1])
-    rows = z.shape[0] * (z.shape[2] if D is None else D.shape[0])
-    thin = rows <= z.shape[1]
-    gram, columns = np.zeros((0, 0)) if thin else np.zeros((z.shape[1],) * 2), []
-    for views, wish in zip(z, wished, strict=True):  # one object at a time: decoded, it may be large
-        seen = views if D is None else views @ D.T
-        own += np.sum(seen**2, axis=1)
-        cross += seen @ wish
-        size += float(wish @ wish)
-        if thin:
-            columns.append(seen.T)
-        else:
-            gram += seen @ seen.T
-    factor = np.concatenate(columns) if thin else _root(gram)
-    n = len(z)
     spread = np.maximum(p * moments.mean_square - arriving**2, 0.0)
-    return Quadratic(factor * arriving / n**0.5, spread * own / n, arriving * cross / n, size / n)
-
-
-def _root(gram: Floats) -> Floats:
-    """F with FᵀF = gram."""
-    values, vectors = np.linalg.eigh(gram)
-    kept = values > values[-1] * len(gram) * np.finfo(np.float64).eps
-    return np.sqrt(values[kept])[:, None] * vectors[:, kept].T
-
-
-def _equal(network: Network) -> Floats:
-    return np.full(network.devices.count, 1 / network.devices.count)
-
-
-def _target(latents: Floats, network: Network, target: ArrayLike | None, decoder: ArrayLike | None) -> Floats:
-    check_latents(latents, network)
-    if target is None:
-        return pooled(latents, 1 / network.devices.count, decoder=decoder)
-    width = network.dimension if decoder is None else np.shape(decoder)[0]
-    return require_shape("target", finite("target", target), (len(latents), width))
+    n, count, _ = z.shape
+    # Of a decoder with D = QR, only R and Dᵀt matter; of more rows than devices, again only R.
+    D = None if decoder is None else finite("decoder", decoder)
+    seen = z if D is None else z @ np.asarray(np.linalg.qr(D, mode="r")).T
+    cross = np.einsum("nkr,nr->k", z, wished if D is None else wished @ D)
+    factor = seen.swapaxes(1, 2).reshape(-1, count)
+    if len(factor) > count:
+        factor = np.asarray(np.linalg.qr(factor, mode="r"))
+    own = np.sum(seen**2, axis=(0, 2))
+    return Quadratic(factor * arriving / n**0.5, spread * own / n, arriving * cross / n, float(np.sum(wished**2)) / n)
 
 
 def scaled_error(
@@ -241,7 +219,7 @@ def scaled_error(
     Edge cases: nothing is received, or nothing correlated with t → E‖t‖².
     """
     z = np.asarray(latents, dtype=np.float64)
-    wished = _target(z, network, target, decoder)
+    wished = _target(z, target, decoder)
     size = float(np.mean(np.sum(wished**2, axis=1)))
     power = float(error(z, network, decoder=decoder, target=np.zeros_like(wished)).mean.total)
     # E‖Dẑ − t‖² = E‖Dẑ‖² − 2 E⟨Dẑ, t⟩ + E‖t‖²
@@ -249,21 +227,15 @@ def scaled_error(
     return size - max(product, 0.0) ** 2 / power if power > 0 else size
 
 
-def _meets_targets(network: Network, target: Floats, colluding: Sequence[int]) -> bool:
-    """Whether every ε meets its target at the alignment of these weights.
-
-    ε grows with the device's own weight, so a weight below its limit suffices. Compositions are evaluated.
-    """
-    if network.inferences > 1:
-        return bool(np.all(device_epsilon(network, aggregate(network, colluding=colluding)) <= target))
-    limit = largest_weight(network, target, colluding=colluding) * (1 - _MARGIN / 2)
-    return bool(np.all(np.array(network.devices.column("weight")) <= limit))
+def _equal(network: Network) -> Floats:
+    return np.full(network.devices.count, 1 / network.devices.count)
 
 
-def _same(now: Link, before: Link, network: Network) -> bool:
-    """Whether the new weights left outage and receiver noise unchanged."""
-    same_noise = network.channel.noise_std == 0 or now.gamma == before.gamma
-    return same_noise and np.array_equal(now.outage, before.outage)
+def _target(latents: Floats, target: ArrayLike | None, decoder: ArrayLike | None) -> Floats:
+    """t, by default the decoded mean of the devices' latents."""
+    if target is None:
+        return pooled(latents, 1 / latents.shape[1], decoder=decoder)
+    return finite("target", target)
 
 
 def _feasible_factor(network: Network, target: Floats, colluding: Sequence[int]) -> float:
@@ -274,9 +246,3 @@ def _feasible_factor(network: Network, target: Floats, colluding: Sequence[int])
         return 1 - float(np.sum(np.minimum(upper, 1.0)))
 
     return float(np.exp(smallest_number(missing, 0.0, float(np.log(_LOOSEST)))))
-
-
-def _up(value: float) -> str:
-    """Four digits, rounded up."""
-    digits = 3 - int(np.floor(np.log10(value)))
-    return f"{np.ceil(value * 10.0**digits) / 10.0**digits:.{max(digits, 0)}f}"

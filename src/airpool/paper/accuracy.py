@@ -24,12 +24,3 @@ TABLE_2: dict[str, dict[float, Printed]] = {
         "2.2": (Printed(0.5181, 0.0043), Printed(0.7521, 0.0039), Printed(0.8310, 0.0084)),
     }.items()
 }
-
-
-def printed(scheme: str, epsilon: float) -> Printed | None:
-    """The printed accuracy of a scheme at an ε; None where there is none.
-
-    >>> printed("1", 10.0)
-    Printed(mean=0.8275, std=0.007)
-    """
-    return TABLE_2[scheme].get(epsilon)

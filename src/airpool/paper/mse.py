@@ -29,17 +29,9 @@ def bound(
 
     encoder: W_k, (K, r, d), or one (r, d) for all. decoder: D, (d, r). σ_k and σ_m are standard deviations.
 
-    Holds for: nothing in general. It is below the true error where w p is near 1 (the examples) and where D is small
-        (D = 0 → 0); elsewhere it is often many times above it.
-    Differs from the truth: the noise has a spurious factor d (‖D‖²_F sums over all coordinates already); f_k/K in the
-        target became D W_k f_k, which drops 1/K and the codec's own loss; −2wp fᵀDWf is bounded by −2wp ‖D‖²‖W‖²‖f‖²,
-        the wrong way round; the cross terms lack their factor 2. Clipping, outage and misalignment are left out.
-    Edge cases: never negative; p = 0 → at least ½ Σ ‖D‖²‖W_k‖²‖f_k‖²; the true error is ‖f*‖² + ‖D‖²σ_m²/γ².
+    Holds for: nothing in general (docs/theory.md, 3, says what is missing and what is too much). It is below the true
+        error where w p is near 1 and where D is small; elsewhere it is often many times above it. Never negative.
 
-    >>> f = np.array([[[1.0, 1.0]]])                                   # one device; the codec drops a coordinate
-    >>> half = dict(encoder=[[1.0, 0.0]], decoder=[[1.0], [0.0]])
-    >>> bound(f, **half, weight=1.0, noise_std=0.0, participation=1.0)                # f̂ = (1, 0): the truth is 1
-    array([0.])
     >>> same = dict(encoder=[[1.0]], decoder=[[1.0]])                  # two devices: f̂ = 2 and f* = 1, the truth is 1
     >>> bound(np.ones((1, 2, 1)), **same, weight=1.0, noise_std=0.0, participation=1.0)
     array([0.])

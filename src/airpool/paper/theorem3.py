@@ -7,20 +7,8 @@ u_k: `scores`, bounded. σ_k: `score_noise_std`, in the order of the devices bel
 Ψ: `gap`, the smallest difference of two adjacent sorted scores; given as a number in the figures (.005, .1).
 𝒦: the `num_selected` lowest true scores. j: the device outside of 𝒦 with the smallest score.
 
-Neither is a bound in general; selection.ranking has the exact value and bounds that hold.
-
-- The lower one is printed for every device, but its proof is about devices in 𝒦 (its 𝕀(k ∈ 𝒦) is missing). It holds
-  for k ∈ 𝒦 where devices are numbered by their scores.
-- The product is not above Pr(𝒜): it puts the *smallest* gap in place of each, and is about the event that the whole
-  order is right, which 𝒜, that the *set* is right, contains.
-- The last term has the wrong sign: it must fall as u_k grows, and is nearly 1 for a device that is never selected.
-
->>> from airpool.selection.ranking import participation
->>> u, noise = [0.0, 0.01, 5.0], [0.3, 0.3, 0.3]
->>> bounds(u, score_noise_std=noise, num_selected=2).upper.round(3)     # "at most", as printed
-array([0.259, 0.259, 0.5  ])
->>> participation(u, score_noise_std=noise, num_selected=2).round(3)    # exact
-array([1., 1., 0.])
+Neither is a bound in general (docs/selection.md, 4: the proof of the lower one is about devices in 𝒦, the product is
+about the whole order, the last term has the wrong sign); selection.ranking has the exact value and bounds that hold.
 """
 
 import numpy as np
@@ -43,41 +31,28 @@ def smallest_gap(scores: ArrayLike) -> float:
     return float(np.min(np.diff(np.sort(u))))
 
 
-def lower(score_noise_std: ArrayLike, *, gap: float) -> float:
-    """max{0, 1 − Σ Φ(−Ψ/√(σ_k² + σ_{k+1}²))}, one number for all devices, in their given order.
-
-    >>> round(lower([0.05] * 12, gap=0.1), 4)
-    0.1349
-    """
-    std = not_negative("score_noise_std", score_noise_std)
-    if std.ndim != 1:
-        raise ValueError(f"score_noise_std has shape {std.shape}, must be (K,), one for each device")
-    return float(np.maximum(0.0, 1 - np.sum(_phi(-not_negative("gap", gap), np.hypot(std[:-1], std[1:])))))
-
-
-def upper(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected: int, gap: float | None = None) -> Floats:
-    """Π Φ(Ψ/√(σ_(k+1)² + σ_(k)²))·𝕀(k ∈ 𝒦) + Φ((u_k − min_{j∈𝒦ᶜ} u_j)/√(σ_k² + σ_j²)), (K,), not cut at 1.
-
-    gap: Ψ; by default the smallest of the scores.
-    Edge cases: everybody is selected → 𝒦ᶜ is empty, and the last term is 0.
-    """
-    return bounds(scores, score_noise_std=score_noise_std, num_selected=num_selected, gap=gap).upper
-
-
 def bounds(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected: int, gap: float | None = None) -> Bounds:
-    """Both as printed, (K,) each, not cut at 1; the module's docstring says where they fail."""
+    """Both as printed, (K,) each, not cut at 1. gap: Ψ; by default the smallest of the scores.
+
+    Edge cases: everybody is selected → 𝒦ᶜ is empty, and the last term is 0.
+
+    >>> bounds([0.0, 0.01, 5.0], score_noise_std=0.3, num_selected=2).upper.round(3)      # exact: 1, 1 and 0
+    array([0.259, 0.259, 0.5  ])
+    """
     u, std = finite("scores", scores), not_negative("score_noise_std", score_noise_std)
     if u.ndim != 1 or not len(u) or std.shape not in ((), u.shape):
         raise ValueError(f"scores {u.shape} and score_noise_std {std.shape} must be (K,), or one number for the noise")
     std = np.broadcast_to(std, u.shape)
     if gap is None:
         gap = smallest_gap(u) if len(u) > 1 else 0.0
+    not_negative("gap", gap)
+    below = np.maximum(0.0, 1 - np.sum(_phi(-gap, np.hypot(std[:-1], std[1:]))))
     inside, ascending = selected(u, num_selected), np.sort(std)
-    above = np.prod(_phi(not_negative("gap", gap), np.hypot(ascending[1:], ascending[:-1]))) * inside
+    above = np.prod(_phi(gap, np.hypot(ascending[1:], ascending[:-1]))) * inside
     if not np.all(inside):
         j = int(np.argmin(np.where(inside, np.inf, u)))
         above = above + _phi(u - u[j], np.hypot(std, std[j]))
-    return Bounds(np.full(u.shape, lower(std, gap=gap)), above)
+    return Bounds(np.full(u.shape, below), above)
 
 
 def _phi(gap: ArrayLike, std: Floats) -> Floats:

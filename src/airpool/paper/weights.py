@@ -4,29 +4,25 @@ They minimise the paper's bound on the error (paper.mse), which is not valid, un
 The exact counterparts are design.weights and privacy.calibrate.largest_shift.
 """
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import bisect
 
 from airpool.arrays import Floats
 from airpool.paper import theorem1
 from airpool.paper.mse import terms
+from airpool.search import smallest_number
 
 # Of the weights between two sweeps at the end; and the number of sweeps after which they are given up.
 TOLERANCE, SWEEPS = 1e-10, 1000
 Pairs = Literal["others", "later"]
 
 
-@dataclass(frozen=True, eq=False)
-class Weights:
-    """weight: (K,). multiplier: ν of the last sweep. sweeps: their number. converged: whether the weights settled."""
+class Weights(NamedTuple):
+    """weight: (K,). converged: whether the sweeps settled."""
 
     weight: Floats
-    multiplier: float
-    sweeps: int
     converged: bool
 
 
@@ -52,10 +48,7 @@ def gauss_seidel(
     in_turn: Gauss-Seidel proper; the printed update takes all w_j from the sweep before (Jacobi).
 
     Holds for: "others" converges, where it does, to the minimum of the paper's bound under Σ w = 1, 0 ≤ w ≤ w_max.
-    Differs from the truth: the bound lacks the target's 1/K, so each weight tends to 1/p and only Σ w = 1 limits it;
-        with ‖D‖²‖W‖²‖f‖² in place of ‖DWf‖² the devices with the largest features get all the weight; cross terms
-        count half; the participation variance is not p(1−p). "later" is no gradient: the last device has no T₁, and
-        the answer depends on the numbering. [·]₊ is in the derivation, not in the lemma.
+        That is far from the least error, and "later" depends on the numbering (docs/design.md, 5).
     Edge cases: Σ w_max < 1 → ValueError. Where cross terms outweigh the diagonal Jacobi's sweeps need not settle:
         converged is False, and the last sweep is returned.
 
@@ -78,26 +71,23 @@ def gauss_seidel(
 
     def sweep(w: Floats, nu: float) -> Floats:
         new = w.copy()
-        if in_turn:
-            for k in range(K):
-                new[k] = np.clip((p[k] * (products[k] @ (1 - p * new)) + own[k] + nu) / own[k], 0.0, limit[k])
-            return new
-        return np.clip((p * (products @ (1 - p * w)) + own + nu) / own, 0.0, limit)
+        for k in range(K) if in_turn else [slice(None)]:
+            new[k] = np.clip((p[k] * (products[k] @ (1 - p * new)) + own[k] + nu) / own[k], 0.0, limit[k])
+        return new
 
     def multiplier(w: Floats) -> float:
         """ν with Σ w = 1 after the sweep; the sum grows with ν."""
         reach = float(np.max(own))
         while np.sum(sweep(w, -reach)) > 1 or np.sum(sweep(w, reach)) < 1:
             reach *= 2
-        return float(bisect(lambda nu: float(np.sum(sweep(w, nu))) - 1, -reach, reach, xtol=1e-15 * reach))
+        return smallest_number(lambda nu: 1 - float(np.sum(sweep(w, nu))), -reach, reach)
 
-    weight, nu = np.full(K, 1 / K), 0.0
-    for count in range(1, SWEEPS + 1):
-        before, nu = weight, multiplier(weight)
-        weight = sweep(before, nu)
+    weight = np.full(K, 1 / K)
+    for _ in range(SWEEPS):
+        before, weight = weight, sweep(weight, multiplier(weight))
         if np.max(np.abs(weight - before)) <= TOLERANCE:
-            return Weights(weight, nu, count, True)
-    return Weights(weight, nu, SWEEPS, False)
+            return Weights(weight, True)
+    return Weights(weight, False)
 
 
 def largest_weight(

@@ -6,7 +6,7 @@ same network in other units. γ is the largest that keeps the outage at the chan
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from airpool.account.calibration import calibrate
 from airpool.arrays import Floats
 from airpool.design import clipping, weights
 from airpool.network import Coin, Network, Ranking, Scheme, Threshold
+
+if TYPE_CHECKING:
+    from airpool.models.pretrained import Pretrained
 
 Handle = Literal["noise", "weights", "clipping"]
 
@@ -61,22 +64,26 @@ def candidates(num_devices: int, codecs: tuple[str, ...], *, heterogeneous: bool
     return (*plain, *(replace(plain[0], handle=handle) for handle in own), *ranked, *local)
 
 
-def network(candidate: Candidate, given: Network, *, epsilon: Floats, dimension: int, calibration: Floats) -> Network:
-    """The candidate's network that meets every target; a ValueError where none does.
+def built(candidate: Candidate, given: Network, targets: Floats, model: "Pretrained") -> Network:
+    """The candidate's network that meets every target (K,); a ValueError where none does.
 
-    given: devices (count, power), channel, δ, neighbours, colluders, dropouts and number of inferences.
-    calibration: latents (n, K, r) of objects that are not evaluated, for weights and clip norms.
+    given: devices (count, power), channel, δ, neighbours, colluders, dropouts and number of inferences. Weights and
+    clip norms are designed on the validation objects.
     """
-    targets, p = tuple(epsilon.tolist()), candidate.participation
-    devices = replace(given.devices, weight=None, clip_norm=1.0, noise_std=0.05, participation=p, epsilon=targets)
-    chosen = {"scheme": candidate.scheme, "cover_noise": candidate.cover_noise}
-    bare = replace(given, dimension=dimension, devices=devices, **chosen)
+    wanted, p = tuple(targets.tolist()), candidate.participation
+    devices = replace(given.devices, weight=None, clip_norm=1.0, noise_std=0.05, participation=p, epsilon=wanted)
+    chosen: Any = {"scheme": candidate.scheme, "cover_noise": candidate.cover_noise}
+    bare = replace(given, dimension=model.codec(candidate.codec).shape.dimension, devices=devices, **chosen)
     if not isinstance(candidate.scheme, Coin):
         if given.neighbours == "remove":
             raise ValueError("neighbours='remove' is not accounted for with Schemes 2.1 and 2.2")
-        met = split(bare, epsilon=float(np.min(epsilon)), share=candidate.share)
-        return replace(met, devices=replace(met.devices, epsilon=targets))
+        met = split(bare, epsilon=float(np.min(targets)), share=candidate.share)
+        return replace(met, devices=replace(met.devices, epsilon=wanted))
     uniform = calibrate(bare)
+    if candidate.handle == "noise":
+        return uniform
+    known = model.held_out("validation", codec=candidate.codec).fitted(given.devices.count)
+    latents = known.latents.double().numpy()
     if candidate.handle == "weights":
-        return weights.design(uniform, calibration, normalise="free").network
-    return clipping.design(uniform, calibration).network if candidate.handle == "clipping" else uniform
+        return weights.design(uniform, latents, normalise="free").network
+    return clipping.design(uniform, latents).network

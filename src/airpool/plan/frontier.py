@@ -1,14 +1,16 @@
 """The frontier of a plan: accuracy against ε for its best candidate, by device, local and object ε, and the paper's."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airpool.plan.candidates import PAPER, Candidate
-from airpool.plan.search import Option, Plan, built, simulated
+from airpool.files import jsonable
+from airpool.plan.candidates import PAPER, Candidate, built
+from airpool.plan.search import Option, Plan, simulated
 
 if TYPE_CHECKING:
     from airpool.models.pretrained import Pretrained
@@ -27,7 +29,7 @@ class Frontier:
     def columns(self) -> dict[str, list[Any]]:
         kinds = ["plan"] * len(self.options) + ["paper"] * len(self.paper)
         rows = [option.row() for option in (*self.options, *self.paper)]
-        return {"kind": kinds, **{key: [row[key] for row in rows] for key in _COLUMNS}}
+        return jsonable({"kind": kinds, **{key: [row[key] for row in rows] for key in _COLUMNS}})
 
 
 def frontier(
@@ -48,15 +50,13 @@ def frontier(
     def along(candidate: Candidate) -> tuple[Option, ...]:
         out: list[Option] = []
         for factor in factors:
-            try:
+            with suppress(ValueError):
                 net = built(candidate, given, targets * factor, model)
                 out.append(simulated(candidate, net, model, trials=trials, seed=plan.seed))
-            except ValueError:
-                pass
             on_point()
         return tuple(out)
 
-    return Frontier(along(plan.best.candidate), along(PAPER) if PAPER.codec in model.codecs else ())
+    return Frontier(along(plan.best.candidate), along(PAPER))
 
 
 def draw(found: Frontier, plan: Plan, path: Path) -> None:
@@ -70,9 +70,8 @@ def draw(found: Frontier, plan: Plan, path: Path) -> None:
     }
     with figure(path, width=6.4, height=3.8) as (_, axes):
         for key, (colour, text) in curves.items():
-            points = [(float(option.row()[key]), option.accuracy) for option in found.options]
-            finite = [point for point in points if np.isfinite(point[0])]
-            axes.plot([e for e, _ in finite], [a for _, a in finite], color=colour, marker="o", ms=3, label=text)
+            points = [(option.row()[key], option.accuracy) for option in found.options]
+            axes.plot(*zip(*points, strict=True), color=colour, marker="o", ms=3, label=text)
         lows, highs = zip(*(option.interval for option in found.options), strict=True)
         worst = [option.evaluation.report.worst for option in found.options]
         axes.fill_between(worst, lows, highs, color=BLUE, alpha=0.15, lw=0, label="95 %, as many other objects")

@@ -1,5 +1,6 @@
 """The best of the candidates by simulation on validation latents: many with few trials, few with many."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -8,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airpool.account.guarantee import PrivacyReport
-from airpool.account.report import number
 from airpool.arrays import Floats
 from airpool.evaluate import Evaluation, evaluate_model
+from airpool.files import jsonable
 from airpool.network import Devices, Network
-from airpool.plan.candidates import PAPER, Candidate, candidates, network
+from airpool.plan.candidates import PAPER, Candidate, built, candidates
 
 if TYPE_CHECKING:
     from airpool.models.pretrained import HeldOut, Pretrained
@@ -50,9 +51,9 @@ class Option:
             "scheme": self.network.scheme.name,
             **self.evaluation.row(),
             **dict(zip(("accuracy_low", "accuracy_high"), self.interval, strict=True)),
-            "epsilon": number(report.worst),
-            "epsilon_local": number(float(np.max(report.epsilon_local))),
-            "epsilon_object": number(report.epsilon_object),
+            "epsilon": report.worst,
+            "epsilon_local": float(np.max(report.epsilon_local)),
+            "epsilon_object": report.epsilon_object,
         }
 
 
@@ -72,7 +73,8 @@ class Plan:
     cameras: str | None = None
 
     def record(self) -> dict[str, Any]:
-        return {
+        """As plain data; an infinite ε is the string "inf"."""
+        data = {
             "best": self.best.row(),
             "others": [each.row() for each in self.others],
             "paper": None if self.paper is None else self.paper.row(),
@@ -80,6 +82,7 @@ class Plan:
             "seed": self.seed,
             "cameras": self.cameras,
         }
+        return jsonable(data)
 
 
 def plan(
@@ -105,30 +108,29 @@ def plan(
     cameras = model.held_out("validation").fitted(count).note
     if choice is None:
         choice = candidates(count, model.codecs, heterogeneous=bool(np.any(targets != targets[0])))
-    going: list[tuple[Candidate, Network, PrivacyReport | None]] = []
+    going: list[tuple[Candidate, Network]] = []
     impossible: list[tuple[Candidate, str]] = []
     for each in choice:
         try:
-            going.append((each, built(each, given, targets, model), None))
+            going.append((each, built(each, given, targets, model)))
         except ValueError as error:
             impossible.append((each, str(error)))
         on_candidate(each)
     if not going:
         raise ValueError(f"no candidate can be built: {impossible[0][1]}")
 
-    ranked: list[Option] = []
+    ranked, reports = list[Option](), dict[Candidate, PrivacyReport]()
     kept = [*(KEPT[min(stage, len(KEPT) - 1)] for stage in range(len(trials) - 1)), 0]
     for stage, (runs, going_on) in enumerate(zip(trials, kept, strict=True)):
         fresh = seed + 1000 * stage
-        options = [simulated(c, net, model, trials=runs, seed=fresh, report=report) for c, net, report in going]
+        options = [simulated(c, net, model, trials=runs, seed=fresh, report=reports.get(c)) for c, net in going]
         options.sort(key=lambda option: -option.accuracy)
         ranked = [*options[going_on:], *ranked]
-        going = [(each.candidate, each.network, each.evaluation.report) for each in options[:going_on]]
+        going = [(each.candidate, each.network) for each in options[:going_on]]
+        reports = {each.candidate: each.evaluation.report for each in options}
     paper = None
-    if PAPER.codec in model.codecs:
-        with suppress(ValueError):
-            reference = built(PAPER, given, targets, model)
-            paper = simulated(PAPER, reference, model, trials=trials[-1], seed=seed)
+    with suppress(ValueError):  # no such codec, or no such network
+        paper = simulated(PAPER, built(PAPER, given, targets, model), model, trials=trials[-1], seed=seed)
     return Plan(ranked[0], tuple(ranked[1:]), paper, tuple(impossible), seed, cameras)
 
 
@@ -145,16 +147,6 @@ def simulated(
     """The candidate's accuracy on the shipped latents. report: the network's, if it is known already."""
     found = evaluate_model(model, net, codec=candidate.codec, split=split, trials=trials, seed=seed, report=report)
     return Option(candidate, net, found)
-
-
-def built(candidate: Candidate, given: Network, targets: Floats, model: "Pretrained") -> Network:
-    """The candidate's network; its weights and clip norms are designed on the validation objects."""
-    latents = np.zeros((0, 0, 0))
-    if candidate.handle != "noise":
-        known = model.held_out("validation", codec=candidate.codec).fitted(given.devices.count)
-        latents = known.latents.double().numpy()
-    dimension = model.codec(candidate.codec).shape.dimension
-    return network(candidate, given, epsilon=targets, dimension=dimension, calibration=latents)
 
 
 def smallest_epsilon(given: Network, *, model: "Pretrained", accuracy: float, seed: int = 0) -> tuple[float, Plan]:
@@ -201,13 +193,12 @@ def fewest_devices(
         others = {"colluders": min(given.colluders, count - 1), "dropouts": min(given.dropouts, count - 1)}
         return plan(replace(given, devices=devices, **others), model=model, epsilon=epsilon, seed=seed, trials=trials)
 
-    low, high = 0, given.devices.count
-    if (reached := best_of(high).best.accuracy) < accuracy:
-        raise ValueError(f"accuracy={accuracy:g} is beyond {high} devices at ε = {epsilon:g}: they reach {reached:.3f}")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if best_of(middle).best.accuracy >= accuracy else (middle, high)
-    return high, best_of(high, TRIALS)
+    most = given.devices.count
+    if (reached := best_of(most).best.accuracy) < accuracy:
+        raise ValueError(f"accuracy={accuracy:g} is beyond {most} devices at ε = {epsilon:g}: they reach {reached:.3f}")
+    fewer = range(1, most)
+    count = 1 + bisect_left(fewer, True, key=lambda count: best_of(count).best.accuracy >= accuracy)
+    return count, best_of(count, TRIALS)
 
 
 def _check_accuracy(accuracy: float) -> None:

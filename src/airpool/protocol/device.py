@@ -2,11 +2,11 @@
 
     z ← clip(z, C)      z̃ = τ w z + n      x = (α/p) z̃
 
-τ is a coin (Scheme 1), the device's own noisy score against a threshold (2.1), or the answer of a ranking server (2.2).
-The simulator and the live device (live.py) call the same functions; they differ in where noise and coins come from.
-Written for NumPy and torch. Never raises on feature values: an exception would leak them.
+Simulator and live device (live.py) call the same functions, for NumPy and torch; they differ in where noise and coins
+come from. Never raises on feature values: an exception would leak them.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from airpool import draws
 from airpool.arrays import Array, like
 from airpool.network import Coin, Network, Ranking, Threshold
 from airpool.protocol.link import Link
-from airpool.selection import ranking, threshold
-from airpool.selection.scores import bounded, noisy
+from airpool.selection.ranking import selected
+from airpool.selection.scores import bounded
 from airpool.wireless.csi import Misalignment
 from airpool.wireless.power import Transmission, transmit
 
@@ -39,8 +39,7 @@ def clip_limit(latents: Array, clip_norm: Any) -> Array:
 def clipped(latents: Array, clip_norm: Any) -> Array:
     """Every latent (..., K, r) scaled to just inside its clip norm where it is longer, and 0 where it is not finite.
 
-    Takes the same steps whatever the values are.
-    Edge cases: half precision cannot keep the norm; such latents come back in single precision.
+    Takes the same steps whatever the values are. Half precision cannot keep the norm: it becomes single precision.
 
     >>> clipped(np.array([[[3.0, 4.0], [np.nan, 1.0]]]), [1.0, 1.0]).round(6)
     array([[[0.6, 0.8],
@@ -50,13 +49,14 @@ def clipped(latents: Array, clip_norm: Any) -> Array:
     if xp.finfo(latents.dtype).bits < 32:
         latents = xp.astype(latents, xp.float32)
     limit = clip_limit(latents, clip_norm)
-    finite = xp.all(xp.isfinite(latents), axis=-1, keepdims=True)
+    # The largest entry is not finite where any is not.
+    finite = xp.isfinite(xp.max(xp.abs(latents), axis=-1, keepdims=True))
     z = xp.where(finite, latents, xp.zeros_like(latents))
     # In units of the limit, or of the largest entry beyond it: no square overflows, and none that matters vanishes.
     unit = xp.maximum(xp.max(xp.abs(z), axis=-1, keepdims=True), limit)
     unit = xp.where(unit > 0, unit, xp.ones_like(unit))
     scaled = z / unit
-    square = xp.sum(scaled * scaled, axis=-1, keepdims=True)
+    square = xp.vecdot(scaled, scaled)[..., None]
     longer = square > (limit / unit) ** 2
     # No root is taken where the latent is short: the root has no slope at 0, which training may reach.
     norm = xp.sqrt(xp.where(longer, square, xp.ones_like(square)))
@@ -66,42 +66,44 @@ def clipped(latents: Array, clip_norm: Any) -> Array:
 def taking_part(
     network: Network,
     shape: tuple[int, ...],
-    own: list[draws.Generator],
+    own: Sequence[draws.Generator],
     *,
     dtype: Any,
     scores: Array | None = None,
     num_classes: int | None = None,
 ) -> tuple[Array, Array | None]:
-    """Who takes part, (n, t, K), and the noisy scores that decided it, if any did.
+    """τ of each device, (n, t, K), and the noisy scores that decided it, if any did.
 
+    A coin (Scheme 1), the device's own noisy score ũ ≤ η (2.1), or the ranking server's answer to all ũ (2.2).
     own: a generator for each device, or a single one for all.
     """
     scheme = network.scheme
     if isinstance(scheme, Coin) or scores is None:
-        return _coins(network, shape, own, dtype), None
+        p = np.array(network.devices.column("participation"))
+        if np.all(p == 1):
+            return draws.ones(own[0], shape, dtype=dtype) > 0, None
+        uniform = draws.by_device(draws.uniform, own, shape, dtype=dtype)
+        return uniform < (float(p[0]) if np.all(p == p[0]) else like(p, uniform)), None
     u = bounded(array_namespace(scores).astype(scores, dtype), scheme, num_classes)
     noisy_scores = noisy(u, scheme.score_noise_std, trials=shape[1], own=own)
     match scheme:
         case Threshold():
-            return threshold.transmits(noisy_scores, scheme.threshold), noisy_scores
+            return noisy_scores <= scheme.threshold, noisy_scores
         case Ranking():
-            return ranking.selected(noisy_scores, scheme.num_selected), noisy_scores
+            return selected(noisy_scores, scheme.num_selected), noisy_scores
 
 
-def _coins(network: Network, shape: tuple[int, ...], own: list[draws.Generator], dtype: Any) -> Array:
-    """Each device's coin, (n, t, K)."""
-    p = np.array(network.devices.column("participation"))
-    if np.all(p == 1):
-        return draws.ones(own[0], shape, dtype=dtype) > 0
-    if len(own) == 1:
-        uniform = draws.uniform(own[0], shape, dtype=dtype)
-        return uniform < (float(p[0]) if np.all(p == p[0]) else like(p, uniform))
-    coins = [draws.uniform(each, shape[:-1], dtype=dtype) < float(p[k]) for k, each in enumerate(own)]
-    return array_namespace(coins[0]).stack(coins, axis=-1)
+def noisy(bounded_scores: Array, std: float, *, trials: int, own: Sequence[draws.Generator]) -> Array:
+    """ũ = u + v of n objects, `trials` times each: (n, K) → (n, t, K)."""
+    u = bounded_scores[:, None, :]
+    shape = (u.shape[0], trials, u.shape[2])
+    if std == 0:
+        return u + draws.zeros(own[0], shape, dtype=u.dtype)
+    return u + std * draws.by_device(draws.standard_normal, own, shape, dtype=u.dtype)
 
 
 def signal(feature: Array, noise: Array, takes_part: Array) -> Array:
-    """z̃ = τ w z + n, (..., r), from w z and n. A device that sits out has nothing but noise to send."""
+    """z̃ = τ w z + n, (..., r), from w z and n."""
     return takes_part * feature + noise
 
 

@@ -57,12 +57,10 @@ def infer_features(
     """Labels of n objects from the features (n, K, d) of their views, `trials` times each.
 
     encoder: left out, the features are the latents; a sequence gives every device its own.
-    path: "full" goes through the stations device by device; "fast" draws the sum's noise at once, which has the same
-        law where the power rule does not depend on the noise (truncate, backoff).
+    path: "full" goes through the stations; "fast", for truncate and backoff, draws the sum's noise at once.
     posteriors: (n, K, L), of each device's own classifier; or scores, (n, K), the uncertainty in bits made of them
         (with num_classes where the score rule is `scale`). Schemes 2.1 and 2.2 need one of the two.
-    baseline: "orthogonal", every device is received by itself; "best-device", only the strongest channel transmits,
-        with weight 1; "centralised", no noise and no channel.
+    baseline: see `transmitted`.
     report: that of the network that transmits (`transmitted(network, baseline)`), if it is known already.
     """
     latents = server.encode(features, encoder)
@@ -91,8 +89,9 @@ def infer_features(
 def transmitted(network: Network, baseline: Baseline | None = None) -> Network:
     """The network that is really on the air where a baseline takes the network's place: the one to account for.
 
-    best-device: whoever has the strongest channel transmits alone, with weight 1; only its own noise protects it.
-    centralised: everybody's feature as it is, with no noise, no coin or score, and no channel.
+    orthogonal: every device is received by itself.
+    best-device: the device with the strongest channel transmits alone, with weight 1; only its own noise protects it.
+    centralised: all features as they are, with no noise, no coin or score, and no channel.
     """
     devices, channel = network.devices, network.channel
     match baseline:
@@ -124,14 +123,13 @@ def report_of(sender: Network, known: PrivacyReport | None = None) -> PrivacyRep
 
 
 def centralised(latents: Array, network: Network, trials: int = 1) -> Received:
-    """Everybody's clipped latent, weighted, without noise, channel or silence: what could be had without privacy."""
+    """Σ w z of all clipped latents, without noise or channel: what could be had without privacy."""
     if trials < 1:
         raise ValueError(f"trials={trials} must be >= 1")
     xp = array_namespace(latents)
+    n, num_devices, r = latents.shape
     z = device.clipped(latents, network.devices.column("clip_norm"))
-    weight = like(network.devices.column("weight"), z)
-    once = xp.matmul(xp.broadcast_to(weight, (latents.shape[0], 1, latents.shape[1])), z)
-    total = xp.broadcast_to(once, (latents.shape[0], trials, latents.shape[2]))
-    ones = xp.ones_like(xp.broadcast_to(z[:, None, :, 0], (latents.shape[0], trials, latents.shape[1])))
-    nothing_sent = Transmission(0 * ones, ones, 1.0, ones, ones)
-    return Received(total, ones > 0, ones, nothing_sent, lambda: 0 * ones)
+    once = xp.sum(like(network.devices.column("weight"), z)[:, None] * z, axis=1)
+    ones = xp.ones_like(xp.broadcast_to(z[:, None, :, 0], (n, trials, num_devices)))
+    nothing_sent = Transmission(0 * ones, ones, 1.0, ones)
+    return Received(xp.broadcast_to(once[:, None], (n, trials, r)), ones > 0, ones, nothing_sent, lambda: 0 * ones)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool.arrays import Floats, probability
-from airpool.network import Coin, Network, NetworkError, Ranking, Threshold
+from airpool.network import Coin, Network, NetworkError, Ranking
 from airpool.wireless.fading import Fading, cdf
 from airpool.wireless.power import Transmitters, threshold
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """What the channel makes of a network; everything here is public and independent of the data.
+    """What the channel makes of a network.
 
     outage: of each device, how often its power does not suffice to arrive aligned (under `paper`, over its noise too).
     """
@@ -30,17 +30,6 @@ class Link:
     transmitters: Transmitters
     gamma: float
     outage: Floats
-
-    def only(self, device: int) -> "Link":
-        """The link of one device."""
-        pick, all_of = slice(device, device + 1), self.transmitters
-        own = replace(
-            all_of,
-            feature_norm=all_of.feature_norm[pick],
-            noise_std=all_of.noise_std[pick],
-            power_max=all_of.power_max[pick],
-        )
-        return replace(self, fading=self.fading.only(device), transmitters=own, outage=self.outage[pick])
 
 
 @lru_cache(maxsize=64)
@@ -64,13 +53,11 @@ def link_of(network: Network) -> Link:
         power_dbm=d.column("power_dbm"),
         dimension=network.dimension,
     )
-    csi = channel.csi_error_std
+    csi, gamma = channel.csi_error_std, channel.gamma
     if not np.any(transmitters.amplitude > 0):
         return Link(fading, transmitters, 1.0, np.zeros(d.count))
-    if channel.gamma == "auto":
+    if gamma == "auto":
         gamma = auto_gamma(fading, transmitters, outage=channel.outage, csi_error_std=csi)
-    else:
-        gamma = channel.gamma
     if channel.power_rule == "paper":
         return Link(fading, transmitters, gamma, _limited_by_paper(fading, transmitters, gamma, csi))
     outage = outage_probability(fading, transmitters, gamma=gamma, csi_error_std=csi)
@@ -100,7 +87,7 @@ def alignment(network: Network, link: Link) -> "Moments":
 
 
 def receivers(network: Network, link: Link, on_the_air: Floats) -> float:
-    """How often the receiver's noise counts on average: once for the sum, or once for everybody who is heard alone.
+    """How often the receiver's noise counts on average: once for the sum, or once for each device received alone.
 
     on_the_air: how often each device sends, whether or not its power then suffices.
     """
@@ -126,10 +113,8 @@ def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float, 
             room = np.where(std > 0, spare / std**2, np.where(spare >= 0, np.inf, 0.0))
         return np.where(spare > 0, chdtrc(r, np.maximum(room, 0.0)), np.where(spare == 0, std > 0, 1.0))
     longest = np.sqrt(chdtri(r, _RARE)) * std
-    return (
-        cdf(fading, threshold(transmitters, gamma=gamma, rule="paper", norm=longest), csi_error_std=csi_error_std)
-        + _RARE
-    )
+    t = threshold(transmitters, gamma=gamma, rule="paper", norm=longest)
+    return cdf(fading, t, csi_error_std=csi_error_std) + _RARE
 
 
 @dataclass(frozen=True)
@@ -141,18 +126,14 @@ class Level:
 
 
 def level(network: Network, link: Link | None = None, *, participation: ArrayLike | None = None) -> Level:
-    """What a server may know of ẑ = Σ τ g (w z + n) + m/γ without hearing it.
+    """What a server may know of ẑ = Σ τ g (w z + n) + m/γ in advance.
 
         signal = Σ_k p_k E[g_k] w_k C_k,   noise² = Σ_k p_k E[g_k²] σ_k² + σ_m²/γ²
 
-    Under cover noise everybody's noise is on the air; under orthogonal access σ_m²/γ² counts once for each device that
-    is heard, Σ_k p_k Pr(g_k ≠ 0) of them.
-    participation: where scores choose, how often each device is expected to transmit, (K,) or one number: a public one,
-        from calibration data (`selection.participation.expected_participation`), never from the inference at hand.
-        Scheme 2.1 needs it; in 2.2 it is k̃/K unless given, right on average over the devices. In Scheme 1 p is known.
-    Holds for: truncate and backoff; about for paper and exact, where g depends on the noise. How many take part varies
-    around its mean: that is part of neither number.
-    Edge cases: nobody ever takes part → 0, and the receiver's noise if superposed.
+    participation: for Scheme 2.1, and 2.2 where it is not k̃/K: a public p, (K,) or one number, from calibration data
+        (`selection.participation.expected_participation`), never from the inference at hand.
+    Holds for: truncate and backoff; about for paper and exact, where g depends on the noise. Under cover noise every
+    noise counts, under orthogonal access σ_m²/γ² once for each device that is received.
 
     >>> net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9, dimension=40)
     >>> round(level(net).signal, 6), round(level(net).noise_std, 6)
@@ -172,20 +153,18 @@ def level(network: Network, link: Link | None = None, *, participation: ArrayLik
 def _participation(network: Network, given: ArrayLike | None) -> Floats:
     """How often each device takes part, as far as it is public."""
     d, scheme = network.devices, network.scheme
-    match scheme:
-        case Coin():
-            if given is not None:
-                raise ValueError("participation is for Schemes 2.1 and 2.2; in Scheme 1 it is the network's own")
-            return np.array(d.column("participation"))
-        case Threshold():
-            if given is None:
-                raise ValueError(
-                    "scheme 2.1 needs participation, how often each device is expected to transmit: "
-                    "selection.participation.expected_participation(scores of calibration objects, network.scheme)"
-                )
-            p = probability("participation", given)
-        case Ranking():
-            p = probability("participation", scheme.num_selected / d.count if given is None else given)
+    if isinstance(scheme, Coin):
+        if given is not None:
+            raise ValueError("participation is for Schemes 2.1 and 2.2; in Scheme 1 it is the network's own")
+        return np.array(d.column("participation"))
+    if given is None and isinstance(scheme, Ranking):
+        given = scheme.num_selected / d.count
+    if given is None:
+        raise ValueError(
+            "scheme 2.1 needs participation, how often each device is expected to transmit: "
+            "selection.participation.expected_participation(scores of calibration objects, network.scheme)"
+        )
+    p = probability("participation", given)
     if p.shape not in ((), (d.count,)):
         raise ValueError(f"participation has shape {p.shape}, must be one number or ({d.count},)")
     return np.broadcast_to(p, (d.count,))
@@ -198,20 +177,19 @@ _ROUNDS = 200
 def unbiased(network: Network) -> Network:
     """The same network with weights w/(p·E[g]), so that ẑ is Σ w z on average; the sensitivity grows with them.
 
-    The paper's 1/p cancels against the p in its α, so its ẑ is biased towards 0 by the participation (spec §2). Louder
-    weights change who is too weak, and so E[g]: a fixed point, found in a few rounds.
+    Larger weights change who is too weak, and so E[g]: a fixed point, found in a few rounds.
     Holds for: truncate and backoff, where the alignment does not depend on the noise.
     """
-    d, channel = network.devices, network.channel
-    if min(d.column("participation")) <= 0:
-        weak = int(np.argmin(d.column("participation")))
-        raise ValueError(f"participation of device {weak} is 0: it cannot be made unbiased")
-    changed = network
+    d = network.devices
+    w, p = (np.array(d.column(name)) for name in ("weight", "participation"))
+    if p.min() <= 0:
+        raise ValueError(f"participation of device {int(p.argmin())} is 0: it cannot be made unbiased")
+    changed, before = network, w
     for _ in range(_ROUNDS):
-        moments = alignment(changed, link_of(changed))
-        weight = np.array(d.column("weight")) / (np.array(d.column("participation")) * moments.mean)
-        settled = np.allclose(weight, changed.devices.column("weight"), rtol=1e-12, atol=0.0)
+        weight = w / (p * alignment(changed, link_of(changed)).mean)
         changed = replace(network, devices=replace(d, weight=tuple(weight.tolist())))
-        if settled:
+        if np.allclose(weight, before, rtol=1e-12, atol=0.0):
             return changed
-    raise ValueError(f"channel.gamma={channel.gamma} leaves no power for unbiased weights; lower it, or say auto")
+        before = weight
+    gamma = network.channel.gamma
+    raise ValueError(f"channel.gamma={gamma} leaves no power for unbiased weights; lower it, or say auto")

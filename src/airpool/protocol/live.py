@@ -1,12 +1,9 @@
 """A device that is really on the air: the stations of device.py with noise and coins of the operating system.
 
-Whether it transmits is a coin (Scheme 1), its own noisy score (2.1), or the answer of a ranking server (2.2):
-
-    ranked = noisy_score(score, network)                                       # to the ranking server
+    ranked = noisy_score(score, network)                                       # Scheme 2.2: to the ranking server
     signal(latent, network, device=3, gain=h, selected=answer)                 # once it has answered
 
-No generator can be passed in here, so that a device process cannot get seeded noise by accident. Simulations are
-simulation.py.
+No generator can be passed in here: a device process cannot get seeded noise by accident.
 """
 
 import os
@@ -30,8 +27,7 @@ from airpool.selection.scores import bounded, score_range
 class Signal:
     """What device k transmits: x, (r,), all zeros where it is silent.
 
-    sends: whether it transmits at all, which anybody nearby can see. Whether it took part under cover noise, its
-    clipping and its noise stay on the device: they are not in here.
+    sends: whether it transmits at all, which anybody nearby can see. What must stay on the device is not in here.
     report: what the network leaks, with the δ that live noise costs.
     """
 
@@ -68,9 +64,7 @@ def signal(
 
     score: Scheme 2.1, the device's raw uncertainty in bits (num_classes: of its posterior, where the rule is `scale`).
     selected: Scheme 2.2, the ranking server's answer to `noisy_score`.
-    Holds for: the ε of `live_report`, which counts what grid and coins cost; the channel's gain is independent of the
-    data. Scheme 2.1's test u + v ≤ η is played as what it is, a coin that falls with probability Φ((η − u)/σ₀): noise
-    on a grid would move that probability by more than the account allows for. Φ is off by less than 2^−48.
+    Holds for: the ε of `live_report`, which counts what grid and coins cost; a gain that is independent of the data.
     Never raises on the values of latent and score: an exception would leak them.
     Edge cases: a latent that is not finite is sent as 0; a channel too weak for its power → silent (truncate).
     """
@@ -89,8 +83,6 @@ def signal(
         raise ValueError(f"gain={gain} must be >= 0 and finite")
     report = live_report(network)
     weight, std = d.column("weight")[device], d.column("noise_std")[device]
-    link = link_of(network)
-
     takes_part = _takes_part(network, device, score=score, num_classes=num_classes, selected=selected)
     # The time it takes must not depend on the feature or on taking part: both run through all steps.
     clip_norm = d.column("clip_norm")[device]
@@ -98,23 +90,23 @@ def signal(
     noisy = stations.signal(feature, live_noise(std, network.dimension).values, np.float64(takes_part))
     sent = stations.power(
         network,
-        link.only(device),
-        np.array([gain]),
-        takes_part=np.array([takes_part]),
-        signal_norm=np.array([np.linalg.norm(noisy)]),
+        link_of(network),
+        np.full(d.count, gain),
+        takes_part=np.full(d.count, takes_part),
+        signal_norm=np.full(d.count, np.linalg.norm(noisy)),
     )
+    scale = float(sent.scale[device])
     # Adding zero turns the −0 of a silent device into 0: its sign would be a bit of z̃.
-    samples = float(sent.scale[0]) * noisy + 0.0
-    return Signal(samples, bool(sent.scale[0] > 0), float(samples @ samples), report)
+    samples = scale * noisy + 0.0
+    return Signal(samples, scale > 0, float(samples @ samples), report)
 
 
 @np.errstate(all="ignore")
 def noisy_score(score: float, network: Network, *, num_classes: int | None = None) -> float:
     """ũ = u + v for the ranking server of Scheme 2.2, from a raw uncertainty in bits; fresh noise at each call.
 
-    Holds for: the ε of the network's report, one call for each inference; on the grid of privacy.noise, whose theorem
-    covers it as one coordinate more.
-    Edge cases: a score that is not finite counts as the upper end of the range.
+    Holds for: the ε of the network's report, one call for each inference. A score that is not finite counts as the
+    upper end of the range.
     """
     require_network(network)
     scheme = network.scheme
@@ -141,6 +133,7 @@ def _takes_part(
         case Coin():
             return _coin(network.devices.column("participation")[device])
         case Threshold(threshold=eta, score_noise_std=std):
+            # A coin of probability Φ((η − u)/σ₀), off by less than 2^−48; noise on a grid would move it further.
             u = bounded(np.array([score], dtype=np.float64), scheme, num_classes)[0]
             return _coin(float(threshold.participation(u, threshold=eta, score_noise_std=std)))
         case Ranking():

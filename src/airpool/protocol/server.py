@@ -2,8 +2,7 @@
 
     ẑ = y/γ      label = argmax J(D ẑ)
 
-It sees the noisy sum and, unless cover noise hides it, who transmitted. Decoder and classifier are functions, torch
-modules or matrices; no model is imported here.
+It sees the noisy sum and, unless cover noise hides it, who transmitted.
 """
 
 from collections.abc import Callable, Sequence

@@ -2,16 +2,13 @@
 
     ẑ = Σ_k g_k (τ_k w_k z_k + n_k) + m/γ
 
-The full path goes through the stations, device by device; the fast path is a shortcut with the same law, which a test
-proves. For NumPy and torch, CPU and CUDA, any number of objects, devices, coordinates and trials. Needs no SciPy where
-the link is given: it also runs in training, wherever torch does.
-
-Noise comes from the generator that is passed in and protects nobody. A device that is really on the air uses live.py,
-which cannot be seeded.
+The full path goes through the stations; the fast path is a shortcut with the same law, which a test proves. For NumPy
+and torch, CPU and CUDA. Needs no SciPy where the link is given. Noise comes from the generator that is passed in and
+protects nobody: a device that is really on the air uses live.py, which cannot be seeded.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -35,10 +32,9 @@ Path = Literal["fast", "full"]
 class Received:
     """What the server receives of n objects in t trials, and what only a simulator may look at.
 
-    estimate: ẑ, (n, t, r). All else has shape (n, t, K): who took part, the gain h, and what was transmitted (scale,
-    alignment g, 0 where silent). Under cover noise nobody but the simulator knows who took part.
-    noisy_scores: Schemes 2.1 and 2.2. In 2.1 they stay on the devices, in 2.2 the ranking server has them.
-    squares: computes `signal_square`, which is not always wanted.
+    estimate: ẑ, (n, t, r). All else has shape (n, t, K): who took part (under cover noise a secret), the gain h, what
+    was transmitted, and the noisy scores (a secret in Scheme 2.1, known to the ranking server in 2.2).
+    squares: computes ‖z̃‖² of each device, which is not always wanted; on the fast path its mean over the noise.
     """
 
     estimate: Array
@@ -64,14 +60,9 @@ class Received:
         return self.sent.scale
 
     @property
-    def signal_square(self) -> Array:
-        """‖z̃‖² of each device; on the fast path its mean over the noise."""
-        return self.squares()
-
-    @property
     def power(self) -> Array:
         """‖x‖² of each device in mW, 0 where silent."""
-        return self.scale**2 * self.signal_square
+        return self.scale**2 * self.squares()
 
     @property
     def energy(self) -> Array:
@@ -94,13 +85,10 @@ def receive(
 ) -> Received:
     """Latents (n, K, r) over the air: what the server makes of them, `trials` independent times each.
 
-    scores: (n, K), each device's raw uncertainty in bits, for Schemes 2.1 and 2.2 alone. They are bounded in here, so
-        that none exceeds what is accounted for; what is not finite becomes the upper end.
+    scores: (n, K), raw uncertainty in bits, for Schemes 2.1 and 2.2 alone; bounded in here, as is accounted for.
     num_classes: of the posteriors behind the scores; the rule `scale` needs it.
     only_best: only the device with the strongest channel transmits; in Scheme 2.2, of those selected.
-    link: the network's link, where there is no SciPy to compute it.
-    Differs from the paper: in 2.1 and 2.2 nothing is divided by p_k, which depends on the score and would leak it. The
-    devices' `participation` belongs to Scheme 1 alone.
+    Differs from the paper: in 2.1 and 2.2 nothing is divided by p_k, which depends on the score and would leak it.
     """
     check_latents(latents, network)
     _check_generator(rng, latents)
@@ -126,7 +114,8 @@ def receive(
     if only_best:
         takes_part = takes_part & _strongest(gain, takes_part, network)
     carry = _full if path == "full" else _fast
-    return replace(carry(z, network, link, _Drawn(gain, off, takes_part, air, own)), noisy_scores=noisy_scores)
+    estimate, sent, squares = carry(z, network, link, _Drawn(gain, off, takes_part, air, own))
+    return Received(estimate, takes_part, gain, sent, squares, noisy_scores)
 
 
 class _Drawn(NamedTuple):
@@ -139,92 +128,77 @@ class _Drawn(NamedTuple):
     own: list[draws.Generator]
 
 
-def _full(z: Array, network: Network, link: Link, drawn: _Drawn) -> Received:
-    """Device by device through the stations, each with its own noise and power."""
+# ẑ, what was transmitted, and a function that computes ‖z̃‖².
+_Carried = tuple[Array, Transmission, Callable[[], Array]]
+
+
+def _full(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
+    """Through the stations: every device with its own noise and power."""
     xp = array_namespace(z)
     gain, off, takes_part, air, own = drawn
-    d, orthogonal = network.devices, network.channel.access == "orthogonal"
-    shape = (*gain.shape[:2], int(z.shape[-1]))
-
-    def receiver_noise() -> Array:
-        return medium.receiver_noise(shape, air, noise_std=network.channel.noise_std, dtype=z.dtype)
-
-    y = draws.zeros(air, shape, dtype=z.dtype) if orthogonal else receiver_noise()
-    coefficient = medium.in_phase_gain(gain, off)
-    sent: list[Transmission] = []
-    squares: list[Array] = []
-    for k in range(gain.shape[-1]):
-        only = (..., slice(k, k + 1))
-        noise = draws.standard_normal(own[k], shape, dtype=z.dtype) * d.column("noise_std")[k]
-        feature = (d.column("weight")[k] * z[:, k, :])[:, None, :]
-        signal = device.signal(feature, noise, xp.astype(takes_part[only], z.dtype))
-        squares.append(xp.sum(signal * signal, axis=-1, keepdims=True))
-        sent.append(
-            device.power(
-                network,
-                link.only(k),
-                gain[only],
-                takes_part=takes_part[only],
-                misalignment=None if off is None else off.only(only),
-                noise_norm=xp.sqrt(xp.sum(noise * noise, axis=-1, keepdims=True)),
-                signal_norm=xp.sqrt(squares[k]),
-            )
-        )
-        x = (sent[k].scale * signal)[..., None, :]
-        if orthogonal:
-            # The server adds up those that it receives one by one.
-            alone = medium.separate(x, coefficient[only], receiver_noise()[..., None, :])[..., 0, :]
-            y = y + xp.where(sent[k].alignment != 0, alone, xp.zeros_like(alone))
-        else:
-            y = medium.superpose(x, coefficient[only], y)
-    transmission = Transmission.joined(sent)
-    return Received(server.estimate(y, link.gamma), takes_part, gain, transmission, lambda: xp.concat(squares, axis=-1))
+    n, trials, num_devices = gain.shape
+    orthogonal, r = network.channel.access == "orthogonal", z.shape[-1]
+    at_receiver = medium.receiver_noise(
+        (n, trials, num_devices, r) if orthogonal else (n, trials, r),
+        air,
+        noise_std=network.channel.noise_std,
+        dtype=z.dtype,
+    )
+    weight, std = (like(network.devices.column(name), z)[:, None] for name in ("weight", "noise_std"))
+    noise = std * draws.by_device(draws.standard_normal, own, (n, trials, num_devices, r), axis=-2, dtype=z.dtype)
+    signal = device.signal((weight * z)[:, None], noise, xp.astype(takes_part, z.dtype)[..., None])
+    square = xp.vecdot(signal, signal)
+    sent = device.power(
+        network,
+        link,
+        gain,
+        takes_part=takes_part,
+        misalignment=off,
+        noise_norm=xp.sqrt(xp.vecdot(noise, noise)),
+        signal_norm=xp.sqrt(square),
+    )
+    x, coefficient = sent.scale[..., None] * signal, medium.in_phase_gain(gain, off)
+    if orthogonal:
+        each = medium.separate(x, coefficient, at_receiver)
+        # The server adds up those that it receives.
+        y = xp.sum(xp.where((sent.alignment != 0)[..., None], each, xp.zeros_like(each)), axis=-2)
+    else:
+        y = medium.superpose(x, coefficient, at_receiver)
+    return server.estimate(y, link.gamma), sent, lambda: square
 
 
-def _fast(z: Array, network: Network, link: Link, drawn: _Drawn) -> Received:
+def _fast(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
     """The same law in one step: all noise as one Gaussian, exact since no alignment depends on the noise."""
     xp = array_namespace(z)
     gain, off, takes_part, _, own = drawn
     cover = network.cover_noise
     weight, std = (like(network.devices.column(name), z) for name in ("weight", "noise_std"))
     if network.channel.power_rule == "truncate" and off is None:
-        # What device.power computes in this case.
-        least = np.maximum(threshold(link.transmitters, gamma=link.gamma), _faintest(gain))
+        # What device.power computes in this case. Just above the smallest gain that can be inverted, as there.
+        kind = xp.finfo(z.dtype)
+        smallest = float(kind.smallest_normal) ** 0.5 * (1 + 2 * float(kind.eps))
+        least = np.maximum(threshold(link.transmitters, gamma=link.gamma), smallest)
         reached = gain >= (float(least[0]) if np.all(least == least[0]) else like(least, gain))
-        g = xp.astype(reached if cover else reached & takes_part, z.dtype)
-        sent = Transmission(g, gain, link.gamma, g, g)
-        variance = xp.matmul(g, (std * std)[:, None])
+        g = g_square = xp.astype(reached if cover else reached & takes_part, z.dtype)
+        sent = Transmission(g, gain, link.gamma, g)
     else:
         sent = device.power(network, link, gain, takes_part=takes_part, misalignment=off)
-        g = sent.alignment
-        variance = xp.matmul(g * g, (std * std)[:, None])
-    features = g * xp.astype(takes_part, z.dtype) if cover else g
-    estimate = xp.matmul(features, weight[:, None] * z)
+        g, g_square = sent.alignment, sent.alignment**2
+    variance = xp.matmul(g_square, (std * std)[:, None])
+    receivers = 1.0
+    if network.channel.access == "orthogonal":
+        receivers = xp.sum(xp.astype(g != 0, z.dtype), axis=-1, keepdims=True)
+    variance = variance + receivers * (network.channel.noise_std / link.gamma) ** 2
+    active = xp.astype(takes_part, z.dtype) if cover else 1.0
+    estimate = xp.matmul(g * active if cover else g, weight[:, None] * z)
     noise = draws.standard_normal(own[0], tuple(estimate.shape), dtype=z.dtype)
-    noise *= xp.sqrt(variance + _receiver_variance(network, link, g))
+    noise *= xp.sqrt(variance)
     estimate += noise
 
     def squares() -> Array:
-        of_features = xp.sum(z * z, axis=-1)[:, None, :] * (weight * weight)
-        of_features = of_features * xp.astype(takes_part, z.dtype) if cover else of_features
-        return of_features + float(network.dimension) * std * std
+        return active * (xp.vecdot(z, z)[:, None, :] * weight**2) + float(network.dimension) * std * std
 
-    return Received(estimate, takes_part, gain, sent, squares)
-
-
-def _faintest(gain: Array) -> float:
-    """The next number above the faintest gain that can be inverted, as `wireless.power.transmit` has it."""
-    kind = array_namespace(gain).finfo(gain.dtype)
-    return float(kind.smallest_normal) ** 0.5 * (1 + 2 * float(kind.eps))
-
-
-def _receiver_variance(network: Network, link: Link, alignment: Array) -> Any:
-    """Of the receiver's noise in ẑ: once for the sum, or once for everybody who is received alone."""
-    variance = (network.channel.noise_std / link.gamma) ** 2
-    if network.channel.access == "superposed":
-        return variance
-    xp = array_namespace(alignment)
-    return variance * xp.sum(xp.astype(alignment != 0, alignment.dtype), axis=-1, keepdims=True)
+    return estimate, sent, squares
 
 
 def _strongest(gain: Array, takes_part: Array, network: Network) -> Array:
@@ -235,19 +209,26 @@ def _strongest(gain: Array, takes_part: Array, network: Network) -> Array:
 
 
 def _clipped(latents: Array, clip_norm: Any) -> Array:
-    """`device.clipped`, skipped where a look at the norms shows that all latents are short enough.
+    """`device.clipped` in fewer steps, where no square overflows or vanishes.
 
-    For simulations only: the time it takes tells whether a latent was clipped.
+    For simulations only: the time it takes depends on the latents.
     """
     xp = array_namespace(latents)
     kind = xp.finfo(latents.dtype)
     if kind.bits < 32:
         return device.clipped(latents, clip_norm)
-    limit = device.clip_limit(latents, clip_norm)
-    if float(xp.min(limit)) ** 2 * float(kind.eps) < float(kind.smallest_normal):
+    limit, square = device.clip_limit(latents, clip_norm), xp.vecdot(latents, latents)[..., None]
+    vanishing = latents.shape[-1] * float(kind.smallest_normal) / float(kind.eps)
+    if float(xp.min(limit)) ** 2 < vanishing:
         return device.clipped(latents, clip_norm)
-    short = xp.vecdot(latents, latents)[..., None] <= (limit * (1 - 4 * float(kind.eps))) ** 2
-    return latents if bool(xp.all(short)) else device.clipped(latents, clip_norm)
+    finite = xp.isfinite(square)
+    if not bool(xp.all(finite)):
+        others = xp.where(finite, latents, xp.zeros_like(latents))
+        return xp.where(finite, _clipped(others, clip_norm), device.clipped(latents, clip_norm))
+    longer, one = square > limit**2, xp.ones_like(square)
+    if not bool(xp.any(longer)):
+        return latents
+    return latents * xp.where(longer, limit / xp.sqrt(xp.where(longer, square, one)), one)
 
 
 def in_batches(latents: Array, *, trials: int, batch: int = 2**18) -> Iterator[tuple[slice, int]]:

@@ -1,7 +1,8 @@
 """Every figure and table of the paper: redrawn, beside the exact account, with a verdict on each of its statements.
 
 fig_*.py, table_*.py    one module a result: how it is measured, drawn and judged, as one RESULT
-statements.toml         the same in words: what the paper shows and states, labels and axes
+statements.toml         the same in words: what the paper shows and states
+figures.toml            the figures as data: panels, axes and marks
 description.py          the description that every result fills in
 plot.py                 draws any result
 tables.py, results/     reads tables; the committed ones
@@ -14,25 +15,12 @@ from pathlib import Path
 
 from airpool.figures import write_csv
 from airpool.reproduce import plot, tables
-from airpool.reproduce.description import Result, text
+from airpool.reproduce.description import Result, sections, text
 from airpool.reproduce.tables import RESULTS, OnStep, Rows, Stored
 from airpool.reproduce.verdicts import Finding
 
 # In the order of the paper.
-IDS = (
-    "fig-dim",
-    "fig-entropy",
-    "fig-p21",
-    "table-1",
-    "fig-p22",
-    "fig-psigma",
-    "fig-hetero-16",
-    "fig-hetero-512",
-    "fig-schemes",
-    "table-2",
-    "fig-feasible",
-    "fig-asymptotics",
-)
+IDS = tuple(name for name, section in sections("statements.toml").items() if "paper" in section)
 
 
 def result(name: str) -> Result:
@@ -60,7 +48,7 @@ def fresh(name: str, folder: Path, *, seed: int = 0, on_step: OnStep | None = No
 def drawn(name: str, table: Stored, folder: Path) -> list[Path]:
     """Writes the figure of a result (PNG, SVG) and its data (CSV) to a folder."""
     png, svg, data = (folder / f"{name}.{kind}" for kind in ("png", "svg", "csv"))
-    plot.draw(result(name).marks(table.rows), text(name)["figure"], png, svg)
+    plot.draw(result(name).drawn(table.rows), text(name, file="figures.toml"), png, svg)
     rows = result(name).data(table.rows)
     write_csv(data, {key: tables.column(rows, key) for key in rows[0]}, comment=table.line())
     return [png, svg, data]

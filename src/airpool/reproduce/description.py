@@ -1,6 +1,6 @@
 """The one description of a result: what measures its table, what is drawn of it, how its statements are tested.
 
-What the paper shows and states, and the frame of the figure, are in statements.toml.
+What the paper shows and states is in statements.toml, the figure in figures.toml.
 """
 
 import tomllib
@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from airpool.reproduce.plot import Mark
 from airpool.reproduce.tables import OnStep, Rows
 from airpool.reproduce.verdicts import Check, Finding, Judgement
 from airpool.sweep import Table, run
@@ -25,15 +24,14 @@ class Result:
 
     measurement: a function and the points at which it gives the rows of the table; or, in words, where the table is
         measured outside of the package.
-    marks: what is drawn of a table, by panel.
     judge: the tests of the paper's statements on a table, and the numbers that all its words share.
-    data: the rows written as CSV, where they are not the table's own.
+    drawn, data: the rows that are drawn and that are written as CSV, where they are not the table's own.
     """
 
     id: str
     measurement: tuple[Callable[..., Mapping[str, Any]], Sequence[Mapping[str, Any]]] | str
-    marks: Callable[[Rows], Sequence[Sequence[Mark]]]
     judge: Callable[[Rows], Judgement]
+    drawn: Callable[[Rows], Rows] = list
     data: Callable[[Rows], Rows] = list
 
     @property
@@ -61,16 +59,22 @@ class Result:
     def finding(self, rows: Rows) -> Finding:
         """The paper's statements, tested on a table."""
         words, (tests, shared) = text(self.id), self.judge(rows)
+        shared = {**shared, **{name: each.format(**shared) for name, each in words.get("numbers", {}).items()}}
         checks = []
-        for statement, holds, own in tests:
-            numbers = {"source": words.get("source"), **shared, **own}
-            says, where, found = (words["statements"][statement][part] for part in ("says", "where", "found"))
-            checks.append(Check(says.format(**numbers), where.format(**numbers), holds, found.format(**numbers)))
+        for name, holds, own in tests:
+            statement, numbers = words["statements"][name], {"source": words.get("source"), **shared, **own}
+            found = statement.get("untested", statement["found"]) if holds is None else statement["found"]
+            says, where, found = (each.format(**numbers) for each in (statement["says"], statement["where"], found))
+            checks.append(Check(says, where, holds, found))
         return Finding(checks, *(words[part].format(**shared) for part in ("more", "instead")))
 
 
+def text(name: str, *, file: str = "statements.toml") -> dict[str, Any]:
+    """The section with this name; one that is `like` another has all of its entries, unless they are given again."""
+    of = sections(file)
+    return of.get(of[name].get("like"), {}) | of[name]
+
+
 @cache
-def text(name: str) -> dict[str, Any]:
-    """The section of statements.toml with this name."""
-    sections = tomllib.loads(Path(__file__).with_name("statements.toml").read_text("utf-8"))
-    return sections.get(sections[name].get("like"), {}) | sections[name]
+def sections(file: str) -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(file).read_text("utf-8"))

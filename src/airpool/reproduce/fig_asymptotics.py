@@ -10,48 +10,40 @@ A small version of docs/theory.md, section 7. Measured by studies/fig_asymptotic
 """
 
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
-from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED
 from airpool.reproduce.description import Result
-from airpool.reproduce.plot import Mark, curve, mark
 from airpool.reproduce.tables import Rows, column, where
 from airpool.reproduce.verdicts import Gain, Judgement, tested
 
 COUNTS, DEPTHS = (12, 25, 50, 100, 200, 500), (1, 2, 4, 8, 16)
 TRIALS, NETS = 100, 3  # behind each error: over the air, and against depth
-# What stays fixed as devices join; and the networks of every depth. With their colours.
-REGIMES = {"fixed σ": RED, "fixed local ε": ORANGE, "fixed device ε": BLUE, "fixed device ε, p = 0.9": GREEN}
-KINDS = {"random": BLUE, "trained without noise": RED, "trained with noise": GREEN}
+# What stays fixed as devices join; and the networks of every depth.
+REGIMES = ("fixed σ", "fixed local ε", "fixed device ε", "fixed device ε, p = 0.9")
+KINDS = ("random", "trained without noise", "trained with noise")
 # The largest |ln(y/ŷ)| of what is called a power law.
 STRAIGHT = 0.1
 
 
-class PowerLaw(NamedTuple):
-    """y = a x^rate, fitted in logarithms. rate_se: standard error. misfit: the largest |ln(y/ŷ)|."""
+def power_law(rows: Rows, name: str = "error", *, weighted: bool = True) -> tuple[float, float, float]:
+    """The exponent of a column as a power of size, fitted in logarithms; its standard error; the largest |ln(y/ŷ)|.
 
-    rate: float
-    rate_se: float
-    misfit: float
-
-
-def power_law(rows: Rows, name: str = "error", *, weighted: bool = True) -> PowerLaw:
-    """The fit of a column against size; weighted: by the errors, whose misfit then widens the standard error."""
+    weighted: by the errors, whose misfit then widens the standard error.
+    """
     x, y = np.log(column(rows, "size")), np.log(column(rows, name))
     weight = np.array(column(rows, name)) / column(rows, "error_se") if weighted else np.ones_like(y)
     line, cov = np.polyfit(x, y, 1, w=weight, cov="unscaled")
     misfit = y - np.polyval(line, x)
     chi_square = float(np.sum((weight * misfit) ** 2)) / (len(x) - 2)
     se = np.sqrt(cov[0, 0] * (max(1.0, chi_square) if weighted else chi_square))
-    return PowerLaw(float(line[0]), float(se), float(np.abs(misfit).max()))
+    return float(line[0]), float(se), float(np.abs(misfit).max())
 
 
 def law(table: Rows, kind: str, name: str = "error") -> str:
     """The power law of a column in K or L, where there is one: every point within STRAIGHT of it."""
-    fit = power_law(where(table, kind=kind), name, weighted=name == "error" and kind in REGIMES)
-    return "no power law" if fit.misfit > STRAIGHT else f"{'K' if kind in REGIMES else 'L'}^{fit.rate:+.2f}"
+    rate, _, misfit = power_law(where(table, kind=kind), name, weighted=name == "error" and kind in REGIMES)
+    return "no power law" if misfit > STRAIGHT else f"{'K' if kind in REGIMES else 'L'}^{rate:+.2f}"
 
 
 def larger_half(table: Rows, kind: str) -> Rows:
@@ -75,36 +67,21 @@ def grows_at_most(rows: Rows, power: float) -> bool:
 
 def is_linear(rows: Rows) -> bool:
     """Whether the error follows a power law in size whose exponent, with its 95 % interval, rounds to 1."""
-    fit = power_law(rows)
-    low, high = Gain(fit.rate, fit.rate_se, len(rows) * (NETS - 1)).interval()
-    return fit.misfit <= STRAIGHT and low > 0.5 and high < 1.5
+    rate, se, misfit = power_law(rows)
+    low, high = Gain(rate, se, len(rows) * (NETS - 1)).interval()
+    return misfit <= STRAIGHT and low > 0.5 and high < 1.5
 
 
-def marks(table: Rows) -> list[list[Mark]]:
-    devices = _curves(table, REGIMES, "exact", slope=-1.0, through="fixed device ε")
-    layers = _curves(table, KINDS, "error", slope=1.0, through="trained without noise")
-    bounds = {"fixed σ": "the paper's bound, fixed σ", "random": "∏‖W‖₂² · input error, random"}
-    above = [
-        curve(where(table, kind=kind), "size", "bound", "--", color=GREY, label=label) for kind, label in bounds.items()
-    ]
-    return [[*devices, above[0]], [*layers, above[1]]]
-
-
-def _curves(table: Rows, kinds: dict[str, str], line: str, *, slope: float, through: str) -> list[Mark]:
-    """The error of each kind, with two standard errors, and the paper's slope through the first point of one."""
+def drawn(table: Rows) -> Rows:
+    """Each row with the power law of its kind, and with the paper's through the first row of its kind."""
     out = []
-    for kind, colour in kinds.items():
-        rows, name = where(table, kind=kind), law(table, kind)
-        label = f"{kind}: " + (f"${name.replace('^', '^{')}}}$" if "^" in name else name)
-        bars = [2 * row["error_se"] for row in rows]
-        out.append(curve(rows, "size", line, color=colour, label=label))
-        look = {"fmt": "o", "color": colour, "markersize": 3.5}
-        out.append(mark("errorbar", column(rows, "size"), column(rows, "error"), bars, **look))
-    rows = where(table, kind=through)
-    sizes = column(rows, "size")
-    paper = [rows[0]["error"] * (size / sizes[0]) ** slope for size in sizes]
-    letter = "K" if kinds is REGIMES else "L"
-    return [*out, mark("plot", sizes, paper, ":", color=BLACK, label=f"the paper: ${letter}^{{{slope:+g}}}$")]
+    for row in table:
+        first, found = where(table, kind=row["kind"])[0], law(table, row["kind"])
+        letter, slope = ("K", -1) if row["part"] == "devices" else ("L", 1)
+        paper = first["error"] * (row["size"] / first["size"]) ** slope
+        shown = f"${found.replace('^', '^{')}}}$" if "^" in found else found
+        out.append(row | {"law": shown, "paper": paper, "letter": letter, "slope": slope})
+    return out
 
 
 def judge(table: Rows) -> Judgement:
@@ -127,4 +104,4 @@ def judge(table: Rows) -> Judgement:
     return tests, words | {"least": min(over), "most": max(over), "bounds": bounds}
 
 
-RESULT = Result("fig-asymptotics", "a study (python -m studies.fig_asymptotics)", marks, judge)
+RESULT = Result("fig-asymptotics", "a study (python -m studies.fig_asymptotics)", judge, drawn)

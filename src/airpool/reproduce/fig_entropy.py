@@ -5,10 +5,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import pearsonr
 
-from airpool.figures import BLACK, BLUE, ORANGE
 from airpool.network import Score
 from airpool.reproduce.description import Result
-from airpool.reproduce.plot import Mark, curve, mark
 from airpool.reproduce.tables import Rows, column
 from airpool.reproduce.uncertainty import DEVICES, entropies, standard_error
 from airpool.reproduce.verdicts import Judgement, tested
@@ -37,23 +35,6 @@ def row(*, device: int) -> dict[str, Any]:
     return out | {"objects": len(both_scores[0])}
 
 
-def marks(table: Rows) -> list[list[Mark]]:
-    device, panels = column(table, "device"), []
-    for score, colour in zip(NAMES, (BLUE, ORANGE), strict=True):
-        mean, low, high = (column(table, f"{score}_{name}") for name in ("mean", "q25", "q75"))
-        error = 1.96 * np.array(column(table, f"{score}_se"))
-        interval = {"fmt": "o", "ms": 4, "color": BLACK, "capsize": 3, "label": "mean and its 95% interval"}
-        panels.append(
-            [
-                mark("bar", device, mean, color=colour, alpha=0.35, width=0.7),
-                mark("vlines", device, low, high, color=colour, lw=3, label="middle half of the objects"),
-                mark("errorbar", device, mean, error, **interval),
-                curve(table, "device", f"{score}_median", "_", ms=9, color=BLACK, label="median"),
-            ]
-        )
-    return panels
-
-
 def judge(table: Rows) -> Judgement:
     means = [np.array(column(table, f"{score}_mean")) for score in NAMES]
     found = pearsonr(*means)
@@ -69,4 +50,4 @@ def judge(table: Rows) -> Judgement:
     return tests, {"least": min(means[0]), "most": max(means[0]), "across": across, "within": within}
 
 
-RESULT = Result("fig-entropy", (row, grid(device=DEVICES)), marks, judge)
+RESULT = Result("fig-entropy", (row, grid(device=DEVICES)), judge)

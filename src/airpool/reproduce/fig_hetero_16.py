@@ -9,7 +9,6 @@ noise as it can; the paper does not say how it sets the noise. By two accounts:
 `without` is not in the paper: the sensitive devices send their noise and nothing else.
 """
 
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -17,15 +16,13 @@ import numpy as np
 from airpool.account.calibration import calibrate_claim, with_column
 from airpool.arrays import Floats
 from airpool.design.heterogeneous import WAYS, Way, designed
-from airpool.figures import BLUE, GREEN, GREY, RED
+from airpool.evaluate import evaluate_model
 from airpool.models.pretrained import load
 from airpool.network import Network
 from airpool.paper.weights import largest_weight
 from airpool.reproduce.description import Result
-from airpool.reproduce.plot import Mark, curve
-from airpool.reproduce.table_2 import evaluated
-from airpool.reproduce.tables import Rows, where
-from airpool.reproduce.verdicts import BY, Gain, Judgement, Tested, gain, span, tested
+from airpool.reproduce.tables import Rows, column, where
+from airpool.reproduce.verdicts import BY, Judgement, gains, span, tested
 from airpool.sweep import grid
 
 Account = Literal["theorem 1", "exact"]
@@ -35,8 +32,6 @@ K, TRIALS = 12, 5
 SENSITIVE = np.arange(K) % 2 == 0
 DESIGNS = {"weights": "optimised weights", "clipping": "refined clip norms"}
 NEAR = 0.01
-LOOKS = {"uniform": (RED, "o-"), "weights": (BLUE, "s-"), "clipping": (GREEN, "^--"), "without": (GREY, "d:")}
-BARS: dict[str, Any] = {"error": "accuracy_std", "ms": 4, "capsize": 2}
 
 
 def row(*, account: Account, way: Way, epsilon: float, seed: int) -> dict[str, Any]:
@@ -44,25 +39,19 @@ def row(*, account: Account, way: Way, epsilon: float, seed: int) -> dict[str, A
     targets = np.where(SENSITIVE, epsilon, LOOSE)
     if account == "exact":
         plain = Network.uniform(num_devices=K, dimension=784)
-        network = designed(way, plain, _known(), targets=targets, sensitive=SENSITIVE)
+        known = load().held_out("validation", codec="q16").latents.double().numpy()
+        network = designed(way, plain, known, targets=targets, sensitive=SENSITIVE)
     else:
         network = claimed(way, targets)
-    found = evaluated(network, "test", trials=TRIALS, seed=seed)
+    found = evaluate_model(load(), network, codec="q16", trials=TRIALS, seed=seed)
     size = np.array(network.devices.column("weight")) * np.array(network.devices.column("clip_norm"))
     return {
         "accuracy": found.accuracy_mean,
-        "accuracy_std": found.accuracy_std,
-        "trials": TRIALS,
-        "objects": found.objects,
+        **{name: getattr(found, name) for name in ("accuracy_std", "trials", "objects")},
         "epsilon_strict_exact": float(found.report.epsilon[SENSITIVE].max()),
         "epsilon_loose_exact": float(found.report.epsilon[~SENSITIVE].max()),
         "strict_to_loose": float(size[SENSITIVE].mean() / size[~SENSITIVE].mean()),
     }
-
-
-@cache
-def _known() -> Floats:
-    return load().held_out("validation", codec="q16").latents.double().numpy()
 
 
 def claimed(way: Way, targets: Floats) -> Network:
@@ -85,24 +74,25 @@ def claimed(way: Way, targets: Floats) -> Network:
     return with_column(weighted, "noise_std", np.full(K, std / limit.sum()))
 
 
-def marks(table: Rows) -> list[list[Mark]]:
-    """Accuracy against the strict ε, one panel for each account."""
-    panels = []
-    for account in ACCOUNTS:
-        groups = {way: where(table, account=account, way=way) for way in LOOKS}
-        panels.append(
-            [
-                curve(rows, "epsilon", "accuracy", style, color=colour, label=way, **BARS)
-                for (way, rows), (colour, style) in zip(groups.items(), LOOKS.values(), strict=True)
-                if rows
-            ]
-        )
-    return panels
-
-
 def judge(table: Rows) -> Judgement:
     """Each design against uniform at the strictest ε, and at the largest, by both accounts."""
-    tests = [test for account in BY for test in _tests(where(table, account=account), BY[account])]
+    tests = []
+    for account, by in BY.items():
+        rows = where(table, account=account)
+        numbers: dict[str, Any] = {"by": by, "ways": ", ".join(sorted(set(column(rows, "way")))), "near": NEAR}
+        over = [gains(where(rows, way=way), where(rows, way="uniform")) for way in DESIGNS]
+        if not all(over):
+            tests += [tested("beats", None, design=design, **numbers) for design in DESIGNS.values()]
+            tests.append(tested("near", None, **numbers))
+            continue
+        strict, loose = ([some[at] for some in over] for at in (0, -1))
+        for design, first in zip(DESIGNS.values(), strict, strict=True):
+            numbers |= {"epsilon": STRICT[0], "gains": span([first])}
+            tests.append(tested("beats", first.interval()[0] > 0, design=design, **numbers))
+        apart = all(each.interval(len(DESIGNS))[0] > NEAR for each in strict)
+        together = all(low > -NEAR and high < NEAR for low, high in (each.interval(len(DESIGNS)) for each in loose))
+        numbers |= {"epsilon": STRICT[-1], "gains": span(loose)}
+        tests.append(tested("near", apart and together, **numbers))
     without = ", ".join(
         f"{row['accuracy']:.3f} at ε = {row['epsilon']:g} by the {row['account']} account"
         for row in where(table, way="without", epsilon=STRICT[0])
@@ -110,27 +100,5 @@ def judge(table: Rows) -> Judgement:
     return tests, {"without": without}
 
 
-def _tests(rows: Rows, by: str) -> list[Tested]:
-    gains = {way: _gains(rows, way) for way in DESIGNS}
-    if not all(gains.values()):
-        found = f"Not measured: by this account the table has {', '.join(sorted({row['way'] for row in rows}))} only."
-        unknown = [tested("beats", None, design=words, by=by, found=found) for words in DESIGNS.values()]
-        return [*unknown, tested("near", None, by=by, found=found)]
-    tests = []
-    for way, words in DESIGNS.items():
-        found = f"At ε = {STRICT[0]:g} they gain {span(gains[way][:1])}."
-        tests.append(tested("beats", gains[way][0].interval()[0] > 0, design=words, by=by, found=found))
-    strict, loose = ([some[at].interval(len(DESIGNS)) for some in gains.values()] for at in (0, -1))
-    held = all(low > NEAR for low, _ in strict) and all(low > -NEAR and high < NEAR for low, high in loose)
-    most = span([some[-1] for some in gains.values()])
-    found = f"At ε = {STRICT[-1]:g} the designs gain {most}; near: within {NEAR:g}."
-    return [*tests, tested("near", held, by=by, found=found)]
-
-
-def _gains(rows: Rows, way: str) -> list[Gain]:
-    """Of a design over uniform, at each ε; none where the table lacks it."""
-    return [gain(each, where(rows, way="uniform", epsilon=each["epsilon"])[0]) for each in where(rows, way=way)]
-
-
 POINTS = grid(account=ACCOUNTS, way=WAYS, epsilon=STRICT)
-RESULT = Result("fig-hetero-16", (row, POINTS), marks, judge)
+RESULT = Result("fig-hetero-16", (row, POINTS), judge)

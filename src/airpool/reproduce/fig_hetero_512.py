@@ -5,6 +5,6 @@ q = 16: they meet every ε, but need not be the best for this codec.
 """
 
 from airpool.reproduce.description import GPU_RUN, Result
-from airpool.reproduce.fig_hetero_16 import judge, marks
+from airpool.reproduce.fig_hetero_16 import judge
 
-RESULT = Result("fig-hetero-512", GPU_RUN, marks, judge)
+RESULT = Result("fig-hetero-512", GPU_RUN, judge)

@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from airpool.figures import BLACK, BLUE, ORANGE
 from airpool.reproduce.description import Result
-from airpool.reproduce.plot import Mark, mark
 from airpool.reproduce.tables import Rows, column, where
 from airpool.reproduce.uncertainty import (
     DEVICES,
@@ -42,42 +40,18 @@ def row(*, threshold: float, device: int) -> dict[str, Any]:
     }
 
 
-def marks(table: Rows) -> list[list[Mark]]:
-    panels = []
-    for threshold in THRESHOLDS:
-        rows = where(table, threshold=threshold)
-        device, at_mean, exact = (np.array(column(rows, name)) for name in ("device", "at_mean", "exact"))
-        error = 1.96 * np.array(column(rows, "exact_se"))
-        exact_label = "exact: mean of Φ over the objects, 95% interval"
-        panels.append(
-            [
-                mark("bar", device - 0.2, at_mean, 0.38, color=ORANGE, label="paper: Φ at the mean entropy"),
-                mark("bar", device + 0.2, exact, 0.38, color=BLUE, label=exact_label),
-                mark("errorbar", device + 0.2, exact, error, fmt="none", color=BLACK, capsize=2, lw=1),
-            ]
-        )
-    return panels
-
-
-def rises(table: Rows, name: str, error: str | None = None) -> list[Gain]:
-    """How much each device's p_k grows from one threshold to the next."""
-    steps = [
-        (lower, upper)
-        for low, high in pairwise(THRESHOLDS)
-        for lower, upper in zip(where(table, threshold=low), where(table, threshold=high), strict=True)
-    ]
-    return [Gain(b[name] - a[name], np.hypot(a[error], b[error]) if error else 0.0) for a, b in steps]
-
-
 def judge(table: Rows) -> Judgement:
+    groups = {threshold: where(table, threshold=threshold) for threshold in THRESHOLDS}
+    pairs = [pair for low, high in pairwise(groups.values()) for pair in zip(low, high, strict=True)]
     tests = []
-    for name, error, how in (("at_mean", None, "Φ at its mean entropy"), ("exact", "exact_se", "over the objects")):
-        steps = rises(table, name, error)
-        means = (f"{np.mean(column(where(table, threshold=t), name)):.2f} at η = {t:g}" for t in THRESHOLDS)
+    for name, how in (("at_mean", "Φ at its mean entropy"), ("exact", "over the objects")):
+        errors = [np.hypot(*(row.get(f"{name}_se", 0.0) for row in pair)) for pair in pairs]
+        steps = [Gain(high[name] - low[name], error) for (low, high), error in zip(pairs, errors, strict=True)]
+        means = (f"{np.mean(column(rows, name)):.2f} at η = {threshold:g}" for threshold, rows in groups.items())
         held = all(step.interval(len(steps))[0] > 0 for step in steps)
         tests.append(tested("rises", held, how=how, means=", ".join(means)))
     raw, clip = column(table, "epsilon_raw"), column(table, "epsilon_clip")
     return tests, {"raw": (min(raw), max(raw)), "clip": (min(clip), max(clip))}
 
 
-RESULT = Result("fig-p21", (row, grid(threshold=THRESHOLDS, device=DEVICES)), marks, judge)
+RESULT = Result("fig-p21", (row, grid(threshold=THRESHOLDS, device=DEVICES)), judge)

@@ -4,11 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from airpool.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 from airpool.paper import theorem3
 from airpool.reproduce.description import Result
-from airpool.reproduce.plot import Mark, curve, mark
-from airpool.reproduce.tables import Rows, column
+from airpool.reproduce.tables import Rows
 from airpool.reproduce.uncertainty import DEVICES, TABLE_1, entropies, paper_score
 from airpool.reproduce.verdicts import Judgement, tested
 from airpool.selection import ranking, threshold
@@ -26,15 +24,13 @@ SCORES = GAP * np.arange(K)
 def row(*, noise_std: float) -> dict[str, Any]:
     """Theorem 3 as printed, the exact participation of the true set, and Scheme 2.1 at the paper's u_k and at ours."""
     std = np.full(K, noise_std)
-    out: dict[str, Any] = {
-        "printed_lower": theorem3.lower(std, gap=GAP),
-        # Where everybody is selected the bound is the product alone, as the caption describes it.
-        "product": theorem3.upper(SCORES, score_noise_std=std, num_selected=K, gap=GAP)[0],
-    }
+    # Where everybody is selected the upper bound is the product alone, as the caption describes it.
+    every = theorem3.bounds(SCORES, score_noise_std=std, num_selected=K, gap=GAP)
+    out: dict[str, Any] = {"printed_lower": every.lower[0], "product": every.upper[0]}
     for number in SELECTED:
         p = ranking.participation(SCORES, score_noise_std=std, num_selected=number)
         union = ranking.union_bounds(SCORES, score_noise_std=std, num_selected=number)
-        printed = theorem3.upper(SCORES, score_noise_std=std, num_selected=number, gap=GAP)
+        printed = theorem3.bounds(SCORES, score_noise_std=std, num_selected=number, gap=GAP).upper
         out |= {f"exact_{number}_first": p[0], f"exact_{number}_last": p[number - 1], f"exact_{number}_sum": p.sum()}
         broken = np.sum(p[:number] > printed[:number] + 1e-9)
         out |= {f"union_{number}_last": union.lower[number - 1], f"printed_{number}_broken": int(broken)}
@@ -43,29 +39,6 @@ def row(*, noise_std: float) -> dict[str, Any]:
         over = threshold.participation(entropies(), threshold=eta, score_noise_std=noise_std)
         out |= {f"p21_{eta:g}": float(at), f"p21_{eta:g}_objects": over.mean()}
     return out
-
-
-def marks(table: Rows) -> list[list[Mark]]:
-    std = column(table, "noise_std")
-    left = [
-        curve(table, "noise_std", "product", color=BLUE, label="2.2, at most (Theorem 3's product)"),
-        curve(table, "noise_std", "printed_lower", "--", color=RED, label="2.2, at least (Theorem 3)"),
-    ]
-    right = []
-    for eta, colour, style in ((0.5, GREEN, "-."), (0.3, PURPLE, ":")):
-        name, label = f"p21_{eta:g}", f"2.1, η = {eta:g}, "
-        left.append(curve(table, "noise_std", name, style, color=colour, label=label + "paper's $u_k$"))
-        right.append(curve(table, "noise_std", f"{name}_objects", style, color=colour, label=label + "our objects"))
-    for n, colour in ((11, BLUE), (6, ORANGE)):
-        ends = [column(table, f"exact_{n}_{which}") for which in ("last", "first")]
-        look = {"color": colour, "lw": 1}
-        label = f"2.2, {n} of 12: the true set, exact"
-        right += [
-            mark("fill_between", std, *ends, alpha=0.35, label=label, **look),
-            curve(table, "noise_std", f"union_{n}_last", "--", label="  union bound, below", **look),
-            mark("axhline", n / K, color=GREY, lw=0.8, ls=":"),
-        ]
-    return [left, right]
 
 
 def judge(table: Rows) -> Judgement:
@@ -86,4 +59,4 @@ def judge(table: Rows) -> Judgement:
     return tests, {"at": noisy[0], "last": table[-1], "end": {n: away[n][-1] for n in SELECTED}}
 
 
-RESULT = Result("fig-psigma", (row, grid(noise_std=sorted(STDS))), marks, judge)
+RESULT = Result("fig-psigma", (row, grid(noise_std=sorted(STDS))), judge)

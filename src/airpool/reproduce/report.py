@@ -2,19 +2,19 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
 from airpool import files
 from airpool.page import Download, Facts, Figure, Items, Part, Section, Table, Text, page
 from airpool.reproduce.description import Result, text
 from airpool.reproduce.tables import Stored
-from airpool.reproduce.verdicts import WORDS, Finding, Holds
+from airpool.reproduce.verdicts import WORDS, Finding
 from airpool.version import __version__
 
 
-@dataclass(frozen=True, eq=False)
-class Reproduced:
+class Reproduced(NamedTuple):
     """One result with its table, its files and its finding."""
 
     result: Result
@@ -25,19 +25,41 @@ class Reproduced:
 
 def write(results: Sequence[Reproduced], folder: Path) -> Path:
     """Writes report.html, a page that needs no other file."""
-    words = text("report")
-    html = page(
-        words["title"],
-        lead=words["lead"],
-        sections=[
-            Section("Which findings hold", _summary(results)),
-            *(Section(f"{r.result.id}: {r.result.title}", _parts(r)) for r in results),
-        ],
-        footer=[f"Made by airpool {__version__}.", words["data"], text("settings")["ideal"]],
-    )
+    words, ideal = text("report"), text("settings")["ideal"]
+    counts = Counter(r.finding.holds for r in results)
+    plural = {"yes": "findings hold", "partly": "hold in part", "no": "do not hold"}
+    rows = [(r.result.id, WORDS[r.finding.holds], r.finding.sentence) for r in results]
+    summary: list[Part] = [
+        Facts([(f"{counts[kind]} of {len(results)}", meaning) for kind, meaning in plural.items()]),
+        Text(words["rule"]),
+        Table("Every result of the paper", ("result", "finding", "the paper's statements"), rows),
+        Text("What one should do instead:"),
+        Items([f"{r.result.id}: {r.finding.instead}" for r in results]),
+        Text(words["data"]),
+        Text(ideal),
+    ]
+    sections = [Section(f"{r.result.id}: {r.result.title}", _parts(r)) for r in results]
+    footer = [f"Made by airpool {__version__}.", words["data"], ideal]
+    sections = [Section("Which findings hold", summary), *sections]
     target = folder / "report.html"
-    files.write(target, html)
+    files.write(target, page(words["title"], lead=words["lead"], sections=sections, footer=footer))
     return target
+
+
+def _parts(each: Reproduced) -> list[Part]:
+    title, finding, by_kind = each.result.title, each.finding, {path.suffix: path for path in each.files}
+    header = ("the paper's statement", "where", "verdict", "what we find")
+    rows = [(check.says, check.where, check.word, check.found) for check in finding.checks]
+    return [
+        Text(f"The paper: {text(each.result.id)['paper']}"),
+        Text(each.result.setting),
+        Figure(by_kind[".svg"].read_bytes(), f"{title}. {finding.sentence}", f"{title}."),
+        Table(f"The finding {WORDS[finding.holds]}.", header, rows),
+        Text(finding.more),
+        Text(f"Instead: {finding.instead}"),
+        Download(by_kind[".csv"].name, by_kind[".csv"].read_bytes()),
+        Text(f"Table: {each.table.line()}."),
+    ]
 
 
 def record(results: Sequence[Reproduced]) -> dict[str, Mapping[str, object]]:
@@ -45,45 +67,10 @@ def record(results: Sequence[Reproduced]) -> dict[str, Mapping[str, object]]:
     return {
         r.result.id: {
             "holds": r.finding.holds,
-            "checks": [asdict(check) for check in r.finding.checks],
-            "more": r.finding.more,
-            "instead": r.finding.instead,
+            **asdict(r.finding),
             "setting": r.result.setting,
             "files": [str(path) for path in r.files],
             "table": dict(r.table.about),
         }
         for r in results
     }
-
-
-def _summary(results: Sequence[Reproduced]) -> list[Part]:
-    counts = Counter(r.finding.holds for r in results)
-    plural: dict[Holds, str] = {"yes": "findings hold", "partly": "hold in part", "no": "do not hold"}
-    rows = [(r.result.id, WORDS[r.finding.holds], r.finding.sentence) for r in results]
-    return [
-        Facts([(f"{counts[kind]} of {len(results)}", words) for kind, words in plural.items()]),
-        Text(text("report")["rule"]),
-        Table("Every result of the paper", ("result", "finding", "the paper's statements"), rows),
-        Text("What one should do instead:"),
-        Items([f"{r.result.id}: {r.finding.instead}" for r in results if r.finding.instead]),
-        Text(text("report")["data"]),
-        Text(text("settings")["ideal"]),
-    ]
-
-
-def _parts(each: Reproduced) -> list[Part]:
-    figures = [path for path in each.files if path.suffix == ".svg"]
-    data = [path for path in each.files if path.suffix == ".csv"]
-    title, finding = each.result.title, each.finding
-    header = ("the paper's statement", "where", "verdict", "what we find")
-    rows = [(check.says, check.where, check.word, check.found) for check in finding.checks]
-    return [
-        Text(f"The paper: {text(each.result.id)['paper']}"),
-        Text(each.result.setting),
-        *(Figure(path.read_bytes(), f"{title}. {finding.sentence}", f"{title}.") for path in figures),
-        Table(f"The finding {WORDS[finding.holds]}.", header, rows),
-        *([Text(finding.more)] if finding.more else []),
-        *([Text(f"Instead: {finding.instead}")] if finding.instead else []),
-        *(Download(path.name, path.read_bytes()) for path in data),
-        Text(f"Table: {each.table.line()}."),
-    ]

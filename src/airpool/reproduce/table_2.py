@@ -13,7 +13,6 @@ validation objects. "1, p = 1" is not in the paper: Scheme 1 with everybody taki
 """
 
 from dataclasses import replace
-from itertools import product
 from math import log2, sqrt
 from typing import Any, Literal
 
@@ -22,38 +21,28 @@ import numpy as np
 from airpool.account.budget import split
 from airpool.account.calibration import calibrate, calibrate_claim, with_column
 from airpool.account.report import shown
-from airpool.evaluate import Evaluation, evaluate
-from airpool.figures import BLUE, GREY, ORANGE, PURPLE, SKY
-from airpool.models.pretrained import HeldOut, load
-from airpool.network import Coin, Network, named_scheme, scored
+from airpool.evaluate import evaluate_model
+from airpool.models.pretrained import load
+from airpool.network import Coin, Network, Ranking, Threshold, scored
 from airpool.paper.accuracy import EPSILON_MAX, TABLE_2
 from airpool.reproduce.description import Result
-from airpool.reproduce.plot import Mark, mark
 from airpool.reproduce.tables import Rows, column, where
-from airpool.reproduce.verdicts import BY, Gain, Judgement, Tested, beats, gain, span, tested
+from airpool.reproduce.verdicts import BY, Gain, Judgement, beats, gains, span, tested
 from airpool.sweep import grid
 
 Account = Literal["feature", "lemma", "lemma √10", "exact"]
 SCHEMES = ("1", "2.1", "2.2", "1, p = 1")
-CLASSES, TRIALS = 40, 10
+TRIALS = 10
+# Scores as the paper has them: not scaled.
+RAW: dict[str, Any] = {"score_bound": log2(40), "score_noise_std": 0.1}
+CHOOSING = {"2.1": Threshold(threshold=5.0, **RAW), "2.2": Ranking(num_selected=11, **RAW)}
 # Of Table 1, Scheme 2.2; Scheme 2.1's is the same where everybody takes part.
 SCORE_EPSILON = {"feature": 0.0, "lemma": 0.9, "lemma √10": 0.9 * sqrt(10)}
 # What 2.1 and 2.2 choose from, on validation: the bound in bits, η or k̃, and the share of ε for the score.
 SETTINGS: dict[str, list[dict[str, Any]]] = {
-    "2.1": [
-        {"score_bound": bound, "threshold": bound * over, "share": share}
-        for bound, over, share in product((1.0, 3.0), (0.7, 2.5), (0.1, 0.3))
-    ],
-    "2.2": [
-        {"score_bound": bound, "num_selected": count, "share": share}
-        for bound, count, share in product((1.0, 3.0), (9, 11), (0.01, 0.1))
-    ],
-}
-LOOKS: dict[Account, tuple[str, str, str]] = {
-    "feature": (BLUE, "o", "ours, Theorem 1 claims ε for the feature"),
-    "lemma": (SKY, "s", "ours, the lemma claims ε for both, 0.9 for the score"),
-    "lemma √10": (PURPLE, "v", "ours, the same with 0.9·√10 for the score"),
-    "exact": (ORANGE, "^", "ours, exact ε, score included"),
+    "2.1": grid(score_bound=1.0, threshold=(0.7, 2.5), share=(0.1, 0.3))
+    + grid(score_bound=3.0, threshold=(3 * 0.7, 7.5), share=(0.1, 0.3)),
+    "2.2": grid(score_bound=(1.0, 3.0), num_selected=(9, 11), share=(0.01, 0.1)),
 }
 
 
@@ -62,12 +51,8 @@ def plain(scheme: str) -> Network:
 
     In its units (C = 100) the receiver's noise, σ_m² = 0.1, is far below the devices'.
     """
-    names = {"2.1": {"threshold": 5.0}, "2.2": {"num_selected": 11}}
-    chosen: Any = Coin()
-    if scheme in names:
-        kind: Any = scheme
-        chosen = named_scheme(kind, score_bound=log2(CLASSES), score_noise_std=0.1, **names[scheme])
-    network = Network.uniform(num_devices=12, dimension=784, participation=0.9 if scheme == "1" else 1.0, scheme=chosen)
+    given: dict[str, Any] = {"participation": 0.9 if scheme == "1" else 1.0, "scheme": CHOOSING.get(scheme, Coin())}
+    network = Network.uniform(num_devices=12, dimension=784, **given)
     expected = load().participation(network)
     # Only Theorem 1 reads it where scores choose.
     return network if expected is None else with_column(network, "participation", np.asarray(expected))
@@ -82,36 +67,16 @@ def cell(*, scheme: str, account: Account, epsilon: float, seed: int) -> dict[st
         network = plain(scheme)
         spent = 0.0 if isinstance(network.scheme, Coin) else SCORE_EPSILON[account]
         network = calibrate_claim(network, epsilon=epsilon - spent)
-    found = evaluated(network, "test", trials=TRIALS, seed=seed)
-    often, (low, high) = load().participation(network), found.accuracy_ci
+    found = evaluate_model(load(), network, codec="q16", trials=TRIALS, seed=seed)
+    often, row = load().participation(network), found.row()
     return {
         "accuracy": found.accuracy_mean,
-        "accuracy_std": found.accuracy_std,
-        "accuracy_low": low,
-        "accuracy_high": high,
-        "trials": TRIALS,
-        "objects": found.objects,
+        **{name: row[name] for name in ("accuracy_std", "accuracy_low", "accuracy_high", "trials", "objects")},
         "noise_std": network.devices.column("noise_std")[0],
         "participation": float(np.mean(network.devices.column("participation") if often is None else often)),
         "epsilon_exact": found.report.worst,
         **{name: picked.get(name) for name in ("score_bound", "share", "threshold", "num_selected", "score_noise_std")},
     }
-
-
-def evaluated(network: Network, split: HeldOut, *, trials: int, seed: int) -> Evaluation:
-    """A network on held-out objects, with the shipped codec of q = 16."""
-    model = load()
-    objects = model.held_out(split, codec="q16")
-    return evaluate(
-        network,
-        objects.latents,
-        objects.labels,
-        server=model.codec("q16").server,
-        posteriors=None if isinstance(network.scheme, Coin) else objects.posteriors,
-        participation=model.participation(network),
-        trials=trials,
-        seed=seed,
-    )
 
 
 def _best(scheme: str, epsilon: float, seed: int) -> tuple[Network, dict[str, Any]]:
@@ -124,8 +89,10 @@ def _best(scheme: str, epsilon: float, seed: int) -> tuple[Network, dict[str, An
         fields = {name: value for name, value in chosen.items() if name != "share"}
         return split(replace(start, scheme=replace(start.scheme, **fields)), epsilon=epsilon, share=chosen["share"])
 
-    made = [(network(chosen), chosen) for chosen in SETTINGS[scheme]]
-    net, chosen = max(made, key=lambda each: evaluated(each[0], "validation", trials=2, seed=seed).accuracy_mean)
+    def accuracy(made: tuple[Network, dict[str, Any]]) -> float:
+        return evaluate_model(load(), made[0], codec="q16", split="validation", trials=2, seed=seed).accuracy_mean
+
+    net, chosen = max(((network(chosen), chosen) for chosen in SETTINGS[scheme]), key=accuracy)
     return net, chosen | {"score_noise_std": scored(net.scheme).score_noise_std}
 
 
@@ -138,27 +105,15 @@ def beside_paper(table: Rows) -> Rows:
     return out
 
 
-def marks(table: Rows) -> list[list[Mark]]:
-    panels = []
-    for epsilon in EPSILON_MAX:
-        means, stds = zip(*(TABLE_2[scheme][epsilon] for scheme in SCHEMES[:3]), strict=True)
-        panel = [mark("errorbar", range(3), means, stds, fmt="x", color=GREY, capsize=3, label="the paper")]
-        for shift, (account, (colour, marker, label)) in zip((-0.15, -0.05, 0.05, 0.15), LOOKS.items(), strict=True):
-            rows = where(table, account=account, epsilon=epsilon)
-            x = [SCHEMES.index(row["scheme"]) + shift for row in rows]
-            look = {"fmt": marker, "color": colour, "markersize": 4, "capsize": 2, "label": label}
-            panel.append(mark("errorbar", x, column(rows, "accuracy"), column(rows, "accuracy_std"), **look))
-        panels.append(panel)
-    return panels
+def drawn(table: Rows) -> Rows:
+    return [row | {"at": SCHEMES.index(row["scheme"])} for row in beside_paper(table)]
 
 
-def gains(table: Rows, ours: str, theirs: str, account: Account) -> list[Gain]:
-    """Of one scheme over another, at each ε."""
-    one, other = (where(table, scheme=scheme, account=account) for scheme in (ours, theirs))
-    return [gain(row, *where(other, epsilon=row["epsilon"])) for row in one]
+def over(table: Rows, ours: str, theirs: str, account: Account) -> list[Gain]:
+    return gains(*(where(table, scheme=scheme, account=account) for scheme in (ours, theirs)))
 
 
-def order(table: Rows) -> list[Tested]:
+def order(table: Rows) -> Judgement:
     """Whether 2.1 and 2.2 beat Scheme 1, and 2.1 beats 2.2, by both accounts; and the leakage of each.
 
     At equal exact ε Scheme 1 has p = 1, its best, as 2.1 and 2.2 have their best settings.
@@ -167,16 +122,17 @@ def order(table: Rows) -> list[Tested]:
     tests = []
     for account, by in zip(accounts, BY.values(), strict=True):
         for ours, theirs in (("2.1", "1"), ("2.2", "1"), ("2.1", "2.2")):
-            found = gains(table, ours, theirs, account)
+            found = over(table, ours, theirs, account)
             words = span(found)
             if (account, theirs) == ("exact", "1"):
-                found = gains(table, ours, "1, p = 1", account)
+                found = over(table, ours, "1, p = 1", account)
                 words = f"{span(found)} over p = 1, Scheme 1's best, and {words} over p = 0.9"
             tests.append(tested("beats", beats(found), ours=ours, theirs=theirs, by=by, gains=words))
     leak = {s: column(where(table, scheme=s, account="feature"), "epsilon_exact") for s in SCHEMES[:3]}
     more = all(min(aware) > plain for plain, *aware in zip(*leak.values(), strict=True))
     one, two, three = max(leak["1"]), min(leak["2.1"]), min(leak["2.2"])
-    return [*tests, tested("leaks", more, one=shown(one), two=shown(two), three=shown(three))]
+    tests.append(tested("leaks", more, one=shown(one), two=shown(two), three=shown(three)))
+    return tests, {"everybody": span(over(table, "1, p = 1", "1", "feature"))}
 
 
 def judge(table: Rows) -> Judgement:
@@ -187,12 +143,12 @@ def judge(table: Rows) -> Judgement:
             f"{below} of {len(cells)} cells below the paper's, the differences {min(cells):+.3f} to {max(cells):+.3f}"
         )
 
-    tests = [*order(table), tested("printed", None, feature=beside("feature"))]
-    everybody = span(gains(table, "1, p = 1", "1", "feature"))
-    return tests, {"everybody": everybody, "lemma": beside("lemma"), "lemma_sqrt10": beside("lemma √10")}
+    tests, shared = order(table)
+    words = {"lemma": beside("lemma"), "lemma_sqrt10": beside("lemma √10")}
+    return [*tests, tested("printed", None, feature=beside("feature"))], {**shared, **words}
 
 
 POINTS = grid(scheme=SCHEMES, account=["feature", "exact"], epsilon=EPSILON_MAX) + grid(
     scheme=["2.1", "2.2"], account=["lemma", "lemma √10"], epsilon=EPSILON_MAX
 )
-RESULT = Result("table-2", (cell, POINTS), marks, judge, data=beside_paper)
+RESULT = Result("table-2", (cell, POINTS), judge, drawn, data=beside_paper)

@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from airpool.table import number
 
@@ -14,8 +13,7 @@ OnStep = Callable[[int], None]
 RESULTS = Path(__file__).parent / "results"
 
 
-@dataclass(frozen=True, eq=False)
-class Stored:
+class Stored(NamedTuple):
     """A table on disk. about: the function that measured it, its parameters, seed, version and command."""
 
     rows: Rows
@@ -41,11 +39,7 @@ def read(path: Path) -> Stored:
 
 
 def where(rows: Rows, **chosen: Any) -> Rows:
-    """The rows with these values.
-
-    >>> where([{"scheme": "1", "accuracy": 0.5}, {"scheme": "2.1", "accuracy": 0.6}], scheme="2.1")
-    [{'scheme': '2.1', 'accuracy': 0.6}]
-    """
+    """The rows with these values."""
     return [row for row in rows if all(row[name] == value for name, value in chosen.items())]
 
 

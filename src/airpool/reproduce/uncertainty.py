@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from airpool.account.guarantee import score_epsilon
 from airpool.arrays import Floats
 from airpool.network import Network, Ranking, Score, Threshold
 from airpool.paper import lemma
+from airpool.search import smallest_number
 from airpool.selection.scores import uncertainty
+from airpool.selection.threshold import participation
 
 DEVICES = range(12)
 # log₂ 40: the range of a raw entropy.
@@ -49,32 +50,18 @@ def paper_score(threshold: float) -> float:
     (0.758, 0.74)
     """
     printed = TABLE_1[threshold][0]
-    return float(brentq(lambda u: float(claimed(u, threshold)) - printed, 0.0, 5.0, xtol=1e-12))
-
-
-def paper_spread(threshold: float) -> float:
-    """The standard deviation of u_k over the devices that gives the one that Table 1 prints, to first order.
-
-    >>> round(paper_spread(0.5), 3), round(paper_spread(0.3), 3)
-    (0.033, 0.039)
-    """
-    u, step = paper_score(threshold), 1e-4
-    slope = (claimed(u - step, threshold) - claimed(u + step, threshold)) / (2 * step)
-    return float(TABLE_1[threshold][1] / slope)
+    return smallest_number(lambda u: float(claimed(u, threshold)) - printed, 0.0, 5.0)
 
 
 def claimed(score: ArrayLike, threshold: float) -> Floats:
     """The formula behind Table 1: ln(1 + p_k(e^0.9 − 1)) at p_k = Φ((η − u_k)/√0.1)."""
-    p = lemma.participation_21(score, threshold=threshold, score_noise_std=NOISE_STD)
+    p = participation(score, threshold=threshold, score_noise_std=NOISE_STD)
     return lemma.score_epsilon(p, full=FULL)
 
 
 @cache
 def exact_epsilon(most: float, threshold: float | None) -> float:
     """Exact ε, at δ = 1e-5, of the decision alone (2.1), or of the noisy scores (2.2: no threshold), features aside.
-
-        2.1: the least ε with [(1−π) − e^ε(1−π′)]₊ + [π − e^ε π′]₊ ≤ δ for π, π′ at either end of the range
-        2.2: ε_G at μ = Δu/σ₀
 
     Holds for: scores anywhere in [0, `most`], that of a zeroed feature included.
 

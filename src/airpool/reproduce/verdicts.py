@@ -1,22 +1,18 @@
 """The one rule by which a finding of the paper holds, holds in part or does not hold (docs/decisions/0011-verdicts.md).
 
-A finding is a list of the paper's statements, each with one computed test on the result's table:
-
-    holds            the test passes at every point of the table that the statement is about
-    does not hold    it fails at one of them
-    not tested       the table lacks the data, or the test cannot fail (p ≥ 0)
-
-The finding holds if every statement does, does not hold if none does, and holds in part otherwise. A statement about
-accuracy at equal ε is tested by the paper's account of ε and by the exact one; explanations are not tested.
+A finding is a list of the paper's statements, each with one computed test on the result's table: it holds where the
+test passes at every point that it is about, and is not tested where the table lacks the data or the test cannot fail.
 Means are compared with their standard errors, at 5 % for a statement, shared among its comparisons.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import hypot, inf
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from scipy.stats import t as student
+
+from airpool.reproduce.tables import Rows, where
 
 Holds = Literal["yes", "partly", "no"]
 WORDS: dict[Holds, str] = {"yes": "holds", "partly": "holds in part", "no": "does not hold"}
@@ -47,19 +43,6 @@ class Check:
         return "not tested" if self.holds is None else "holds" if self.holds else "does not hold"
 
 
-def verdict(checks: Sequence[Check]) -> Holds:
-    """The rule.
-
-    >>> def check(holds): return Check("", "", holds, "")
-    >>> verdict([check(True), check(True)]), verdict([check(True), check(None)]), verdict([check(False), check(None)])
-    ('yes', 'partly', 'no')
-    """
-    if not checks:
-        raise ValueError("checks=[] must have at least one statement of the paper")
-    held = [bool(check.holds) for check in checks]
-    return "yes" if all(held) else "partly" if any(held) else "no"
-
-
 @dataclass(frozen=True)
 class Finding:
     """The paper's statements, tested. more: what else the table shows; instead: what to do."""
@@ -70,19 +53,22 @@ class Finding:
 
     @property
     def holds(self) -> Holds:
-        return verdict(self.checks)
+        """The finding holds if every statement does, does not hold if none does, and holds in part otherwise."""
+        if not self.checks:
+            raise ValueError("checks=[] must have at least one statement of the paper")
+        held = [bool(check.holds) for check in self.checks]
+        return "yes" if all(held) else "partly" if any(held) else "no"
 
     @property
     def sentence(self) -> str:
         """The statements in groups, so that it cannot contradict the verdict: Holds: …. Does not hold: …."""
-        groups: dict[str, list[str]] = {}
-        for word in ("holds", "does not hold", "not tested"):
-            groups[word] = [check.says for check in self.checks if check.word == word]
+        groups: dict[str, list[str]] = {"holds": [], "does not hold": [], "not tested": []}
+        for check in self.checks:
+            groups[check.word].append(check.says)
         return " ".join(f"{word.capitalize()}: {'; '.join(says)}." for word, says in groups.items() if says)
 
 
-@dataclass(frozen=True)
-class Gain:
+class Gain(NamedTuple):
     """A difference of two means, its standard error and the degrees of freedom behind that (inf: known exactly)."""
 
     value: float
@@ -100,11 +86,15 @@ class Gain:
         return self.value - half, self.value + half
 
 
-def gain(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Gain:
-    """By how much one row's accuracy exceeds another's; each a mean over independent draws of the noise."""
-    counts = [row["trials"] if "trials" in row else row["noise_seeds"] for row in (ours, theirs)]
-    errors = [row["accuracy_std"] / count**0.5 for row, count in zip((ours, theirs), counts, strict=True)]
-    return Gain(ours["accuracy"] - theirs["accuracy"], hypot(*errors), sum(counts) - 2)
+def gains(ours: Rows, theirs: Rows) -> list[Gain]:
+    """By how much our accuracy exceeds theirs at each ε; each a mean over independent draws of the noise."""
+    out = []
+    for row in ours:
+        pair = (row, *where(theirs, epsilon=row["epsilon"]))
+        counts = [each["trials"] if "trials" in each else each["noise_seeds"] for each in pair]
+        errors = [each["accuracy_std"] / count**0.5 for each, count in zip(pair, counts, strict=True)]
+        out.append(Gain(row["accuracy"] - pair[1]["accuracy"], hypot(*errors), sum(counts) - 2))
+    return out
 
 
 def beats(gains: Sequence[Gain]) -> bool:
@@ -122,8 +112,6 @@ def span(gains: Sequence[Gain]) -> str:
 
     >>> span([Gain(0.1, 0.002), Gain(-0.01, 0.001)])
     '-0.010 to +0.100 (standard errors up to 0.002)'
-    >>> span([Gain(0.1, 0.002)])
-    '+0.100 (standard error 0.002)'
     """
     least, most = (f"{end(each.value for each in gains):+.3f}" for end in (min, max))
     values = least if len(gains) == 1 else f"{least} to {most}"

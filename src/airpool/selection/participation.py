@@ -1,7 +1,6 @@
 """How often devices are expected to transmit: a public number, from calibration data.
 
-The server may know it before anything is sent (`protocol.link`). It must never be computed from the inference at hand:
-scores are made of features, and would leak through it.
+Never compute it from the inference at hand: scores are made of features, and would leak through it.
 """
 
 from typing import Any
@@ -15,11 +14,7 @@ from airpool.selection.scores import bounded, uncertainty
 
 
 def participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None) -> Floats:
-    """The exact probability of each device to transmit, from raw scores in bits, (n, K) → (n, K).
-
-    >>> participation(np.array([[0.2, 0.4, 0.6]]), Threshold(threshold=0.4, score_noise_std=0.2)).round(4)
-    array([[0.8413, 0.5   , 0.1587]])
-    """
+    """The exact probability of each device to transmit, from raw scores in bits, (n, K) → (n, K)."""
     bits = np.asarray(scores, dtype=np.float64)
     if bits.ndim != 2 or not bits.size:
         raise ValueError(f"scores has shape {bits.shape}, must be (objects, devices), with at least one of each")
@@ -34,11 +29,7 @@ def participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None
 
 
 def expected_participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None) -> Floats:
-    """The mean over calibration objects, (n, K) → (K,): what `protocol.link.level(participation=...)` takes.
-
-    >>> expected_participation(np.array([[0.2, 0.4], [0.6, 0.4]]), Threshold(threshold=0.4)).round(6)
-    array([0.5, 0.5])
-    """
+    """The mean over calibration objects, (n, K) → (K,): what `protocol.link.level(participation=...)` takes."""
     return participation(scores, scheme, num_classes=num_classes).mean(axis=0)
 
 

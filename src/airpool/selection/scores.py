@@ -1,9 +1,8 @@
-"""How unsure a device is: the entropy of its own classifier, the bounded score made of it, and the noise on top.
+"""The uncertainty of a device: the entropy of its own classifier's posterior, and the bounded score made of it.
 
-    u = H(posterior) in bits  →  bounded to the public range [0, Γ] or [0, Γ/2]  →  ũ = u + v,  v ~ N(0, σ₀²)
+    u = H(posterior) in bits  →  bounded to the public range [0, Γ] or [0, Γ/2]
 
-Written once for NumPy and torch, and without SciPy, as the air is. Nothing here fails or warns because of what a
-posterior contains: that would tell.
+Never raises on the values of a posterior: an exception would leak them. For NumPy and torch, without SciPy.
 """
 
 import math
@@ -11,12 +10,11 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
-from airpool import draws
 from airpool.arrays import Array
 from airpool.network import Coin, Scheme, Score, Scored
 
 # How far inside its range a bounded score ends, in the resolution of its numbers: float32 may round a range up.
-_HAIR = 4.0
+_MARGIN = 4.0
 
 
 class Range(NamedTuple):
@@ -26,50 +24,29 @@ class Range(NamedTuple):
     high: float
 
 
-def shannon(posteriors: Array) -> Array:
-    """−Σ p log₂ p of each posterior (..., L), in bits: 0 if sure, log₂ L if none the wiser.
+def uncertainty(posteriors: Array, score: Score) -> Array:
+    """The raw score of each posterior (..., L) in bits: −Σ p log₂ p (shannon) or −log₂ max p (min).
 
     What is given counts in proportion: it need not add up to 1 exactly.
     Edge cases: an entry that is negative or not finite, or nothing but zeros → NaN, which `bounded` makes a constant.
 
     >>> import numpy as np
-    >>> shannon(np.array([[1.0, 0.0, 0.0, 0.0], [0.5, 0.25, 0.25, 0.0], [1.0, 1.0, 1.0, 1.0]]))
+    >>> uncertainty(np.array([[1.0, 0.0, 0.0, 0.0], [0.5, 0.25, 0.25, 0.0], [1.0, 1.0, 1.0, 1.0]]), "shannon")
     array([0. , 1.5, 2. ])
     """
-    xp = array_namespace(posteriors)
-    share, total, valid = _shares(posteriors)
-    p = share / total[..., None]
-    bits = xp.abs(xp.sum(p * xp.log2(xp.where(p > 0, p, xp.ones_like(p))), axis=-1))
-    return xp.where(valid, bits, xp.full_like(bits, math.nan))
-
-
-def min_entropy(posteriors: Array) -> Array:
-    """−log₂ max p of each posterior (..., L), in bits: never above Shannon's; edge cases as there.
-
-    >>> import numpy as np
-    >>> min_entropy(np.array([[1.0, 0.0, 0.0, 0.0], [0.5, 0.25, 0.25, 0.0], [1.0, 1.0, 1.0, 1.0]]))
-    array([0., 1., 2.])
-    """
-    xp = array_namespace(posteriors)
-    _, total, valid = _shares(posteriors)
-    bits = xp.log2(total)
-    return xp.where(valid, bits, xp.full_like(bits, math.nan))
-
-
-def uncertainty(posteriors: Array, score: Score) -> Array:
-    """The raw score of a scheme in bits, (..., L) → (...)."""
     if posteriors.ndim < 1 or posteriors.shape[-1] < 2:
         raise ValueError(f"posteriors has shape {tuple(posteriors.shape)}, must be (..., L) with L >= 2 classes")
-    return shannon(posteriors) if score == "shannon" else min_entropy(posteriors)
-
-
-def _shares(posteriors: Array) -> tuple[Array, Array, Array]:
-    """Of each entry relative to the largest one, their sum, and whether it is a posterior at all."""
     xp = array_namespace(posteriors)
     valid = xp.all(xp.isfinite(posteriors) & (posteriors >= 0), axis=-1) & xp.any(posteriors > 0, axis=-1)
     p = xp.where(valid[..., None], posteriors, xp.ones_like(posteriors))
     share = p / xp.max(p, axis=-1, keepdims=True)
-    return share, xp.sum(share, axis=-1), valid
+    total = xp.sum(share, axis=-1)
+    if score == "shannon":
+        p = share / total[..., None]
+        bits = xp.abs(xp.sum(p * xp.log2(xp.where(p > 0, p, xp.ones_like(p))), axis=-1))
+    else:
+        bits = xp.log2(total)
+    return xp.where(valid, bits, xp.full_like(bits, math.nan))
 
 
 def score_range(scheme: Scored, num_classes: int | None = None) -> Range:
@@ -79,10 +56,6 @@ def score_range(scheme: Scored, num_classes: int | None = None) -> Range:
 
     Without the number of classes, which a network does not know, log₂ L is left out: never too small.
     Differs from the paper: it calls Γ the sensitivity of a scaled score, twice its range.
-
-    >>> from airpool.network import Threshold
-    >>> score_range(Threshold(score_bound=1.0)), score_range(Threshold(score_rule="scale"))
-    (Range(low=0.0, high=1.0), Range(low=0.0, high=0.5))
     """
     high = scheme.score_bound if scheme.score_rule == "clip" else scheme.score_bound / 2
     return Range(0.0, high if num_classes is None else min(high, _most_bits(num_classes)))
@@ -95,16 +68,9 @@ def bounded(bits: Array, scheme: Scored, num_classes: int | None = None) -> Arra
 
     Edge cases: not finite → the upper end, a public constant; outside [0, log₂ L] → cut. `scale` needs the number of
     classes L.
-
-    >>> import numpy as np
-    >>> from airpool.network import Threshold
-    >>> bounded(np.array([0.3, 2.0, np.nan]), Threshold(score_bound=1.0)).round(6)
-    array([0.3, 1. , 1. ])
-    >>> bounded(np.array([0.3, 2.0, np.nan]), Threshold(score_bound=1.0, score_rule="scale"), 4).round(6)
-    array([0.075, 0.5  , 0.5  ])
     """
     xp = array_namespace(bits)
-    top = score_range(scheme, num_classes).high * (1 - _HAIR * float(xp.finfo(bits.dtype).eps))
+    top = score_range(scheme, num_classes).high * (1 - _MARGIN * float(xp.finfo(bits.dtype).eps))
     finite = xp.isfinite(bits)
     u = xp.where(finite, bits, xp.zeros_like(bits))
     if scheme.score_rule == "scale":
@@ -112,23 +78,6 @@ def bounded(bits: Array, scheme: Scored, num_classes: int | None = None) -> Arra
             raise ValueError("scheme.score_rule='scale' needs num_classes, the number of classes behind the scores")
         u = u * min(1.0, scheme.score_bound / (2 * _most_bits(num_classes)))
     return xp.where(finite, xp.clip(u, 0.0, top), xp.full_like(u, top))
-
-
-def noisy(bounded_scores: Array, std: float, *, trials: int, own: list[draws.Generator]) -> Array:
-    """ũ = u + v of n objects, `trials` times each: (n, K) → (n, t, K).
-
-    own: one generator for each device, or a single one for all.
-    """
-    xp = array_namespace(bounded_scores)
-    n, num_devices = (int(size) for size in bounded_scores.shape)
-    dtype = bounded_scores.dtype
-    if std == 0:
-        v = draws.zeros(own[0], (n, trials, num_devices), dtype=dtype)
-    elif len(own) == 1:
-        v = draws.standard_normal(own[0], (n, trials, num_devices), dtype=dtype)
-    else:
-        v = xp.stack([draws.standard_normal(each, (n, trials), dtype=dtype) for each in own], axis=-1)
-    return bounded_scores[:, None, :] + std * v
 
 
 def raw(
@@ -145,7 +94,7 @@ def raw(
 
 
 def check_scores(scores: Any, scheme: Scheme, *, example: Array) -> None:
-    """That raw scores fit latents (n, K, r); what they contain is nobody's business."""
+    """An error where raw scores do not fit latents (n, K, r); their values are never looked at."""
     if isinstance(scheme, Coin):
         if scores is not None:
             raise ValueError("scores are for Schemes 2.1 and 2.2; under Scheme 1 a coin decides: leave them out")
@@ -155,9 +104,8 @@ def check_scores(scores: Any, scheme: Scheme, *, example: Array) -> None:
             f"scheme {scheme.name} needs scores, each device's uncertainty in bits (objects, devices): "
             "selection.scores.uncertainty makes them of posteriors"
         )
-    wanted = tuple(example.shape[:2])
-    if tuple(getattr(scores, "shape", ())) != wanted:
-        shape = tuple(getattr(scores, "shape", ()))
+    wanted, shape = tuple(example.shape[:2]), tuple(getattr(scores, "shape", ()))
+    if shape != wanted:
         raise ValueError(f"scores has shape {shape}, must be ({wanted[0]} objects, {wanted[1]} devices)")
     xp = array_namespace(scores)
     if xp is not array_namespace(example) or not xp.isdtype(scores.dtype, "real floating"):

@@ -13,17 +13,21 @@ import textwrap
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
-from multiprocessing.connection import Connection, Pipe
+from importlib import import_module
+from itertools import islice
+from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import Any
 
+from airpool import files
+from airpool.extras import load
 from airpool.sweep.code import HOME, local_modules, named, version_of
-from airpool.sweep.points import Row, plain
 
+Row = dict[str, Any]
+Rows = Generator[Row, None, None]
 # What OpenMP (torch's too), OpenBLAS, MKL and Accelerate read when they are loaded.
 _THREADS: dict[str, str] = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
@@ -31,8 +35,16 @@ _THREADS: dict[str, str] = dict.fromkeys(
 # Set for workers: a script that starts a sweep when it is merely imported must not start another one there.
 MARK = "AIRPOOL_SWEEP_WORKER"
 _WORKER = _THREADS | {MARK: "1"}
-# How many jobs at a time, and their rows.
-Running = tuple[int, Iterator[Row]]
+
+
+def plain(name: str, value: Any) -> Any:
+    """A parameter or a result as JSON returns it, so that its type does not depend on the backend."""
+    try:
+        if not isinstance(found := files.plain(value), dict):
+            return found
+    except (AttributeError, TypeError):
+        pass
+    raise ValueError(f"{name}={value!r} must be a number, text, true, false or none, or a list of those")
 
 
 def measure(job: Row, found: Callable[[], Callable[..., Any]]) -> Row:
@@ -76,59 +88,35 @@ def measure_by_name(job: Row, name: str, version: str) -> Row:
 @cache
 def _function(name: str, version: str) -> Callable[..., Any]:
     if (here := version_of(name)) != version:
-        changed = "its code or airpool was changed during the sweep: start it again"
-        raise RuntimeError(f"{name} is version {here} in a worker, but the sweep's is {version}; {changed}")
+        said = f"{name} is version {here} in a worker, but the sweep's is {version}"
+        raise RuntimeError(f"{said}; its code or airpool was changed during the sweep: start it again")
     return named(name)
 
 
-@contextmanager
-def serial(jobs: Sequence[Row], function: Callable[..., Any]) -> Iterator[Running]:
+def serial(jobs: Sequence[Row], function: Callable[..., Any]) -> Rows:
     """On one thread, as in a worker: sums over several threads round differently."""
     from threadpoolctl import threadpool_limits
 
-    before = {name: os.environ[name] for name in _THREADS if name in os.environ}
-    threads = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else os.cpu_count() or 1
-    os.environ.update(_THREADS)
-    try:
-        with threadpool_limits(1):
-            if "torch" in sys.modules:
-                sys.modules["torch"].set_num_threads(1)
-            yield 1, (measure(job, lambda: function) for job in jobs)
-    finally:
-        for name in _THREADS:
-            os.environ.pop(name)
-        os.environ.update(before)
-        if "torch" in sys.modules:  # loaded before, or by a point
-            sys.modules["torch"].set_num_threads(threads)
+    with suppress(ImportError):
+        import_module("torch")  # only what is loaded can be limited
+    with threadpool_limits(1):
+        for job in jobs:
+            yield measure(job, lambda: function)
 
 
-@contextmanager
-def _waited_for(
-    measured: Callable[[Row], Row], jobs: Sequence[Row], at_a_time: int, stop: Callable[[], Any]
-) -> Iterator[Iterator[Row]]:
-    """The rows of a function that waits for a worker elsewhere. stop: ends the workers."""
-    with ThreadPoolExecutor(at_a_time) as threads:
-        try:
-            yield (future.result() for future in as_completed([threads.submit(measured, job) for job in jobs]))
-        finally:
-            threads.shutdown(wait=False, cancel_futures=True)
-            stop()
-
-
-@contextmanager
-def pool(jobs: Sequence[Row], name: str, version: str, *, workers: int | None) -> Iterator[Running]:
+def pool(jobs: Sequence[Row], name: str, version: str, workers: int | None) -> Rows:
     """A process per worker, which has one job at a time: if it dies, that job is lost and no other."""
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers = min(workers or processors, len(jobs))
-    own, processes = threading.local(), list[subprocess.Popen[bytes]]()
+    workers = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    processes: dict[Any, subprocess.Popen[bytes]] = {}  # by our end of the pipe to it
+    left, busy = iter(jobs), dict[Any, Row]()
     lifeline, ours = os.pipe()  # workers end when our end is closed, by us or by our own death
 
-    def start() -> None:
+    def start() -> Connection:
         """A fresh process that imports what this one would. It prints to stderr, and Ctrl-C is not for it."""
-        own.pipe, theirs = Pipe()
+        pipe, theirs = Pipe()
         with theirs:
             call = f"from airpool.sweep.backends import serve; serve({theirs.fileno()}, {name!r}, {version!r})"
-            own.process = subprocess.Popen(
+            processes[pipe] = subprocess.Popen(
                 [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path}; {call}"],
                 env=os.environ | _WORKER,
                 stdin=lifeline,
@@ -136,32 +124,34 @@ def pool(jobs: Sequence[Row], name: str, version: str, *, workers: int | None) -
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        processes.append(own.process)
-
-    def measured(job: Row) -> Row:
-        if not hasattr(own, "pipe"):
-            start()
-        try:
-            own.pipe.send(job)
-            return own.pipe.recv()
-        except (EOFError, OSError):
-            del own.pipe
-        if (status := own.process.wait()) >= 0:
-            return _failed(job, f"its process ended, with status {status}")
-        hint = ", perhaps for lack of memory" if status == -signal.SIGKILL else ""
-        return _failed(job, f"its process was killed by {signal.Signals(-status).name}{hint}")
+        return pipe
 
     try:
-        with _waited_for(measured, jobs, workers, lambda: os.close(ours)) as rows:
-            yield workers, rows
+        while True:
+            for job in islice(left, workers - len(busy)):
+                pipe = next((pipe for pipe in processes if pipe not in busy), None) or start()
+                busy[pipe] = job
+                with suppress(OSError):  # a process that is gone is found below
+                    pipe.send(job)
+            if not busy:
+                return
+            ready: list[Any] = wait(list(busy))
+            for pipe in ready:
+                job = busy.pop(pipe)
+                try:
+                    row = pipe.recv()
+                except (EOFError, OSError):
+                    row = _failed(job, _end(processes.pop(pipe).wait()))
+                yield row
     finally:
+        os.close(ours)
         os.close(lifeline)
-        for process in processes:
+        for process in processes.values():
             process.wait()
 
 
 def serve(fd: int, name: str, version: str) -> None:
-    """A worker's life. It ends with its lifeline, in the middle of a point too."""
+    """A worker's life. It ends with its lifeline, the standard input, in the middle of a point too."""
     threading.Thread(target=lambda: os._exit(len(os.read(0, 1))), daemon=True).start()
     pipe = Connection(fd)
     with suppress(EOFError, OSError):
@@ -169,63 +159,60 @@ def serve(fd: int, name: str, version: str) -> None:
             pipe.send(measure_by_name(pipe.recv(), name, version))
 
 
-@contextmanager
-def ray(jobs: Sequence[Row], name: str, version: str, *, workers: int | None, address: str | None) -> Iterator[Running]:
+def _end(status: int) -> str:
+    if status >= 0:
+        return f"its process ended, with status {status}"
+    hint = ", perhaps for lack of memory" if status == -signal.SIGKILL else ""
+    return f"its process was killed by {signal.Signals(-status).name}{hint}"
+
+
+def ray(jobs: Sequence[Row], name: str, version: str, workers: int | None, address: str | None) -> Rows:
     """One task a point, on one CPU. A lost process or node is tried again twice, what the function raises is final.
 
     A connection that the caller has made is used and left as it is; airpool and the function must be importable there.
     """
-    ray, mine = _connected(name, workers, address)
-    cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
-    kept = {each: os.environ[each] for each in os.environ.keys() & {"ONEDNN_MAX_CPU_ISA"}}
-    task = ray.remote(num_cpus=1, max_retries=2, runtime_env={"env_vars": _WORKER | kept})(measure_by_name)
-    running: set[Any] = set()
-
-    def measured(job: Row) -> Row:
-        running.add(reference := task.remote(job, name, version))
+    # Ray sends no reports, does as its next release will instead of warning, and keeps to 127.0.0.1 if it is local.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if address is None:
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    ray = load("ray", "backend='ray'")
+    if mine := not ray.is_initialized():
         try:
-            return ray.get(reference)
-        except ray.exceptions.RayError as error:
-            return _failed(job, _in_words(error, 240))
-        finally:
-            running.discard(reference)
-
-    def stop() -> None:
-        for reference in list(running):
-            ray.cancel(reference, force=True)
-
+            ray.init(log_to_driver=False, logging_level="ERROR", **_cluster(name, workers, address))
+        except Exception as error:
+            raise ConnectionError(f"no Ray cluster can be used at {address}: {_in_words(error, 240)}") from error
+    kept = {each: os.environ[each] for each in os.environ.keys() & {"ONEDNN_MAX_CPU_ISA"}}  # a processor's remedy
+    task = ray.remote(num_cpus=1, max_retries=2, runtime_env={"env_vars": _WORKER | kept})(measure_by_name)
+    at_a_time = workers or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+    left, busy = iter(jobs), dict[Any, Row]()
     try:
-        with _waited_for(measured, jobs, workers or 2 * cpus, stop) as rows:
-            yield min(workers or cpus, len(jobs)), rows
+        while True:
+            busy |= {task.remote(job, name, version): job for job in islice(left, at_a_time - len(busy))}
+            if not busy:
+                return
+            (done,), _ = ray.wait(list(busy))
+            job = busy.pop(done)
+            try:
+                row = ray.get(done)
+            except ray.exceptions.RayError as error:
+                row = _failed(job, _in_words(error, 240))
+            yield row
     finally:
+        for reference in busy:
+            ray.cancel(reference, force=True)
         if mine:
             ray.shutdown()
 
 
-def _connected(function: str, workers: int | None, address: str | None) -> tuple[Any, bool]:
-    """Ray, and whether the connection is ours: to its own cluster on this machine, or to the one at an address."""
-    # Ray sends no reports, does as its next release will instead of warning, and keeps to 127.0.0.1 if it is local.
-    silent: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-    for variable, value in (quiet if address else quiet | {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}).items():
-        os.environ.setdefault(variable, value)
-    try:
-        import ray  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise ValueError("backend='ray' needs Ray: pip install 'airpool[ray]'") from None
-    if ray.is_initialized():
-        return ray, False
+def _cluster(function: str, workers: int | None, address: str | None) -> dict[str, Any]:
+    """What Ray is started with: on this machine, or for the cluster at an address, which is sent the code."""
     if address is None:
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-        small = {"include_dashboard": False, "object_store_memory": 128 * 2**20}
-        ray.init("local", num_cpus=workers, runtime_env={"env_vars": {"PYTHONPATH": path}}, **small, **silent)
-        return ray, True
+        small = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": 128 * 2**20}
+        return {"address": "local", "runtime_env": {"env_vars": {"PYTHONPATH": path}}, **small}
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        if host and port.isdigit():  # Ray itself would wait for many minutes
-            socket.create_connection((host, int(port)), timeout=10).close()
-        modules = [str(place) for place in (HOME, *local_modules(function))]
-        ray.init(address, runtime_env={"py_modules": modules}, **silent)
-    except Exception as error:
-        raise ConnectionError(f"no Ray cluster can be used at {address}: {_in_words(error, 240)}") from error
-    return ray, True
+    if host and port.isdigit():  # Ray itself would wait for many minutes
+        socket.create_connection((host, int(port)), timeout=10).close()
+    modules = [str(place) for place in (HOME, *local_modules(function))]
+    return {"address": address, "runtime_env": {"py_modules": modules}}

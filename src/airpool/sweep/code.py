@@ -9,10 +9,11 @@ import hashlib
 import re
 import sys
 from collections.abc import Callable
-from functools import reduce
-from importlib import import_module, metadata
+from contextlib import suppress
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from airpool.version import __version__
@@ -28,37 +29,34 @@ def name_of(function: Callable[..., Any]) -> str:
     if not module or not name or "<" in name:
         raise ValueError(f"{name or function!r} cannot be found by other processes: it must be a function of a module")
     if module == "__main__":
-        main = sys.modules["__main__"]
+        main: Any = sys.modules["__main__"]
         script = Path(getattr(main, "__file__", None) or "").resolve()
-        if main.__spec__ is None and script not in [place.resolve() for place in _places(script.stem)]:
+        module = main.__spec__.name if main.__spec__ else script.stem  # a spec: python -m
+        if not main.__spec__ and script not in [place.resolve() for place in _places(module)]:
             raise ValueError("a function that is typed in cannot be found by other processes: put it into a file")
-        return f"{main.__spec__.name if main.__spec__ else script.stem}:{name}"  # a spec: python -m
-    if named(f"{module}:{name}") is not function:
+    elif named(f"{module}:{name}") is not function:
         raise ValueError(f"{module}:{name} is another function: sweep over one that can be imported by its name")
     return f"{module}:{name}"
 
 
 def named(name: str) -> Callable[..., Any]:
     """The function "module:name". A ValueError if there is none, or if the module cannot be loaded."""
-    module, _, attribute = name.partition(":")
-    if not (module and attribute):
+    if not all(name.partition(":")):
         raise ValueError(f"{name!r} must be module:function, such as experiment:accuracy")
     try:
-        loaded = import_module(module)
+        return resolve_name(name)
+    except AttributeError:
+        raise ValueError(f"{name}: the module has no such function") from None
     except Exception as error:
         raise ValueError(f"{name}: the module cannot be loaded: {type(error).__name__}: {error}") from error
-    function = reduce(lambda found, part: getattr(found, part, None), attribute.split("."), loaded)
-    if not callable(function):
-        raise ValueError(f"{name}: the module has no such function")
-    return function
 
 
 def version_of(name: str) -> str:
     """The version of the code behind the function "module:name", as it is on disk; of airpool alone if ""."""
-    found = [(HOME, file) for file in HOME.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
-    found = [(top, file) for top, file in found if file.relative_to(top).parts[0] != "cli"]
-    found += [(place.parent, file) for place in local_modules(name) for file in _sources(place)]
-    contents = [(file.relative_to(top).as_posix(), hashlib.sha256(file.read_bytes()).digest()) for top, file in found]
+    own = [(HOME, file) for file in HOME.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    own = [(top, file) for top, file in own if file.relative_to(top).parts[0] != "cli"]
+    local = [(place.parent, file) for place in local_modules(name) for file in _sources(place)]
+    contents = [(str(file.relative_to(top)), hashlib.sha256(file.read_bytes()).digest()) for top, file in own + local]
     libraries = [(each, [one.version for one in metadata.distributions(name=each)]) for each in _LIBRARIES]
     text = f"{sys.version_info[:2]} {libraries} {sorted(contents)}"
     return f"{__version__}+{hashlib.sha256(text.encode()).hexdigest()[:16]}"
@@ -81,13 +79,11 @@ def local_modules(name: str) -> list[Path]:
 
 
 def _places(module: str) -> list[Path]:
-    try:
-        spec = find_spec(module)
-    except (ImportError, ValueError):
-        return []
-    if spec is not None and spec.submodule_search_locations is not None:
-        return [Path(folder) for folder in spec.submodule_search_locations]
-    return [Path(spec.origin)] if spec and spec.origin and spec.origin.endswith(".py") else []
+    with suppress(ImportError, ValueError):
+        if spec := find_spec(module):
+            places = [Path(place) for place in spec.submodule_search_locations or [spec.origin or "built-in"]]
+            return [place for place in places if place.is_dir() or place.suffix == ".py"]
+    return []
 
 
 def _sources(place: Path) -> list[Path]:

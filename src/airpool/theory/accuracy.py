@@ -7,8 +7,7 @@
 
 They are mostly ordered from loose to sharp; under strong noise the union bound can fall below the ball. Differences of
 scores count only beyond their rounding error (server.bounded_scores); probabilities are accurate to about 1e-12.
-
-Theorem 2 as printed, with one MSE and one margin for all objects, is paper.theorem2.
+Theorem 2 as printed is paper.theorem2.
 """
 
 from collections.abc import Callable
@@ -24,7 +23,7 @@ from airpool.search import smallest
 from airpool.theory.law import Mixture
 from airpool.theory.lipschitz import lipschitz_constants
 from airpool.theory.margin import margin, quotient
-from airpool.theory.mse import require_coin
+from airpool.theory.mse import pooled_error, require_coin
 from airpool.theory.server import Server, affine, bounded_scores, class_labels, gamma, gaps
 
 # Relative error of SciPy's ndtr and of exp in double precision: Cephes states 5.7e-14 at most.
@@ -83,10 +82,8 @@ def half_spaces(
 ) -> Floats:
     """1 − Σ_j Pr(s_j ≥ s_l) of each object; each term exact for a linear server, bounded for one hidden layer.
 
-    Linear: s_l − s_j is Gaussian, so Pr = Φ(−(s_l − s_j)/(√v ‖a_l − a_j‖)).
-    One hidden layer of ReLUs: f = s_l − s_j has a mean M in closed form and Lipschitz constant at most L. By Gaussian
-    isoperimetry f is distributed like an increasing function of one standard normal with slope at most L√v. Among all
-    of these, Pr(f ≤ 0) ≤ Φ(q), where q solves φ(q) − q Φ(−q) = M/(L√v).
+    Linear: Φ(−(s_l − s_j)/(√v ‖a_l − a_j‖)). One hidden layer of ReLUs: Φ(q), where q solves φ(q) − q Φ(−q) = M/(L√v)
+    for the mean M and the Lipschitz constant L of s_l − s_j (proof: docs/proofs/theory.md).
 
     latents: (n, K, r). constants: L (C, C) of a hidden layer; by default lipschitz.lipschitz_constants (seconds for
     2,048 units). Ignored for a linear server, whose exact constants are used: a larger one would not be conservative
@@ -125,7 +122,7 @@ def ceiling(server: Server, law: Mixture, latents: ArrayLike, labels: ArrayLike)
 def _over_patterns(law: Mixture, latents: ArrayLike, chance: Callable[[Floats, Floats, float], Floats]) -> Floats:
     """Σ_patterns probability · chance(means, their rounding error, noise std), (n,)."""
     z = law.sent(latents)
-    out, x_error = np.zeros(len(z)), law.rounding(z)
+    out, x_error = np.zeros(len(z)), pooled_error(z, law.weight)
     for pattern, (share, variance) in enumerate(zip(law.probability, law.variance, strict=True)):
         out += share * chance(law.means(z, pattern), x_error, float(variance) ** 0.5)
     return np.minimum(out, 1.0)  # the probabilities add up to 1 up to rounding
@@ -134,8 +131,7 @@ def _over_patterns(law: Mixture, latents: ArrayLike, chance: Callable[[Floats, F
 def _expected_scores(server: Server, x: Floats, noise_std: float, *, x_error: ArrayLike = 0.0) -> tuple[Floats, Floats]:
     """E[scores(x + n)], n ~ N(0, noise_std² I), and a bound on their error from rounding and from `x_error`.
 
-    m(a, s) = E[ReLU(a + u)] = a Φ(a/s) + s φ(a/s), u ~ N(0, s²), has derivatives Φ ≤ 1 in a and φ ≤ .4 in s: an error
-    of a is not amplified, and that of s is more than halved. The error of a/s has second order.
+    By E[ReLU(a + u)] = a Φ(a/s) + s φ(a/s), u ~ N(0, s²) (proof of the error: docs/proofs/theory.md).
     """
     *hidden, last = server.layers
     if not hidden:
@@ -155,13 +151,11 @@ def _expected_scores(server: Server, x: Floats, noise_std: float, *, x_error: Ar
 
 def _worst(away: Floats) -> Floats:
     """Φ(q) with φ(q) − q Φ(−q) = away, rounded up; 1 where away ≤ 0."""
+
+    def excess(q: Floats, z: Floats) -> Floats:
+        return np.exp(-q * q / 2) / np.sqrt(2 * np.pi) - q * ndtr(-q) - z
+
     z = np.clip(away, 1e-300, 1e3)
-    # E[(Y − q)₊] is at least −q, and at most .4 exp(−q²/2) for q ≥ 0.
-    q = smallest(lambda q, z: _excess(q) - z, -z, np.sqrt(2 * np.maximum(np.log(0.4 / z), 0.0)), z)
-    # A margin for the rounding of _excess itself.
+    q = smallest(excess, -z, np.sqrt(2 * np.maximum(np.log(0.4 / z), 0.0)), z)
+    # A margin for the rounding of the excess itself.
     return np.where(away > 0, ndtr(q + 1e-9 * (1 + np.abs(q))), 1.0)
-
-
-def _excess(q: Floats) -> Floats:
-    """E[(Y − q)₊] of a standard normal Y."""
-    return np.exp(-q * q / 2) / np.sqrt(2 * np.pi) - q * ndtr(-q)

@@ -15,7 +15,7 @@ from airpool.arrays import Floats, require_shape
 from airpool.network import Network
 from airpool.protocol.device import clipped
 from airpool.protocol.link import Link, link_of
-from airpool.theory.mse import pooled_error, require_coin
+from airpool.theory.mse import require_coin
 
 # Patterns listed by default: all of twelve devices without cover noise.
 MOST_PATTERNS = 4096
@@ -45,10 +45,6 @@ class Mixture:
         """E[ẑ | pattern] (n, r) of latents (n, K, r) from `sent`."""
         return np.einsum("nkr,k->nr", latents, self.transmitting[pattern] * self.weight)
 
-    def rounding(self, latents: Floats) -> Floats:
-        """Bound (n, r) on the rounding error of `means`, for every pattern."""
-        return pooled_error(latents, self.weight)
-
 
 def law(network: Network, *, most: int = MOST_PATTERNS, link: Link | None = None) -> Mixture:
     """The distribution of ẑ, over at most `most` participation patterns.
@@ -63,8 +59,16 @@ def law(network: Network, *, most: int = MOST_PATTERNS, link: Link | None = None
     if most < 1:
         raise ValueError(f"most={most} must be ≥ 1")
     link = link_of(network) if link is None else link
-    _check(network, link)
-    d = network.devices
+    require_coin(network)
+    channel, d = network.channel, network.devices
+    known = not (channel.csi_error_std or channel.phase_error_std)
+    aligned = channel.power_rule == "truncate" or (channel.power_rule == "backoff" and not np.any(link.outage > 0))
+    if not (known and aligned):
+        raise ValueError(
+            f"channel.power_rule={channel.power_rule!r}, csi_error_std={channel.csi_error_std:g}, phase_error_std="
+            f"{channel.phase_error_std:g}: the law is known for truncate with exact gains and phases; the mean square "
+            "error (theory.mse) covers more"
+        )
     p, std, weight, clip = (np.array(d.column(x)) for x in ("participation", "noise_std", "weight", "clip_norm"))
     present = 1.0 - link.outage
     # States of a device: feature and noise received, noise only, nothing.
@@ -80,19 +84,6 @@ def law(network: Network, *, most: int = MOST_PATTERNS, link: Link | None = None
     left_out = max(0.0, 1.0 - float(np.sum(probability)))
     answered = np.any(chosen < 2, axis=1)
     chosen, probability = chosen[answered], probability[answered]
-    receivers = 1.0 if network.channel.access == "superposed" else np.sum(chosen < 2, axis=1)
-    variance = (chosen < 2) @ std**2 + receivers * (network.channel.noise_std / link.gamma) ** 2
+    receivers = 1.0 if channel.access == "superposed" else np.sum(chosen < 2, axis=1)
+    variance = (chosen < 2) @ std**2 + receivers * (channel.noise_std / link.gamma) ** 2
     return Mixture(chosen == 0, probability, np.asarray(variance, dtype=np.float64), weight, clip, left_out)
-
-
-def _check(network: Network, link: Link) -> None:
-    require_coin(network)
-    channel = network.channel
-    known = not (channel.csi_error_std or channel.phase_error_std)
-    aligned = channel.power_rule == "truncate" or (channel.power_rule == "backoff" and not np.any(link.outage > 0))
-    if not (known and aligned):
-        raise ValueError(
-            f"channel.power_rule={channel.power_rule!r}, csi_error_std={channel.csi_error_std:g}, phase_error_std="
-            f"{channel.phase_error_std:g}: the law is known for truncate with exact gains and phases; the mean square "
-            "error (theory.mse) covers more"
-        )

@@ -3,8 +3,6 @@
 With constant L, s_l − s_j > 0 cannot change its sign within a distance of (s_l − s_j)/L (theory.margin).
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from airpool.arrays import Floats
@@ -15,15 +13,14 @@ _ROUNDS = 6
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-def spectral_constants(server: Server, *, norms: Sequence[float] | None = None) -> Floats:
-    """L (C, C) = ‖a_l − a_j‖·∏ ‖A_ℓ‖₂ over all layers but the last. Exact for a linear server.
-
-    norms: of those layers, where they are known otherwise (convolutions).
-    """
-    norms = [float(np.linalg.norm(A, 2)) for A in server.matrices[:-1]] if norms is None else norms
-    if len(norms) != len(server.layers) - 1:
-        raise ValueError(f"norms has {len(norms)} values, must be {len(server.layers) - 1}: all layers but the last")
-    between = _between(server.matrices[-1])
+def spectral_constants(server: Server) -> Floats:
+    """L (C, C) = ‖a_l − a_j‖·∏ ‖A_ℓ‖₂ over all layers but the last. Exact for a linear server."""
+    last = server.matrices[-1]
+    difference = last[:, None] - last[None]
+    # Scaled so that no square underflows: 0 only for equal rows.
+    size = np.max(np.abs(difference), axis=-1, initial=0.0)
+    between = size * np.linalg.norm(difference / np.where(size > 0, size, 1.0)[..., None], axis=-1)
+    norms = [float(np.linalg.norm(A, 2)) for A in server.matrices[:-1]]
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         out = np.maximum(between * float(np.prod(norms)), _TINY)  # a product may underflow
     return np.where((between > 0) & (min(norms, default=1.0) > 0), out, 0.0)
@@ -32,13 +29,7 @@ def spectral_constants(server: Server, *, norms: Sequence[float] | None = None) 
 def lipschitz_constants(server: Server) -> Floats:
     """L (C, C): sharper constants, for servers of at most two layers.
 
-    With d = a_l − a_j the gradient of s_l − s_j is Aᵀ(d∘t), where t ∈ {0, 1}^h says which units are active. With
-    t = (1 + s)/2 it is Σ s_i v_i, s₀ = 1, s_i = ±1, v₀ = Aᵀd/2, v_i = d_i A_i/2. For any q > 0,
-
-        max_s ‖Σ s_i v_i‖² ≤ λ_max(Σ v_i v_iᵀ/q_i) · Σ q_i                (weak duality of the semidefinite relaxation)
-
-    The optimal q is √(v_iᵀ X v_i) with the dual X; a few multiplicative steps approach it. At the optimum the bound
-    is at most √(π/2) times the largest ‖Σ ±v_i‖. Never above the spectral constant.
+    By weak duality of a semidefinite relaxation (proof: docs/proofs/theory.md). Never above the spectral constant.
     Edge cases: one layer → ‖a_l − a_j‖, exact. More than two → an error; use spectral_constants.
     """
     if len(server.layers) > 2:
@@ -79,10 +70,3 @@ def _semidefinite(A: Floats, d: Floats) -> float:
         X = root @ G @ root
         X /= np.trace(X)
     return size * best**0.5
-
-
-def _between(last: Floats) -> Floats:
-    """‖a_l − a_j‖ of all pairs of rows, scaled so that no square underflows: 0 only for equal rows."""
-    difference = last[:, None] - last[None]
-    size = np.max(np.abs(difference), axis=-1, initial=0.0)
-    return size * np.linalg.norm(difference / np.where(size > 0, size, 1.0)[..., None], axis=-1)

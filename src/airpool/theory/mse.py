@@ -73,21 +73,20 @@ def error(
     (array([0.01]), array([0.0075]), array([0.108]), array([0.]))
     """
     check_network(network)
-    z, D = _clipped(latents, network), _matrix(decoder, network.dimension)
+    z, D = _clipped(latents, network), None if decoder is None else np.asarray(decoder, dtype=np.float64)
     link = link_of(network) if link is None else link
     p, w, std = (np.array(network.devices.column(name)) for name in ("participation", "weight", "noise_std"))
     moments = alignment(network, link)
     first, second = moments.mean, moments.mean_square
 
-    mean = pooled(z, p * first * w)
-    if target is None:
-        bias = _square(_decoded(D, mean - pooled(z, w)))
-    else:
-        decoded = _decoded(D, mean)
-        bias = _square(decoded - require_shape("target", finite("target", target), decoded.shape))
+    mean = _decoded(D, pooled(z, p * first * w))
+    wanted = _decoded(D, pooled(z, w)) if target is None else finite("target", target)
+    bias = np.sum((mean - require_shape("target", wanted, mean.shape)) ** 2, axis=-1)
     # Not below 0: E[g²] ≥ E[g]² up to rounding.
     variance = np.maximum(p * second - (p * first) ** 2, 0.0) * w**2
-    participation = _square(_decoded(_triangular(D), z)) @ variance
+    # ‖Rz‖ = ‖Dz‖ with D = QR, where D has many rows.
+    R = D if D is None or D.shape[0] <= D.shape[1] else np.asarray(np.linalg.qr(D, mode="r"))
+    participation = np.sum(_decoded(R, z) ** 2, axis=-1) @ variance
 
     transmitting = np.ones_like(p) if network.cover_noise else p
     energy = float(network.dimension) if D is None else float(np.sum(D**2))
@@ -118,14 +117,11 @@ def pooled(latents: ArrayLike, weight: ArrayLike, *, decoder: ArrayLike | None =
     z, w = finite("latents", latents), finite("weight", weight)
     if z.ndim != 3 or w.shape not in ((), z.shape[1:2]):
         raise ValueError(f"latents and weight have shapes {z.shape} and {w.shape}, must be (*, K, *) and (K,)")
-    return _decoded(_matrix(decoder, z.shape[2]), np.einsum("nkr,k->nr", z, np.broadcast_to(w, z.shape[1:2])))
+    return _decoded(decoder, np.einsum("nkr,k->nr", z, np.broadcast_to(w, z.shape[1:2])))
 
 
 def pooled_error(latents: Floats, weight: Floats) -> Floats:
-    """Bound (n, r) on the rounding error of Σ_k c_k z_k, for every c that rounds some 0 ≤ c ≤ w.
-
-    γ Σ_k w_k |z_k|, as in server.affine, whose γ leaves room for the roundings of c_k.
-    """
+    """Bound (n, r) on the rounding error of Σ_k c_k z_k, for every c that rounds some 0 ≤ c ≤ w (server.affine)."""
     return affine(weight[None], np.zeros(1), np.swapaxes(latents, 1, 2), np.zeros(1))[1][..., 0]
 
 
@@ -155,20 +151,7 @@ def _clipped(latents: ArrayLike, network: Network) -> Floats:
     return clipped(z, network.devices.column("clip_norm"))
 
 
-def _matrix(decoder: ArrayLike | None, dimension: int) -> Floats | None:
-    return None if decoder is None else require_shape("decoder", finite("decoder", decoder), (-1, dimension))
-
-
-def _decoded(decoder: Floats | None, x: Floats) -> Floats:
-    return x if decoder is None else x @ decoder.T
-
-
-def _triangular(decoder: Floats | None) -> Floats | None:
-    """R of D = QR where D has many rows: ‖Rz‖ = ‖Dz‖."""
-    if decoder is None or decoder.shape[0] <= decoder.shape[1]:
-        return decoder
-    return np.asarray(np.linalg.qr(decoder, mode="r"))
-
-
-def _square(x: Floats) -> Floats:
-    return np.sum(x * x, axis=-1)
+def _decoded(decoder: ArrayLike | None, x: Floats) -> Floats:
+    if decoder is None:
+        return x
+    return x @ require_shape("decoder", finite("decoder", decoder), (-1, x.shape[-1])).T

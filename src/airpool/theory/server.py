@@ -60,8 +60,7 @@ def scores(server: Server, x: ArrayLike) -> Floats:
 def bounded_scores(server: Server, x: ArrayLike, *, x_error: ArrayLike = 0.0) -> tuple[Floats, Floats]:
     """Scores (..., C) of points (..., r), and a bound on their error.
 
-    x_error: bound on the error of each coordinate of the points.
-    Proof: `affine`, layer by layer. ReLU is exact and does not increase distances.
+    x_error: bound on the error of each coordinate of the points. Proof: docs/proofs/theory.md.
     Edge cases: scores that overflow are infinite or NaN, and so are their bounds.
     """
     h, error = np.asarray(x, dtype=np.float64), np.asarray(x_error, dtype=np.float64)
@@ -76,13 +75,7 @@ def bounded_scores(server: Server, x: ArrayLike, *, x_error: ArrayLike = 0.0) ->
 def affine(A: Floats, b: Floats, h: Floats, h_error: Floats) -> tuple[Floats, Floats]:
     """A h + b (..., out) as computed from h (..., in) with an error of at most `h_error`, and a bound on its error.
 
-    A sum of n products and a bias, in any order, fused or not, has a rounding error of at most
-
-        γ_{n+1} (|A||h| + |b|) + 2n·t,   γ_m = m u/(1 − m u),  u = 2⁻⁵³,  t = 2⁻¹⁰²² for underflow
-
-    (Higham, Accuracy and Stability of Numerical Algorithms, §3.1), and h_error adds |A| h_error. γ_{2n+8} is used
-    instead of γ_{n+1}: the surplus of more than (n + 7)u(|A||h| + |b|) covers the roundings in `gaps`, at most 4u of
-    either score. A factor of 1 + γ_{2n+8} covers the n + 6 roundings of this bound, whose terms are all positive.
+    γ_{2n+8}(|A||h| + |b|) + |A| h_error, with room for the roundings in `gaps` (proof: docs/proofs/theory.md).
     """
     count, tiny = A.shape[1], float(np.finfo(np.float64).tiny)
     g = gamma(2 * count + 8)

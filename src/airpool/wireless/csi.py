@@ -1,18 +1,13 @@
 """Imperfect channel knowledge: the device's estimate of its gain, and the resulting misalignment at the server.
 
-With the phase removed, the link's coefficient is h. The device estimates ĉ = h + e, e ~ CN(0, s²), and divides its
-signal by ĉ. A residual phase error φ ~ N(0, s_φ²) remains, so the signal arrives multiplied by
+    ĉ = h + e,  e ~ CN(0, s²)      ρ = (h/ĉ)·e^{jφ},  φ ~ N(0, s_φ²)
 
-    ρ = (h/ĉ)·e^{jφ}
-
-The server uses the in-phase component Re ρ. An adversary that observes both components receives |ρ|.
-
-Holds for: one real coordinate per channel use. With two coordinates in one complex symbol each would also interfere
-with the other; protocol.medium superposes such symbols with complex gains.
+The device divides its signal by ĉ, so it arrives multiplied by ρ. The server uses the in-phase component Re ρ; an
+adversary that observes both components receives |ρ|.
+Holds for: one real coordinate per channel use. Two in one complex symbol would also interfere with each other.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from array_api_compat import array_namespace
 
@@ -21,19 +16,11 @@ from airpool.arrays import Array, not_negative, not_negative_array, require_shap
 
 @dataclass(frozen=True)
 class Misalignment:
-    """Effect of estimation and phase errors on each link; all of the shape of the gains.
-
-    estimate: ĥ = |ĉ|, by which the device sets its power. in_phase: Re ρ, at the server; 1 without errors, above 1
-    where the device underestimates its gain. magnitude: |ρ| ≥ |Re ρ|, for an adversary with both components.
-    """
+    """Effect of the errors on each link, all of the shape of the gains: ĥ = |ĉ|, Re ρ and |ρ| ≥ |Re ρ|."""
 
     estimate: Array
     in_phase: Array
     magnitude: Array
-
-    def only(self, index: Any) -> "Misalignment":
-        """That of some of the links, by an index into the gains."""
-        return Misalignment(self.estimate[index], self.in_phase[index], self.magnitude[index])
 
 
 def misalign(gain: Array, normals: Array, *, csi_error_std: float = 0.0, phase_error_std: float = 0.0) -> Misalignment:
@@ -41,10 +28,6 @@ def misalign(gain: Array, normals: Array, *, csi_error_std: float = 0.0, phase_e
 
     csi_error_std: √E|e|² of the complex error, in the unit of the gains. phase_error_std: in radians.
     Edge cases: both 0 → (h, 1, 1) exactly; h = 0 → ρ = 0; ĉ = 0 → 0, 0, 0, and the device is silent.
-
-    >>> import numpy as np
-    >>> misalign(np.array([0.5]), np.zeros((3, 1)), csi_error_std=0.1).in_phase
-    array([1.])
     """
     s, s_phase = float(not_negative("csi_error_std", csi_error_std)), not_negative("phase_error_std", phase_error_std)
     not_negative_array("gain", gain)

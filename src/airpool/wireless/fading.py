@@ -1,21 +1,17 @@
 """Fading: the distribution of a link's gain, drawn independently for every inference (block fading).
 
-The complex coefficient is c = μ + CN(0, v), a line-of-sight path plus scattering, with μ² + v = 1:
+    h = a·|c|,   a = 10^(−path_loss_db/20),   c = μ + CN(0, v)
 
     none      μ = 1, v = 0
     rician    μ² = κ/(κ+1), v = 1/(κ+1), κ the K-factor
     rayleigh  μ = 0, v = 1
 
-Devices compensate the phase, so the gain is the amplitude, scaled by the path loss:
-
-    h = a·|c|,   a = √E[h²] = 10^(−path_loss_db/20),   Pr(h < t) = F(t/a),   quantile a·F⁻¹(p),   F the law of |c|
-
-Path loss is thus equivalent to a transmit power that is lower by path_loss_db. Gains of Sionna's models are drawn by
-Sionna (sionna_models.py); their distribution is that of a large reference sample.
+The law of Sionna's models (sionna_models.py) is that of a large reference sample. Derivations: docs/proofs/wireless.md.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -44,10 +40,6 @@ class Fading:
 
     >>> Fading("rician", path_loss_db=(0.0, 20.0)).path_gain
     array([1. , 0.1])
-    >>> Fading("nakagami")
-    Traceback (most recent call last):
-    ...
-    ValueError: fading='nakagami' must be one of none, rician, rayleigh, sionna:tdl-a, ..., sionna:umi
     """
 
     model: str = "none"
@@ -66,21 +58,13 @@ class Fading:
         """a = √E[h²]: a scalar, or (K,)."""
         return np.asarray(10.0 ** (-np.asarray(self.path_loss_db, dtype=np.float64) / 20))
 
-    def only(self, device: int) -> Self:
-        """The fading of one device."""
-        loss_db = self.path_loss_db
-        return replace(self, path_loss_db=loss_db[device]) if isinstance(loss_db, tuple) else self
-
 
 def log_distance_loss_db(
     distance: ArrayLike, *, exponent: float, reference_distance: float = 1.0, reference_loss_db: float = 0.0
 ) -> Floats:
-    """Path loss in dB by the log-distance model, L = L₀ + 10·n·log₁₀(d/d₀): values for `path_loss_db`.
+    """Path loss in dB by the log-distance model, L = L₀ + 10·n·log₁₀(d/d₀), d ≥ d₀: values for `path_loss_db`.
 
-    Holds for: d ≥ d₀. Typical exponents n: 2 in free space, 2.7 to 3.5 in cities, 1.6 to 1.8 in corridors.
-
-    >>> log_distance_loss_db([1.0, 10.0], exponent=3.0).tolist()
-    [0.0, 30.0]
+    Typical exponents n: 2 in free space, 2.7 to 3.5 in cities, 1.6 to 1.8 in corridors.
     """
     d0 = float(positive("reference_distance", reference_distance))
     d = checked("distance", distance, f"must be >= {d0:g} and finite", ok=lambda x: (x >= d0) & (x < np.inf))
@@ -91,9 +75,6 @@ def sample_gains(fading: Fading, shape: tuple[int, ...], rng: Generator, *, dtyp
     """Independent gains: a NumPy array, or a tensor on the generator's device.
 
     shape: its last axis is the devices where path loss differs between them.
-
-    >>> sample_gains(Fading("none"), (1, 3), np.random.default_rng(0))
-    array([[1., 1., 1.]])
     """
     if fading.model == "none":
         gain = ones(rng, shape, dtype=dtype)
@@ -111,12 +92,9 @@ def sample_gains(fading: Fading, shape: tuple[int, ...], rng: Generator, *, dtyp
 
 
 def components(fading: Fading) -> tuple[Floats, Floats]:
-    """μ and v of c as an equally weighted mixture: two arrays of the same length.
+    """μ and v of c as an equally weighted mixture, of length 1 for the models in closed form.
 
-    Length 1 for the models in closed form. For Sionna's, the sorted reference sample as μ, and v = 0.
-
-    >>> components(Fading("rician", k_factor_db=0.0))
-    (array([0.70710678]), array([0.5]))
+    For Sionna's models, the sorted reference sample as μ, and v = 0.
     """
     if fading.model.startswith("sionna:"):
         sample = sionna_models.reference(fading.model.removeprefix("sionna:"))
@@ -131,11 +109,8 @@ def components(fading: Fading) -> tuple[Floats, Floats]:
 def cdf(fading: Fading, gain: ArrayLike, *, csi_error_std: float = 0.0) -> Floats:
     """Pr(ĥ < gain), elementwise, of the estimated gain ĥ = |a·c + CN(0, csi_error_std²)|; of h without CSI error.
 
-        Pr(ĥ < t) = F(2t²/V; 2, 2μ²/V),  V = v + csi_error_std²,  F the noncentral χ² law (1 − Marcum's Q₁), a = 1
-
     gain: its last axis is the devices where path loss differs between them. csi_error_std: in the unit of the gain.
     Edge cases: strict, so a device exactly at its threshold is not in outage: none → 0 up to and including 1.
-        Sionna's models: the fraction of the reference sample, with standard error √(F(1−F)/n).
 
     >>> cdf(Fading("rayleigh"), 1.0).round(6), cdf(Fading("none"), [1.0, 1.1])
     (np.float64(0.632121), array([0., 1.]))
@@ -144,26 +119,20 @@ def cdf(fading: Fading, gain: ArrayLike, *, csi_error_std: float = 0.0) -> Float
     return _below(fading, not_negative("gain", gain) / a, not_negative("csi_error_std", csi_error_std) / a)
 
 
+@lru_cache(maxsize=64)
 def quantile(fading: Fading, probability: float, *, csi_error_std: float = 0.0) -> Floats:
-    """The largest t with Pr(ĥ < t) ≤ probability, ĥ as in `cdf`: a scalar, or (K,) where path loss differs.
-
-    Edge cases: none → 1.
-
-    >>> quantile(Fading("rayleigh"), 0.01).round(6)
-    np.float64(0.100251)
-    """
+    """The largest t with Pr(ĥ < t) ≤ probability, ĥ as in `cdf`: a scalar, or (K,) where path loss differs."""
     p = float(checked("probability", probability, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1)))
     a = fading.path_gain
     s = not_negative("csi_error_std", csi_error_std) / a
     mean, variance = components(fading)
-    if mean.size == 1:
-        return a * _rice_quantile(p, mean, variance + s**2).reshape(s.shape)
-    if not csi_error_std:
+    if not np.any(variance) and not csi_error_std:
         return a * mean[int(p * mean.size)]
     from airpool.search import smallest
 
-    # A mixture has no closed inverse. In x = −ln(t/a), so that the search rounds t down.
-    x = smallest(lambda x, s: _below(fading, np.exp(-x), s) - p, -np.log(mean[-1] + 10 * s), 700.0, s)
+    # In x = −ln(t/a), so that the search rounds t down.
+    largest = mean[-1] + 10 * np.sqrt(variance[-1] + s**2)
+    x = smallest(lambda x, s: _below(fading, np.exp(-x), s) - p, -np.log(largest), 700.0, s)
     return a * np.exp(-x)
 
 
@@ -180,25 +149,12 @@ def _below(fading: Fading, t: Floats, s: Floats) -> Floats:
 
 
 def _rice(t: Floats, mean: Floats, total: Floats) -> Floats:
-    """Pr(|μ + CN(0, V)| < t), elementwise."""
+    """Pr(|μ + CN(0, V)| < t), elementwise: the noncentral χ² law F(2t²/V; 2, 2μ²/V), or its Gaussian limit."""
     from scipy.special import chndtr, ndtr
 
-    v, nc, centre, std = _rice_parameters(mean, total)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gaussian = np.where(total > 0, ndtr((t - centre) / std), mean < t)
-    return np.where(nc > _GAUSSIAN_LIMIT, gaussian, chndtr(2 * t**2 / v, 2, np.where(nc > _GAUSSIAN_LIMIT, 0.0, nc)))
-
-
-def _rice_quantile(p: float, mean: Floats, total: Floats) -> Floats:
-    from scipy.special import chndtrix, ndtri
-
-    v, nc, centre, std = _rice_parameters(mean, total)
-    # At 0 where it is not used: chndtrix is slow for a large noncentrality.
-    exact = np.sqrt(v / 2 * chndtrix(p, 2, np.where(nc > _GAUSSIAN_LIMIT, 0.0, nc)))
-    return np.where(nc > _GAUSSIAN_LIMIT, centre + std * ndtri(p), exact)
-
-
-def _rice_parameters(mean: Floats, total: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """V (1 in place of 0), the noncentrality 2μ²/V, and mean and standard deviation of the Gaussian limit."""
     v = np.where(total > 0, total, 1.0)
-    return v, np.where(total > 0, 2 * mean**2 / v, np.inf), np.sqrt(mean**2 + total / 2), np.sqrt(total / 2)
+    noncentrality = np.where(total > 0, 2 * mean**2 / v, np.inf)
+    far = noncentrality > _GAUSSIAN_LIMIT
+    with np.errstate(divide="ignore", invalid="ignore"):
+        limit = np.where(total > 0, ndtr((t - np.sqrt(mean**2 + total / 2)) / np.sqrt(total / 2)), mean < t)
+    return np.where(far, limit, chndtr(2 * t**2 / v, 2, np.where(far, 0.0, noncentrality)))

@@ -1,11 +1,6 @@
 """Averages over the fading: outage probability, the γ that limits it, and the moments of the alignment.
 
-Each is an expectation over the device's estimate of its gain, R = ĥ = |ĉ|, ĉ = c + e, e ~ CN(0, s²). c and e are
-complex Gaussians (a mixture of them for Sionna's models), so c given ĉ is one too, and an integral over R remains:
-
-    c | ĉ ~ CN(κĉ + (1−κ)μ, κs²),  κ = v/(v+s²);   given R, the angle of ĉ has E cos(mθ) = I_m(x)/I_0(x), x = 2μR/(v+s²)
-
-Path loss only changes units: with path gain a_k, device k has threshold t_k/a_k and error s/a_k at unit mean power.
+Each is an integral over the device's estimate of its gain, R = ĥ, derived in docs/proofs/wireless.md.
 """
 
 from dataclasses import dataclass
@@ -42,14 +37,7 @@ def outage_probability(
     """Pr(ĥ_k < t_k) of each device (K,), t_k = γ√(w²C² + rσ²)(1+margin)/√P: truncate is silent there.
 
     Under backoff, the probability of being power-limited; under paper and exact approximately so.
-    Holds for: any path losses; Pr(ĥ_k < t_k) = F(t_k/a_k). p_eff = p·(1 − outage).
     Edge cases: a device that sends nothing → 0; fading none → 0 or 1.
-
-    >>> devices = Transmitters.of(weight=1, clip_norm=1.0, noise_std=0.0, power_dbm=[0.0, 20.0], dimension=4, margin=0)
-    >>> outage_probability(Fading("rayleigh"), devices, gamma=1.0).round(5)
-    array([0.63212, 0.00995])
-    >>> outage_probability(Fading("rayleigh", path_loss_db=(0.0, 20.0)), devices, gamma=1.0).round(5)
-    array([0.63212, 0.63212])
     """
     _path_gain(fading, transmitters)
     return cdf(fading, threshold(transmitters, gamma=gamma), csi_error_std=csi_error_std)
@@ -60,12 +48,7 @@ def auto_gamma(
 ) -> float:
     """The largest γ ≤ 1e60 with an outage of at most `outage` for every device: min_k reach_k·a_k·F⁻¹(outage).
 
-    Holds for: any path losses. Rounded down: outage_probability at the result is never above `outage`, and equal to it
-        up to rounding for the weakest device (fading none: 0, the weakest device exactly at its limit).
-
-    >>> devices = Transmitters.of(weight=1, clip_norm=1.0, noise_std=0.0, power_dbm=[0.0, 20.0], dimension=4, margin=0)
-    >>> round(auto_gamma(Fading("rayleigh"), devices), 6)
-    0.100251
+    Rounded down: outage_probability at the result is never above `outage`.
     """
     checked("outage", outage, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1))
     _path_gain(fading, transmitters)
@@ -103,8 +86,7 @@ def alignment_moments(
 ) -> Moments:
     """E[g], E[g²] and E[q²/ĥ²]; under truncate with known gains E[g] = E[g²] = 1 − outage.
 
-    Holds for: γ that does not depend on the gains. Under paper and exact, for a feature of norm C, averaged over its
-        noise; there g depends on the noise, so E[g²‖n‖²] is not E[g²]·rσ².
+    Under paper and exact, for a feature of norm C, averaged over its noise; there E[g²‖n‖²] is not E[g²]·rσ².
     Edge cases: a device that sends nothing → 1, 1, 0.
 
     >>> devices = Transmitters.of(weight=1, clip_norm=1.0, noise_std=0.0, power_dbm=0.0, dimension=4, margin=0)

@@ -12,7 +12,6 @@ Truncate and backoff depend on neither the noise nor the feature. The paper's p 
 Powers are in mW. P limits the sum over the r real channel uses of one inference.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, get_args
@@ -56,12 +55,7 @@ class Transmitters:
         dimension: int,
         margin: float | None = None,
     ) -> Self:
-        """A single value stands for all devices. margin: by default `peak_margin(dimension)`.
-
-        >>> devices = Transmitters.of(weight=1/12, clip_norm=[1.0] * 12, noise_std=0.05, power_dbm=30.0, dimension=64)
-        >>> devices.reach[0].round(3)
-        np.float64(60.506)
-        """
+        """A single value stands for all devices. margin: by default `peak_margin(dimension)`."""
         if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
             raise ValueError(f"dimension={dimension!r} must be a whole number >= 1")
         given = {
@@ -96,13 +90,9 @@ class Transmitters:
 
 
 def peak_margin(dimension: int, exceedance: float = PEAK_EXCEEDANCE) -> float:
-    """The headroom m with Pr(χ²_r > r(1+m)²) = exceedance.
+    """The headroom m with Pr(χ²_r > r(1+m)²) = exceedance: a device at its limit exceeds P no more often than that.
 
-    Holds for: Pr(‖x‖² > P) ≤ exceedance of a device at its limit, for any ratio of feature to noise; pure noise is the
-        worst case. At r = 64 a margin of 0.1 would be exceeded with probability 0.12.
-
-    >>> [round(peak_margin(r), 3) for r in (16, 64, 784, 25088)]
-    [0.566, 0.279, 0.079, 0.014]
+    Pure noise is the worst case: docs/proofs/wireless.md.
     """
     from scipy.special import chdtri
 
@@ -113,31 +103,20 @@ def peak_margin(dimension: int, exceedance: float = PEAK_EXCEEDANCE) -> float:
 class Transmission:
     """Power control of each device in each inference; all of the shape of the gains, and 0 where silent.
 
-    aim: the alignment that the device intends. known: its estimate of the gain. alignment: g at the server.
-    magnitude: the same for an adversary with both components, above |alignment| under phase errors.
+    aim: the alignment that the device intends. known: its estimate of the gain. alignment: g at the server; under
+    errors of the phase an adversary with both components receives aim·|ρ|, more than |g|.
     """
 
     aim: Array
     known: Array
     gamma: float
     alignment: Array
-    magnitude: Array
 
     @property
     def scale(self) -> Array:
         """α/p: the device transmits x = scale·z̃ (divided by the phase of its estimate)."""
         xp = array_namespace(self.known)
         return self.gamma * self.aim / xp.where(self.known > 0, self.known, xp.ones_like(self.known))
-
-    @classmethod
-    def joined(cls, each: Sequence["Transmission"]) -> "Transmission":
-        """Transmissions of single devices, joined along the last axis."""
-        xp = array_namespace(each[0].aim)
-        aim, known, alignment, magnitude = (
-            xp.concat([getattr(one, name) for one in each], axis=-1)
-            for name in ("aim", "known", "alignment", "magnitude")
-        )
-        return cls(aim, known, each[0].gamma, alignment, magnitude)
 
 
 def transmit(
@@ -156,13 +135,9 @@ def transmit(
     taking_part: mask of the gains' shape; by default all devices, as under cover noise.
     misalignment: from csi.misalign; by default devices know their gains exactly.
     noise_norm, signal_norm: ‖n‖ for the rule `paper`, ‖w z + n‖ for `exact`, of the gains' shape.
-
-    Holds for: g ∈ {0, 1} under truncate and 0 ≤ g ≤ 1 otherwise, if gains are known; exactly 1 where power suffices.
     Edge cases: a gain of 0, or too small to invert → silent, g = 0, under every rule.
 
     >>> devices = Transmitters.of(weight=0.5, clip_norm=1.0, noise_std=0.0, power_dbm=[0.0, 0.0], dimension=4, margin=0)
-    >>> transmit(devices, np.array([[1.0, 0.25]]), gamma=1.0).alignment
-    array([[1., 0.]])
     >>> transmit(devices, np.array([[1.0, 0.25]]), gamma=1.0, rule="backoff").alignment
     array([[1. , 0.5]])
     """
@@ -185,17 +160,15 @@ def transmit(
     else:
         limited = xp.minimum(known, t) / xp.where(t > 0, t, xp.ones_like(t))
         aim = xp.where(sends, xp.where(known >= t, xp.ones_like(gain), limited), xp.zeros_like(gain))
-    if misalignment is None:
-        return Transmission(aim, known, gamma, alignment=aim, magnitude=aim)
-    return Transmission(aim, known, gamma, aim * misalignment.in_phase, aim * misalignment.magnitude)
+    return Transmission(aim, known, gamma, aim if misalignment is None else aim * misalignment.in_phase)
 
 
 def threshold(
     transmitters: Transmitters, *, gamma: float, rule: PowerRule = "truncate", norm: Array | None = None
 ) -> Array:
-    """t, the smallest gain at which a device can be aligned: (K,) for truncate and backoff, else of the norms' shape.
+    """t, the smallest gain at which a device can be aligned: (K,), or of the norms' shape; 0 if it sends nothing.
 
-    norm: ‖n‖ for paper, ‖w z + n‖ for exact. Edge cases: 0 for a device that sends nothing.
+    norm: ‖n‖ for paper, ‖w z + n‖ for exact.
     """
     gamma = float(positive("gamma", gamma))
     if rule not in get_args(PowerRule):

@@ -59,9 +59,6 @@ def _model(model: str, torch_device: str) -> Callable[[int], Any]:
     from sionna.phy.channel import gen_single_sector_topology, tr38901  # pyright: ignore[reportMissingImports]
 
     kind, _, letter = model.partition("-")
-    if kind == "tdl":
-        channel = tr38901.TDL(letter.upper(), _DELAY_SPREAD_S, _CARRIER_HZ, device=torch_device)
-        return lambda count: _flat(channel(count, 1, 1.0)[0])
     antenna = tr38901.PanelArray(
         num_rows_per_panel=1,
         num_cols_per_panel=1,
@@ -71,9 +68,10 @@ def _model(model: str, torch_device: str) -> Callable[[int], Any]:
         carrier_frequency=_CARRIER_HZ,
         device=torch_device,
     )
-    if kind == "cdl":
-        arrays = {"ut_array": antenna, "bs_array": antenna, "direction": "uplink", "device": torch_device}
-        channel = tr38901.CDL(letter.upper(), _DELAY_SPREAD_S, _CARRIER_HZ, **arrays)
+    if kind in ("tdl", "cdl"):
+        arrays = {"ut_array": antenna, "bs_array": antenna, "direction": "uplink"} if kind == "cdl" else {}
+        law = tr38901.CDL if kind == "cdl" else tr38901.TDL
+        channel = law(letter.upper(), _DELAY_SPREAD_S, _CARRIER_HZ, device=torch_device, **arrays)
         return lambda count: _flat(channel(count, 1, 1.0)[0])
 
     def urban(count: int) -> Any:

@@ -1,0 +1,97 @@
+"""ε and accuracy of a network from plain settings, as `airpool sweep` measures them."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from inspect import Parameter, signature
+from typing import Any, Literal
+
+from airpool import network_file
+from airpool.network import SCHEME_SETTINGS, Channel, Devices, Network
+
+# Setting → table and key of the network file.
+_KEYS: dict[str, tuple[str, str]] = {
+    "devices": ("devices", "count"),
+    **{f.name: ("devices", f.name) for f in fields(Devices) if f.name not in ("count", "epsilon")},
+    **{f.name: ("", f.name) for f in fields(Network) if f.name not in ("devices", "channel", "scheme")},
+    "receiver_noise_std": ("channel", "noise_std"),
+    **{f.name: ("channel", f.name) for f in fields(Channel) if f.name != "noise_std"},
+    "scheme": ("scheme", "name"),
+    **{name: ("scheme", name) for name in SCHEME_SETTINGS},
+}
+
+
+def network_of(**settings: Any) -> Network:
+    """The network with these settings; what is left out has its default, and there are 12 devices.
+
+    A scheme may be a number, for which a command line takes 2.1.
+
+    >>> network_of(participation=0.9, fading="rician").channel.fading
+    'rician'
+    """
+    data: dict[str, Any] = {"version": network_file.VERSION, "devices": {"count": 12}}
+    for name, value in settings.items():
+        table, key = _KEYS[name]
+        word = name == "scheme" and not isinstance(value, str)
+        (data.setdefault(table, {}) if table else data)[key] = f"{value:g}" if word else value
+    return network_file.build(data)
+
+
+def _named(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its settings named in its signature, so that a misspelt one is found before any work."""
+    own = [p for p in signature(function).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+    more = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in _KEYS]
+    function.__signature__ = signature(function).replace(parameters=own + more)  # pyright: ignore
+    return function
+
+
+@_named
+def epsilon(**settings: Any) -> dict[str, float]:
+    """The exact ε of a network: of its worst device, without trust in the others, and of the object.
+
+    >>> epsilon(participation=0.9)["epsilon"].__round__(4)
+    2.0639
+    """
+    from airpool.account.guarantee import guarantee
+
+    return _epsilons(guarantee(network_of(**settings)), "epsilon")
+
+
+def _epsilons(report: Any, worst: str) -> dict[str, float]:
+    local, whole = float(report.epsilon_local.max()), report.epsilon_object
+    return {worst: report.worst, "epsilon_local": local, "epsilon_object": whole}
+
+
+@_named
+def evaluate(
+    *,
+    seed: int,
+    epsilon: float = 2.0,
+    accounting: Literal["exact", "theorem1"] = "exact",
+    share: float | None = None,
+    codec: str = "compact",
+    split: Literal["test", "validation"] = "test",
+    trials: int = 5,
+    **settings: Any,
+) -> dict[str, float | str | None]:
+    """Accuracy of the shipped model on its held-out objects, with the noise calibrated to ε.
+
+    settings: unless there are twelve devices, the column `cameras` says which were left out or repeated.
+    accounting, share: as in `airpool.evaluate.calibrated`.
+    """
+    from airpool.evaluate import calibrated, evaluate_model
+    from airpool.models.pretrained import load
+
+    model = load("modelnet40")
+    network = network_of(dimension=model.codec(codec).shape.dimension, **settings)
+    network = calibrated(network, epsilon=epsilon, accounting=accounting, share=share)
+    found = evaluate_model(model, network, codec=codec, split=split, trials=trials, seed=seed)
+    note = model.held_out(split, codec=codec).fitted(network.devices.count).note
+    return {
+        **{name: value for name, value in found.row().items() if name not in ("trials", "objects")},
+        **_epsilons(found.report, "epsilon_device"),
+        "epsilon_paper": float(found.report.paper.epsilon.max()),
+        **({} if note is None else {"cameras": note}),
+    }
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {"epsilon": epsilon, "evaluate": evaluate}
