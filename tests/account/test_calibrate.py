@@ -17,10 +17,9 @@ from airpool.privacy.calibrate import (
     UnreachableError,
     balanced,
     largest,
-    most_inferences,
-    noise_profile,
     smallest_factor,
 )
+from airpool.privacy.compose import most_inferences
 from airpool.privacy.device import Aggregate
 
 TWELVE = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
@@ -148,7 +147,7 @@ def test_noise_shared_by_need_meets_every_target(epsilon):
 def test_a_devices_own_noise_suffices_at_factor_one_of_the_profile():
     net = Aggregate(np.array([0.3, 0.1]), np.zeros(2), np.ones(2), alone=True)
     target = np.array([1.0, 3.0])
-    std = noise_profile(net, target, 1e-5, "replace")
+    std = net.distance("replace") * gaussian.noise_multiplier(target, 1e-5)
     assert gaussian.epsilon(2 * net.shift / std, 1e-5) == pytest.approx(target, rel=1e-9)
 
 

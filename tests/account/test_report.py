@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from airpool.account.guarantee import guarantee
-from airpool.account.report import number, shown, table, to_json
+from airpool.account.report import number, shown, table
 from airpool.figures import figure, write_csv
 from airpool.network import Devices, Network
 
@@ -46,7 +46,7 @@ def test_infinity_is_a_string_in_json():
 
 
 def test_a_report_without_any_noise_is_valid_json():
-    data = json.loads(json.dumps(to_json(guarantee(Network.uniform(num_devices=2, noise_std=0.0))), allow_nan=False))
+    data = json.loads(json.dumps(guarantee(Network.uniform(num_devices=2, noise_std=0.0)).to_json(), allow_nan=False))
     assert data["epsilon"] == ["inf", "inf"]
     assert data["epsilon_local"] == ["inf", "inf"]
     assert data["epsilon_object"] == "inf"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from airpool.privacy import gaussian
-from airpool.privacy.compose import MOST_INFERENCES, composed, epsilon, most_inferences, stream
+from airpool.privacy.compose import MOST_INFERENCES, composed, epsilon, most_inferences, nearby, spent, stream
 from airpool.privacy.device import Aggregate, game
 from airpool.privacy.game import solve
 from airpool.privacy.law import binomial
@@ -26,6 +26,11 @@ def one_device(sigma, p):
 
 def like(count, *, shift, std, p, **rest):
     return Aggregate(np.full(count, shift), np.full(count, std**2), np.full(count, p), **rest)
+
+
+def most_within(played, delta, budget):
+    after = spent(played, delta)
+    return most_inferences(lambda inferences: bool(np.all(after(inferences) <= np.asarray(budget))))
 
 
 # Independent answers
@@ -260,7 +265,7 @@ def test_an_outcome_that_reveals_all_counts_for_the_whole_run():
 def test_a_network_without_noise_composes_to_infinity(std, p):
     net = Aggregate(np.full(2, 0.1), np.full(2, std**2), np.array([p, 0.9]))
     assert (epsilon(game(net, "zero-out"), DELTA, 3) == np.inf).all()
-    assert most_inferences(game(net, "zero-out"), DELTA, 10.0) == 0
+    assert most_within(game(net, "zero-out"), DELTA, 10.0) == 0
 
 
 @pytest.mark.parametrize(("chance", "times"), [(0.2, 3), (1e-3, 600)])
@@ -353,7 +358,7 @@ def test_the_envelope_of_a_threshold_composes_to_at_least_each_of_its_vertices()
     vertices = []
     for pair in product((0.0, 0.8), repeat=2):
         curve = vertex(pair, net)
-        assert (played.low(np.array([0.5]), np.zeros(1, dtype=int), "forward") >= curve(np.array([0.5]), 0, 0)).all()
+        assert (played.delta(0, np.array([0.5]), "forward") >= curve(np.array([0.5]), 0, 0)).all()
         # The loss of one pair and of the same pair turned around are the two directions of one game.
         turned = vertex(pair[::-1], net)
         alone = replace(
@@ -379,7 +384,7 @@ def test_a_ranking_composes_as_a_gaussian():
 @pytest.mark.parametrize("p", [1.0, 0.6])
 def test_most_inferences_fit_and_one_more_does_not(p):
     played = game(like(3, shift=0.1, std=0.5, p=p), "zero-out")
-    most = most_inferences(played, DELTA, 2.0)
+    most = most_within(played, DELTA, 2.0)
     assert most > 1
     assert epsilon(played, DELTA, most).max() <= 2.0
     assert epsilon(played, DELTA, most + 1).max() > 2.0
@@ -388,16 +393,16 @@ def test_most_inferences_fit_and_one_more_does_not(p):
 def test_each_device_may_have_a_budget_of_its_own():
     net = Aggregate(np.array([0.1, 0.05]), np.full(2, 0.25), np.full(2, 0.6))
     played = game(net, "zero-out")
-    most = most_inferences(played, DELTA, [2.0, 0.5])
+    most = most_within(played, DELTA, [2.0, 0.5])
     assert (epsilon(played, DELTA, most) <= [2.0, 0.5]).all()
     assert (epsilon(played, DELTA, most + 1) > [2.0, 0.5]).any()
-    assert most == min(most_inferences(played, DELTA, [2.0, np.inf]), most_inferences(played, DELTA, [np.inf, 0.5]))
+    assert most == min(most_within(played, DELTA, [2.0, np.inf]), most_within(played, DELTA, [np.inf, 0.5]))
 
 
 def test_no_inference_fits_where_one_is_too_many_and_all_fit_where_nothing_is_revealed():
     played = game(like(3, shift=0.5, std=0.5, p=0.6), "zero-out")
-    assert most_inferences(played, DELTA, 0.1) == 0
-    assert most_inferences(game(like(2, shift=0.0, std=1.0, p=1.0), "zero-out"), DELTA, 1.0) == 2**20
+    assert most_within(played, DELTA, 0.1) == 0
+    assert most_within(game(like(2, shift=0.0, std=1.0, p=1.0), "zero-out"), DELTA, 1.0) == 2**20
 
 
 # Bad input
@@ -434,3 +439,42 @@ def test_fewer_than_one_inference_is_refused(times):
 def test_a_delta_outside_zero_to_one_is_refused(delta):
     with pytest.raises(ValueError, match=r"delta=.* must be > 0 and < 1"):
         epsilon(game(one_device(1.0, 0.5), "zero-out"), delta, 2)
+
+
+# Mechanisms that are nearly what is accounted for
+
+MU = np.array([0.3, 1.0, 2.5])
+
+
+def gaussian_at(delta):
+    return gaussian.epsilon(MU, delta)
+
+
+def test_a_mechanism_that_is_exactly_what_is_accounted_for_costs_nothing_more():
+    assert (nearby(gaussian_at, 1e-5, 0.0) == gaussian_at(1e-5)).all()
+
+
+@given(st.floats(1e-14, 1e-2), st.floats(1e-8, 0.1))
+def test_what_goes_astray_is_paid_for_and_not_more_than_that(distance, delta):
+    found = nearby(gaussian_at, delta, distance)
+    finite = np.isfinite(found)
+    total = gaussian.delta(found[finite], MU[finite]) + (1 + np.exp(found[finite])) * distance
+    assert (total <= delta * (1 + 1e-9)).all()
+    # The smallest such ε: a little less is not enough, unless nothing was to be paid for.
+    less = found[finite] * (1 - 1e-6)
+    tight = less > 1e-3
+    total = gaussian.delta(less[tight], MU[finite][tight]) + (1 + np.exp(less[tight])) * distance
+    assert (total > delta).all()
+
+
+def test_every_device_pays_for_its_own_distance():
+    found = nearby(gaussian_at, 1e-5, [0.0, 1e-9, 1.0])
+    assert found[0] == gaussian_at(1e-5)[0]
+    assert gaussian_at(1e-5)[1] < found[1] < gaussian_at(1e-5)[1] + 0.01
+    assert found[2] == np.inf
+
+
+def test_a_device_without_noise_stays_infinite():
+    found = nearby(lambda d: gaussian.epsilon(np.array([np.inf, 1.0]), d), 1e-5, 1e-9)
+    assert found[0] == np.inf
+    assert found[1] == pytest.approx(float(gaussian.epsilon(1.0, 1e-5)), rel=1e-2)

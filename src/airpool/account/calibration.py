@@ -6,13 +6,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from airpool.account.guarantee import aggregate, game, paper_claim, score_epsilon
+from airpool.account.guarantee import aggregate, epsilon_after, paper_claim, score_epsilon
 from airpool.account.guarantee import epsilon as device_epsilon
 from airpool.arrays import Floats, checked
 from airpool.network import Coin, Network, require_network
 from airpool.paper import theorem1
 from airpool.privacy import calibrate as search
-from airpool.privacy import compose
+from airpool.privacy import compose, gaussian
 from airpool.privacy.aggregate import Aggregate
 from airpool.protocol.link import link_of
 from airpool.search import smallest_number
@@ -20,6 +20,10 @@ from airpool.wireless.fading import quantile
 from airpool.wireless.power import Transmitters
 
 Knob = Literal["noise", "weight", "clip", "inferences"]
+# A factor that can grow by this without missing its target is not the largest.
+_TIGHT = 1e-6
+# At a fixed γ nothing is tried that leaves a device silent in more than half of the inferences.
+_MOST_OUTAGE = 0.5
 
 
 def calibrate(
@@ -86,16 +90,11 @@ def calibrate(
     return with_column(network, column, start * factor)
 
 
-# A factor that can grow by this without missing its target is not the largest.
-_TIGHT = 1e-6
-
-
 def _largest_factor(network: Network, meets: Callable[[Floats], Any]) -> Floats:
     """Of each device, the largest factor on its weight or clip norm at which all targets are met; 0 where none is.
 
-    Searched for all devices at once. Where power couples them (fading, a γ that follows the weights), one device's
-    weight decides how often another is received or how much receiver noise counts, so that some of what was found while
-    the others still moved is too large or too small: these are searched again, until all are right together.
+    Searched for all devices at once, and again until all are right together where power couples them (fading, a γ that
+    follows the weights).
     """
     most = most_feature(network)
     if np.any(most <= 0):
@@ -160,22 +159,24 @@ def _with_least_noise(
 ) -> Network:
     profile = np.array(network.devices.noise_std)
     if per_device:
-        profile = search.noise_profile(aggregate(network), target, network.delta, network.neighbours)
+        # What each device would need by itself: who asks for more privacy carries more of the noise.
+        alone = gaussian.noise_multiplier(target, network.delta)
+        profile = aggregate(network).distance(network.neighbours) * alone
     if not np.any(profile > 0):
         profile = np.ones_like(profile)
 
     def scaled(factor: float) -> Network:
         return with_column(network, "noise_std", profile * factor)
 
-    limit = _most_noise(network, profile)
+    transmitters, most = _power_limit(network)
+    spare, noisy = np.maximum(most - transmitters.feature_norm**2, 0.0), profile > 0
+    # The largest multiple of the profile that leaves every device within its power.
+    limit = float(np.min(np.sqrt(spare[noisy] / network.dimension) / profile[noisy], initial=np.inf))
     # More noise is more outages at a fixed γ, and shows more where a device is removed.
     falling = np.isinf(limit) and network.neighbours != "remove"
-
-    def epsilon_at(factor: float) -> Floats:
-        return epsilon_of(scaled(factor))
-
     try:
-        return scaled(search.smallest_factor(epsilon_at, target, most=limit, falling=falling))
+        factor = search.smallest_factor(lambda f: epsilon_of(scaled(f)), target, most=limit, falling=falling)
+        return scaled(factor)
     except search.UnreachableError as error:
         _blame_scores(network, target)
         if np.isinf(limit):
@@ -194,34 +195,21 @@ def _blame_scores(network: Network, target: Floats) -> None:
     spent = score_epsilon(network)
     k = int(np.argmax(spent / target))
     if spent[k] > target[k]:
-        std = network.scheme.score_noise_std
-        cost = f", which is what the scores cost at score_noise_std={std:g}"
-        advice = f"{cost}: raise it (selection.budget.split, or --share, does)"
+        cost = f"which is what the scores cost at score_noise_std={network.scheme.score_noise_std:g}"
+        advice = f", {cost}: raise it (account.budget.split, or --share, does)"
         raise search.UnreachableError(float(target[k]), float(spent[k]), advice) from None
 
 
 def _with_most_inferences(network: Network, received: Aggregate, target: Floats) -> Network:
     """As many inferences as the tightest target allows; an error where one is too many."""
-    if np.any(received.misses):  # what goes astray grows with the number of inferences
-
-        def fits(inferences: int) -> bool:
-            return bool(np.all(device_epsilon(replace(network, inferences=inferences), received) <= target))
-
-        most = search.most_inferences(fits)
-    else:
-        most = compose.most_inferences(game(replace(network, inferences=2), received), network.delta, target)
-    if most == 0:
-        # A stream is accounted for on a coarser grid than a single inference, rounded up: one may fit all the same.
-        once = device_epsilon(replace(network, inferences=1), received)
-        if np.all(once <= target):
-            return replace(network, inferences=1)
+    once = device_epsilon(replace(network, inferences=1), received)
+    if np.any(once > target):
         k = int(np.argmax(once / target))
         raise ValueError(f"ε={target[k]:g} does not allow one inference: device {k} spends {once[k]:.4g} on it")
+    stream = epsilon_after(replace(network, inferences=2), received)
+    # A stream is accounted for on a coarser grid than a single inference, rounded up: one fits all the same.
+    most = compose.most_inferences(lambda inferences: inferences == 1 or bool(np.all(stream(inferences) <= target)))
     return replace(network, inferences=most)
-
-
-# At a fixed γ nothing is tried that leaves a device silent in more than half of the inferences.
-_MOST_OUTAGE = 0.5
 
 
 def _power_limit(network: Network) -> tuple[Transmitters, Floats]:
@@ -234,14 +222,6 @@ def _power_limit(network: Network) -> tuple[Transmitters, Floats]:
     reach = needed / (gamma * (1 + quiet.transmitters.margin))
     # A margin, so that the network at this limit is itself within its power.
     return quiet.transmitters, quiet.transmitters.power_max * reach**2 * (1 - 1e-12)
-
-
-def _most_noise(network: Network, profile: Floats) -> float:
-    """The largest multiple of a noise profile that leaves every device within its power."""
-    transmitters, limit = _power_limit(network)
-    spare = np.maximum(limit - transmitters.feature_norm**2, 0.0)
-    noisy = profile > 0
-    return float(np.min(np.sqrt(spare[noisy] / network.dimension) / profile[noisy], initial=np.inf))
 
 
 def most_feature(network: Network) -> Floats:

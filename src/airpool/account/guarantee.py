@@ -1,8 +1,8 @@
 """Network in, privacy report out: where the channel (who is received, and how strongly) and the privacy core meet."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,11 +12,11 @@ from airpool.account.report import PrivacyReport
 from airpool.arrays import Floats
 from airpool.network import Coin, Network, NetworkError, Ranking, Threshold, require_network
 from airpool.paper import theorem1
-from airpool.privacy import compose, device, gaussian, leakage, nearby, noise
+from airpool.privacy import compose, device, gaussian, leakage, noise
 from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
 from airpool.privacy.game import Game, solve
 from airpool.privacy.object import object_game
-from airpool.protocol.link import Link, link_of
+from airpool.protocol.link import link_of
 from airpool.selection.scores import score_range
 
 # Cells of a noise law where a whole curve is composed; rounded to the safe side, it costs about 0.05 % of ε.
@@ -55,7 +55,10 @@ def guarantee(
     given = {"delta": delta, "neighbours": neighbours, "inferences": inferences}
     network = replace(network, **{name: value for name, value in given.items() if value is not None})
     received = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live)
-    lower, upper = _bounds(network, received)
+    if network.inferences == 1 and not np.any(received.misses):
+        lower, upper = solve(game(network, received), network.delta)
+    else:
+        lower, upper = None, epsilon(network, received)
     if live:
         std, coordinates = network.devices.column("noise_std"), network.dimension + 1
         smallest = noise.smallest_delta(std, dimension=coordinates, epsilon=0.0, inferences=network.inferences)
@@ -65,7 +68,7 @@ def guarantee(
         network=network,
         epsilon=upper,
         epsilon_lower=lower,
-        epsilon_local=_local_epsilon(network, received),
+        epsilon_local=_local_after(network, received)(network.inferences),
         epsilon_object=_object_epsilon(network, received),
         absent=partial(_if_absent, network, received, float(np.max(upper))),
         paper=paper_claim(network, tail),
@@ -93,9 +96,17 @@ def aggregate(
             raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
     link = link_of(network)
     unsure = bool(channel.csi_error_std or channel.phase_error_std) or channel.power_rule == "exact"
-    failure, std = _limited_by_power(network, link), link.transmitters.noise_std
+    failure, std = np.zeros(d.count), link.transmitters.noise_std
+    if channel.power_rule == "paper":
+        # How often power limits a device. Where scores choose, or under cover noise, `participation` says nothing.
+        coin = isinstance(network.scheme, Coin) and not network.cover_noise
+        failure = link.outage * (np.array(d.column("participation")) if coin else 1.0)
     if live:
-        failure = failure + _live_failure(network)
+        coordinates = network.dimension + isinstance(network.scheme, Ranking)
+        # Refuses what the theorem does not cover.
+        noise.delta_cost(d.column("noise_std"), dimension=coordinates, epsilon=0.0)
+        # Distance of what is sent from what is accounted for: the grids of feature and score, and the coin.
+        failure = failure + coordinates * noise.ERROR + _COIN_BIAS * isinstance(network.scheme, Threshold)
         drawn = np.array([noise.grid_of(s).sampled_std for s in std])
         smooth = channel.noise_std / link.gamma >= noise.RECEIVER_NOISE_RATIO * np.sqrt(np.sum(drawn**2))
         unsure |= not smooth and channel.power_rule == "backoff" and bool(np.any(link.outage > 0))
@@ -117,24 +128,6 @@ def aggregate(
         alone=channel.access == "orthogonal" or unsure,
         failure=np.minimum(failure, 1.0),
     )
-
-
-def _limited_by_power(network: Network, link: Link) -> Floats:
-    """How often the paper's rule limits each device: the alignment then depends on the noise, and tells the feature."""
-    if network.channel.power_rule != "paper":
-        return np.zeros(network.devices.count)
-    # Where scores choose, `participation` says nothing; under cover noise everybody transmits.
-    coin = isinstance(network.scheme, Coin) and not network.cover_noise
-    return link.outage * (np.array(network.devices.column("participation")) if coin else 1.0)
-
-
-def _live_failure(network: Network) -> Floats:
-    """Distance of what a live device sends from what is accounted for: its grid, its score's grid, its coin."""
-    scheme = network.scheme
-    coordinates = network.dimension + isinstance(scheme, Ranking)
-    std = network.devices.column("noise_std")
-    noise.delta_cost(std, dimension=coordinates, epsilon=0.0)  # refuses what the theorem does not cover
-    return np.full(len(std), coordinates * noise.ERROR + _COIN_BIAS * isinstance(scheme, Threshold))
 
 
 def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
@@ -182,20 +175,28 @@ def game(network: Network, received: Aggregate) -> Game:
     )
 
 
-def _bounds(network: Network, received: Aggregate) -> tuple[Floats | None, Floats]:
-    played = game(network, received)
-    if network.inferences == 1 and not np.any(received.misses):
-        found = solve(played, network.delta)
-        return found.lower, found.upper
-    # Whoever is next to a device sees more than the server, so the local ε is a bound as well: the smaller one where
-    # many failures add up, or where the grid of a stream costs more than the others' noise is worth.
-    found = compose.epsilon(played, network.delta, network.inferences, missed=received.misses)
-    return None, np.minimum(found, _local_epsilon(network, received))
-
-
 def epsilon(network: Network, received: Aggregate) -> Floats:
     """The proven ε of each device, without the rest of the report."""
-    return _bounds(network, received)[1]
+    return epsilon_after(network, received)(network.inferences)
+
+
+def epsilon_after(network: Network, received: Aggregate) -> Callable[[int], Floats]:
+    """The proven ε of each device as a function of the number of inferences; what was computed is kept.
+
+    The network's own number says whether one is accounted for, or a stream of them on a coarser grid.
+    """
+    spent = compose.spent(game(network, received), network.delta, missed=received.misses)
+    local = cache(partial(_local_after, network, received))  # not every number of inferences needs it
+
+    def after(inferences: int) -> Floats:
+        found = spent(inferences)
+        if inferences == 1 and not np.any(received.misses):
+            return found
+        # Whoever is next to a device sees more than the server, so the local ε is a bound as well: the smaller one
+        # where many failures add up, or where the grid of a stream costs more than the others' noise is worth.
+        return np.minimum(found, local()(inferences))
+
+    return after
 
 
 def score_epsilon(network: Network) -> Floats:
@@ -214,16 +215,19 @@ def score_epsilon(network: Network) -> Floats:
     return epsilon(network, Aggregate(shift=nothing, variance=nothing, participation=nothing))
 
 
-def _local_epsilon(network: Network, received: Aggregate) -> Floats:
-    """Own noise alone; with a score, what the score and the decision tell besides."""
+def _local_after(network: Network, received: Aggregate) -> Callable[[int], Floats]:
+    """Own noise alone, by number of inferences; with a score, what the score and the decision tell besides."""
     alone = replace(received, alone=True, extra=0.0)
     if not isinstance(network.scheme, Coin):
-        return compose.epsilon(game(network, alone), network.delta, network.inferences, missed=alone.misses)
+        return compose.spent(game(network, alone), network.delta, missed=alone.misses)
 
-    def at(delta: float) -> Floats:
-        return device.local_epsilon(received, delta, neighbours=network.neighbours, inferences=network.inferences)
+    def after(inferences: int) -> Floats:
+        def at(delta: float) -> Floats:
+            return device.local_epsilon(received, delta, neighbours=network.neighbours, inferences=inferences)
 
-    return nearby.epsilon(at, network.delta, np.minimum(network.inferences * alone.misses, 1.0))
+        return compose.nearby(at, network.delta, np.minimum(inferences * alone.misses, 1.0))
+
+    return after
 
 
 def _object_epsilon(network: Network, received: Aggregate) -> float:

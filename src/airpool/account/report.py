@@ -1,6 +1,6 @@
 """A privacy report: what was found, for people (table, picture) and for machines (JSON)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -67,15 +67,65 @@ class PrivacyReport:
         return f"<table><caption>{_title(self)}</caption>{line(_HEADER, 'th')}{rows}</table>"
 
     def to_json(self, *, absent: bool = True) -> dict[str, Any]:
-        return to_json(self, absent=absent)
+        """As plain data. absent: with `epsilon_if_absent`, else None in its place."""
+        network, paper = self.network, self.paper
+        shared = ("delta", "neighbours", "cover_noise", "colluders", "dropouts", "inferences")
+        return {
+            "epsilon": _numbers(self.epsilon),
+            "epsilon_lower": None if self.epsilon_lower is None else _numbers(self.epsilon_lower),
+            "epsilon_local": _numbers(self.epsilon_local),
+            "epsilon_object": number(self.epsilon_object),
+            "epsilon_if_absent": _numbers(self.epsilon_if_absent) if absent else None,
+            **{name: getattr(network, name) for name in shared},
+            "scheme": network.scheme.name,
+            "live": self.live,
+            "assumptions": list(self.assumptions),
+            "paper": {
+                "epsilon": _numbers(paper.epsilon),
+                "delta": _numbers(paper.delta),
+                "tail": paper.tail,
+                "reason": paper.reason,
+            },
+            "version": __version__,
+        }
 
     def plot(self, path: str) -> None:
-        plot(self, path)
+        """Draws ε of each device: promised, local and claimed by the paper."""
+        from matplotlib.ticker import MaxNLocator
+
+        from airpool.figures import BLUE, ORANGE, RED, figure
+
+        network = self.network
+        k = np.arange(network.devices.count)
+        series = [
+            (self.epsilon_local, ORANGE, "s", "local: nobody else trusted"),
+            (self.paper.epsilon, RED, "x", f"the paper's Theorem 1 ({self.paper.tail} tail)"),
+            (self.epsilon, BLUE, "o", f"device: exact, {network.neighbours}"),
+        ]
+        with figure(path) as (_, axes):
+            for values, colour, marker, label in series:
+                finite = np.isfinite(values)
+                known = label if finite.any() else f"{label}: infinite"
+                axes.plot(k[finite], values[finite], marker, color=colour, label=known)
+            if np.isfinite(self.epsilon_object):
+                axes.axhline(self.epsilon_object, color="black", linestyle="--", linewidth=1, label="object: all views")
+            if any(np.any(np.isfinite(values) & (values > 0)) for values, *_ in series):
+                axes.set_yscale("log")
+                axes.yaxis.set_major_formatter("{x:g}")
+                axes.yaxis.set_minor_formatter("{x:g}")
+            axes.set_xlabel("device")
+            axes.set_ylabel(f"ε at δ = {network.delta:g}")
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
 
 
 def number(value: float) -> float | str:
     """JSON has no infinity: it becomes the string "inf"."""
     return "inf" if np.isinf(value) else float(value)
+
+
+def _numbers(values: Iterable[float]) -> list[float | str]:
+    return [number(value) for value in values]
 
 
 def shown(value: float, digits: int = 3) -> str:
@@ -89,34 +139,6 @@ def shown(value: float, digits: int = 3) -> str:
     scale = 10**digits
     # The division's own rounding must not add a digit to a number that was round already; nor is 0 ever −0.
     return f"{np.ceil(value * scale - 1e-9) / scale + 0.0:.{digits}f}"
-
-
-def to_json(report: PrivacyReport, *, absent: bool = True) -> dict[str, Any]:
-    """As plain data. absent: with `epsilon_if_absent`, else None in its place."""
-    network = report.network
-    return {
-        "epsilon": [number(e) for e in report.epsilon],
-        "epsilon_lower": None if report.epsilon_lower is None else [number(e) for e in report.epsilon_lower],
-        "epsilon_local": [number(e) for e in report.epsilon_local],
-        "epsilon_object": number(report.epsilon_object),
-        "epsilon_if_absent": [number(e) for e in report.epsilon_if_absent] if absent else None,
-        "delta": network.delta,
-        "neighbours": network.neighbours,
-        "cover_noise": network.cover_noise,
-        "scheme": network.scheme.name,
-        "colluders": network.colluders,
-        "dropouts": network.dropouts,
-        "inferences": network.inferences,
-        "live": report.live,
-        "assumptions": list(report.assumptions),
-        "paper": {
-            "epsilon": [number(e) for e in report.paper.epsilon],
-            "delta": [number(d) for d in report.paper.delta],
-            "tail": report.paper.tail,
-            "reason": report.paper.reason,
-        },
-        "version": __version__,
-    }
 
 
 _HEADER = ("device", "weight", "clip norm", "noise std", "participation", "ε device", "ε local", "paper's claim")
@@ -178,37 +200,3 @@ def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
     notes.append(f"The paper's Theorem 1 (tail: {claim.tail}): {what}.")
     text = Text("\n".join([*notes, "", "Holds if:", *(f"  - {line}" for line in report.assumptions)]))
     return Group(rows, text)
-
-
-def plot(report: PrivacyReport, path: str) -> None:
-    """ε of each device: promised, local and claimed by the paper."""
-    from matplotlib.ticker import MaxNLocator
-
-    from airpool.figures import BLUE, ORANGE, RED, figure
-
-    network = report.network
-    k = np.arange(network.devices.count)
-    with figure(path) as (_, axes):
-        series = [
-            (report.epsilon_local, ORANGE, "s", "local: nobody else trusted"),
-            (report.paper.epsilon, RED, "x", f"the paper's Theorem 1 ({report.paper.tail} tail)"),
-            (report.epsilon, BLUE, "o", f"device: exact, {network.neighbours}"),
-        ]
-        for values, colour, marker, label in series:
-            finite = np.isfinite(values)
-            if finite.any():
-                axes.plot(k[finite], values[finite], marker, color=colour, label=label)
-            else:
-                axes.plot([], [], marker, color=colour, label=f"{label}: infinite")
-        if np.isfinite(report.epsilon_object):
-            axes.axhline(report.epsilon_object, color="black", linestyle="--", linewidth=1, label="object: all views")
-        drawn = np.concatenate([values for values, *_ in series])
-        drawn = drawn[np.isfinite(drawn) & (drawn > 0)]
-        if len(drawn):
-            axes.set_yscale("log")
-            for formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-                formatter("{x:g}")
-        axes.set_xlabel("device")
-        axes.set_ylabel(f"ε at δ = {network.delta:g}")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)

@@ -1,4 +1,4 @@
-"""What an adversary hears of a network on the real transmission path, so that the path itself can be audited.
+"""What an adversary receives of a network on the real transmission path, so that the path itself can be audited.
 
 The game is played by audit.bound, on the full path of protocol.simulation, with fading and power; the score is the
 likelihood ratio of audit.release, a reference that knows nothing of radio. Where scores choose who transmits, a world
@@ -15,7 +15,7 @@ import numpy as np
 from airpool.arrays import Floats
 from airpool.audit.bound import AuditReport, audit
 from airpool.audit.release import Received, Release, log_likelihood_ratio, release, worst_pair
-from airpool.network import Coin, Network, Ranking, Threshold, scored
+from airpool.network import Coin, Network, Ranking, Threshold
 from airpool.protocol.link import Link, link_of
 from airpool.protocol.simulation import receive
 from airpool.selection import threshold
@@ -41,11 +41,11 @@ class World:
 
 
 def mechanism(network: Network) -> Callable[[Floats | World, int, np.random.Generator], Received]:
-    """`runs` inferences on the same features (K, r), as the adversary hears them: a mechanism for privacy.audit.
+    """`runs` inferences on the same features (K, r), as the adversary receives them: a mechanism for audit.bound.
 
     It sees the sum, and who is in it except under cover noise; in Scheme 2.2 also every noisy score, and with them who
     was selected whatever the noise. The receiver's noise is left out: the promise does not count it either, since
-    whoever listens may have a better receiver.
+    an eavesdropper may have a better receiver.
 
     >>> from airpool.network import Network
     >>> net = Network.uniform(num_devices=3, noise_std=0.1, dimension=4, participation=0.5)
@@ -74,7 +74,7 @@ def mechanism(network: Network) -> Callable[[Floats | World, int, np.random.Gene
 
 
 def released(network: Network, scores: Floats | None = None) -> Release:
-    """The law of what is heard, for the worst pair of worlds and the likelihood ratio that tells them apart.
+    """The law of what is received, for the worst pair of worlds and the likelihood ratio that tells them apart.
 
     scores: bounded ones, (K,), for Scheme 2.1, where they decide how often each device takes part. In Scheme 2.2 who
     takes part follows from the noisy scores, and no probability enters.
@@ -90,7 +90,7 @@ def released(network: Network, scores: Floats | None = None) -> Release:
         p = threshold.participation(scores, threshold=scheme.threshold, score_noise_std=scheme.score_noise_std)
     else:
         p = np.full(d.count, 0.5)  # the same in all worlds
-    return release(
+    law = release(
         d.count,
         weight=d.column("weight"),
         clip_norm=d.column("clip_norm"),
@@ -98,6 +98,9 @@ def released(network: Network, scores: Floats | None = None) -> Release:
         participation=p * (1 - link.outage),
         cover_noise=network.cover_noise,
     )
+    if isinstance(scheme, Ranking):
+        return replace(law, scores=scores, score_noise_std=scheme.score_noise_std)
+    return law
 
 
 def worst_worlds(network: Network, device: int, *, score: End = "high") -> tuple[World, World]:
@@ -105,9 +108,9 @@ def worst_worlds(network: Network, device: int, *, score: End = "high") -> tuple
 
     Device k holds a feature at full norm and the score at one end of the range; its neighbour holds no feature (or the
     opposite one, for `replace`) and the score at the other end. All others hold no feature and the upper end: they
-    speak, or get ahead of k, as rarely as they can.
-    score: the end with the feature. Both games are equally hard where who speaks is seen, by symmetry, and a two-sided
-        audit plays both directions; a planted 1/p_k shows where the rarer end goes with the feature.
+    transmit, or get ahead of k, as rarely as they can.
+    score: the end with the feature. Both games are equally hard where who transmits is seen, by symmetry, and a
+        two-sided audit plays both directions; a planted 1/p_k shows where the rarer end goes with the feature.
     """
     law = released(network, np.zeros(network.devices.count))
     neighbours = "replace" if network.neighbours == "replace" else "zero-out"
@@ -125,11 +128,9 @@ def worst_worlds(network: Network, device: int, *, score: End = "high") -> tuple
 def likelihood_ratio(network: Network, world: World, neighbour: World) -> Callable[[Received], Floats]:
     """ln Pr[seen | world] − ln Pr[seen | neighbour]: the best score for the game between two worlds.
 
-    Scheme 2.1: who spoke counts, with the probability that each world gives it. Scheme 2.2: the noisy scores and, given
-    whom they select, the sum; under cover noise everybody's noise is in it.
+    Scheme 2.1: who transmitted counts, with the probability that each world gives it. Scheme 2.2: the noisy scores and,
+    given whom they select, the sum; under cover noise everybody's noise is in it.
     """
-    if isinstance(network.scheme, Ranking):
-        return _ranked_ratio(network, world, neighbour)
     here, there = (released(network, each.scores) for each in (world, neighbour))
     return log_likelihood_ratio(here, world.features, neighbour.features, neighbour_devices=there)
 
@@ -146,7 +147,7 @@ def audited(
     together: int = 1,
     on_batch: Callable[[int], None] | None = None,
 ) -> AuditReport:
-    """The game against one device on the real path, `runs` runs a side; the other arguments as of privacy.audit.
+    """The game against one device on the real path, `runs` runs a side; the other arguments as of audit.bound.
 
     together: how many such games, one a device, are to hold with the stated confidence all at once. Each is then played
         at 1 − (1 − confidence)/together: any of them errs with probability at most 1 − confidence (Bonferroni).
@@ -169,26 +170,6 @@ def audited(
         claimed_epsilon=claimed_epsilon,
         on_batch=on_batch,
     )
-
-
-def _ranked_ratio(network: Network, world: World, neighbour: World) -> Callable[[Received], Floats]:
-    assert world.scores is not None
-    assert neighbour.scores is not None
-    weight, std = (np.array(network.devices.column(name)) for name in ("weight", "noise_std"))
-    loud = [weight[:, None] * each.features for each in (world, neighbour)]
-    u, other = world.scores, neighbour.scores
-    score_var = max(scored(network.scheme).score_noise_std ** 2, 1e-300)
-
-    def score(seen: Received) -> Floats:
-        assert seen.participation is not None
-        assert seen.noisy_scores is not None
-        in_the_sum = seen.participation.astype(np.float64)
-        variance = np.sum(std**2) if network.cover_noise else in_the_sum @ std**2
-        here, there = (np.sum((seen.total - in_the_sum @ each) ** 2, axis=1) for each in loud)
-        told = np.sum((seen.noisy_scores - other) ** 2 - (seen.noisy_scores - u) ** 2, axis=1) / (2 * score_var)
-        return told + (there - here) / (2 * np.maximum(variance, 1e-300))
-
-    return score
 
 
 def _aligned_link(network: Network) -> Link:

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool.arrays import Floats
-from airpool.privacy.discriminant import discriminant
-from airpool.privacy.evidence import ceiling, epsilon_bounds, fewest_runs, mistakes, thresholds
+from airpool.privacy.evidence import ceiling, discriminant, epsilon_bounds, fewest_runs, mistakes, thresholds
 
 Sided = Literal["one", "two"]
 World = TypeVar("World")  # what the mechanism is given: an array of features, as a rule
@@ -52,8 +51,9 @@ class AuditReport:
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict for `json.dumps`; an infinite number becomes the string "inf" or "-inf"."""
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {name: _plain(value) for name, value in fields.items()} | {"violated": self.violated}
+        plain = {name: x.tolist() if isinstance(x, np.ndarray) else x for name, x in vars(self).items()}
+        infinite = {name: str(x) for name, x in plain.items() if isinstance(x, float) and math.isinf(x)}
+        return plain | infinite | {"violated": self.violated}
 
     def __str__(self) -> str:
         text = f"ε ≥ {self.epsilon_lower:.3f} with {self.confidence:g} confidence at δ = {self.delta:g}"
@@ -95,8 +95,19 @@ def audit(
     >>> print(audit(noisy, 1.0, 0.0, runs=10_000, rng=np.random.default_rng(1), delta=1e-5))
     ε ≥ 2.152 with 0.95 confidence at δ = 1e-05; 10000 runs a side can show at most 7.21; ...seed 1
     """
-    _check(features, neighbour, runs=runs, delta=delta, confidence=confidence, sided=sided)
-    size = _batch_size(features, batch)
+    shape, other = (getattr(world, "shape", None) for world in (features, neighbour))
+    if shape != other:
+        raise ValueError(f"neighbour has shape {other}: it must be that of features, {shape}")
+    if sided not in ("one", "two"):
+        raise ValueError(f'sided={sided!r} must be "one" or "two"')
+    needed = fewest_runs(delta=delta, confidence=confidence)
+    if runs < needed:
+        raise ValueError(f"runs={runs} must be at least {needed}: with fewer no audit can show anything")
+    if batch is not None and batch < 1:
+        raise ValueError(f"batch={batch} must be at least 1")
+    # About 32 MiB of float64 when an observation is as large as the features, and mostly it is smaller.
+    size = batch or max(1, 2**22 // max(getattr(features, "size", 1), 1024))
+    seed = rng.bit_generator.seed_seq
 
     def play(world: World, n: int) -> Iterator[Observation]:
         for start in range(0, n, size):
@@ -109,7 +120,12 @@ def audit(
     if score is None:
         learning = picking // 2
         picking -= learning
-        score = _linear(discriminant(*(map(_rows, play(world, learning)) for world in (features, neighbour))))
+        direction = discriminant(*(map(_rows, play(world, learning)) for world in (features, neighbour)))
+
+        def linear(seen: Observation) -> Floats:
+            return _rows(seen) @ direction
+
+        score = linear
 
     def scores(world: World, n: int) -> Floats:
         return np.sort(np.concatenate([_scored(score, seen) for seen in play(world, n)]))
@@ -138,26 +154,9 @@ def audit(
         false_alarm_rates=false_alarms / evaluated,
         miss_rates=misses / evaluated,
         claimed_epsilon=claimed_epsilon,
-        note=_provenance(rng),
+        # A seeded game can be played again, and says so: seeded noise protects nobody (spec §3.10).
+        note=f"simulated from seed {seed.entropy}" if isinstance(seed, np.random.SeedSequence) else "simulated",
     )
-
-
-def _check(features: object, neighbour: object, *, runs: int, delta: float, confidence: float, sided: str) -> None:
-    shapes = [getattr(world, "shape", None) for world in (features, neighbour)]
-    if shapes[0] != shapes[1]:
-        raise ValueError(f"neighbour has shape {shapes[1]}: it must be that of features, {shapes[0]}")
-    if sided not in ("one", "two"):
-        raise ValueError(f'sided={sided!r} must be "one" or "two"')
-    needed = fewest_runs(delta=delta, confidence=confidence)
-    if runs < needed:
-        raise ValueError(f"runs={runs} must be at least {needed}: with fewer no audit can show anything")
-
-
-def _batch_size(features: object, batch: int | None) -> int:
-    if batch is not None and batch < 1:
-        raise ValueError(f"batch={batch} must be at least 1")
-    # About 32 MiB of float64 when an observation is as large as the features, and mostly it is smaller.
-    return batch or max(1, 2**22 // max(getattr(features, "size", 1), 1024))
 
 
 def _arrays(seen: object) -> list[NDArray[Any]]:
@@ -171,13 +170,6 @@ def _arrays(seen: object) -> list[NDArray[Any]]:
 def _rows(seen: object) -> Floats:
     """An observation of n runs as a matrix (n, d)."""
     return np.hstack([x.reshape(len(x), -1).astype(np.float64) for x in _arrays(seen)])
-
-
-def _linear(direction: Floats) -> Callable[[object], Floats]:
-    def score(seen: object) -> Floats:
-        return _rows(seen) @ direction
-
-    return score
 
 
 def _valid(seen: Observation, size: int) -> Observation:
@@ -197,15 +189,3 @@ def _scored(score: Callable[[Observation], Floats], seen: Observation) -> Floats
     if bool(np.isnan(values).any()):
         raise ValueError("score returned nan: every score must be a number; inf is allowed")
     return values
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return str(value) if isinstance(value, float) and math.isinf(value) else value
-
-
-def _provenance(rng: np.random.Generator) -> str:
-    """A seeded game can be played again; it says so, because seeded noise protects nobody (spec §3.10)."""
-    seed = rng.bit_generator.seed_seq
-    return f"simulated from seed {seed.entropy}" if isinstance(seed, np.random.SeedSequence) else "simulated"

@@ -35,6 +35,8 @@ class Release:
     cover_noise: bool
     receiver_noise_std: float
     colluders: tuple[int, ...]
+    scores: Floats | None = None  # Scheme 2.2: what the noisy scores are around
+    score_noise_std: float = 0.0
 
     @property
     def num_devices(self) -> int:
@@ -119,7 +121,8 @@ def log_likelihood_ratio(
 def log_likelihood(seen: Received, devices: Release, features: Floats) -> Floats:
     """ln of the density of what was seen, one number a run.
 
-    Holds for: the law at the top of this page, given what the colluders know. A variance of 0 counts as tiny.
+    Holds for: the law at the top of this page, given what the colluders know; noisy scores count up to a constant. A
+    variance of 0 counts as tiny.
     Edge cases: a pattern of participation that cannot occur → −inf.
     """
     honest = np.setdiff1d(np.arange(devices.num_devices), devices.colluders)
@@ -138,7 +141,12 @@ def log_likelihood(seen: Received, devices: Release, features: Floats) -> Floats
         all_tau, all_p = seen.participation, devices.participation
         log_tau = (xlogy(all_tau, all_p) + xlogy(~all_tau, 1 - all_p)).sum(axis=1)
         away = rest - tau @ signal
-        return log_tau + log_normal(np.einsum("nr,nr->n", away, away), tau @ noise_var)
+        if devices.scores is not None and seen.noisy_scores is not None:
+            log_tau -= np.sum((seen.noisy_scores - devices.scores) ** 2, axis=1) / (
+                2 * max(devices.score_noise_std**2, 1e-300)
+            )
+        variance = noise_var.sum() if devices.cover_noise else tau @ noise_var
+        return log_tau + log_normal(np.einsum("nr,nr->n", away, away), variance)
 
     # Hidden participation: a mixture over who of those with something to say was silent.
     loud = np.flatnonzero(signal.any(axis=1) & (p > 0))

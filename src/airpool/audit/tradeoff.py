@@ -3,15 +3,14 @@
 # pyright: reportUnknownMemberType=false
 # Matplotlib annotates its keyword arguments in part only.
 
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from airpool import files
 from airpool.arrays import Floats
 from airpool.audit.bound import AuditReport
+from airpool.figures import BLUE, RED, canvas
 from airpool.privacy.evidence import clopper_pearson
 
 
@@ -40,8 +39,6 @@ def plot(report: AuditReport, path: str | Path) -> None:
     distinguisher is right about one world against how often it is wrong about the other. The band holds point
     by point: each rate lies below its upper end, and above its lower one, as surely as in the report.
     """
-    from matplotlib.figure import Figure
-
     mistakes = ["false alarms (neighbour taken for features)", "misses (features taken for neighbour)"]
     successes = ["neighbour recognised (1 − false alarms)", "features recognised (1 − misses)"]
     rates = [report.false_alarm_rates, report.miss_rates]
@@ -60,31 +57,27 @@ def plot(report: AuditReport, path: str | Path) -> None:
     band_y = np.concatenate([y_low, y_high[::-1], y_high[:1]])
     grid = np.geomspace(0.1 / n, 1, 1000)
 
-    figure = Figure(figsize=(11, 5.2), layout="constrained")
-    whole, corner = figure.subplots(1, 2)
-    whole.set(xlabel=mistakes[0], ylabel=mistakes[1], xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    corner.set(xlabel=mistakes[0], ylabel=successes[1], xscale="log", yscale="log")
-    corner.set(xlim=(0.1 / n, 1), ylim=(0.1 / n, 1.5))
-    figure.suptitle(f"{report.runs} runs a side, {n} evaluated; {report.confidence:g} confidence; {report.note}")
+    with canvas(path, width=11, height=5.2) as fig:
+        whole, corner = fig.subplots(1, 2)
+        whole.set(xlabel=mistakes[0], ylabel=mistakes[1], xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        corner.set(xlabel=mistakes[0], ylabel=successes[1], xscale="log", yscale="log")
+        corner.set(xlim=(0.1 / n, 1), ylim=(0.1 / n, 1.5))
+        fig.suptitle(f"{report.runs} runs a side, {n} evaluated; {report.confidence:g} confidence; {report.note}")
 
-    for axes, shown in ((whole, np.asarray), (corner, _complement)):
-        axes.fill(np.maximum(band_x, 0.01 / n), shown(band_y), color="tab:blue", alpha=0.3, lw=0)
-        axes.plot(np.maximum(x, 0.01 / n), shown(y), color="tab:blue", label="measured, with its band")
-        # A rate of 0 has no place on a logarithmic axis: its marker sits on the edge.
-        at_x, at_y = (max(float(rate), 0.1 / n) for rate in (counts[0] / n, shown(counts[1] / n)))
-        axes.plot(at_x, at_y, "o", color="tab:blue", label="the threshold that was picked", clip_on=False)
-        bound = fewest_misses(grid, epsilon=report.epsilon_lower, delta=report.delta)
-        axes.plot(grid, shown(bound), "k:", label=f"shown: ε ≥ {report.epsilon_lower:.2f}")
-        if report.claimed_epsilon is not None:
-            claim = fewest_misses(grid, epsilon=report.claimed_epsilon, delta=report.delta)
-            label = f"ruled out by the claim ({report.claimed_epsilon:.2f}, {report.delta:g})"
-            axes.plot(grid, shown(claim), color="tab:red")
-            axes.fill_between(grid, shown(claim), shown(np.zeros_like(grid)), color="tab:red", alpha=0.15, label=label)
-        axes.grid(alpha=0.3)
-    whole.legend(loc="upper right")
-    kind, drawn = Path(path).suffix.lower().removeprefix("."), BytesIO()
-    figure.savefig(drawn, format=kind or "png", dpi=150)
-    files.write(path, drawn.getvalue())
+        for axes, shown in ((whole, np.asarray), (corner, _complement)):
+            axes.fill(np.maximum(band_x, 0.01 / n), shown(band_y), color=BLUE, alpha=0.3, lw=0)
+            axes.plot(np.maximum(x, 0.01 / n), shown(y), color=BLUE, label="measured, with its band")
+            # A rate of 0 has no place on a logarithmic axis: its marker sits on the edge.
+            at_x, at_y = (max(float(rate), 0.1 / n) for rate in (counts[0] / n, shown(counts[1] / n)))
+            axes.plot(at_x, at_y, "o", color=BLUE, label="the threshold that was picked", clip_on=False)
+            bound = fewest_misses(grid, epsilon=report.epsilon_lower, delta=report.delta)
+            axes.plot(grid, shown(bound), "k:", label=f"shown: ε ≥ {report.epsilon_lower:.2f}")
+            if report.claimed_epsilon is not None:
+                claim = fewest_misses(grid, epsilon=report.claimed_epsilon, delta=report.delta)
+                label = f"ruled out by the claim ({report.claimed_epsilon:.2f}, {report.delta:g})"
+                axes.plot(grid, shown(claim), color=RED)
+                axes.fill_between(grid, shown(claim), shown(np.zeros_like(grid)), color=RED, alpha=0.15, label=label)
+        whole.legend(loc="upper right")
 
 
 def _complement(rate: ArrayLike) -> Floats:

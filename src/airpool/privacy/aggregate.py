@@ -37,7 +37,7 @@ class Aggregate:
         its noise does not count for the others.
     alone: every device is received by itself (orthogonal access), so nobody's noise protects another.
     failure: probability, in one inference, that a device's signal does not follow the law described here, whatever the
-        data. It costs δ: see `nearby`.
+        data. It costs δ: see `compose.nearby`.
     """
 
     shift: Floats
@@ -111,14 +111,16 @@ class Aggregate:
 
     def fixed_variance(self) -> Floats:
         """Noise around each device's feature when everybody's noise is always there, less that of the absent ones."""
-        lent = self.lent
-        others = np.sum(lent) - lent
-        if absent := min(self.absent, self.num_devices - 1):
-            # The worst to lose are those of the largest variance; a device that is one of them has the next one.
-            largest = np.sort(lent)[::-1][: absent + 1]
-            lost = np.where(lent >= largest[-1], float(largest.sum()) - lent, float(largest[:-1].sum()))
-            others = np.maximum(others - lost, 0.0)
-        return others + self.variance + self.extra
+        counted = self.num_devices - 1 - min(self.absent, self.num_devices - 1)
+        return least_of_others(self.lent, counted) + self.variance + self.extra
+
+
+def least_of_others(lent: Floats, number: int) -> Floats:
+    """For each device, the sum of the `number` smallest among the others' values; number < K."""
+    ascending = np.sort(lent)
+    least, following = np.sum(ascending[:number]), ascending[number]
+    # A device that is among the smallest itself is replaced by the next one.
+    return np.where(lent < following, least - lent + following, least)
 
 
 def ratio(shift: ArrayLike, std: ArrayLike) -> Floats:

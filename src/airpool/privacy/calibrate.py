@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool.arrays import Floats, as_floats
-from airpool.privacy import gaussian
 from airpool.privacy.aggregate import Aggregate, Neighbours
 from airpool.privacy.device import game
 from airpool.privacy.law import alike
@@ -95,9 +94,8 @@ def largest(meets: Callable[[Floats], NDArray[np.bool_]], high: Floats) -> Float
 def balanced(meets: Callable[[Floats], NDArray[np.bool_]], start: Floats, high: Floats) -> Floats:
     """The largest x in (0, high] at which every target is met, where one element moves the limits of the others.
 
-    Each element grows while its target is met and shrinks while it is not, by a factor of its own that comes closer to
-    1 at every turn and moves away from it between them. Rounded down: the x returned was seen to meet every target.
-    Edge cases: no such x was seen → 0.
+    Each element grows while its target is met and shrinks while it is not, by a factor that comes closer to 1 at every
+    turn. Rounded down: the x returned was seen to meet every target; 0 where no such x was seen.
     """
     x, step, before = np.minimum(np.maximum(start, 1e-9), high), np.full(len(high), 0.05), np.ones(len(high), bool)
     best = np.zeros_like(high)
@@ -116,15 +114,12 @@ def balanced(meets: Callable[[Floats], NDArray[np.bool_]], start: Floats, high: 
 
 
 def seen_to_meet(meets: Callable[[Floats], NDArray[np.bool_]], x: Floats) -> Floats:
-    """x, a little smaller where need be, so that every target is seen to be met; 0 where none will do.
-
-    Who meets its target shrinks half as much. Not at all, and two that pull at each other would take turns; as much,
-    and nothing would change where only ratios count.
-    """
+    """x, a little smaller where need be, so that every target is seen to be met; 0 where none will do."""
     step = 1e-12
     while np.all(x > 0) and not np.all(met := meets(x)):
         if step > 0.5:
             return np.zeros_like(x)
+        # Half as much where a target is met: not at all, and two devices may take turns; as much, and no ratio changes.
         x, step = x * (1 - np.where(met, step / 2, step)), 1.5 * step
     return x
 
@@ -163,28 +158,3 @@ def largest_shift(aggregate: Aggregate, target: Floats, delta: float, neighbours
     low, high = np.full(len(wanted), -40.0), np.full(len(wanted), 40.0)
     smallness = smallest(excess, low, high, np.arange(len(wanted), dtype=np.float64))
     return np.where(smallness == -40.0, np.inf, total * np.exp(-smallness))[kind]
-
-
-def most_inferences(fits: Callable[[int], bool]) -> int:
-    """The largest number for which `fits` holds, up to 2^20; 0 if one is too many already."""
-    if not fits(1):
-        return 0
-    good = 1
-    while good < 2**20 and fits(good * 2):
-        good *= 2
-    if good >= 2**20:
-        return good
-    bad = good * 2
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if fits(middle) else (good, middle)
-    return good
-
-
-def noise_profile(aggregate: Aggregate, target: Floats, delta: float, neighbours: Neighbours) -> Floats:
-    """Standard deviations in proportion to what each device would need by itself to meet its own target.
-
-    At factor 1 they meet every target, since a device's own noise suffices then; together a smaller factor does. For
-    per-device targets this is the fair way to share: who asks for more privacy carries more of the noise.
-    """
-    return aggregate.distance(neighbours) * gaussian.noise_multiplier(target, delta)

@@ -1,29 +1,11 @@
 """Many inferences: the privacy loss of one, convolved with itself on a grid, always on the safe side (spec §3.8).
 
 Every inference draws participation and noise afresh. One game becomes two laws of the privacy loss, one for each
-direction; each is composed by itself, and the larger ε of the two is the answer.
-
-Why ε is never below the truth. A measure m of losses has the curve  h(ε) = m(∞) + Σ_x (1 − e^(ε−x))₊ m(x),  and that of
-a convolution m∗r is Σ_y h(ε−y) r(y): whatever raises a curve or a mass raises the curve of every composition.
-
-- Curve to measure: connect the dots (Doroshenko et al. 2022). δ is convex in e^ε, so a measure on grid points whose
-  curve is at least δ at each of them is so everywhere. Losses below 0 come from the other direction's curve δ′,
-  δ(−ε) = 1 − e^−ε + e^−ε δ′(ε), which loses no digits. Masses are differences of slopes of δ, with an error of a few
-  u = 2^-53 of the slope each; slopes are sums of masses and δ a sum of slopes, so over n points the curve is off by a
-  relative 64 n u at most. A factor makes up for that and for the error of δ as evaluated (an assumption: `Game.error`,
-  and 1e-22 absolute). Masses that rounding made negative are raised to 0.
-- Convolution: directly, without Fourier transforms. All terms are ≥ 0, so every sum of n products has a *relative*
-  error of n u at most, far out in the tail too. A factor 1 + 2 n u makes up for it.
-- Coarser grid: a mass between two points goes to both of them such that Σ m and Σ e^−x m stay; h only rises (Jensen).
-- Ends: what is cut off at the top counts as infinite loss, what is cut off at the bottom moves up.
-
-The price, in δ: a factor of 1 + (3e-11 + error) T in all, and 4e-22 T for what is cut off. For a million inferences of
-Scheme 1 that is 4e-5 of any δ ≥ 1e-10, and it stays a small share within the limits below. In ε: the grid,
-under 0.1 % where participation is visible; where it is hidden and ε small (below .01), up to 12 %, on the safe side.
-
-Where the game is one Gaussian against another (everybody always takes part), μ² adds up and no grid is needed.
+direction; each is composed by itself, and the larger ε of the two is the answer. Why ε is never below the truth, and
+what that costs: docs/proofs/privacy.md, "Composition".
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
@@ -33,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from airpool.arrays import Floats, as_floats, failure_probability
-from airpool.privacy import calibrate, gaussian, nearby
+from airpool.privacy import gaussian
 from airpool.privacy.game import Direction, Game, solve
 from airpool.search import smallest_number
 
@@ -51,6 +33,8 @@ _CELLS, _POINTS = 2**12, 2**10
 _CHEAP = 3e-5
 # Losses of one inference that are told apart; larger ones count as infinite.
 _LEAST, _REACH = 1e-15, 700.0
+# Rounds of the search in `nearby`, and the share of δ below which ε is inf.
+_ROUNDS, _LEAST_SHARE = 100, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,45 +116,33 @@ def _cost_of_coarser(loss: Loss) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """What a number of like inferences costs one device: the loss of one of them, forward and backward.
+    """What a number of like inferences costs one device: the loss of one of them, in each direction that differs."""
 
-    Both directions are one object where the game is the same seen from both sides.
-    """
-
-    forward: Loss
-    backward: Loss
+    once: tuple[Loss, ...]
     inferences: int = 1
 
     def repeated(self, times: int) -> "Stream":
         """This stream over and over."""
         if times < 1:
             raise ValueError(f"times={times} must be >= 1")
-        return Stream(self.forward, self.backward, self.inferences * times)
+        return Stream(self.once, self.inferences * times)
 
     @cached_property
     def losses(self) -> tuple[Loss, ...]:
         """The loss of the whole stream, in each direction that differs."""
         if self.inferences > MOST_INFERENCES:
             raise ValueError(f"inferences={self.inferences} must be <= {MOST_INFERENCES} where they are composed")
-        distinct = (self.forward,) if self.forward is self.backward else (self.forward, self.backward)
-        return tuple(loss.power(self.inferences) for loss in distinct)
+        return tuple(loss.power(self.inferences) for loss in self.once)
 
-    def epsilon(self, delta: float) -> float:
-        check_delta(delta)
-        return self.epsilon_within(delta)
-
-    def epsilon_within(self, delta: float) -> float:
-        """The same where only a part of δ is left, which may be smaller than a whole δ may be."""
+    def epsilon(self, delta: float, *, of: float | None = None) -> float:
+        """ε at δ, which may be a part of a larger δ, `of`: only a whole one must not be too small."""
+        whole = float(failure_probability(of or delta))
+        if whole < SMALLEST_DELTA:
+            raise ValueError(f"delta={whole:g} must be >= {SMALLEST_DELTA:g} where inferences are composed")
         return max(loss.epsilon(delta) for loss in self.losses)
 
     def delta(self, epsilon: float) -> float:
         return max(loss.delta(epsilon) for loss in self.losses)
-
-
-def check_delta(delta: float) -> None:
-    failure_probability(delta)
-    if delta < SMALLEST_DELTA:
-        raise ValueError(f"delta={delta:g} must be >= {SMALLEST_DELTA:g} where inferences are composed")
 
 
 def stream(game: Game, kind: int = 0) -> Stream:
@@ -187,9 +159,7 @@ def stream(game: Game, kind: int = 0) -> Stream:
     # Binomial laws of n devices come from ln Γ(n + 1), which is off by a few roundings of its size, n ln n.
     devices = len(game.of_device)
     error = game.error + 4 * _ROUNDING * devices * np.log(devices + 1)
-    forward = _connected(curves[0], curves[-1], step, error)
-    backward = forward if len(curves) == 1 else _connected(curves[1], curves[0], step, error)
-    return Stream(forward, backward)
+    return Stream(tuple(_connected(*sides, step, error) for sides in zip(curves, reversed(curves), strict=True)))
 
 
 def _connected(above: Floats, below: Floats, step: float, error: float) -> Loss:
@@ -220,40 +190,72 @@ def _reach(game: Game, kind: int, direction: Direction) -> float:
 
 
 def epsilon(game: Game, delta: float, inferences: int, *, missed: ArrayLike = 0.0) -> Floats:
-    """ε of each device after so many inferences of one game.
+    """ε of each device after so many inferences of one game; `missed` as in `spent`."""
+    return spent(game, delta, missed=missed)(inferences)
+
+
+def spent(game: Game, delta: float, *, missed: ArrayLike = 0.0) -> Callable[[int], Floats]:
+    """ε of each device as a function of the number of inferences of one game; what was computed is kept.
 
     missed: how likely it is, in one inference, that the game is not the one played (see `nearby`).
     Edge cases: an outcome that reveals all, of probability q a time, counts for the whole run: 1 − (1−q)^T.
     """
-    if inferences < 1:
-        raise ValueError(f"inferences={inferences} must be >= 1")
-    distance = np.minimum(inferences * np.asarray(missed, dtype=np.float64), 1.0)
-    if inferences == 1:
-        return nearby.epsilon(lambda d: solve(game, d).upper, delta, distance)
-    if game.gaussian is not None:
-        mu = game.worst(game.gaussian * np.sqrt(inferences))[game.of_device]
-        return nearby.epsilon(lambda d: gaussian.epsilon(mu, d), delta, distance)
-    check_delta(delta)
-    streams = [stream(game, kind).repeated(inferences) for kind in range(game.num_kinds)]
+    once: list[Stream] = []
 
-    def at(left: float) -> Floats:
-        return np.array([one.epsilon_within(left) for one in streams])[game.of_device]
+    def after(inferences: int) -> Floats:
+        if inferences < 1:
+            raise ValueError(f"inferences={inferences} must be >= 1")
+        if inferences > 1 and game.gaussian is None:
+            once.extend(stream(game, kind) for kind in range(len(once), game.num_kinds))
+        streams = [each.repeated(inferences) for each in once]
 
-    return nearby.epsilon(at, delta, distance)
+        def at(left: float) -> Floats:
+            if inferences == 1:
+                return solve(game, left).upper
+            if game.gaussian is not None:  # μ² adds up
+                return gaussian.epsilon(game.worst(game.gaussian * np.sqrt(inferences)), left)[game.of_device]
+            return np.array([each.epsilon(left, of=delta) for each in streams])[game.of_device]
+
+        return nearby(at, delta, np.minimum(inferences * np.asarray(missed, dtype=np.float64), 1.0))
+
+    return after
 
 
-def most_inferences(game: Game, delta: float, budget: ArrayLike) -> int:
-    """The largest number of inferences that keeps every device within its budget of ε; 0 if one is too many.
+def most_inferences(fits: Callable[[int], bool]) -> int:
+    """The largest number for which `fits` holds, up to 2^20; 0 if one is too many already."""
+    good, bad = 0, 1
+    while bad <= 2**20 and fits(bad):
+        good, bad = bad, 2 * bad
+    while bad <= 2**20 and bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if fits(middle) else (good, middle)
+    return good
 
-    Edge cases: a game that reveals nothing can go on for ever; the answer then stops at 2^20.
+
+def nearby(epsilon_at: Callable[[float], Floats], delta: float, distance: ArrayLike) -> Floats:
+    """ε of each device at δ, within total variation `distance` of a mechanism whose ε at δ° is `epsilon_at(δ°)`.
+
+    Outcomes that go astray with probability t cost (1 + e^ε)·t of δ (proof: docs/proofs/privacy.md). This is the
+    smallest fixed point of ε = epsilon_at(δ − (1 + e^ε)·t), from below; rounded up.
+    Edge cases: distance 0 → epsilon_at(δ); too far for any ε → inf.
+
+    >>> nearby(lambda d: gaussian.epsilon(np.ones(3), d), 1e-5, [0.0, 1e-8, 1e-5]).round(3)
+    array([4.377, 4.397,   inf])
     """
-    once = [stream(game, kind) for kind in range(game.num_kinds)] if game.gaussian is None else None
-
-    def fits(inferences: int) -> bool:
-        if once is None or inferences == 1:
-            spent = epsilon(game, delta, inferences)
-        else:
-            spent = np.array([one.repeated(inferences).epsilon(delta) for one in once])[game.of_device]
-        return bool(np.all(spent <= np.asarray(budget)))
-
-    return calibrate.most_inferences(fits)
+    found = epsilon_at(delta)
+    t = np.broadcast_to(np.asarray(distance, dtype=np.float64), found.shape)
+    if not np.any(t):
+        return found
+    for _ in range(_ROUNDS):
+        with np.errstate(over="ignore", invalid="ignore"):
+            cost = np.where(t > 0, (1 + np.exp(found)) * t, 0.0)
+        left = np.where(cost > 0, np.nextafter(delta - cost, 0.0), delta)
+        needed = np.full(found.shape, np.inf)
+        for value in np.unique(left[left >= _LEAST_SHARE * delta]):
+            at = left == value
+            needed[at] = epsilon_at(float(value))[at]
+        if np.all(needed <= found):
+            return found
+        found = np.where(needed <= found, found, needed * (1 + 1e-12))
+    # Every round ends at an ε that was checked, so running out of them means inf.
+    return np.where(t > 0, np.inf, found)

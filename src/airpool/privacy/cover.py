@@ -47,11 +47,9 @@ def hidden(
 
 
 def delta_replace(epsilon: Floats, mu: Floats, participation: Floats) -> Floats:
-    """δ between (1−p)N(0) + pN(+μ) and (1−p)N(0) + pN(−μ): opposite features, the worst pair.
+    """δ between (1−p)N(0) + pN(+μ) and (1−p)N(0) + pN(−μ): opposite features, the worst pair. Symmetric.
 
-    The likelihood ratio rises with y, so the best test is y > t with the ratio at t equal to e^ε. With x = e^(μt),
-    b = 1−p and c = p e^(−μ²/2) that is  c x² − b(e^ε − 1) x − c e^ε = 0, one positive root, taken in logarithms.
-    Symmetric, so one curve serves both directions.
+    The best test is y > t, where the likelihood ratio is e^ε: the root of a quadratic (docs/proofs/privacy.md).
     """
     magnitude = np.abs(epsilon)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -2,21 +2,9 @@
 
     Pr(X = j) = e^(−j²/2s²) / Σ_i e^(−i²/2s²)        written N_Z(0, s²); here s = SPREAD, always
 
-The table is Walker's alias table, in integers throughout: the 2^256 equally likely outcomes of 256 random
-bits fill N = 2^16 columns of height 2^240, with at most two values to a column. 16 bits choose a column, 240
-bits a height in it: below the column's threshold the value is the column's own, from there on its alias.
-The first 48 bits of the height settle that unless they equal the threshold's, once in 2^48 draws; only then
-are the other 192 drawn. So a draw reads one 64-bit word, and its law is that of 256 bits.
-
-What holds (`TABLE_ERROR`): the total variation distance of one draw from N_Z(0, s²) is below 2^−188.
-Proof. The table's law is W_j/2^256 with W_j = ⌊2^256 p_j⌋, where p is the pmf conditioned on |j| < N/2 = 16s,
-and the remainder, less than N, given to W_0: this moves less than N/2^256 = 2^−240. Conditioning moves the
-mass that lies outside, which is
-
-    Σ_{|j| ≥ 16s} e^(−j²/2s²) / Σ_i e^(−i²/2s²) ≤ 2e^−128 (1 + ∫_0^∞ e^(−16x/s) dx) / (s√2π) ≤ 2^−188.9
-
-since (16s + x)² ≥ (16s)² + 32sx and, by Poisson summation, the denominator is above s√2π. The fixed-point
-arithmetic behind p adds less than 2^−300 (`_weights`). ∎  The tests redo all of this with mpmath.
+Walker's alias table, in integers throughout: 256 random bits choose one of 2^16 columns and a height in it. A draw
+reads 64 of them, and the other 192 only to settle a tie. It is within a total variation of 2^−188 (`TABLE_ERROR`) of
+N_Z(0, s²); proof: docs/proofs/privacy.md.
 """
 
 from collections.abc import Callable
@@ -79,11 +67,7 @@ def table() -> Table:
 
 
 def _weights() -> list[int]:
-    """W_j for j = −N/2 … N/2−1: how many of 2^256 outcomes the value j gets.
-
-    In fixed point with 384 bits, e^(−(j+1)²/2s²) = e^(−j²/2s²)·q^(2j+1) with q = e^(−1/2s²). All factors are
-    ≤ 1, so a product is off by at most the errors of its factors and one unit: N² units = 2^−352 in the end.
-    """
+    """W_j for j = −N/2 … N/2−1: how many of 2^256 outcomes the value j gets; in fixed point with 384 bits."""
     unit = 2**384
     with localcontext() as context:
         context.prec = 130

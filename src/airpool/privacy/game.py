@@ -1,7 +1,7 @@
 """What an adversary has to tell apart, as a curve δ(ε) per device, and the ε that a curve gives at some δ.
 
-Whoever builds a game (device.py for Scheme 1, leakage.py for Schemes 2.1 and 2.2) says what is known of the noise; here
-it is only solved, and compose.py strings games together.
+Every game is a mixture over the noise around a device. device.py builds it for Scheme 1, leakage.py for Schemes 2.1 and
+2.2, object.py for the object; compose.py composes games.
 """
 
 from collections.abc import Callable
@@ -11,14 +11,20 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from airpool.arrays import Floats, Integers, failure_probability
+from airpool.privacy import gaussian
+from airpool.privacy.aggregate import ratio
+from airpool.privacy.floor import Floor
+from airpool.privacy.law import Law
 from airpool.search import smallest
 
 Direction = Literal["forward", "backward"]
 # (ε, index of a pair, direction) → δ, elementwise.
 Curve = Callable[[Floats, Integers, Direction], Floats]
+# (ε, index of a pair, the others' noise variance in every cell, direction) → δ given that noise.
+Given = Callable[[Floats, Integers, Floats, Direction], Floats]
 
 # Cells evaluated at a time, to keep memory flat.
-CHUNK = 2**21
+_CHUNK = 2**21
 
 
 @dataclass(frozen=True)
@@ -39,10 +45,6 @@ class Game:
     directions: tuple[Direction, ...] = get_args(Direction)
     gaussian: Floats | None = None
     error: float = 1e-11
-
-    @property
-    def exact(self) -> bool:
-        return self.low is self.high
 
     @property
     def num_kinds(self) -> int:
@@ -73,32 +75,123 @@ class Bounds(NamedTuple):
 
 def solve(game: Game, delta: float) -> Bounds:
     """ε of each device at δ."""
-    failure_probability(delta)
-    upper = game.worst(_root(game, game.low, delta))[game.of_device]
-    if game.exact:
-        return Bounds(upper, upper)
-    return Bounds(game.worst(_root(game, game.high, delta))[game.of_device], upper)
-
-
-def _root(game: Game, curve: Curve, target: float) -> Floats:
-    log_target = np.log(target)
-
-    def excess(eps: Floats, pair: Floats) -> Floats:
-        with np.errstate(divide="ignore"):
-            return np.log(game.larger(curve, eps, pair.astype(np.int64))) - log_target
-
+    log_target = np.log(float(failure_probability(delta)))
     pairs = np.arange(len(game.kind), dtype=np.float64)
-    return smallest(excess, np.zeros(len(pairs)), game.ceiling(target), pairs)
+
+    def root(curve: Curve) -> Floats:
+        def excess(eps: Floats, pair: Floats) -> Floats:
+            with np.errstate(divide="ignore"):
+                return np.log(game.larger(curve, eps, pair.astype(np.int64))) - log_target
+
+        found = smallest(excess, np.zeros(len(pairs)), game.ceiling(delta), pairs)
+        return game.worst(found)[game.of_device]
+
+    upper = root(game.low)
+    return Bounds(upper if game.low is game.high else root(game.high), upper)
 
 
-def in_chunks(curve: Curve, *, width: int) -> Curve:
-    """The same curve, evaluated a bounded number of cells at a time."""
-    size = max(1, CHUNK // width)
+def mixture(
+    found: Floor,
+    of_device: Integers,
+    *,
+    distance: Floats,
+    own: Floats,
+    exposed: Floats,
+    log_transmits: Floats,
+    log_silent: Floats,
+    given: Given | None = None,
+    directions: tuple[Direction, ...] = ("forward",),
+    most: float = np.inf,
+    error: float = Game.error,
+) -> Game:
+    """The game over a random noise variance V, all columns one value per pair of the floor:
 
-    def chunked(eps: Floats, pair: Integers, direction: Direction) -> Floats:
-        if len(pair) <= size:
-            return curve(eps, pair, direction)
-        starts = range(0, len(pair), size)
-        return np.concatenate([curve(eps[i : i + size], pair[i : i + size], direction) for i in starts])
+        δ(ε) = [(1−π) − e^ε(1−π′)]₊ + π·E[H(ε − ln(π/π′); V)]
 
-    return chunked
+    log_transmits, log_silent: ln π and ln π′, ln(1−π) and ln(1−π′), the probabilities with the feature and without it;
+        equal where taking part does not depend on the data.
+    given: H. Left out, δ_G(ε; Δ/√(V + own)) with Δ the `distance`.
+    exposed, most: an ε meets δ surely where exposed·E[δ_G] does, and is not searched for beyond `most`.
+    """
+    transmits, silent = np.exp(log_transmits[0]), np.exp(log_silent[0])
+    speaking, silence = _log_ratio(*log_transmits), _log_ratio(*log_silent)
+
+    def ratios(law: Law) -> Callable[[Integers], Floats]:
+        """μ of given pairs in every cell of the law; computed once where that is not too much."""
+
+        def of(pair: Integers) -> Floats:
+            return ratio(distance[pair, None], np.sqrt(law.variance[found.row[pair]] + own[pair, None]))
+
+        if len(found.row) * law.variance.shape[1] > _CHUNK:
+            return of
+        every = of(np.arange(len(found.row)))
+        return lambda pair: every[pair]
+
+    def curve(law: Law, mu: Callable[[Integers], Floats], sign: int) -> Curve:
+        size = max(1, _CHUNK // law.variance.shape[1])
+
+        def delta_of(eps: Floats, pair: Integers, direction: Direction) -> Floats:
+            if len(pair) > size:
+                starts = range(0, len(pair), size)
+                return np.concatenate([delta_of(eps[i : i + size], pair[i : i + size], direction) for i in starts])
+            moved, row = (eps - speaking[pair])[:, None], found.row[pair]
+            each = given(moved, pair, law.variance[row], direction) if given else gaussian.delta(moved, mu(pair))
+            received = np.einsum("ij,ij->i", law.mass[row], each) + sign * found.slack
+            unseen = silent[pair] * -np.expm1(np.minimum(eps - silence[pair], 0.0))
+            return np.clip(transmits[pair] * received + unseen, 0.0, 1.0)
+
+        return delta_of
+
+    mu, every = ratios(found.low), np.arange(len(found.row))
+
+    def ceiling(target: float) -> Floats:
+        received = _ceiling(mu(every), found.low.mass[found.row], exposed, target, slack=found.slack)
+        # A margin, so that the search sees its upper end meet the target in spite of rounding.
+        return np.minimum(np.maximum(received + speaking, silence) * (1 + 1e-9) + 1e-9, most)
+
+    low = curve(found.low, mu, +1)
+    certain = found.exact and found.low.variance.shape[1] == 1 and given is None and bool(np.all(log_silent == -np.inf))
+    return Game(
+        kind=of_device[found.device],
+        of_device=of_device,
+        low=low,
+        high=low if found.exact else curve(found.high, ratios(found.high), -1),
+        ceiling=ceiling,
+        directions=directions,
+        gaussian=mu(every)[:, 0] if certain else None,
+        error=error,
+    )
+
+
+def gaussians(mu: Floats, mass: Floats, of_device: Integers, *, slack: float = 0.0) -> Game:
+    """The game of Gaussians at distance μ[kind, cell], each with probability mass[kind, cell]."""
+    order = np.argsort(-mu, axis=1)
+    with np.errstate(divide="ignore", over="ignore"):
+        law = Law(np.take_along_axis(mu, order, 1) ** -2.0, np.take_along_axis(mass, order, 1))
+    _, first = np.unique(of_device, return_index=True)
+    found = Floor(law, law, slack, device=first, row=np.arange(len(mu)))
+    ones, sure = np.ones(len(mu)), np.zeros((2, len(mu)))
+    return mixture(
+        found, of_device, distance=ones, own=0 * ones, exposed=ones, log_transmits=sure, log_silent=sure - np.inf
+    )
+
+
+def _log_ratio(log_a: Floats, log_b: Floats) -> Floats:
+    """ln(a/b), with 0/0 = 1: where neither ever happens there is nothing to compare."""
+    with np.errstate(invalid="ignore"):
+        return np.where(log_a == log_b, 0.0, log_a - log_b)
+
+
+def _ceiling(mu: Floats, mass: Floats, exposed: Floats, delta: float, *, slack: float) -> Floats:
+    """An ε that surely meets p·(Σ_i mass_i δ_G(ε; μ_i) + slack) ≤ δ, for each row; μ falls along a row.
+
+    Gives up the first cells while their probability is under δ, and spends the rest of δ on the next one.
+    """
+    lost = exposed[:, None] * (np.cumsum(mass, axis=1) + slack)
+    cell = np.argmax(lost >= delta, axis=1)
+    at = np.arange(len(cell))
+    spent = np.where(cell > 0, lost[at, cell - 1], exposed * slack)
+    chosen = mu[at, cell]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        high = chosen**2 / 2 + chosen * np.sqrt(-2 * np.log(np.maximum(delta - spent, 0.0)))
+    return np.where((lost[:, -1] < delta) | (chosen == 0), 0.0, high)

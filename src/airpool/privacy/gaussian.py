@@ -75,16 +75,12 @@ def _delta(epsilon: Floats, mu: Floats) -> Floats:
 def _integrated(a: Floats, mu: Floats) -> Floats:
     """R(a) − R(b) = ∫_b^a (1 + t R(t)) dt for small μ, where R(a) and R(b) agree in most of their digits."""
     t = a[..., None] - mu[..., None] * (_NODES + 0.5)
-    return mu * (np.maximum(_one_plus_t_mills(t), 0.0) @ _WEIGHTS)
-
-
-def _one_plus_t_mills(t: Floats) -> Floats:
-    """1 + t·Φ(t)/φ(t), by its asymptotic series far out, where the two terms cancel."""
     close = np.maximum(t, -30.0)
     direct = 1 + close * _HALF_ROOT * erfcx(-_ROOT * close)
+    # Far out the two terms cancel as well: an asymptotic series.
     x = (1 / np.minimum(t, -30.0)) ** 2
     series = x * (1 - x * (3 - x * (15 - x * (105 - x * (945 - x * 10395)))))
-    return np.where(t < -30, series, direct)
+    return mu * (np.maximum(np.where(t < -30, series, direct), 0.0) @ _WEIGHTS)
 
 
 def epsilon(mu: ArrayLike, delta: ArrayLike) -> Floats:
@@ -101,7 +97,11 @@ def epsilon(mu: ArrayLike, delta: ArrayLike) -> Floats:
     log_target = np.log(delta)
     # Φ(μ/2 − ε/μ) ≤ δ suffices, and Φ(−x) ≤ e^(−x²/2): this end of the bracket always meets the target.
     high = mu**2 / 2 + mu * np.sqrt(-2 * log_target)
-    return smallest(_excess, np.zeros_like(mu), high, mu, log_target)
+
+    def excess(epsilon: Floats, mu: Floats, log_target: Floats) -> Floats:
+        return log_delta(epsilon, mu) - log_target
+
+    return smallest(excess, 0.0, high, mu, log_target)
 
 
 def noise_multiplier(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
@@ -121,32 +121,7 @@ def noise_multiplier(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
     high = np.where(np.isinf(epsilon), np.inf, 2 * (np.sqrt(2 * np.minimum(epsilon, 1e300)) + 10))
 
     def excess(multiplier: Floats, epsilon: Floats, log_target: Floats) -> Floats:
-        return _excess(epsilon, reciprocal(multiplier), log_target)
+        with np.errstate(divide="ignore"):
+            return log_delta(epsilon, 1 / multiplier) - log_target
 
-    return smallest(excess, reciprocal(high), 1 / low, epsilon, log_target)
-
-
-def _excess(epsilon: Floats, mu: Floats, log_target: Floats) -> Floats:
-    return log_delta(epsilon, mu) - log_target
-
-
-def mixture_ceiling(mu: Floats, mass: Floats, participation: Floats, delta: float, *, slack: float = 0.0) -> Floats:
-    """An ε that surely meets p·(Σ_i mass_i δ_G(ε; μ_i) + slack) ≤ δ, for each row; μ falls along a row.
-
-    Gives up the first cells while their probability is under δ, and spends the rest of δ on the next one.
-    """
-    lost = participation[:, None] * (np.cumsum(mass, axis=1) + slack)
-    cell = np.argmax(lost >= delta, axis=1)
-    at = np.arange(len(cell))
-    spent = np.where(cell > 0, lost[at, cell - 1], participation * slack)
-    chosen = mu[at, cell]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        high = chosen**2 / 2 + chosen * np.sqrt(-2 * np.log(np.maximum(delta - spent, 0.0)))
-    # A margin, so that the search sees its upper end meet the target in spite of rounding.
-    return np.where((lost[:, -1] < delta) | (chosen == 0), 0.0, high * (1 + 1e-9) + 1e-9)
-
-
-def reciprocal(x: ArrayLike) -> Floats:
-    """1/x with 1/0 = inf, elementwise."""
-    with np.errstate(divide="ignore"):
-        return 1 / np.asarray(x, dtype=np.float64)
+    return smallest(excess, 1 / high, 1 / low, epsilon, log_target)

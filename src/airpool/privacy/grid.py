@@ -1,6 +1,8 @@
-"""The noise floor of many heterogeneous devices, on a grid, bracketed: one law below the truth and one above it."""
+"""The noise floor of many heterogeneous devices, on a grid, bracketed: one law below the truth and one above it.
 
-from dataclasses import dataclass
+Proof: docs/proofs/privacy.md, "The noise floor on a grid".
+"""
+
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +19,18 @@ _ARITHMETIC = 1e-13
 _SMALL_SHARE = 5e-3
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """Some like devices on the grid: with probability mass[i] they add cell[i] cells; the grid drops error[i]."""
 
     cell: Integers
     mass: Floats
     error: Floats
+
+    @property
+    def rounding(self) -> Floats:
+        """Least, most and mean rounding error, and its squared range."""
+        least, most = self.error.min(), self.error.max()
+        return np.array([least, most, self.error @ self.mass, (most - least) ** 2])
 
 
 def _part(value: Floats, mass: Floats, step: float) -> _Part:
@@ -36,16 +43,20 @@ def slack(by_kind: Kinds) -> float:
     return _ARITHMETIC + 2 * _TAIL * len(by_kind.count)
 
 
-def leave_one_out(by_kind: Kinds) -> tuple[Law, Law]:
+def laws(by_kind: Kinds, absent: int) -> tuple[Law, Law]:
     """Laws of the noise around a device of each kind, from below and from above.
 
-    The law of everybody is summed up once on a grid. The rounding errors e_i add up to Σ τ_i e_i, which stays within
-    √(Σ (max e_i − min e_i)² ln(1/β)/2) of its mean but for a probability β (Hoeffding), far closer than the worst cases
-    add up. So the grid is shifted by the mean less that (low) or plus that (high), and β joins the slack.
-
-    Then one device of each kind is taken out again. Where nobody adds more than a small share to the noise, that
-    device's own noise, which counts for it in any case, makes up for it: V − a_k ≤ V_k ≤ V.
+    With absent devices the upper law is the one without any: they only hurt.
     """
+    low, high = _leave_one_out(by_kind)
+    if absent:
+        worst = without_the_largest(by_kind, absent + 1)
+        low = Law(*(np.broadcast_to(x, (len(by_kind.count), x.shape[1])) for x in (worst.variance, worst.mass)))
+    return low, high
+
+
+def _leave_one_out(by_kind: Kinds) -> tuple[Law, Law]:
+    """Everybody's noise is summed up once; then one device of each kind is taken out again."""
     blocks = [
         (a * m, mass)
         for a, p, n in zip(by_kind.variance, by_kind.participation, by_kind.count, strict=True)
@@ -63,30 +74,33 @@ def leave_one_out(by_kind: Kinds) -> tuple[Law, Law]:
         for a, p in zip(by_kind.variance, by_kind.participation, strict=True)
     ]
     parts = [_part(value, mass, step) for value, mass in blocks] + singles
-
     total = np.ones(1)
     for part in parts:
         # Rounding moves an outcome by at most half a cell a part: nothing that is within reach may fall off the end.
         total = _summed(total, part, cells + len(parts) // 2 + 2)
     kept = np.flatnonzero(total > 1e-30)
-    value = as_floats(base + step * np.arange(int(kept[0]), int(kept[-1]) + 1))
-    total = total[kept[0] : kept[-1] + 1]
+    lowest, total = base + step * int(kept[0]), total[kept[0] : kept[-1] + 1]
+    errors = np.sum([part.rounding for part in parts], axis=0)
+    spread = float(np.sqrt(-errors[3] * np.log(_TAIL) / 2))
 
-    errors = _rounding(parts)
+    def row(first: int, mass: Floats, error: Floats, *, down: bool) -> tuple[Floats, Floats]:
+        """A law that begins `first` cells above `lowest`, moved by the bound on its rounding error."""
+        moved = max(error[0], error[2] - spread) if down else min(error[1], error[2] + spread)
+        value = lowest + step * as_floats(np.arange(first, first + len(mass)))
+        return binned(np.maximum(value + moved, 0.0), mass, _bins(by_kind), down=down)
+
     mean_noise = float(by_kind.count @ (by_kind.variance * by_kind.participation))
     if by_kind.variance.max() <= _SMALL_SHARE * mean_noise:
-        return _made_up_for(by_kind, value, total, errors)
-    low: list[tuple[Floats, Floats]] = []
-    high: list[tuple[Floats, Floats]] = []
-    for single in singles:
-        first, others = _without(total, single)
-        own = _rounding([single])
-        x = value[0] + step * as_floats(np.arange(first, first + len(others)))
-        down = max(errors.least - own.least, errors.mean - own.mean - errors.spread)
-        up = min(errors.most - own.most, errors.mean - own.mean + errors.spread)
-        low.append(binned(np.maximum(x + down, 0.0), others, _bins(by_kind), down=True))
-        high.append(binned(np.maximum(x + up, 0.0), others, _bins(by_kind), down=False))
-    return stacked(low), stacked(high)
+        # V − a_k and V lie around V_k: one law for all, moved for each kind.
+        low, high = (stacked([row(0, total, errors, down=down)]) for down in (True, False))
+        rows = len(by_kind.count)
+        return (
+            Law(np.maximum(low.variance - by_kind.variance[:, None], 0.0), np.repeat(low.mass, rows, axis=0)),
+            Law(np.repeat(high.variance, rows, axis=0), np.repeat(high.mass, rows, axis=0)),
+        )
+    without = [(*_without(total, single), errors - single.rounding) for single in singles]
+    low, high = (stacked([row(*each, down=down) for each in without]) for down in (True, False))
+    return low, high
 
 
 def _reach(by_kind: Kinds) -> float:
@@ -98,41 +112,9 @@ def _reach(by_kind: Kinds) -> float:
     return min(mean + slack + float(np.sqrt(slack**2 + 2 * variance * t)), float(n @ a))
 
 
-def _made_up_for(by_kind: Kinds, value: Floats, total: Floats, errors: "_Errors") -> tuple[Law, Law]:
-    """V − a_k and V, which lie around V_k: one law for all, moved for each kind."""
-    down = max(errors.least, errors.mean - errors.spread)
-    up = min(errors.most, errors.mean + errors.spread)
-    low, low_mass = binned(np.maximum(value + down, 0.0), total, _bins(by_kind), down=True)
-    high, high_mass = binned(np.maximum(value + up, 0.0), total, _bins(by_kind), down=False)
-    rows = len(by_kind.count)
-    return (
-        Law(np.maximum(low - by_kind.variance[:, None], 0.0), np.broadcast_to(low_mass, (rows, len(low_mass)))),
-        Law(np.broadcast_to(high, (rows, len(high))), np.broadcast_to(high_mass, (rows, len(high_mass)))),
-    )
-
-
 def _bins(by_kind: Kinds) -> int:
     """Cells a row, so that all rows together stay small; many devices have a narrow law and need few."""
     return int(np.clip(1.3e6 / len(by_kind.count), 256, 4096))
-
-
-class _Errors(NamedTuple):
-    """Least, most and mean total rounding error, and how far it strays from its mean but for probability _TAIL."""
-
-    least: float
-    most: float
-    mean: float
-    spread: float
-
-
-def _rounding(parts: list[_Part]) -> _Errors:
-    squares = sum(float(p.error.max() - p.error.min()) ** 2 for p in parts)
-    return _Errors(
-        least=sum(float(p.error.min()) for p in parts),
-        most=sum(float(p.error.max()) for p in parts),
-        mean=sum(float(p.error @ p.mass) for p in parts),
-        spread=float(np.sqrt(-squares * np.log(_TAIL) / 2)),
-    )
 
 
 def _summed(law: Floats, part: _Part, cells: int = 2**62) -> Floats:
@@ -146,11 +128,9 @@ def _summed(law: Floats, part: _Part, cells: int = 2**62) -> Floats:
 
 
 def _without(total: Floats, single: _Part) -> tuple[int, Floats]:
-    """The law of the others, `total` divided by one device as generating functions, and where its first cell lies.
+    """Where the law of the others begins, in cells, and the law: `total` divided by one device.
 
-    total[j] = (1−p)·others[j] + p·others[j−c], solved upwards for p ≤ ½ and downwards above, so that each step damps
-    the error of the one before. Downwards what comes out is others[j−c]: it begins c cells below `total`, as it must
-    where the device always transmits.
+    The recursion total[j] = (1−p)·others[j] + p·others[j−c] is solved in the direction that damps errors.
     """
     from scipy.signal import lfilter
 
@@ -169,32 +149,22 @@ def _without(total: Floats, single: _Part) -> tuple[int, Floats]:
 def without_the_largest(by_kind: Kinds, number: int) -> Law:
     """Law of everybody's noise less, in every outcome, the `number` largest contributions to it; rounded down.
 
-    Device k and its c colluders are c + 1 devices, so with number = c + 1 what is left to it is never less than this.
     The kinds come in descending order of variance, and the first ones that take part are skipped.
     """
     step = float(by_kind.variance @ by_kind.count) / 2**15
     if step == 0:
         return Law(np.zeros((1, 1)), np.ones((1, 1)))
-    laws: dict[int, Floats] = {0: np.ones(1)}  # number skipped so far → law of what counts, unnormalised
+    # One row for each number skipped so far: the law of what counts, unnormalised.
+    skipping = np.zeros((number + 1, 2**15 + 2))
+    skipping[0, 0], top = 1.0, 1
     for kind in np.argsort(-by_kind.variance):
         m, mass = binomial(int(by_kind.count[kind]), float(by_kind.participation[kind]), tail=_TAIL)
-        added: dict[int, Floats] = {}
-        for skipped, law in laws.items():
+        before, skipping, length = skipping, np.zeros_like(skipping), top
+        for skipped in np.flatnonzero(before.any(axis=1)):
             for present, q in zip(m.tolist(), mass, strict=True):
-                skip = min(present, number - skipped)
+                skip = min(present, number - int(skipped))
                 cell = int((present - skip) * by_kind.variance[kind] / step)
-                _accumulate(added, skipped + skip, cell, q * law)
-        laws = added
-    length = max(len(law) for law in laws.values())
-    total = sum((np.pad(law, (0, length - len(law))) for law in laws.values()), start=np.zeros(length))
-    return stacked([binned(step * as_floats(np.arange(length)), total, _bins(by_kind), down=True)])
-
-
-def _accumulate(laws: dict[int, Floats], key: int, cell: int, law: Floats) -> None:
-    """Adds `law`, moved up by `cell`, to laws[key]."""
-    length = cell + len(law)
-    old = laws.get(key, np.zeros(0))
-    if len(old) < length:
-        old = np.pad(old, (0, length - len(old)))
-    old[cell:length] += law
-    laws[key] = old
+                skipping[skipped + skip, cell : cell + length] += q * before[skipped, :length]
+                top = max(top, cell + length)
+    total = skipping.sum(axis=0)[:top]
+    return stacked([binned(step * as_floats(np.arange(top)), total, _bins(by_kind), down=True)])

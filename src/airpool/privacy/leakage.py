@@ -4,18 +4,17 @@ A device's decision to transmit depends on its feature, so the decision itself l
 score and feature together; the paper's lemma, which adds two ε up, is paper.lemma.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from airpool.arrays import Floats, Integers, checked, not_negative
-from airpool.privacy import gaussian
-from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
-from airpool.privacy.device import ceiling, curves, expected, ratios, representatives
+from airpool.arrays import Floats, finite, not_negative
+from airpool.privacy.aggregate import Aggregate, Neighbours, least_of_others, ratio
 from airpool.privacy.floor import floor
-from airpool.privacy.game import Curve, Direction, Game
-from airpool.privacy.law import Law, alike
+from airpool.privacy.game import Game, gaussians, mixture
+from airpool.privacy.law import alike
 
 # e^ε beyond this is out of floating point's reach; a larger ε is reported as inf.
 _CEILING = 700.0
@@ -37,11 +36,9 @@ class Decision:
     threshold: float
 
     def __post_init__(self) -> None:
-        for name in ("score_low", "score_high"):
-            finite = checked(name, getattr(self, name), allowed="must be finite", ok=np.isfinite)
-            object.__setattr__(self, name, finite)
-        object.__setattr__(self, "noise_std", not_negative("noise_std", self.noise_std))
-        checked("threshold", self.threshold, allowed="must be finite", ok=np.isfinite)
+        rules = {"score_low": finite, "score_high": finite, "noise_std": not_negative, "threshold": finite}
+        for name, rule in rules.items():
+            object.__setattr__(self, name, rule(name, getattr(self, name)))
         if np.any(self.score_low > self.score_high):
             raise ValueError("score_low must not exceed score_high")
 
@@ -68,54 +65,30 @@ def threshold_game(
     Edge cases: a threshold far from every score gives 0 leakage by the decision, or inf without noise, never NaN.
     """
     _reject_removal(neighbours)
-    shape = (aggregate.num_devices,)
-    transmits = [np.broadcast_to(scheme.log_participation(u)[0], shape) for u in (scheme.score_high, scheme.score_low)]
-    silent = [np.broadcast_to(scheme.log_participation(u)[1], shape) for u in (scheme.score_high, scheme.score_low)]
-    rarest = np.exp(transmits[0]) * aggregate.presence
-    lent, own = aggregate.lent, aggregate.variance
+    # [transmits, silent] × [highest score, lowest score] × devices
+    ends = (np.broadcast_to(u, (aggregate.num_devices,)) for u in (scheme.score_high, scheme.score_low))
+    chance = np.stack([scheme.log_participation(score) for score in ends], axis=1)
     # Under cover noise the others' noise is there whenever they are on the air, whether they transmit or not.
-    sounding = aggregate.presence if aggregate.cover_noise else rarest
-    around = floor(lent, sounding, extra=aggregate.extra, absent=aggregate.absent)
-    of_device = alike(aggregate.shift, own, lent, aggregate.presence, *transmits)[1]
-    found = representatives(around, of_device, cells)
-    shift, own = aggregate.distance(neighbours)[found.device], own[found.device]
-    log_transmits, log_silent = (np.stack(x)[:, found.device] for x in (transmits, silent))
-
-    def make(law: Law, sign: int) -> Curve:
-        mu = ratios(found, law, shift, own)
-
-        def delta_of(eps: Floats, pair: Integers, _: Direction) -> Floats:
-            worst = np.zeros(eps.shape)
-            for a in (0, 1):
-                for b in (0, 1):
-                    moved = eps - _difference(log_transmits[a, pair], log_transmits[b, pair])
-                    received = expected(found, law, gaussian.delta(moved[:, None], mu(pair)), pair) + sign * found.slack
-                    with np.errstate(over="ignore"):
-                        unseen = np.exp(log_silent[a, pair]) - np.exp(eps + log_silent[b, pair])
-                    worst = np.maximum(worst, np.maximum(unseen, 0.0) + np.exp(log_transmits[a, pair]) * received)
-            return np.clip(worst, 0.0, 1.0)
-
-        return delta_of
-
-    def upper_end(target: float) -> Floats:
-        # Both log-ratios of the decision, and the feature at its dearest. The feature's share alone may be infinite.
-        often = np.exp(log_transmits[1])
-        feature = np.minimum(ceiling(ratios(found, found.low, shift, own), found, often, target / 2), _CEILING)
-        decision = np.abs(_difference(log_transmits[1], log_transmits[0]))
-        return np.minimum(feature + decision + _silence(log_silent) + 1e-6, _CEILING)
-
-    low, high = curves(found, make)
-    return Game(of_device[found.device], of_device, low, high, upper_end, ("forward",), error=_ERROR)
-
-
-def _difference(log_a: Floats, log_b: Floats) -> Floats:
-    """ln(a/b), with 0/0 = 1: where neither ever happens there is nothing to compare."""
-    with np.errstate(invalid="ignore"):
-        return np.where(log_a == log_b, 0.0, log_a - log_b)
-
-
-def _silence(log_silent: Floats) -> Floats:
-    return np.abs(_difference(log_silent[0], log_silent[1]))
+    rarest = 1.0 if aggregate.cover_noise else np.exp(chance[0, 0])
+    around = floor(aggregate.lent, rarest * aggregate.presence, extra=aggregate.extra, absent=aggregate.absent)
+    of_device = alike(aggregate.shift, aggregate.variance, aggregate.lent, aggregate.presence, *chance[0])[1]
+    found = around.representatives(of_device, cells)
+    # Every vertex is a pair of its own.
+    here, there = np.repeat(np.array(list(product((0, 1), repeat=2))), len(found.row), axis=0).T
+    found = replace(found, device=np.tile(found.device, 4), row=np.tile(found.row, 4))
+    log_transmits, log_silent = (np.stack([x[here, found.device], x[there, found.device]]) for x in chance)
+    game = mixture(
+        found,
+        of_device,
+        distance=aggregate.distance(neighbours)[found.device],
+        own=aggregate.variance[found.device],
+        exposed=np.exp(log_transmits[0]),
+        log_transmits=log_transmits,
+        log_silent=log_silent,
+        most=_CEILING,
+        error=_ERROR,
+    )
+    return replace(game, gaussian=None)
 
 
 def ranking_game(
@@ -138,35 +111,14 @@ def ranking_game(
     _reject_removal(neighbours)
     if not 1 <= num_selected <= aggregate.num_devices:
         raise ValueError(f"num_selected={num_selected} must be from 1 to {aggregate.num_devices}")
-    shape = (aggregate.num_devices,)
-    spread = np.broadcast_to(not_negative("score_range", score_range), shape)
-    std = np.broadcast_to(not_negative("score_noise_std", score_noise_std), shape)
-    covered = aggregate.cover_noise and bool(np.all(aggregate.presence == 1))
-    counted = aggregate.fixed_variance() if covered else _selected_variance(aggregate, num_selected)
+    spread, std = not_negative("score_range", score_range), not_negative("score_noise_std", score_noise_std)
+    # Under cover noise those who are not selected send their noise too.
+    transmitting = aggregate.num_devices if aggregate.cover_noise else num_selected
+    helpers = max(transmitting - 1 - aggregate.absent, 0) if np.all(aggregate.presence == 1) else 0
+    counted = least_of_others(aggregate.lent, helpers) + aggregate.variance + aggregate.extra
     mu = np.hypot(ratio(spread, std), ratio(aggregate.distance(neighbours), np.sqrt(counted)))
     distinct, of_device, _ = alike(mu)
-    mu = distinct[:, 0]
-
-    def delta_of(eps: Floats, kind: Integers, _: Direction) -> Floats:
-        return gaussian.delta(eps, mu[kind])
-
-    def upper_end(target: float) -> Floats:
-        return (mu**2 / 2 + mu * np.sqrt(-2 * np.log(target))) * (1 + 1e-9) + 1e-9
-
-    return Game(np.arange(len(mu)), of_device, delta_of, delta_of, upper_end, ("forward",), gaussian=mu)
-
-
-def _selected_variance(aggregate: Aggregate, num_selected: int) -> Floats:
-    """Own noise plus the least that the other selected and honest devices can add."""
-    lent = aggregate.lent
-    helpers = max(num_selected - 1 - aggregate.absent, 0) if np.all(aggregate.presence == 1) else 0
-    ascending = np.sort(lent)
-    # The smallest `helpers` among the others: a device that is among them itself is replaced by the next one.
-    least = float(ascending[:helpers].sum())
-    own_among = lent < ascending[helpers] if helpers < len(lent) else np.ones_like(lent, dtype=bool)
-    following = float(ascending[helpers]) if helpers < len(lent) else 0.0
-    others = np.where(own_among, least - lent + following, least) if helpers else np.zeros_like(lent)
-    return others + aggregate.variance + aggregate.extra
+    return gaussians(distinct, np.ones_like(distinct), of_device)
 
 
 def _reject_removal(neighbours: Neighbours) -> None:

@@ -1,57 +1,15 @@
 """Noise that keeps the promise: on a public grid, from the operating system's entropy (spec §3.10).
 
-σ fixes a step h, a power of two with 2^19 ≤ σ/h < 2^20. The clipped feature is rounded to u ∈ h·Z^r
-(`to_grid`), and the noise is n = h·(aX + bY) with X, Y ~ N_Z(0, 2^22) (discrete_gaussian.py). The integers
-a, b are public, coprime, and make σ̂² = h²·2^22·(a² + b²) as small as can be above σ² + 9h². u + n is exact
-in float64 and carries no low bits that tell anything, as floating-point Gaussians do (Mironov 2012).
+σ fixes a step h, a power of two with 2^19 ≤ σ/h < 2^20. The clipped feature is rounded to u ∈ h·Z^r (`to_grid`), and
+the noise is n = h·(aX + bY) with X, Y ~ N_Z(0, 2^22) (discrete_gaussian.py) and public integers a, b.
 
-**Theorem.** Let K devices with max σ ≤ 1e5·min σ send u_k + n_k, in T inferences. Let M be the same with
-n_k ~ N(0, σ_k² I_r), which is what the rest of airpool accounts for. Then, at every ε,
+Theorem (docs/proofs/privacy.md, "Live noise"): against N(0, σ_k² I_r), which is what the rest of airpool accounts for,
 
     δ(ε) ≤ δ_M(ε) + (1 + e^ε)·K·r·T·2^−186
 
-when the adversary observes
-(a) the vectors u_k + n_k, or any function of each (what a device transmits): the local guarantee;
-(b) the aligned sum of any of them: the device and the object guarantee;
-(c) y = Σ_k B_k(u_k + n_k) + m, whatever the matrices B_k (unequal gains, phases, many antennas), if they are
-    independent of data and noise, and m ~ N(0, σ_m² I) with σ_m ≥ 2^−17 times the largest standard deviation
-    of the privacy noise in any direction of y: a receiver noise 102 dB below the privacy noise is enough.
-
-Holds for: zero-out and replace; participation known, or hidden by cover noise; the others' features known.
-Removal takes noise away, and the grid of a sum may show whose: (c) only, with σ̂ (`Grid.sampled_std`) for σ.
-Credit for receiver noise: (c) only. Not covered, so that (a) is what remains: gains that are not aligned
-under a better receiver than (c)'s; nonlinear hardware between device and sum (a DAC that rounds, an
-amplifier that clips); floating-point sums, unless they are rounded back to the finest step. Not covered at
-all: side channels (the work does not branch on the noise, but its table sits in a cache), and an accounting
-by the probability of a test on a noisy value (scheme 2.1's u + v ≤ η), which the grid moves by up to a step.
-
-**Proof.** Let τ(t) = 2 Σ_{m≥1} e^(−2π²t²m²), so τ(3) < 2^−255. By Poisson summation, for every real c,
-
-    Σ_{i∈Z} e^(−(i−c)²/2t²) = t√2π·(1 + e) with |e| ≤ τ(t).                                           (1)
-
-1. A device. aX + bY = j is solved by x = x₀ + bi, y = y₀ − ai, i ∈ Z. With s² = 2^22(a² + b²) its pmf is
-   proportional to e^(−j²/2s²) times a sum (1) with t = 2^11/√(a² + b²) ≥ 3.9. So it is N_Z(0, s²) up to
-   factors 1 ± τ(3).
-2. A sum. Let P, Q be discrete Gaussians of variance p, q on cZ and c′Z, c a multiple of c′. Then P + Q has at
-   j ∈ c′Z a mass proportional to e^(−j²/2(p+q)) times a sum (1) with t = √(pq/(p+q))/c. Here this is at least
-   min σ/(√2·max h) ≥ 3.7. So P + Q is discrete Gaussian on c′Z of variance p + q up to factors 1 ± τ(3), and
-   by induction so is the sum of any devices' noise, on the finest step h among them, of variance Σσ̂².
-3. Post-processing. Given y, let F draw j ∈ hZ with probability ∝ e^(−(j−y)²/18h²). For u ∈ hZ, F(u + y) is
-   u + F(y) in law. By (1), F's normaliser is constant up to 1 ± τ(3). So for S ~ N(0, v) the law of F(S) is
-   ∫ e^(−s²/2v − (j−s)²/18h²) ds ∝ e^(−j²/2(v+9h²)) up to the same factors: the noise of step 2, if
-   v = Σσ̂² − 9h² ≥ Σσ². So the released sum nearly is a random map, which knows no data, of what M releases.
-4. Distance. Laws that agree up to factors 1 ± τ and normalisation are within τ/(1 − τ) in total variation.
-   One device and coordinate thus costs at most 2·2^−188 (its two draws from the table) + 3·2^−254 < 2^−186,
-   and distances add up over coordinates, devices and (adaptive) inferences.
-5. Let P, Q be within t of P°, Q°, and P°(E) ≤ e^ε Q°(E) + δ_M for every event E. Then
-   P(E) ≤ P°(E) + t ≤ e^ε Q°(E) + δ_M + t ≤ e^ε Q(E) + δ_M + (1 + e^ε)t. That is (b); (a) is its case of one.
-6. (c). Put D = diag(s²) over all n = K·r integers, with s = σ̂/h ≥ 2^19, and G = B·diag(σ̂). The density of y,
-   relative to that under continuous noise N(0, σ̂²), is proportional to Σ_{j∈Z^n} e^(−(j−c)ᵀA(j−c)/2) with
-   A⁻¹ = √D (I + GᵀG/σ_m²)⁻¹ √D. By Poisson summation in n dimensions it is constant up to a relative
-   Σ_{m≠0} e^(−2π² mᵀA⁻¹m) ≤ (1 + τ(3))^n − 1, since A⁻¹ ⪰ 2^38/(1 + ‖G‖²/σ_m²) ⪰ 9. Continue as in 4 and 5;
-   N(0, σ̂²) is N(0, σ²) and further noise, which is post-processing. ∎
-
-After Canonne, Kamath & Steinke (2020) and, for sums, Kairouz, Liu & Steinke (2021).
+for K devices and T inferences, when the adversary observes (a) what each device sends, (b) aligned sums of it, or (c)
+any linear map of it plus a receiver noise of at least 2^−17 times the privacy noise. Removal and credit for receiver
+noise need (c).
 """
 
 import math
@@ -165,8 +123,6 @@ def to_grid(values: ArrayLike, step: float, limit: float) -> Floats:
 
 def delta_cost(noise_std: ArrayLike, *, dimension: int, epsilon: float, inferences: int = 1) -> float:
     """What the grid adds to δ at ε: (1 + e^ε)·K·r·T·2^−186, and at most 1; K is the size of `noise_std`.
-
-    Holds for: the theorem above. The proof leaves a factor of 2, which covers the rounding in here.
 
     >>> delta_cost(np.full(12, 0.05), dimension=25_088, epsilon=10.0)
     6.76...e-47

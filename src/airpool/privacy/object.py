@@ -4,10 +4,10 @@ from math import prod
 
 import numpy as np
 
-from airpool.arrays import Floats, Integers
-from airpool.privacy import gaussian, grid
+from airpool.arrays import Floats
+from airpool.privacy import grid
 from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
-from airpool.privacy.game import Direction, Game, in_chunks
+from airpool.privacy.game import Game, gaussians
 from airpool.privacy.law import alike, binomial, kinds
 
 # Outcomes of who takes part that are enumerated; beyond this a bound takes over.
@@ -33,20 +33,7 @@ def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Ga
         mu, mass, slack = np.array([np.sqrt(np.sum(each**2))]), np.ones(1), 0.0
     else:
         mu, mass, slack = _outcomes(aggregate, neighbours)
-    order = np.argsort(-mu)
-    mu, mass = mu[order], mass[order]
-
-    def delta_of(eps: Floats, _: Integers, __: Direction) -> Floats:
-        return np.clip((mass * gaussian.delta(eps[:, None], mu)).sum(axis=1) + slack, 0.0, 1.0)
-
-    curve = in_chunks(delta_of, width=len(mu))
-    one = np.zeros(1, dtype=np.int64)
-    certain = mu if len(mu) == 1 and slack == 0 else None
-
-    def upper_end(target: float) -> Floats:
-        return gaussian.mixture_ceiling(mu[None], mass[None], np.ones(1), target, slack=slack)
-
-    return Game(one, one, curve, curve, upper_end, ("forward",), certain)
+    return gaussians(mu[None], mass[None], np.zeros(1, dtype=np.int64), slack=slack)
 
 
 def _outcomes(aggregate: Aggregate, neighbours: Neighbours) -> tuple[Floats, Floats, float]:

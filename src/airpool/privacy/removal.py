@@ -1,12 +1,7 @@
 """What removing a device really reveals: its noise vanishes with it, and in r dimensions that shows (spec §3.5).
 
-With the device the sum is N(Δ, a I_r), without it N(0, b I_r), a = b + own variance. The log-likelihood ratio is a
-quadratic in y, so the hockey-stick divergence is a difference of two noncentral χ² tails. Completing the square, with
-A = (1/b − 1/a)/2 and s = Δ/(2aA):
-
-    ln dP/dQ (y) = A‖y + s‖² − A·T₀,    T₀ = [ (r/2) ln(a/b) + Δ²/(2a) ]/A + s²
-
-and H_ε(P‖Q) = P(‖y + s‖² > T₀ + ε/A) − e^ε Q(same), H_ε(Q‖P) = Q(‖y + s‖² < T₀ − ε/A) − e^ε P(same).
+With the device the sum is P = N(Δ, a I_r), without it Q = N(0, b I_r), a = b + own variance. The log-likelihood ratio
+is a quadratic in y, so H_ε is a difference of two noncentral χ² tails (docs/proofs/privacy.md, "Removal").
 """
 
 from typing import Any
@@ -71,73 +66,54 @@ def divergence(epsilon: Floats, *, shift: Floats, rest: Floats, own: Floats, dim
     out[plain] = gaussian.delta(epsilon[plain], shift[plain] / np.sqrt(rest[plain]))
     both = (own > 0) & (rest > 0) & ~plain
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # In units of the rest: only ratios count, and no product of theirs overflows.
-        shift, own, rest = shift / np.sqrt(rest), own / rest, np.ones_like(rest)
-        noncentrality = (shift / own) ** 2
-    near = noncentrality <= _FAR
-    for at, tails in ((both & near, _by_tails), (both & ~near, _by_quadrature)):
+        # In units of the rest, b = 1: only ratios count, and no product of theirs overflows.
+        shift, own = shift / np.sqrt(rest), own / rest
+        near = (shift / own) ** 2 <= _FAR
+    for at, tails in ((both & near, by_tails), (both & ~near, by_quadrature)):
         if at.any():
-            out[at] = tails(epsilon[at], shift[at], rest[at], own[at], dimension, backward)
+            eps = epsilon[at]
+            under_p, under_q = tails(-eps if backward else eps, shift[at], own[at], dimension, backward=backward)
+            first, second = (under_q, under_p) if backward else (under_p, under_q)
+            with np.errstate(over="ignore", divide="ignore"):
+                out[at] = first - np.where(second > 0, np.exp(np.log(second) + eps), 0.0)
     return np.clip(out, 0.0, 1.0)
 
 
-def _by_tails(eps: Floats, shift: Floats, b: Floats, own: Floats, r: int, backward: bool) -> Floats:
-    from scipy.stats import chi2, ncx2
+def by_tails(level: Floats, shift: Floats, own: Floats, r: int, *, backward: bool) -> tuple[Floats, Floats]:
+    """Pr(ln dP/dQ > level) under P and under Q, in units of b; backward, Pr(ln dP/dQ < level)."""
+    from scipy.stats import ncx2
 
-    a = b + own
-    A = own / (2 * a * b)
-    s = shift * b / own
-    sign = -1.0 if backward else 1.0
-    T = (sign * eps + r / 2 * np.log1p(own / b) + shift**2 / (2 * a)) / A + s**2
-    P, Q = ((shift + s) ** 2 / a, T / a), (s**2 / b, T / b)
+    a, s = 1 + own, shift / own
+    T = (level + r / 2 * np.log1p(own) + shift**2 / (2 * a)) * (2 * a / own) + s**2
 
     def tail(noncentrality: Floats, x: Floats) -> Floats:
-        central, x = noncentrality < 1e-12, np.maximum(x, 0.0)
-        noncentrality = np.where(central, 1.0, noncentrality)
-        plain = as_floats(chi2.cdf(x, r) if backward else chi2.sf(x, r))
-        below = x < _LOW
+        noncentrality, x = np.where(noncentrality < 1e-12, 0.0, noncentrality), np.maximum(x, 0.0)
         if backward:
-            moved = as_floats(ncx2.cdf(x, r, noncentrality))
-        else:
-            moved = as_floats(ncx2.sf(np.maximum(x, _LOW), r, noncentrality))
-            moved[below] = 1 - as_floats(ncx2.cdf(x[below], r, noncentrality[below]))
-        return np.where(central, plain, moved)
+            return as_floats(ncx2.cdf(x, r, noncentrality))
+        above = as_floats(ncx2.sf(np.maximum(x, _LOW), r, noncentrality))
+        below = x < _LOW
+        above[below] = 1 - as_floats(ncx2.cdf(x[below], r, noncentrality[below]))
+        return above
 
-    first, second = (tail(*Q), tail(*P)) if backward else (tail(*P), tail(*Q))
-    with np.errstate(over="ignore", invalid="ignore"):
-        lost = np.where(second > 0, np.exp(np.log(np.where(second > 0, second, 1.0)) + eps), 0.0)
-    return np.maximum(first - lost, 0.0)
+    return tail((shift + s) ** 2 / a, T / a), tail(s**2, T)
 
 
-def _by_quadrature(eps: Floats, shift: Floats, b: Floats, own: Floats, r: int, backward: bool) -> Floats:
-    """The same where the device's own noise is small: a Gaussian tail along Δ, averaged over the length across it.
-
-    Given ‖y⊥‖² = W the best test is y₁ > t(W) (the other branch of the quadratic lies beyond any reach), with
-    t = κ/(√(Aκ + (Δ/2a)²) + Δ/2a),  κ = ±ε + (r/2)ln(a/b) + Δ²/(2a) − A W: no cancellation as own → 0.
-    """
-    a = b + own
-    A = own / (2 * a * b)
-    sign = -1.0 if backward else 1.0
-    half = shift / (2 * a)
+def by_quadrature(level: Floats, shift: Floats, own: Floats, r: int, *, backward: bool) -> tuple[Floats, Floats]:
+    """The same where the device's own noise is small: a Gaussian tail along Δ, averaged over the length across it."""
+    level, shift, own = level[:, None], shift[:, None], own[:, None]
+    a = 1 + own
+    A, half = own / (2 * a), shift / (2 * a)
+    lengths, weight = _lengths(r - 1) if r > 1 else (np.zeros(1), np.ones(1))
 
     def expectation(mean: Floats, variance: Floats) -> Floats:
-        if r == 1:
-            u2, weight = np.zeros((1, 1)), np.ones((1, 1))
-        else:
-            u, weight = _lengths(r - 1)
-            u2, weight = u[None, :] ** 2, weight[None, :]
-        W = variance[:, None] * u2
-        kappa = (sign * eps + r / 2 * np.log1p(own / b) + shift**2 / (2 * a))[:, None] - A[:, None] * W
-        inside = A[:, None] * kappa + half[:, None] ** 2
+        kappa = level + r / 2 * np.log1p(own) + shift**2 / (2 * a) - A * variance * lengths**2
+        inside = A * kappa + half**2
         # Negative inside: every y₁ passes the test.
-        t = np.where(inside < 0, -np.inf, kappa / (np.sqrt(np.maximum(inside, 0.0)) + half[:, None]))
-        z = (mean[:, None] - t) / np.sqrt(variance)[:, None]
-        return (weight * ndtr(-z if backward else z)).sum(axis=1)
+        t = np.where(inside < 0, -np.inf, kappa / (np.sqrt(np.maximum(inside, 0.0)) + half))
+        z = (mean - t) / np.sqrt(variance)
+        return ndtr(-z if backward else z) @ weight
 
-    under_p, under_q = expectation(shift, a), expectation(np.zeros_like(shift), b)
-    first, second = (under_q, under_p) if backward else (under_p, under_q)
-    with np.errstate(over="ignore", divide="ignore"):
-        return np.maximum(first - np.where(second > 0, np.exp(np.log(second) + eps), 0.0), 0.0)
+    return expectation(shift, a), expectation(np.zeros_like(shift), np.ones_like(shift))
 
 
 def _lengths(n: int) -> tuple[Floats, Floats]:
