@@ -99,11 +99,10 @@ def _function(name: str, version: str) -> Callable[..., Any]:
 
 def serial(jobs: Sequence[Row], function: Callable[..., Any]) -> Rows:
     """On one thread, as in a worker: sums over several threads round differently."""
-    from threadpoolctl import threadpool_limits
-
+    threads = load("threadpoolctl", "backend='serial'")
     with suppress(ImportError):
         import_module("torch")  # only what is loaded can be limited
-    with threadpool_limits(1):
+    with threads.threadpool_limits(1):
         for job in jobs:
             yield measure(job, lambda: function)
 
