@@ -71,6 +71,9 @@ except ImportError as error:
         (["plan", "--epsilon", 2], "models"),
         (["theory"], "models"),
         (["demo"], "models"),
+        (["reproduce", "table-1"], "plots"),
+        (["reproduce", "all"], "plots"),
+        (["sweep", "epsilon", "--backend", "serial", "--no-cache"], "models"),
         (["design", "weights", "--epsilon", 2], "models"),
         (["train", "trunk", "x.npz", "--out", "x"], "models"),
     ],
@@ -80,6 +83,7 @@ def test_what_needs_an_extra_says_which(arguments, extra, tmp_path, monkeypatch)
     done = command(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(rf"error: .* needs \w+: pip install 'airpool\[{extra}\]'\n", done.stderr)
+    assert not any(tmp_path.iterdir())
 
 
 def test_help_lists_every_command_in_one_line():

@@ -53,7 +53,11 @@ def dies(n):
     return n
 
 def returns(what):
-    return {"object": object(), "again": {"what": 1}, "nested": {"a": {"b": 1}}, "seed": {"seed": 1}}[what]
+    deep = {"nested": {"a": {"b": 1}}, "deeper": {"a": [{"b": 1}]}}
+    return {"object": object(), "again": {"what": 1}, **deep, "seed": {"seed": 1}}[what]
+
+def asks(n):
+    return len(os.read(0, 1)) + n
 
 def slow(n):
     note(n)
@@ -198,6 +202,10 @@ def test_a_failed_point_is_reported_and_the_rest_goes_on(experiment):
     assert str(failure).startswith("n=2: ValueError")
 
 
+def test_a_point_that_reads_its_standard_input_finds_it_empty(experiment):
+    assert sweep.run(experiment.asks, sweep.grid(n=[1, 2]), backend="pool", workers=2).columns["value"] == [1, 2]
+
+
 def test_a_point_that_kills_its_process_is_lost_alone(experiment):
     made = sweep.run(experiment.dies, sweep.grid(n=range(6)), backend="pool", workers=2)
     assert made.columns["value"] == [0, 3, 4, 5]
@@ -213,6 +221,7 @@ def test_a_point_that_kills_its_process_is_lost_alone(experiment):
         ("object", "must be a number, text, true, false or none"),
         ("again", "'what' is returned, but is a column already"),
         ("nested", "a={'b': 1} must be a number"),
+        ("deeper", "a=[{'b': 1}] must be a number"),
         ("seed", "'seed' is returned, but is a column already"),
     ],
 )
@@ -360,19 +369,24 @@ def test_a_version_sees_what_a_function_imports_from_files_that_lie_about(experi
     (package / "model.py").write_text("def run(n):\n    from beside import helper\n    return helper(n)\n")
     (package / "other.py").write_text("import json, numpy, airpool, nothing_of_that_name\n")
     (tmp_path / "beside.py").write_text("import further\n")
-    (tmp_path / "further.py").write_text("from folder.deep import A\n")
+    (tmp_path / "further.py").write_text("from folder.deep import A\nimport wave\n")
+    (tmp_path / "wave.py").write_text("A = 1\n")  # not the standard library's
     (tmp_path / "folder").mkdir()  # a package without __init__.py
     (tmp_path / "folder" / "deep.py").write_text("A = 1\n")
     (tmp_path / "apart.py").write_text("A = 1\n")
     importlib.invalidate_caches()
-    assert modules() == {"study", "beside", "further", "folder"}
+    assert modules() == {"study", "beside", "further", "folder", "wave"}
     first = version()
     (tmp_path / "apart.py").write_text("A = 2\n")
     assert version() == first
-    for file in (tmp_path / "folder" / "deep.py", tmp_path / "further.py", package / "other.py"):
+    names = ("wave.py", "folder/deep.py", "further.py", "study/other.py")
+    for file in (tmp_path / name for name in names):
         before = version()
         file.write_text("A = 2\n")
         assert version() != before
+    before = code.version_of("wave:run")
+    (tmp_path / "wave.py").write_text("A = 3\n")
+    assert code.version_of("wave:run") != before
 
 
 def test_a_version_sees_all_of_airpool_but_its_command_line(tmp_path, monkeypatch):
@@ -529,7 +543,9 @@ def test_without_ray_the_backend_is_refused_with_what_to_do(experiment, monkeypa
         ([{"colour": 1}], {}, "noisy: missing a required argument: 'n'; its parameters are n, scale"),
         ([{"n": 1, "colour": 1}], {}, "unexpected keyword argument 'colour'"),
         ([{"n": math.nan}], {}, "n=nan must be a number"),
+        ([{"n": [1, [math.nan]]}], {}, r"n=\[1, \[nan\]\] must be a number"),
         ([{"n": {"a": 1}}], {}, "n={'a': 1} must be a number"),
+        ([{"n": [{"a": 1}]}], {}, r"n=\[{'a': 1}\] must be a number"),
         ([{"n": 1, "scale": object}], {}, "scale=<class 'object'> must be a number"),
         ([{"n": 1, "rng": 1}], {}, "'rng' cannot be a parameter"),
         ([{"n": 1}], {"backend": "cloud"}, "backend='cloud' must be one of serial, pool, ray"),

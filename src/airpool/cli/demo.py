@@ -27,6 +27,10 @@ def demo(
     json: o.Json = False,
 ) -> None:
     """The paper's network and ours on the ModelNet40 test set, one object sent, and the paper's claim: a page of it."""
+    from airpool.extras import load
+
+    for library in ("torch", "matplotlib", "jinja2"):  # before minutes of work
+        load(library, "airpool demo")
     from airpool.demo import story
 
     began = time.monotonic()

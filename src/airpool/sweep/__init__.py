@@ -114,12 +114,16 @@ def _jobs(points: Iterable[Mapping[str, Any]], seed: int) -> list[backends.Row]:
         if "rng" in parameters:
             raise ValueError("'rng' cannot be a parameter: the sweep passes it in")
         for name, value in parameters.items():
-            if isinstance(value, float) and math.isnan(value):
-                raise ValueError(f"{name}=nan must be a number")
+            if _has_nan(value):
+                raise ValueError(f"{name}={value} must be a number")
         own = seed_of(parameters, seed)
         key = _canonical([parameters, own])
         jobs[key] = {"key": key, "parameters": parameters, "seed": own}
     return list(jobs.values())
+
+
+def _has_nan(value: Any) -> bool:
+    return any(map(_has_nan, value)) if isinstance(value, list) else isinstance(value, float) and math.isnan(value)
 
 
 def _canonical(value: Any) -> str:

@@ -40,11 +40,15 @@ _WORKER = _THREADS | {MARK: "1"}
 def plain(name: str, value: Any) -> Any:
     """A parameter or a result as JSON returns it, so that its type does not depend on the backend."""
     try:
-        if not isinstance(found := files.plain(value), dict):
+        if _is_cell(found := files.plain(value)):
             return found
     except (AttributeError, TypeError):
         pass
     raise ValueError(f"{name}={value!r} must be a number, text, true, false or none, or a list of those")
+
+
+def _is_cell(value: Any) -> bool:
+    return all(map(_is_cell, value)) if isinstance(value, list) else not isinstance(value, dict)
 
 
 def measure(job: Row, found: Callable[[], Callable[..., Any]]) -> Row:
@@ -95,11 +99,10 @@ def _function(name: str, version: str) -> Callable[..., Any]:
 
 def serial(jobs: Sequence[Row], function: Callable[..., Any]) -> Rows:
     """On one thread, as in a worker: sums over several threads round differently."""
-    from threadpoolctl import threadpool_limits
-
+    threads = load("threadpoolctl", "backend='serial'")
     with suppress(ImportError):
         import_module("torch")  # only what is loaded can be limited
-    with threadpool_limits(1):
+    with threads.threadpool_limits(1):
         for job in jobs:
             yield measure(job, lambda: function)
 
@@ -115,13 +118,15 @@ def pool(jobs: Sequence[Row], name: str, version: str, workers: int | None) -> R
         """A fresh process that imports what this one would. It prints to stderr, and Ctrl-C is not for it."""
         pipe, theirs = Pipe()
         with theirs:
-            call = f"from airpool.sweep.backends import serve; serve({theirs.fileno()}, {name!r}, {version!r})"
+            call = (
+                f"from airpool.sweep.backends import serve; serve({theirs.fileno()}, {lifeline}, {name!r}, {version!r})"
+            )
             processes[pipe] = subprocess.Popen(
                 [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path}; {call}"],
                 env=os.environ | _WORKER,
-                stdin=lifeline,
+                stdin=subprocess.DEVNULL,
                 stdout=2,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), lifeline],
                 start_new_session=True,
             )
         return pipe
@@ -150,9 +155,9 @@ def pool(jobs: Sequence[Row], name: str, version: str, workers: int | None) -> R
             process.wait()
 
 
-def serve(fd: int, name: str, version: str) -> None:
-    """A worker's life. It ends with its lifeline, the standard input, in the middle of a point too."""
-    threading.Thread(target=lambda: os._exit(len(os.read(0, 1))), daemon=True).start()
+def serve(fd: int, lifeline: int, name: str, version: str) -> None:
+    """A worker's life. It ends with its lifeline, in the middle of a point too."""
+    threading.Thread(target=lambda: os._exit(len(os.read(lifeline, 1))), daemon=True).start()
     pipe = Connection(fd)
     with suppress(EOFError, OSError):
         while True:

@@ -8,6 +8,7 @@ installed packages nor files that the function reads: pass their checksum as a p
 import hashlib
 import re
 import sys
+import sysconfig
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import metadata
@@ -19,6 +20,7 @@ from typing import Any
 from airpool.version import __version__
 
 HOME = Path(__file__).resolve().parents[1]
+_STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
 _LIBRARIES = ("numpy", "scipy", "torch")
 _IMPORT = re.compile(r"(?:^|[;:])\s*(?:from\s+(\w+)|import\s+((?:[\w., \t]|\\\n)+))", re.MULTILINE)
 
@@ -66,11 +68,11 @@ def local_modules(name: str) -> list[Path]:
     """Files and folders of the function's own module and of all that is imported from there, except installed ones."""
     own = re.split(r"\W", name)[0]
     found: list[Path] = []
-    seen, todo = {"", "airpool", *sys.stdlib_module_names}, {own}
+    seen, todo = {"", "airpool"}, {own}
     while todo := todo - seen:
         seen.add(module := todo.pop())
         places = _places(module)
-        if module == own or not any("-packages" in str(place.resolve()) for place in places):
+        if module == own or not any(map(_installed, places)):
             found += places
             texts = [file.read_text("utf-8", "replace") for place in places for file in _sources(place)]
             imports = [each for text in texts for each in _IMPORT.findall(text)]
@@ -84,6 +86,12 @@ def _places(module: str) -> list[Path]:
             places = [Path(place) for place in spec.submodule_search_locations or [spec.origin or "built-in"]]
             return [place for place in places if place.is_dir() or place.suffix == ".py"]
     return []
+
+
+def _installed(place: Path) -> bool:
+    """By where it lies: a file of one's own may have a name of the standard library, such as wave.py."""
+    place = place.resolve()
+    return place.is_relative_to(_STDLIB) or not {"site-packages", "dist-packages"}.isdisjoint(place.parts)
 
 
 def _sources(place: Path) -> list[Path]:
