@@ -6,7 +6,6 @@ from typing import Any
 EXTRA_OF = {
     "torch": "models",
     "safetensors": "models",
-    "threadpoolctl": "models",
     "matplotlib": "plots",
     "jinja2": "plots",
     "clarabel": "design",

@@ -55,7 +55,7 @@ def show(report: "PrivacyReport", *, json: bool, plot: Path | None, absent: bool
     if plot is not None:
         report.plot(str(plot))
     if json:
-        with progress("computing ε with others absent"):
+        with progress("writing the report"):
             data = report.to_json(absent=absent)
         print_json(data | extra)
         return
@@ -63,7 +63,7 @@ def show(report: "PrivacyReport", *, json: bool, plot: Path | None, absent: bool
 
     from airpool.account.report import table
 
-    with progress("computing ε with others absent"):
+    with progress("writing the report"):
         text = table(report, absent=absent)
     Console().print(text)
     say_written({"Picture": plot})

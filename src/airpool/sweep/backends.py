@@ -22,6 +22,8 @@ from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from airpool import files
 from airpool.extras import load
 from airpool.sweep.code import HOME, local_modules, named, version_of
@@ -99,10 +101,9 @@ def _function(name: str, version: str) -> Callable[..., Any]:
 
 def serial(jobs: Sequence[Row], function: Callable[..., Any]) -> Rows:
     """On one thread, as in a worker: sums over several threads round differently."""
-    threads = load("threadpoolctl", "backend='serial'")
     with suppress(ImportError):
         import_module("torch")  # only what is loaded can be limited
-    with threads.threadpool_limits(1):
+    with threadpool_limits(1):
         for job in jobs:
             yield measure(job, lambda: function)
 
