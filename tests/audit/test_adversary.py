@@ -131,7 +131,7 @@ def test_halved_noise_is_caught(channel, kind, monkeypatch):
 def test_a_forgotten_clip_is_caught(channel, monkeypatch):
     network = twelve(channel)
     assert not played(network, seed=7, longer=3.0).violated
-    monkeypatch.setattr(simulation, "_clipped", lambda latents, clip_norm: latents)
+    monkeypatch.setattr(device, "clipped", lambda latents, clip_norm: latents)
     assert played(network, seed=7, longer=3.0).violated
 
 
@@ -140,7 +140,7 @@ def test_a_forgotten_guard_against_non_finite_values_is_caught(monkeypatch):
     broken = np.zeros((1, K, R))
     broken[0, 0] = np.nan
     assert np.isfinite(simulation.receive(broken, network, rng=np.random.default_rng(8), path="full").estimate).all()
-    monkeypatch.setattr(simulation, "_clipped", lambda latents, clip_norm: latents)
+    monkeypatch.setattr(device, "clipped", lambda latents, clip_norm: latents)
     with pytest.raises(ValueError, match="mechanism returned nan"):
         audit(mechanism(network), broken[0], np.zeros((K, R)), runs=100, rng=np.random.default_rng(8), delta=DELTA)
 
@@ -289,10 +289,8 @@ def test_all_devices_are_audited_on_request_and_their_bounds_hold_together():
 
 
 def test_a_leak_of_a_device_that_claims_little_is_found_where_all_are_audited(monkeypatch, tmp_path):
-    honest = simulation._clipped
-    monkeypatch.setattr(
-        simulation, "_clipped", lambda z, clip_norm: honest(z, clip_norm) * np.array([1, 1, 40])[:, None]
-    )
+    honest = device.clipped
+    monkeypatch.setattr(device, "clipped", lambda z, clip_norm: honest(z, clip_norm) * np.array([1, 1, 40])[:, None])
     assert run(*UNLIKE).exit_code == 0  # device 0, whose ε is the largest
     picture = tmp_path / "audit.png"
     out = run(*UNLIKE, "--device", "all", "--plot", str(picture))
