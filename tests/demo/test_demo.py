@@ -257,7 +257,7 @@ def test_the_page_is_whole_and_says_where_it_comes_from(told):
     text = "".join(page.texts)
     assert "renders of their voxels; the paper renders the CAD models" in text
     assert f"airpool {data['version']}, seed 0, {TRIALS} trials" in text
-    assert "protects nobody" in text
+    assert "gives no privacy" in text
 
 
 def test_the_same_findings_give_the_same_page(found, told, tmp_path):

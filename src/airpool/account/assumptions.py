@@ -46,11 +46,11 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
         )
     if network.channel.power_rule == "paper" and np.any(received.failure > 0):
         limited = float(np.max(received.misses)) * network.inferences
-        tells = "at the power limit the paper's power rule reveals whether there is a feature"
+        why = "at the power limit the paper's power rule reveals whether there is a feature"
         lines.append(
-            f"ε is infinite: {tells}."
+            f"ε is infinite: {why}."
             if limited >= network.delta
-            else f"δ includes (1 + e^ε)·{limited:.2g}: {tells}, which happens that often at most."
+            else f"δ includes (1 + e^ε)·{limited:.2g}: {why}, which happens that often at most."
         )
     if network.cover_noise and not isinstance(network.scheme, Coin):
         lines.append("Silent devices still transmit their noise; the adversary may know who they are.")

@@ -41,9 +41,9 @@ class PrivacyReport:
     live: bool = False
 
     def __post_init__(self) -> None:
-        for promise in (self.epsilon, self.epsilon_lower, self.epsilon_local):
-            if promise is not None:
-                promise.setflags(write=False)  # reports are shared
+        for values in (self.epsilon, self.epsilon_lower, self.epsilon_local):
+            if values is not None:
+                values.setflags(write=False)  # reports are shared
 
     @property
     def worst(self) -> float:

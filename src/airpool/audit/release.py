@@ -148,14 +148,14 @@ def log_likelihood(seen: Received, devices: Release, features: Floats) -> Floats
         return log_tau + log_normal(np.einsum("nr,nr->n", away, away), variance)
 
     # Hidden participation: a mixture over which devices with a non-zero feature were silent.
-    loud = np.flatnonzero(signal.any(axis=1) & (p > 0))
-    if len(loud) > _MAX_MIXED:
+    carrying = np.flatnonzero(signal.any(axis=1) & (p > 0))
+    if len(carrying) > _MAX_MIXED:
         raise ValueError(
-            f"features has {len(loud)} non-zero rows: under cover noise the likelihood allows {_MAX_MIXED}; "
+            f"features has {len(carrying)} non-zero rows: under cover noise the likelihood allows {_MAX_MIXED}; "
             "set others to zero, or audit with score=None"
         )
-    patterns = np.array(list(product((0.0, 1.0), repeat=len(loud))))
-    log_tau = (xlogy(patterns, p[loud]) + xlogy(1 - patterns, 1 - p[loud])).sum(axis=1)
-    means = patterns @ signal[loud]
+    patterns = np.array(list(product((0.0, 1.0), repeat=len(carrying))))
+    log_tau = (xlogy(patterns, p[carrying]) + xlogy(1 - patterns, 1 - p[carrying])).sum(axis=1)
+    means = patterns @ signal[carrying]
     distance = (rest**2).sum(axis=1)[:, None] - 2 * rest @ means.T + (means**2).sum(axis=1)
     return np.logaddexp.reduce(log_tau + log_normal(distance, noise_var.sum()), axis=1)

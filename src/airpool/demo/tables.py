@@ -16,7 +16,7 @@ _CAPTIONS: dict[Name, str] = {
 _TRUTHS = {
     "zero-out": "zero-out: its feature becomes zero",
     "replace": "replace: its feature becomes another one",
-    "remove": "remove: the device vanishes with its noise (the paper's definition)",
+    "remove": "remove: the device is removed with its noise (the paper's definition)",
     "zero-out, cover noise": "zero-out, silent devices still send noise",
     "replace, cover noise": "replace, silent devices still send noise",
     "remove, cover noise": "remove, silent devices still send noise",
