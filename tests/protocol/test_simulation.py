@@ -72,13 +72,11 @@ def vectors(width: Any, smallest: float, largest: float) -> Any:
     return st.tuples(arrays(dtype, st.integers(1, 9), elements=numbers), st.floats(smallest, largest))
 
 
-@pytest.mark.parametrize("clip", [clipped, simulation._clipped], ids=["device", "fast path"])
 @pytest.mark.parametrize("library", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
-@np.errstate(all="ignore")
 @given(drawn=vectors(64, 1e-290, 1e300) | vectors(32, 1e-30, 1e37))
-def test_a_clipped_latent_is_never_longer_than_its_clip_norm(clip, library, drawn):
+def test_a_clipped_latent_is_never_longer_than_its_clip_norm(library, drawn):
     latent, clip_norm = drawn
-    out = np.asarray(clip(library(latent[None, None, :]), [clip_norm]))[0, 0]
+    out = np.asarray(clipped(library(latent[None, None, :]), [clip_norm]))[0, 0]
     assert out.dtype == latent.dtype
     assert np.isfinite(out).all()
     assert square(out) <= Fraction(clip_norm) ** 2

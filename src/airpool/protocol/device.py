@@ -43,15 +43,6 @@ def encode(features: Array, encoder: Map | Sequence[Map] | None) -> Array:
     return apply(encoder, features, name="encoder")  # pyright: ignore[reportArgumentType]
 
 
-def clip_limit(latents: Array, clip_norm: Any) -> Array:
-    """The largest norm that leaves `clipped`, (..., K, 1): just inside C, so that rounding never exceeds it."""
-    xp = array_namespace(latents)
-    margin = (_MARGIN + _MARGIN_PER_COORDINATE * latents.shape[-1]) * float(xp.finfo(latents.dtype).eps)
-    if margin > 0.5:
-        raise ValueError(f"latents has {latents.shape[-1]} coordinates of {latents.dtype}: too many; use float64")
-    return like(clip_norm, latents)[..., None] * (1 - margin)
-
-
 @np.errstate(all="ignore")
 def clipped(latents: Array, clip_norm: Any) -> Array:
     """Every latent (..., K, r) scaled to just inside its clip norm where it is longer, and 0 where it is not finite.
@@ -65,7 +56,10 @@ def clipped(latents: Array, clip_norm: Any) -> Array:
     xp = array_namespace(latents)
     if xp.finfo(latents.dtype).bits < 32:
         latents = xp.astype(latents, xp.float32)
-    limit = clip_limit(latents, clip_norm)
+    margin = (_MARGIN + _MARGIN_PER_COORDINATE * latents.shape[-1]) * float(xp.finfo(latents.dtype).eps)
+    if margin > 0.5:
+        raise ValueError(f"latents has {latents.shape[-1]} coordinates of {latents.dtype}: too many; use float64")
+    limit = like(clip_norm, latents)[..., None] * (1 - margin)
     # The largest entry is not finite where any is not.
     finite = xp.isfinite(xp.max(xp.abs(latents), axis=-1, keepdims=True))
     z = xp.where(finite, latents, xp.zeros_like(latents))
