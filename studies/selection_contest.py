@@ -26,7 +26,7 @@ from airpool.protocol.server import labels
 from airpool.protocol.simulation import receive
 from airpool.selection.participation import expected_participation
 from airpool.selection.scores import uncertainty
-from airpool.selection.soft import loudness
+from airpool.selection.soft import attenuation
 
 R, CLASSES = 40, 40
 RECEIVER_STD = sqrt(0.1)
@@ -131,7 +131,7 @@ def candidates(method: str, setting: Setting) -> Iterator[Candidate]:
 
 def _soft(network: Network, exponent: float, free: float) -> Candidate:
     about = {"exponent": exponent, "free_bits": free}
-    return Candidate(network, about, lambda seen: loudness(seen.bits, exponent=exponent, free_bits=free))
+    return Candidate(network, about, lambda seen: attenuation(seen.bits, exponent=exponent, free_bits=free))
 
 
 def _oracle(network: Network, kept: float) -> Candidate:

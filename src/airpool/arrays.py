@@ -96,7 +96,7 @@ def probability(name: str, value: ArrayLike) -> Floats:
 
 
 def failure_probability(value: ArrayLike, name: str = "delta") -> Floats:
-    """δ: strictly between 0 and 1. At 0 a Gaussian has ε = inf, at 1 every promise is empty."""
+    """δ: strictly between 0 and 1. At 0 a Gaussian has ε = inf; at 1 every guarantee is vacuous."""
     return checked(name, value, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1))
 
 

@@ -1,4 +1,4 @@
-"""Random numbers from a NumPy or a torch generator: with Sionna's, the only place that knows which one it is."""
+"""Random numbers from a NumPy or a torch generator. Only this module and sionna_models distinguish the two."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,7 +15,7 @@ Generator: TypeAlias = "np.random.Generator | torch.Generator"
 
 
 def standard_normal(rng: Generator, shape: tuple[int, ...], *, dtype: Any = None) -> Array:
-    """Independent N(0, 1) draws, where the generator lives: a NumPy array, or a tensor on the generator's device.
+    """Independent N(0, 1) draws: a NumPy array, or a tensor on the generator's device.
 
     dtype: of the generator's library; by default float64 for NumPy, torch's own default for torch.
 
@@ -41,7 +41,7 @@ def zeros(rng: Generator, shape: tuple[int, ...], *, dtype: Any = None) -> Array
 
 
 def uniform(rng: Generator, shape: tuple[int, ...], *, dtype: Any = None) -> Array:
-    """Independent draws from [0, 1), where the generator lives."""
+    """Independent draws from [0, 1): a NumPy array, or a tensor on the generator's device."""
     if isinstance(rng, np.random.Generator):
         return rng.random(shape, dtype=np.float64 if dtype is None else dtype)
     return _torch(rng).rand(shape, generator=rng, device=rng.device, dtype=dtype)
@@ -80,7 +80,7 @@ def seed(rng: Generator) -> int:
 
 
 def _torch(rng: Any) -> Any:
-    """The module torch, which whoever holds a torch.Generator has loaded already."""
+    """The module torch, which is loaded wherever a torch.Generator exists."""
     if type(rng).__module__.partition(".")[0] != "torch":
         raise ValueError(f"rng={rng!r} must be a numpy.random.Generator or a torch.Generator")
     import torch

@@ -29,11 +29,11 @@ class NetworkError(ValueError):
 
 
 PerDevice = tuple[float, ...]
-_LARGEST_INT = 10**300  # that a float can hold
+_LARGEST_INT = 10**300  # well within the range of a float
 
 
 class Rule(NamedTuple):
-    """What a number must be, in words and as a test; and, unless it is 0, how small and how large it may be."""
+    """A check of a number: the text of its error, the test, and the magnitudes allowed for values other than 0."""
 
     allowed: str
     ok: Callable[[float], bool]
@@ -77,7 +77,7 @@ def _whole(where: str, value: Any, *, least: int = 1, most: int, allowed: str = 
 
 
 def _checked(where: str, value: Any, rule: Rule | range | Sequence[str], count: int | None = None) -> Any:
-    """A number by its rule, or one for each of `count` devices; a whole number by its range; one of several words."""
+    """The checked value: a number (with `count`, one per device), a whole number within a range, or a listed word."""
     if isinstance(rule, Rule):
         return _number(where, value, rule) if count is None else _per_device(where, value, count, rule)
     if isinstance(rule, range):
@@ -88,7 +88,7 @@ def _checked(where: str, value: Any, rule: Rule | range | Sequence[str], count: 
 
 
 def require_network(value: object) -> None:
-    """An error that says what to do, where anything but a network was given."""
+    """Raises a TypeError unless `value` is a Network."""
     if not isinstance(value, Network):
         raise TypeError(f"network is of type {type(value).__name__}, must be a Network (read_network reads a file)")
 
@@ -113,7 +113,7 @@ _NOT_NEGATIVE = Rule("must be >= 0 and finite", lambda x: 0 <= x < math.inf)
 _PROBABILITY = Rule("must be between 0 and 1", lambda x: 0 <= x <= 1)
 _BETWEEN = Rule("must be > 0 and < 1", lambda x: 0 < x < 1)
 _FINITE = Rule("must be finite", math.isfinite)
-# A feature may be as small as it likes; what divides may not. Noise has room for the factors that calibration tries.
+# Features may be arbitrarily small; divisors may not. Noise has a wider range, for the factors that calibration tries.
 _SIZE, _LENGTH = (rule._replace(most=1e30) for rule in (_NOT_NEGATIVE, _POSITIVE))
 _SCALE, _ERROR = (rule._replace(least=1e-30, most=1e30) for rule in (_POSITIVE, _NOT_NEGATIVE))
 _STD = _NOT_NEGATIVE._replace(least=1e-50, most=1e50)
@@ -145,7 +145,7 @@ class Devices:
         _check(self, "devices.", but=("epsilon",) if self.epsilon is None else (), count=count)
 
     def column(self, name: str) -> PerDevice:
-        """A field as one value per device, which it always is once the devices are made."""
+        """A field as one value per device; the constructor has expanded single numbers."""
         return getattr(self, name)
 
 
@@ -178,7 +178,7 @@ class Coin:
 
 @dataclass(frozen=True)
 class _Scored:
-    """What schemes share that go by an uncertainty score in bits: how it is computed, bounded and made noisy."""
+    """Settings of the schemes with an uncertainty score in bits: how it is computed, bounded and noised."""
 
     score: Score = "shannon"
     score_rule: ScoreRule = "clip"
@@ -234,7 +234,7 @@ def named_scheme(name: str = "1", **settings: Any) -> Scheme:
 
 @dataclass(frozen=True)
 class Network:
-    """Everything that decides what is leaked and what is heard; `colluders` and `dropouts` are numbers of devices."""
+    """Everything that determines leakage and accuracy; `colluders` and `dropouts` are numbers of devices."""
 
     devices: Devices
     channel: Channel = field(default_factory=Channel)
@@ -272,7 +272,7 @@ class Network:
         power_dbm: float = 30.0,
         **rest: Any,
     ) -> Self:
-        """A network of like devices; `rest` are the other fields of Network."""
+        """A network of identical devices; `rest` are the other fields of Network."""
         devices = Devices(
             count=num_devices,
             weight=weight,

@@ -1,4 +1,4 @@
-"""Result tables: one row a point, in the order of the points, as plain columns; written as CSV, JSON or Parquet."""
+"""Result tables: one row per point, in the order of the points, as plain columns; written as CSV, JSON or Parquet."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

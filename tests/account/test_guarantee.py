@@ -261,18 +261,18 @@ def test_realised_epsilon_is_that_of_the_noise_that_was_there():
     [
         ({}, "the device's feature is replaced by zero"),
         ({"neighbours": "replace"}, "replaced by any other one"),
-        ({"neighbours": "remove"}, "the device vanishes, and its noise with it"),
+        ({"neighbours": "remove"}, "the device is removed, and its noise with it"),
         ({}, "nobody colludes or drops out"),
         ({"colluders": 2}, "Up to 2 other devices collude with the adversary or drop out, whichever they are"),
         ({}, "The adversary sees who takes part"),
-        ({"cover_noise": True}, "who took part never becomes known"),
+        ({"cover_noise": True}, "nobody learns who took part"),
         ({}, "one antenna"),
         ({}, "The receiver's noise is not counted."),
         ({"inferences": 2}, "ε covers 2 inferences together."),
         ({"channel": Channel(access="orthogonal")}, "Every device is received by itself"),
         ({"scheme": Threshold()}, "the others take part as rarely as their scores allow"),
-        ({"scheme": Ranking()}, "the selection leaves the least noise it can"),
-        ({}, "The object itself is not protected"),
+        ({"scheme": Ranking()}, "the selection that leaves the least noise"),
+        ({}, "does not protect the object"),
     ],
 )
 def test_every_report_says_what_it_holds_for(change, sentence):
@@ -362,8 +362,8 @@ def test_realised_epsilon_leaves_out_the_noise_that_does_not_count():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"neighbours": "remove"}, "neighbours='remove' and scheme 1: what was realised"),
-        ({"scheme": Threshold()}, "scheme 2.1: what was realised"),
+        ({"neighbours": "remove"}, "neighbours='remove' and scheme 1: realised_epsilon needs"),
+        ({"scheme": Threshold()}, "scheme 2.1: realised_epsilon needs"),
         ({"channel": Channel(power_rule="exact")}, "power_rule='exact' lets the alignment depend on the noise"),
         ({"channel": Channel(power_rule="paper")}, "power_rule='paper' lets the alignment depend on the noise"),
     ],

@@ -199,7 +199,7 @@ def test_a_wrong_answer_is_marked_as_wrong_everywhere(found, tmp_path, truth):
 def test_the_files_are_there(told):
     data, _, folder = told
     names = {path.name for path in folder.iterdir()}
-    for name in ("accuracy", "object-heard", "paper-claim"):
+    for name in ("accuracy", "object-received", "paper-claim"):
         assert {f"{name}.png", f"{name}.svg", f"{name}.csv"} <= names
     assert {"demo.html", "object-views.png", "object-views.svg"} <= names
     assert data["files"]["page"] == str(folder / "demo.html")
@@ -243,8 +243,8 @@ def test_the_page_shows_who_was_silent_and_what_was_heard(told):
     assert [row[:2] for row in labels[1:]] == [
         [each["label"], f"{each['probability']:.4f}"] for each in data["object"]["top"]
     ]
-    lines = (folder / "object-heard.csv").read_text("utf-8").splitlines()[2:]
-    assert [float(line.split(",")[2]) for line in lines] == data["object"]["heard"]
+    lines = (folder / "object-received.csv").read_text("utf-8").splitlines()[2:]
+    assert [float(line.split(",")[2]) for line in lines] == data["object"]["received"]
     assert sum(tag == "img" for tag, _ in page.tags) == 12
 
 
@@ -257,12 +257,12 @@ def test_the_page_is_whole_and_says_where_it_comes_from(told):
     text = "".join(page.texts)
     assert "renders of their voxels; the paper renders the CAD models" in text
     assert f"airpool {data['version']}, seed 0, {TRIALS} trials" in text
-    assert "protects nobody" in text
+    assert "gives no privacy" in text
 
 
 def test_the_same_findings_give_the_same_page(found, told, tmp_path):
     story.write(found, tmp_path)
-    for name in ("demo.html", "accuracy.svg", "object-heard.csv"):
+    for name in ("demo.html", "accuracy.svg", "object-received.csv"):
         assert (tmp_path / name).read_bytes() == (told[2] / name).read_bytes()
 
 

@@ -14,7 +14,7 @@ from tests.random_networks import channels
 from airpool import Coin, Network, Threshold, guarantee
 from airpool.protocol.device import clipped
 from airpool.protocol.simulation import receive
-from airpool.selection.soft import loudness, softened
+from airpool.selection.soft import attenuation, softened
 
 R = 5
 EXPONENTS = st.one_of(st.floats(0.0, 20.0), st.just(math.inf))
@@ -32,13 +32,13 @@ def latents(n: int) -> st.SearchStrategy[np.ndarray]:
 
 @given(bits=arrays(np.float64, 6, elements=ANY_BITS), exponent=EXPONENTS, free=FREE)
 def test_loudness_is_between_nothing_and_all(bits, exponent, free):
-    s = loudness(bits, exponent=exponent, free_bits=free)
+    s = attenuation(bits, exponent=exponent, free_bits=free)
     assert np.all((s >= 0) & (s <= 1))
 
 
 @given(bits=arrays(np.float64, 6, elements=st.floats(0.0, 6.0)), exponent=EXPONENTS, free=FREE)
 def test_who_is_less_sure_is_never_louder(bits, exponent, free):
-    s = loudness(np.sort(bits), exponent=exponent, free_bits=free)
+    s = attenuation(np.sort(bits), exponent=exponent, free_bits=free)
     assert np.all(np.diff(s) <= 0)
 
 
@@ -55,14 +55,14 @@ def test_exponent_zero_is_plain_scheme_1(z, bits, free):
 def test_loudness_is_the_perplexity_to_a_power():
     posterior = np.array([0.5, 0.25, 0.125, 0.125])
     perplexity = float(np.prod(posterior**-posterior))
-    assert float(loudness(np.array(1.75), exponent=0.7)) == pytest.approx(perplexity**-0.7)
+    assert float(attenuation(np.array(1.75), exponent=0.7)) == pytest.approx(perplexity**-0.7)
 
 
 def test_numpy_and_torch_agree():
     bits = np.linspace(0, 5, 11)
     for exponent in (0.0, 0.5, math.inf):
-        ours = loudness(bits, exponent=exponent, free_bits=1.0)
-        theirs = loudness(torch.from_numpy(bits), exponent=exponent, free_bits=1.0)
+        ours = attenuation(bits, exponent=exponent, free_bits=1.0)
+        theirs = attenuation(torch.from_numpy(bits), exponent=exponent, free_bits=1.0)
         assert np.allclose(ours, theirs.numpy(), rtol=1e-12)
 
 
@@ -77,7 +77,7 @@ def test_numpy_and_torch_agree():
 )
 def test_a_rule_that_is_none_is_refused(given_, message):
     with pytest.raises(ValueError, match=message):
-        loudness(np.zeros(3), **given_)
+        attenuation(np.zeros(3), **given_)
 
 
 def test_one_score_for_each_latent():

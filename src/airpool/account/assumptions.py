@@ -1,4 +1,4 @@
-"""What a privacy report takes for granted, in words."""
+"""The assumptions under which a privacy report holds, as sentences."""
 
 import numpy as np
 
@@ -7,11 +7,11 @@ from airpool.privacy.aggregate import Aggregate
 
 
 def assumptions(network: Network, received: Aggregate, *, live: bool = False) -> tuple[str, ...]:
-    """The conditions under which the ε of a report hold, in sentences."""
+    """One sentence per assumption, in the order of printing."""
     neighbours = {
-        "zero-out": "Neighbours: the device's feature is replaced by zero, the device still behaves as a device.",
+        "zero-out": "Neighbours: the device's feature is replaced by zero; it still takes part and adds noise.",
         "replace": "Neighbours: the device's feature is replaced by any other one.",
-        "remove": "Neighbours: the device vanishes, and its noise with it.",
+        "remove": "Neighbours: the device is removed, and its noise with it.",
     }
     lines = [
         neighbours[network.neighbours],
@@ -32,7 +32,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
     else:
         lines.append("All other devices are honest and add their noise; nobody colludes or drops out.")
     if not received.alone:
-        lines.append("The receiver has one antenna, and the signals arrive aligned at it; others get the local ε.")
+        lines.append("The adversary has one antenna, where the signals arrive aligned; otherwise the local ε holds.")
     if np.any(received.presence < 1):
         worst = float(np.max(1 - received.presence))
         weak = (
@@ -41,21 +41,21 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
         lines.append(f"A device whose channel is too weak (up to {worst:.2g} of the time) {weak}.")
     if live:
         lines.append(
-            "The noise is drawn live, on a public grid, from the operating system's entropy; what grid and coins cost "
-            "is part of δ."
+            "The noise is drawn live, on a public grid, from the operating system's entropy; δ includes the cost of "
+            "grid and coins."
         )
     if network.channel.power_rule == "paper" and np.any(received.failure > 0):
         limited = float(np.max(received.misses)) * network.inferences
-        tells = "the paper's power rule tells a full feature from none where power limits a device"
+        why = "at the power limit the paper's power rule reveals whether there is a feature"
         lines.append(
-            f"ε is infinite: {tells}."
+            f"ε is infinite: {why}."
             if limited >= network.delta
-            else f"δ includes (1 + e^ε)·{limited:.2g}: {tells}, which happens that often at most."
+            else f"δ includes (1 + e^ε)·{limited:.2g}: {why}, which happens that often at most."
         )
     if network.cover_noise and not isinstance(network.scheme, Coin):
-        lines.append("Silent devices send their noise all the same; the adversary may know who they are.")
+        lines.append("Silent devices still transmit their noise; the adversary may know who they are.")
     elif network.cover_noise:
-        lines.append("Silent devices send their noise all the same, and who took part never becomes known.")
+        lines.append("Silent devices still transmit their noise, and nobody learns who took part.")
     elif isinstance(network.scheme, Coin) and network.neighbours != "remove":
         lines.append("The adversary sees who takes part; ε is over the draw of participation (ex ante).")
     elif isinstance(network.scheme, Coin):
@@ -63,10 +63,10 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
     if isinstance(network.scheme, Threshold):
         lines.append("A changed feature may have any score; the others take part as rarely as their scores allow.")
     if isinstance(network.scheme, Ranking):
-        lines.append("The ranking server's noisy scores are visible; the selection leaves the least noise it can.")
+        lines.append("All noisy scores are visible; ε assumes the selection that leaves the least noise.")
     credited = "The receiver's noise is counted" if received.extra else "The receiver's noise is not counted"
     lines.append(f"{credited}.")
     if network.inferences > 1:
         lines.append(f"ε covers {network.inferences} inferences together.")
-    lines.append("The object itself is not protected by a device's ε: see the object's own.")
+    lines.append("A device's ε does not protect the object: see the object's ε.")
     return tuple(lines)

@@ -1,8 +1,7 @@
 """One ε for score and feature together: how much of it the score may spend.
 
-A score that is told more precisely chooses better devices, and leaves less of ε for their features. `split` gives the
-network for one way of sharing; whoever looks for the best one goes through `share` (and `threshold` or `num_selected`)
-on validation objects, as `airpool sweep` does.
+Less noise on the score selects better devices, but leaves less of ε for their features. `split` gives the network for
+one share. To find the best share, vary it (and `threshold` or `num_selected`) on validation objects: `airpool sweep`.
 """
 
 from dataclasses import replace
@@ -16,7 +15,7 @@ from airpool.privacy import gaussian
 from airpool.search import smallest_number
 from airpool.selection.scores import score_range
 
-# The least noise on the score that is tried, in units of its range: as good as none.
+# The least noise on the score that is tried, in units of its range: practically none.
 _LEAST = 2.0**-20
 
 
@@ -53,7 +52,7 @@ def _with(network: Network, std: float) -> Network:
 
 
 def _gaussian_noise(network: Network, epsilon: float) -> float:
-    """σ₀ = Δu √T/μ(ε), T inferences: what a noisy score told to everybody needs. With a margin for rounding."""
+    """σ₀ = Δu √T/μ(ε), T inferences: at this noise the score may be published; with a margin for rounding."""
     low, high = score_range(scored(network.scheme))
     once = float(gaussian.noise_multiplier(epsilon, network.delta))
     return (high - low) * once * float(np.sqrt(network.inferences)) * (1 + 1e-12)
@@ -62,9 +61,9 @@ def _gaussian_noise(network: Network, epsilon: float) -> float:
 def _decision_noise(network: Network, target: float) -> float:
     """The smallest σ₀ from which on the decision to transmit costs at most `target`.
 
-    The decision is made of the noisy score and nothing else, so the noise under which that could be told itself is
-    enough. From there the search comes down, and stops at the first that is too little: the cost falls with σ₀ where
-    η lies among the scores, but rises first where it lies outside, since without noise everybody decides alike.
+    The decision is a function of the noisy score, so the noise at which the score itself may be published suffices.
+    The search goes down from there to the first noise that is too small: the cost falls with σ₀ where η lies within
+    the range of scores, but first rises where η lies outside, since without noise all devices decide alike.
     """
     unit = score_range(scored(network.scheme)).high
 

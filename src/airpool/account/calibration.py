@@ -1,4 +1,8 @@
-"""A network that meets a target ε: the least noise, or the largest weight or clip norm of each device."""
+"""A network that meets a target ε: the least noise, or the largest weight or clip norm of each device.
+
+The target holds for `network.inferences` inferences together (composition: privacy/compose.py). The search by factor is
+privacy/calibrate.py; the ε at each step is account.guarantee's.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,7 +24,7 @@ from airpool.wireless.fading import quantile
 from airpool.wireless.power import Transmitters
 
 Knob = Literal["noise", "weight", "clip", "inferences"]
-# A factor that can grow by this without missing its target is not the largest.
+# A factor is the largest if growing it by this share misses the target.
 _TIGHT = 1e-6
 # At a fixed γ nothing is tried that leaves a device silent in more than half of the inferences.
 _MOST_OUTAGE = 0.5
@@ -113,7 +117,7 @@ def _largest_factor(network: Network, meets: Callable[[Floats], Any]) -> Floats:
 def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "quadratic") -> Network:
     """The network with its noise scaled until the paper's Theorem 1 claims `epsilon` for its worst device.
 
-    To stand beside the paper's tables, which are made that way. It proves nothing: see `guarantee` for what is true.
+    For comparison with the paper's tables, which are made this way. Not a valid bound: `guarantee` has the exact ε.
 
     >>> net = calibrate_claim(Network.uniform(num_devices=12, participation=0.9), epsilon=10.0)
     >>> round(net.devices.noise_std[0], 5)
@@ -159,7 +163,7 @@ def _with_least_noise(
 ) -> Network:
     profile = np.array(network.devices.noise_std)
     if per_device:
-        # What each device would need by itself: who asks for more privacy carries more of the noise.
+        # What each device would need alone: a device with a stricter target carries more of the noise.
         alone = gaussian.noise_multiplier(target, network.delta)
         profile = aggregate(network).distance(network.neighbours) * alone
     if not np.any(profile > 0):
@@ -178,7 +182,7 @@ def _with_least_noise(
         factor = search.smallest_factor(lambda f: epsilon_of(scaled(f)), target, most=limit, falling=falling)
         return scaled(factor)
     except search.UnreachableError as error:
-        _blame_scores(network, target)
+        _require_feasible_scores(network, target)
         if np.isinf(limit):
             raise
         raise ValueError(
@@ -188,8 +192,8 @@ def _with_least_noise(
         ) from None
 
 
-def _blame_scores(network: Network, target: Floats) -> None:
-    """An error of its own where the scores of Scheme 2.1 or 2.2 alone cost more than a target."""
+def _require_feasible_scores(network: Network, target: Floats) -> None:
+    """Raises where the scores of Scheme 2.1 or 2.2 alone cost more than a target."""
     if isinstance(network.scheme, Coin):
         return
     spent = score_epsilon(network)

@@ -1,4 +1,8 @@
-"""Network in, privacy report out: where the channel (who is received, and how strongly) and the privacy core meet."""
+"""From a network to its privacy report: combines the channel (who is received, how strongly) with the privacy core.
+
+`guarantee` gives the report (what each ε means: report.py; what it assumes: assumptions.py). Its steps: `aggregate`,
+what the adversary receives; `game`, the curve δ(ε) of the scheme; `epsilon_after`, one or many inferences.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -131,10 +135,10 @@ def aggregate(
 
 
 def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
-    """ε of each device given how the signals really arrived: alignments (..., K), 0 for who was silent.
+    """ε of each device given the realised alignments (..., K), 0 where silent.
 
-    The worst over the inferences given, with who was received known: above the report's ε, which is over that draw,
-    where few were received, and below it where all were. Colluders, dropouts and access count as in the report.
+    The maximum over the given inferences, conditional on who was received. The report's ε averages over that draw: it
+    is smaller where few were received, and larger where all were. Colluders, dropouts and access as in the report.
     Holds for: one inference of Scheme 1, zero-out or replace, alignments that do not depend on the noise.
     """
     g = np.atleast_2d(np.asarray(alignment, dtype=np.float64))
@@ -143,8 +147,8 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
         raise ValueError(f"alignment has shape {g.shape}, must end with the {count} devices")
     if network.neighbours == "remove" or not isinstance(network.scheme, Coin):
         raise ValueError(
-            f"neighbours={network.neighbours!r} and scheme {network.scheme.name}: what was realised is accounted for "
-            "with zero-out or replace and Scheme 1"
+            f"neighbours={network.neighbours!r} and scheme {network.scheme.name}: realised_epsilon needs zero-out or "
+            "replace, and Scheme 1"
         )
     if rule in ("paper", "exact"):
         raise ValueError(f"channel.power_rule={rule!r} lets the alignment depend on the noise, so it cannot be given")
@@ -157,7 +161,7 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
 
 
 def game(network: Network, received: Aggregate) -> Game:
-    """What the adversary has to tell apart in one inference of this network."""
+    """The distinguishing game of one inference: a curve δ(ε) for each kind of device, by scheme."""
     cells = None if network.inferences == 1 else _COMPOSED_CELLS
     scheme = network.scheme
     if isinstance(scheme, Coin):
@@ -192,8 +196,8 @@ def epsilon_after(network: Network, received: Aggregate) -> Callable[[int], Floa
         found = spent(inferences)
         if inferences == 1 and not np.any(received.misses):
             return found
-        # Whoever is next to a device sees more than the server, so the local ε is a bound as well: the smaller one
-        # where many failures add up, or where the grid of a stream costs more than the others' noise is worth.
+        # An adversary next to a device sees more than the server, so the local ε is a bound as well: the smaller one
+        # where many failures add up, or where the grid of a stream costs more than the others' noise gains.
         return np.minimum(found, local()(inferences))
 
     return after
@@ -216,7 +220,7 @@ def score_epsilon(network: Network) -> Floats:
 
 
 def _local_after(network: Network, received: Aggregate) -> Callable[[int], Floats]:
-    """Own noise alone, by number of inferences; with a score, what the score and the decision tell besides."""
+    """The local ε (own noise only) by number of inferences; it includes what score and decision leak."""
     alone = replace(received, alone=True, extra=0.0)
     if not isinstance(network.scheme, Coin):
         return compose.spent(game(network, alone), network.delta, missed=alone.misses)
@@ -232,7 +236,7 @@ def _local_after(network: Network, received: Aggregate) -> Callable[[int], Float
 
 def _object_epsilon(network: Network, received: Aggregate) -> float:
     if not isinstance(network.scheme, Coin):
-        # Everybody's score may change as well: nothing better than all local releases at once is claimed.
+        # All scores may change as well: no finite bound is claimed.
         return float("inf")
     played, missed = object_game(received, network.neighbours), min(float(np.sum(received.failure)), 1.0)
     return float(compose.epsilon(played, network.delta, network.inferences, missed=missed)[0])

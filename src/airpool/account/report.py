@@ -1,4 +1,4 @@
-"""A privacy report: what was found, for people (table, picture) and for machines (JSON)."""
+"""The privacy report: ε of every device and of the object, with table, figure and JSON."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class PrivacyReport:
     """What each device of a network leaks, and under which assumptions.
 
-    epsilon: per device, the promise: all honest devices' noise protects one feature.
+    epsilon: per device, proven: the noise of all honest devices protects one feature.
     epsilon_lower: a proven lower end, equal to `epsilon` where the law is exact; None for a stream of inferences.
     epsilon_local: per device, nobody else trusted.
     epsilon_object: all views change at once; feature privacy does not protect the object.
@@ -41,9 +41,9 @@ class PrivacyReport:
     live: bool = False
 
     def __post_init__(self) -> None:
-        for promise in (self.epsilon, self.epsilon_lower, self.epsilon_local):
-            if promise is not None:
-                promise.setflags(write=False)  # reports are shared
+        for values in (self.epsilon, self.epsilon_lower, self.epsilon_local):
+            if values is not None:
+                values.setflags(write=False)  # reports are shared
 
     @property
     def worst(self) -> float:
@@ -51,7 +51,7 @@ class PrivacyReport:
 
     @cached_property
     def epsilon_if_absent(self) -> tuple[float, ...]:
-        """The worst device's ε if 0, 1, 2, ... others collude or drop out. Computed when first asked for."""
+        """The worst device's ε if 0, 1, 2, ... others collude or drop out. Computed on first use."""
         return self.absent()
 
     def __repr__(self) -> str:
@@ -129,7 +129,7 @@ def _numbers(values: Iterable[float]) -> list[float | str]:
 
 
 def shown(value: float, digits: int = 3) -> str:
-    """ε for people, rounded up: the printed number keeps the promise too.
+    """ε as text, rounded up: the printed number is a valid bound too.
 
     >>> shown(2.0631), shown(float("inf")), shown(0.00012)
     ('2.064', 'inf', '0.001')

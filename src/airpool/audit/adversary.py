@@ -1,9 +1,9 @@
-"""What an adversary receives of a network on the real transmission path, so that the path itself can be audited.
+"""The attack on a network: `audited` plays a distinguishing game against one device.
 
-The game is played by audit.bound, on the full path of protocol.simulation, with fading and power; the score is the
-likelihood ratio of audit.release, a reference that knows nothing of radio. Where scores choose who transmits, a world
-is a feature and a score of every device, and the observation includes what the choice shows: who transmitted (Scheme
-2.1), or all noisy scores (2.2).
+It runs the code that transmits: `mechanism` calls protocol.simulation.receive on the full path (protocol.device,
+protocol.medium), with fading and power. The score is the likelihood ratio of audit.release, an independent reference
+without radio; audit.bound turns scores into a lower bound on ε. Where scores choose who transmits, a world is a feature
+and a score of every device, and the observation includes who transmitted (Scheme 2.1) or all noisy scores (2.2).
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ End = Literal["low", "high"]
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """What all devices hold: features (K, r), and bounded scores (K,); None in Scheme 1, where nobody has one."""
+    """What all devices hold: features (K, r), and bounded scores (K,); None in Scheme 1, which has no scores."""
 
     features: Floats
     scores: Floats | None = None
@@ -44,8 +44,8 @@ def mechanism(network: Network) -> Callable[[Floats | World, int, np.random.Gene
     """`runs` inferences on the same features (K, r), as the adversary receives them: a mechanism for audit.bound.
 
     It sees the sum, and who is in it except under cover noise; in Scheme 2.2 also every noisy score, and with them who
-    was selected whatever the noise. The receiver's noise is left out: the promise does not count it either, since
-    an eavesdropper may have a better receiver.
+    was selected. The receiver's noise is left out: the claimed ε does not count it either, since an eavesdropper may
+    have a better receiver.
 
     >>> from airpool.network import Network
     >>> net = Network.uniform(num_devices=3, noise_std=0.1, dimension=4, participation=0.5)
@@ -54,16 +54,16 @@ def mechanism(network: Network) -> Callable[[Floats | World, int, np.random.Gene
     ((5, 4), array([1, 2, 1, 2, 2]))
     """
     link = _aligned_link(network)
-    heard = replace(network, channel=replace(network.channel, noise_std=0.0))
+    observed = replace(network, channel=replace(network.channel, noise_std=0.0))
     # Worlds have scores within the range already, and the rule `clip` over that range leaves them as they are.
     scheme = network.scheme
     if not isinstance(scheme, Coin):
-        heard = replace(heard, scheme=replace(scheme, score_rule="clip", score_bound=score_range(scheme).high))
+        observed = replace(observed, scheme=replace(scheme, score_rule="clip", score_bound=score_range(scheme).high))
 
     def run(features: Floats | World, runs: int, rng: np.random.Generator) -> Received:
         world = features if isinstance(features, World) else World(features)
         scores = None if world.scores is None else world.scores[None]
-        got = receive(world.features[None], heard, rng=rng, trials=runs, path="full", link=link, scores=scores)
+        got = receive(world.features[None], observed, rng=rng, trials=runs, path="full", link=link, scores=scores)
         in_the_sum = got.alignment[0] != 0
         if isinstance(scheme, Ranking):
             noisy_scores = None if got.noisy_scores is None else got.noisy_scores[0]
@@ -74,12 +74,12 @@ def mechanism(network: Network) -> Callable[[Floats | World, int, np.random.Gene
 
 
 def released(network: Network, scores: Floats | None = None) -> Release:
-    """The law of what is received, for the worst pair of worlds and the likelihood ratio that tells them apart.
+    """The law of what is received, for the worst pair of worlds and the likelihood ratio between them.
 
     scores: bounded ones, (K,), for Scheme 2.1, where they decide how often each device takes part. In Scheme 2.2 who
     takes part follows from the noisy scores, and no probability enters.
-    A device in outage is silent, so it takes part with p·(1 − outage). Under cover noise the law does not look at who
-    is on the air: with outage the score is a little worse than the best one, and the bound from it as valid.
+    A device in outage is silent, so it takes part with p·(1 − outage). Under cover noise the law ignores who is on the
+    air: with outage the score is slightly worse than optimal, and the bound is still valid.
     """
     link, d, scheme = _aligned_link(network), network.devices, network.scheme
     if isinstance(scheme, Coin):
@@ -108,7 +108,7 @@ def worst_worlds(network: Network, device: int, *, score: End = "high") -> tuple
 
     Device k holds a feature at full norm and the score at one end of the range; its neighbour holds no feature (or the
     opposite one, for `replace`) and the score at the other end. All others hold no feature and the upper end: they
-    transmit, or get ahead of k, as rarely as they can.
+    transmit, or rank before k, as rarely as possible.
     score: the end with the feature. Both games are equally hard where who transmits is seen, by symmetry, and a
         two-sided audit plays both directions; a planted 1/p_k shows where the rarer end goes with the feature.
     """
@@ -149,7 +149,7 @@ def audited(
 ) -> AuditReport:
     """The game against one device on the real path, `runs` runs a side; the other arguments as of audit.bound.
 
-    together: how many such games, one a device, are to hold with the stated confidence all at once. Each is then played
+    together: number of such games, one per device, that hold jointly with the stated confidence. Each is then played
         at 1 − (1 − confidence)/together: any of them errs with probability at most 1 − confidence (Bonferroni).
     """
     if network.neighbours == "remove":
@@ -173,7 +173,7 @@ def audited(
 
 
 def _aligned_link(network: Network) -> Link:
-    """The network's link, if every signal arrives aligned or not at all: the only case that is audited so far."""
+    """The network's link, if every signal arrives aligned or not at all: the only case audited so far."""
     channel = network.channel
     if channel.access != "superposed":
         raise ValueError(f"this version audits superposed access, not access={channel.access!r}")

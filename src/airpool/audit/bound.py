@@ -1,7 +1,7 @@
 """An empirical lower bound on ε from a distinguishing game (spec §3.9).
 
-The mechanism runs n times with the features and n times with a neighbour. A score says how much an
-observation speaks for the features; above a threshold the auditor answers "features". One half of the runs
+The mechanism runs n times with the features and n times with a neighbour. A score measures the evidence of an
+observation for the features; above a threshold the auditor answers "features". One half of the runs
 picks the threshold, the other half counts the auditor's mistakes; too few of them refute small values of ε.
 """
 
@@ -83,12 +83,12 @@ def audit(
     where `features` is likelier (for a sum over the air: `release.log_likelihood_ratio`); where it is left
     out, a linear one is learnt from the first quarter of the runs. `sided="two"` tests both inequalities of
     (ε, δ), "one" only Pr[features] ≤ e^ε Pr[neighbour] + δ. At most `batch` runs are in memory at a time;
-    `on_batch` hears how many were done, 2·`runs` in all.
+    `on_batch` is called with the number of runs done, 2·`runs` in all.
 
     Holds for: any mechanism whose runs are independent, and any score. Score and threshold may depend on the
     first half in any way: the second half is drawn afterwards and counts the mistakes of that one test.
-    Edge cases: equal worlds → 0 with the stated confidence; worlds never confused → the ceiling; a poor score
-    (or one turned around) weakens the bound and never makes it wrong.
+    Edge cases: equal worlds → 0 with the stated confidence; worlds never confused → the ceiling; a poor
+    (or reversed) score weakens the bound and never makes it wrong.
 
     >>> def noisy(x: float, n: int, rng: np.random.Generator) -> Floats:
     ...     return x + rng.standard_normal(n)
@@ -154,7 +154,7 @@ def audit(
         false_alarm_rates=false_alarms / evaluated,
         miss_rates=misses / evaluated,
         claimed_epsilon=claimed_epsilon,
-        # A seeded game can be played again, and says so: seeded noise protects nobody (spec §3.10).
+        # A seeded game can be repeated, and the note says so: seeded noise gives no privacy (spec §3.10).
         note=f"simulated from seed {seed.entropy}" if isinstance(seed, np.random.SeedSequence) else "simulated",
     )
 

@@ -1,12 +1,11 @@
 """The law of what an adversary sees of one inference of Scheme 1, and how likely an observation was (spec §2).
 
-A reference that knows nothing of radio. Device k clips, weights, adds its own noise and takes part with probability
-p_k; the air adds up whatever is sent:
+An independent reference without radio. Device k clips, weights, adds its own noise and takes part with probability
+p_k; the channel adds up what is sent:
 
     total = Σ_k τ_k (w_k z_k + n_k) + m      n_k ~ N(0, σ_k² I_r), τ_k ~ Bernoulli(p_k), m ~ N(0, σ_m² I_r)
 
-Under cover noise a silent device sends n_k all the same. An alignment g_k ≠ 1 scales both w_k and σ_k: put it
-there.
+Under cover noise a silent device still transmits n_k. An alignment g_k ≠ 1 scales both w_k and σ_k.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,12 +20,12 @@ from scipy.special import xlogy
 from airpool.arrays import Floats, not_negative, positive, probability
 from airpool.protocol.device import clipped
 
-_MAX_MIXED = 12  # hidden devices whose 2^k patterns of silence the likelihood will go through
+_MAX_MIXED = 12  # most devices with a feature whose 2^k patterns of silence are enumerated
 
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """The public parameters of one inference, shape (K,) each, and who works with the adversary."""
+    """The public parameters of one inference, shape (K,) each, and which devices collude."""
 
     weight: Floats
     clip_norm: Floats
@@ -94,8 +93,8 @@ def worst_pair(
 ) -> tuple[Floats, Floats]:
     """Features (K, r) and their neighbour, as far apart as clipping allows; all other devices hold zeros.
 
-    Holds for: any r, the noise being alike in every direction. The adversary knows what the others hold and
-    subtracts it where participation is visible; under cover noise zeros are the worst: nothing blurs the sum.
+    Holds for: any r, since the noise is isotropic. The adversary knows what the others hold and
+    subtracts it where participation is visible; under cover noise zeros are the worst case.
     """
     features = np.zeros((devices.num_devices, dimension))
     features[device, 0] = devices.clip_norm[device]
@@ -105,7 +104,7 @@ def worst_pair(
 def log_likelihood_ratio(
     devices: Release, features: Floats, neighbour: Floats, *, neighbour_devices: Release | None = None
 ) -> Callable[[Received], Floats]:
-    """The best score there is: ln Pr[seen | features] − ln Pr[seen | neighbour].
+    """The optimal score: ln Pr[seen | features] − ln Pr[seen | neighbour].
 
     With visible participation and only device k differing it is τ_k ⟨total − middle, w_k(z_k − z′_k)⟩/v(τ),
     under cover noise the ratio of two mixtures. For removal give `without(devices, k)` as `neighbour_devices`.
@@ -121,7 +120,7 @@ def log_likelihood_ratio(
 def log_likelihood(seen: Received, devices: Release, features: Floats) -> Floats:
     """ln of the density of what was seen, one number a run.
 
-    Holds for: the law at the top of this page, given what the colluders know; noisy scores count up to a constant. A
+    Holds for: the law at the top of this module, given what the colluders know; noisy scores count up to a constant. A
     variance of 0 counts as tiny.
     Edge cases: a pattern of participation that cannot occur → −inf.
     """
@@ -148,15 +147,15 @@ def log_likelihood(seen: Received, devices: Release, features: Floats) -> Floats
         variance = noise_var.sum() if devices.cover_noise else tau @ noise_var
         return log_tau + log_normal(np.einsum("nr,nr->n", away, away), variance)
 
-    # Hidden participation: a mixture over who of those with something to say was silent.
-    loud = np.flatnonzero(signal.any(axis=1) & (p > 0))
-    if len(loud) > _MAX_MIXED:
+    # Hidden participation: a mixture over which devices with a non-zero feature were silent.
+    carrying = np.flatnonzero(signal.any(axis=1) & (p > 0))
+    if len(carrying) > _MAX_MIXED:
         raise ValueError(
-            f"features has {len(loud)} non-zero rows: under cover noise the likelihood allows {_MAX_MIXED}; "
+            f"features has {len(carrying)} non-zero rows: under cover noise the likelihood allows {_MAX_MIXED}; "
             "set others to zero, or audit with score=None"
         )
-    patterns = np.array(list(product((0.0, 1.0), repeat=len(loud))))
-    log_tau = (xlogy(patterns, p[loud]) + xlogy(1 - patterns, 1 - p[loud])).sum(axis=1)
-    means = patterns @ signal[loud]
+    patterns = np.array(list(product((0.0, 1.0), repeat=len(carrying))))
+    log_tau = (xlogy(patterns, p[carrying]) + xlogy(1 - patterns, 1 - p[carrying])).sum(axis=1)
+    means = patterns @ signal[carrying]
     distance = (rest**2).sum(axis=1)[:, None] - 2 * rest @ means.T + (means**2).sum(axis=1)
     return np.logaddexp.reduce(log_tau + log_normal(distance, noise_var.sum()), axis=1)

@@ -1,4 +1,4 @@
-"""The picture of an audit: the distinguisher's mistakes against those that (ε, δ) asks for."""
+"""The figure of an audit: the distinguisher's error rates against the least that (ε, δ) allows."""
 
 # pyright: reportUnknownMemberType=false
 # Matplotlib annotates its keyword arguments in part only.
@@ -15,7 +15,7 @@ from airpool.privacy.evidence import clopper_pearson
 
 
 def fewest_misses(false_alarm_rate: ArrayLike, *, epsilon: float, delta: float) -> Floats:
-    """The smallest miss rate that (ε, δ) allows at a false alarm rate; it reads the same the other way round.
+    """The smallest miss rate that (ε, δ) allows at a false alarm rate; symmetric in the two rates.
 
         max(0, 1 − δ − e^ε FPR, e^−ε (1 − δ − FPR))
 
@@ -37,7 +37,7 @@ def plot(report: AuditReport, path: str | Path) -> None:
 
     On the left the whole curve. On the right the corner that decides, on logarithmic axes: how often the
     distinguisher is right about one world against how often it is wrong about the other. The band holds point
-    by point: each rate lies below its upper end, and above its lower one, as surely as in the report.
+    by point: each of its limits holds with the confidence of the report.
     """
     mistakes = ["false alarms (neighbour taken for features)", "misses (features taken for neighbour)"]
     successes = ["neighbour recognised (1 − false alarms)", "features recognised (1 − misses)"]

@@ -19,7 +19,7 @@ def calibrate(
     epsilon: o.Target = None,
     credit_channel_noise: o.CreditNoise = False,
     knob: Annotated[str, typer.Option(help="What to change: noise, weight, clip or inferences.")] = "noise",
-    per_device: Annotated[bool, typer.Option("--per-device", help="Noise by what each own target needs.")] = False,
+    per_device: Annotated[bool, typer.Option("--per-device", help="Share the noise by each device's target.")] = False,
     out: o.OutNetwork = None,
     json: o.Json = False,
     plot: o.Plot = None,

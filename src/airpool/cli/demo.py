@@ -26,7 +26,10 @@ def demo(
     seed: o.Seed = 0,
     json: o.Json = False,
 ) -> None:
-    """The paper's network and ours on the ModelNet40 test set, one object sent, and the paper's claim: a page of it."""
+    """Run the main job on the shipped model and write a page about it.
+
+    Compare the paper's network with ours on the ModelNet40 test set, transmit one object, check the paper's claim.
+    """
     from airpool.extras import load
 
     for library in ("torch", "matplotlib", "jinja2"):  # before minutes of work

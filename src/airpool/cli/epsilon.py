@@ -22,17 +22,20 @@ def epsilon(
     wanted: o.NetworkOptions,
     *,
     credit_channel_noise: o.CreditNoise = False,
-    live: Annotated[bool, typer.Option("--live", help="Account for noise as devices sample it.")] = False,
-    tail: Annotated[str, typer.Option(help="Paper's slack: quadratic, appendix, statement, bernstein.")] = "quadratic",
+    live: Annotated[bool, typer.Option("--live", help="Account for noise as live devices draw it.")] = False,
+    tail: Annotated[
+        str, typer.Option(help="Theorem 1's slack: quadratic, appendix, statement, bernstein.")
+    ] = "quadratic",
     absent: Annotated[
-        bool | None, typer.Option(help="ε if 1 or 2 others collude or drop out (default: if all are alike).")
+        bool | None, typer.Option(help="ε if 1 or 2 others collude or drop out (default: only for equal devices).")
     ] = None,
     json: o.Json = False,
     plot: o.Plot = None,
 ) -> None:
     """Print the exact ε of every device of a network, beside the paper's claim.
 
-    --live counts the δ that the grid of sampled noise costs. --absent takes longer for heterogeneous devices.
+    ε is exact and proven for one inference (or --inferences) under the assumptions that are printed below the table.
+    --live adds the δ that the grid of live noise costs. --absent takes longer for heterogeneous devices.
     """
     claim: Any = tail
     with progress("computing ε"):
@@ -47,7 +50,7 @@ def epsilon(
 def show(report: "PrivacyReport", *, json: bool, plot: Path | None, absent: bool | None = None, **extra: Any) -> None:
     """A report as JSON or as a table, and its figure where one is wanted.
 
-    absent: with `epsilon_if_absent`; None: only where all devices are alike, where it is computed in no time.
+    absent: with `epsilon_if_absent`; None: only where all devices are equal, where it takes no time.
     """
     if absent is None:
         names = ("weight", "clip_norm", "noise_std", "participation", "power_dbm", "path_loss_db")
@@ -70,7 +73,7 @@ def show(report: "PrivacyReport", *, json: bool, plot: Path | None, absent: bool
 
 
 def quick() -> None:
-    """Puts off `numpy.f2py` and `numpy.testing`, which SciPy merely names: an eighth of the time of this command.
+    """Defers `numpy.f2py` and `numpy.testing`, which SciPy imports but does not use: an eighth of this command's time.
 
     A lazy module stands for each (the recipe of importlib's documentation) and loads itself on first use.
     """

@@ -26,8 +26,8 @@ def evaluate(
     accounting: Annotated[str, typer.Option(help="What --epsilon means: exact, or theorem1 (the paper's).")] = "exact",
     share: Annotated[float | None, typer.Option(help="Schemes 2.1, 2.2: share of --epsilon for the scores.")] = None,
     codec: Annotated[str | None, typer.Option(help="compact (default), q16, or a file of your own.")] = None,
-    latents: Annotated[Path | None, typer.Option(help="Your own: latents, labels, perhaps classifier.")] = None,
-    views: Annotated[Path | None, typer.Option(help="Raw views (N, K, 2, H, H) uint8, labels.")] = None,
+    latents: Annotated[Path | None, typer.Option(help="Own file: latents, labels, optional classifier.")] = None,
+    views: Annotated[Path | None, typer.Option(help="Own file: views (N, K, 2, H, H) uint8, labels.")] = None,
     split: o.Split = "test",
     baseline: Annotated[str | None, typer.Option(help="orthogonal, best-device or centralised.")] = None,
     trials: Annotated[int, typer.Option(help="Transmissions of every object.")] = 20,
@@ -141,7 +141,7 @@ def _print(record: Mapping[str, Any]) -> None:
     from airpool.account.report import shown
 
     def worst(values: list[Any]) -> str:
-        """Rounded up: the printed ε is a promise too."""
+        """Rounded up: the printed ε is a valid bound too."""
         return shown(max(map(float, values)))
 
     low, high = record["accuracy_ci"]
@@ -151,7 +151,7 @@ def _print(record: Mapping[str, Any]) -> None:
         "mean over classes": f"{record['class_mean']:.4f}",
         "no answer": f"{record['no_answer']:.4%}",
         "ε of the worst device": f"{worst(record['epsilon'])}  ({record['neighbours']}, δ = {record['delta']:g})",
-        "ε, nobody else trusted": worst(record["epsilon_local"]),
+        "ε, no other device trusted": worst(record["epsilon_local"]),
         "ε of the object": worst([record["epsilon_object"]]),
         "the paper's claim": worst(record["epsilon_paper"]),
         "mean square error": f"{record['mse']:.4g}",

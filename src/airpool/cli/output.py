@@ -20,7 +20,7 @@ def print_json(data: Any) -> None:
 
 
 def say_written(files: Mapping[str, Path | None]) -> None:
-    """Names the files that were written, each by what it is."""
+    """Prints the path of each written file, after what it is."""
     for what, path in files.items():
         if path is not None:
             typer.echo(f"{what}: {path}")
@@ -47,7 +47,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, title: 
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Shows that work goes on: a bar on a terminal, else a line on stderr now and then. Gives what moves it on."""
+    """Shows progress: a bar on a terminal, else a line on stderr now and then. Yields the function that advances it."""
     done, stop, stream = [0], Event(), sys.stderr
 
     def advance(steps: int) -> None:

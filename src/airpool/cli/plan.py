@@ -24,7 +24,7 @@ def plan(
     wanted: o.NetworkOptions,
     *,
     epsilon: o.Target = None,
-    accuracy: Annotated[float | None, typer.Option(help="Reach it with the smallest ε, or fewest devices.")] = None,
+    accuracy: Annotated[float | None, typer.Option(help="Accuracy to reach with least ε or fewest devices.")] = None,
     out: o.OutNetwork = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the frontier, accuracy against ε (PNG, SVG or PDF).")] = None,
     seed: o.Seed = 0,

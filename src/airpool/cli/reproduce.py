@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="ID|all", help="table-2, fig-p21, …; all: a page of everything.")],
+    name: Annotated[str, typer.Argument(metavar="ID|all", help="table-2, fig-p21, …; all: every result and a page.")],
     out: Annotated[Path, typer.Option(help="Folder for figures, data and the page.")] = Path("report"),
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again; default: the committed table.")] = False,
     seed: o.Seed = 0,

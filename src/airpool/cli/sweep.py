@@ -20,8 +20,10 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def sweep(
     function: Annotated[str, typer.Argument(help="epsilon, evaluate, or module:function (a file in this folder).")],
-    values: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=V1,V2,...", help="Repeat it.")] = None,
-    seed: Annotated[int, o.seed("Seed, from which every point's own seed follows.")] = 0,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=V1,V2,...", help="Values of a parameter; repeatable.")
+    ] = None,
+    seed: Annotated[int, o.seed("Base seed; each point derives its own.")] = 0,
     backend: Annotated[str, typer.Option(help="serial, pool (processes on this machine) or ray.")] = "pool",
     workers: Annotated[int | None, typer.Option(help="Points at a time (default: one for each processor).")] = None,
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster (default: this machine).")] = None,
@@ -119,6 +121,6 @@ def _points(number: int) -> str:
 def _cell(name: str, value: Any) -> str:
     from airpool.account.report import shown
 
-    if isinstance(value, float):  # a printed ε is rounded up: it is a promise too
+    if isinstance(value, float):  # a printed ε is rounded up: it is a valid bound too
         return shown(value) if name.startswith("epsilon") else f"{value:.5g}"
     return "" if value is None else str(value)

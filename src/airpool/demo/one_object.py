@@ -97,7 +97,7 @@ class Sent:
             "repeats": REPEATS,
             "devices": self.devices,
             "epsilon_object": number(self.out.report.epsilon_object),
-            "heard": self.estimate.tolist(),
+            "received": self.estimate.tolist(),
             "ideal": self.ideal.tolist(),
         }
 

@@ -43,7 +43,7 @@ def draw(demo: Demo, folder: Path) -> dict[str, Path]:
     return {
         "accuracy": _accuracy(demo, folder / "accuracy.svg", about),
         "views": _views(demo.sent, folder / "object-views.png"),
-        "heard": _received(demo.sent, folder / "object-heard.svg", about),
+        "received": _received(demo.sent, folder / "object-received.svg", about),
         "claim": _claim(demo.claim, folder / "paper-claim.svg", about),
     }
 
@@ -119,13 +119,13 @@ def _views(sent: Sent, png: Path) -> Path:
 
 def _received(sent: Sent, svg: Path, about: str) -> Path:
     """The server's estimate over the sum of the noiseless latents."""
-    ideal, heard = sent.ideal.tolist(), sent.estimate.tolist()
+    ideal, received = sent.ideal.tolist(), sent.estimate.tolist()
     index = range(len(ideal))
-    columns = {"coordinate": index, "ideal": ideal, "heard": heard}
+    columns = {"coordinate": index, "ideal": ideal, "received": received}
     with _drawn(svg, columns, f"{about}; {sent.shape.name}", width=5.4, height=3.0, legend=0.2) as axes:
         axes.bar(index, ideal, color=SKY, label="sum of the noiseless latents (never sent)")
-        axes.vlines(index, ideal, heard, color=RED, linewidth=0.8)
-        axes.plot(index, heard, "o", color=RED, markersize=3.5, label="what the server receives")
+        axes.vlines(index, ideal, received, color=RED, linewidth=0.8)
+        axes.plot(index, received, "o", color=RED, markersize=3.5, label="what the server receives")
         axes.axhline(0, color=BLACK, linewidth=0.6)
         axes.grid(False, axis="x")
         axes.set(xlabel="coordinate of the latent", ylabel="value (clip norm = 1)")

@@ -16,7 +16,7 @@ _CAPTIONS: dict[Name, str] = {
 _TRUTHS = {
     "zero-out": "zero-out: its feature becomes zero",
     "replace": "replace: its feature becomes another one",
-    "remove": "remove: the device vanishes with its noise (the paper's definition)",
+    "remove": "remove: the device is removed with its noise (the paper's definition)",
     "zero-out, cover noise": "zero-out, silent devices still send noise",
     "replace, cover noise": "replace, silent devices still send noise",
     "remove, cover noise": "remove, silent devices still send noise",
@@ -79,7 +79,7 @@ def devices(sent: Sent) -> Table:
         state = "yes" if device["on_the_air"] else silence
         epsilons = (shown(float(device[name])) for name in ("epsilon", "epsilon_local"))
         rows.append((str(k), f"{STEP_DEG * k:.0f}°", f"{device['gain']:.3f}", state, *epsilons))
-    caption = f"The twelve devices; ε holds before it is drawn who stays silent (δ = {plain(sent.network.delta)})"
+    caption = f"The twelve devices; ε is over the draw of participation and outage (δ = {plain(sent.network.delta)})"
     return Table(caption, ("camera", "angle", "channel gain |h|", "transmitted", "ε device", "ε local"), rows)
 
 

@@ -72,7 +72,7 @@ def design(
             if np.all(device_epsilon(net, aggregate(net, colluding=colluding)) <= aimed):
                 return net
             margin = min(margin * 10, 0.1)
-        raise ValueError("clip norms and alignment did not settle: power couples these devices too strongly")
+        raise ValueError("clip norms and alignment did not converge: power couples these devices too strongly")
 
     def loss(net: Network) -> float:
         return scaled_error(latents, net, target=target, decoder=decoder)

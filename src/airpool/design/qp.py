@@ -133,7 +133,7 @@ def _with_scale(objective: Quadratic, upper: Floats, noise: float) -> Solution:
     found = _minimum(wider, rows, np.zeros(2 * count))
     scale = float(found[-1]) / largest
     if not scale > 0:
-        raise ValueError("the calibration latents tell nothing about the target: no weight is better than none")
+        raise ValueError("the calibration latents are uncorrelated with the target: no weights reduce the error")
     weight = np.clip(found[:-1] / scale, 0.0, upper)
     # The optimal β of these weights, where the objective is a parabola.
     straight = float(np.sum(objective.linear * weight))

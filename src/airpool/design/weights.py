@@ -147,7 +147,7 @@ def design(
         below = below if met else min(below * 10, 0.1)
         previous = weight
     raise ValueError(
-        f"weights and alignment did not settle in {_ROUNDS} rounds: power couples these devices too strongly; "
+        f"weights and alignment did not converge in {_ROUNDS} rounds: power couples these devices too strongly; "
         'give gamma = "auto", more power or a smaller outage'
     )
 

@@ -98,7 +98,7 @@ def plan(
     """The most accurate of the candidates for these devices, this channel and this ε.
 
     given: as in `candidates.network`. epsilon: for all devices, or one each. The last stage draws fresh noise, so that
-    luck in the earlier ones does not count; the interval includes which objects the validation split happens to hold.
+    the selection does not bias it; the interval includes the choice of the validation objects.
     Edge cases: no candidate can be built → an error with the reason of the first.
     """
     count = given.devices.count
@@ -186,7 +186,7 @@ def fewest_devices(
     _check_accuracy(accuracy)
     powers = given.devices.column("power_dbm")
     if len(set(powers)) != 1:
-        raise ValueError("power_dbm differs from device to device: which of them would be left out? Give one for all")
+        raise ValueError("power_dbm differs between devices, so the fewest are not defined: give one value for all")
 
     def best_of(count: int, trials: Sequence[int] = _QUICK) -> Plan:
         devices = Devices(count=count, power_dbm=powers[0])

@@ -1,4 +1,4 @@
-"""What the adversary receives of a network, in the few numbers per device that decide its ε."""
+"""What the adversary receives of a network: the few numbers per device that determine its ε."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,8 +33,8 @@ class Aggregate:
     absent: how many of the others do not count, whichever they are (colluders who know their own noise, dropouts).
     colluders: how many of the absent ones collude; they see their own views.
     colluding: devices that are known to collude; their noise protects nobody but themselves.
-    weakened: a device that is not present is received all the same, only weaker: it leaks as if it were there, but
-        its noise does not count for the others.
+    weakened: a device that is not present is still received, but weaker: it leaks as if it were present, and its noise
+        does not count for the others.
     alone: every device is received by itself (orthogonal access), so nobody's noise protects another.
     failure: probability, in one inference, that a device's signal does not follow the law described here, whatever the
         data. It costs δ: see `compose.nearby`.
@@ -92,14 +92,14 @@ class Aggregate:
 
     @property
     def exposed(self) -> Floats:
-        """The probability that each device's feature is there to be found."""
+        """The probability that each device's feature is in what the adversary receives."""
         return self.participation if self.weakened else self.received
 
     @property
     def misses(self) -> Floats:
         """The probability that what is seen of each device does not follow the law, in one inference.
 
-        One signal that goes astray spoils the sum, so everybody's failures count unless devices are received alone.
+        One failed signal invalidates the sum, so all devices' failures count unless devices are received alone.
         """
         if self.alone:
             return self.failure

@@ -31,9 +31,9 @@ def smallest_factor(
 ) -> float:
     """The smallest factor up to `most` at which ε ≤ target for every device.
 
-    falling: ε falls as the factor grows, all the way; else it may turn up again, and where `most` misses the target the
-        lowest point is looked for.
-    Never above the target: the factor returned was seen to meet it.
+    falling: ε falls as the factor grows, all the way; else it may rise again, and where `most` misses the target the
+        minimum is searched.
+    Never above the target: the factor returned was evaluated and meets it.
     Edge cases: unreachable → `UnreachableError`, which names the smallest ε in reach; met without any noise → 0.
     """
 
@@ -95,7 +95,7 @@ def balanced(meets: Callable[[Floats], NDArray[np.bool_]], start: Floats, high: 
     """The largest x in (0, high] at which every target is met, where one element moves the limits of the others.
 
     Each element grows while its target is met and shrinks while it is not, by a factor that comes closer to 1 at every
-    turn. Rounded down: the x returned was seen to meet every target; 0 where no such x was seen.
+    turn. Rounded down: the x returned was evaluated and meets every target; 0 where none was found.
     """
     x, step, before = np.minimum(np.maximum(start, 1e-9), high), np.full(len(high), 0.05), np.ones(len(high), bool)
     best = np.zeros_like(high)
@@ -114,12 +114,12 @@ def balanced(meets: Callable[[Floats], NDArray[np.bool_]], start: Floats, high: 
 
 
 def seen_to_meet(meets: Callable[[Floats], NDArray[np.bool_]], x: Floats) -> Floats:
-    """x, a little smaller where need be, so that every target is seen to be met; 0 where none will do."""
+    """x, reduced slightly where needed, until an evaluation meets every target; 0 where that fails."""
     step = 1e-12
     while np.all(x > 0) and not np.all(met := meets(x)):
         if step > 0.5:
             return np.zeros_like(x)
-        # Half as much where a target is met: not at all, and two devices may take turns; as much, and no ratio changes.
+        # Half the step where a target is met: with none, two devices may alternate; with all of it, no ratio changes.
         x, step = x * (1 - np.where(met, step / 2, step)), 1.5 * step
     return x
 

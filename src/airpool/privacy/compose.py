@@ -19,7 +19,7 @@ from airpool.privacy import gaussian
 from airpool.privacy.game import Direction, Game, solve
 from airpool.search import smallest_number
 
-# Within these limits all that is given away stays a small share of δ.
+# Within these limits cut tails and rounding stay a small share of δ.
 SMALLEST_DELTA, MOST_INFERENCES = 1e-10, 2**24
 # Mass that is cut off at the top at a time; mass that is moved up at the bottom, which raises δ by a relative 1e-13.
 _TOP, _BOTTOM = 1e-22, 1e-13
@@ -31,7 +31,7 @@ _ROUNDING = 2.0**-52
 _CELLS, _POINTS = 2**12, 2**10
 # Up to four times as many cells are kept where the next coarser grid would raise the mean loss by more than this share.
 _CHEAP = 3e-5
-# Losses of one inference that are told apart; larger ones count as infinite.
+# Losses of one inference that are resolved; larger ones count as infinite.
 _LEAST, _REACH = 1e-15, 700.0
 # Rounds of the search in `nearby`, and the share of δ below which ε is inf.
 _ROUNDS, _LEAST_SHARE = 100, 1e-3
@@ -122,7 +122,7 @@ class Stream:
     inferences: int = 1
 
     def repeated(self, times: int) -> "Stream":
-        """This stream over and over."""
+        """This stream `times` times in a row."""
         if times < 1:
             raise ValueError(f"times={times} must be >= 1")
         return Stream(self.once, self.inferences * times)
@@ -163,7 +163,7 @@ def stream(game: Game, kind: int = 0) -> Stream:
 
 
 def _connected(above: Floats, below: Floats, step: float, error: float) -> Loss:
-    """Connect the dots: δ at 0, step, 2·step, …, seen from this side and from the other, up to a relative error."""
+    """Connect the dots: δ at 0, step, 2·step, …, in this direction and in the other, up to a relative error."""
     start, rate, decay = max(above[0], below[0]), -np.expm1(-step), np.exp(-step)
 
     def half(deltas: Floats) -> tuple[Floats, Floats]:
@@ -180,9 +180,9 @@ def _connected(above: Floats, below: Floats, step: float, error: float) -> Loss:
 
 
 def _reach(game: Game, kind: int, direction: Direction) -> float:
-    """The loss beyond which next to nothing happens that could still be told apart.
+    """The loss beyond which the remaining probability is negligible.
 
-    At least 1/16 of the probability that all is revealed: beside it a finer grid would resolve rounding errors only.
+    At least 1/16 of the probability that all is revealed: a finer grid would only resolve rounding errors.
     """
     eps = as_floats(np.append(np.geomspace(_LEAST, _REACH, 400), _REACH))
     deltas = game.delta(kind, eps, direction)
@@ -235,7 +235,7 @@ def most_inferences(fits: Callable[[int], bool]) -> int:
 def nearby(epsilon_at: Callable[[float], Floats], delta: float, distance: ArrayLike) -> Floats:
     """ε of each device at δ, within total variation `distance` of a mechanism whose ε at δ° is `epsilon_at(δ°)`.
 
-    Outcomes that go astray with probability t cost (1 + e^ε)·t of δ (proof: docs/proofs/privacy.md). This is the
+    Outcomes outside the law, of probability t, cost (1 + e^ε)·t of δ (proof: docs/proofs/privacy.md). This is the
     smallest fixed point of ε = epsilon_at(δ − (1 + e^ε)·t), from below; rounded up.
     Edge cases: distance 0 → epsilon_at(δ); too far for any ε → inf.
 

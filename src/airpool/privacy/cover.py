@@ -1,4 +1,4 @@
-"""Cover noise: silent devices still send their noise, so that nobody sees who takes part (spec §3.4).
+"""Cover noise: silent devices still send their noise, so that participation is hidden (spec §3.4).
 
 The total variance V is then fixed, and taking part is a coin that only the device sees: the subsampled Gaussian,
 exactly and in one dimension whatever r is, with μ = w C g/√V.
@@ -23,7 +23,7 @@ def delta_zero_out(epsilon: Floats, mu: Floats, participation: Floats, *, backwa
 def hidden(
     epsilon: Floats, participation: Floats, divergence: Callable[[Floats, Any], Floats], *, backward: bool
 ) -> Floats:
-    """δ between (1−p)Q + pP and Q, for whom the coin p is hidden, from the divergence H_ε(P‖Q) (backward: H_ε(Q‖P)).
+    """δ between (1−p)Q + pP and Q, where the coin p is hidden, from the divergence H_ε(P‖Q) (backward: H_ε(Q‖P)).
 
         forward   p·H(ln(1 + (e^ε − 1)/p))
         backward  c·H(ε + ln(p/c)),  c = 1 − e^ε(1−p), and 0 where c ≤ 0

@@ -1,8 +1,8 @@
-"""ε of each device: what the sum of all signals tells about one of them.
+"""ε of each device: what the sum of all signals reveals about one of them.
 
 Three kinds of neighbours (spec §3.1): `zero-out`, the feature becomes 0; `replace`, it becomes any other one;
-`remove`, the device vanishes and its noise with it. Two kinds of participation: visible to the adversary (the default),
-or hidden by cover noise, where silent devices still send their noise.
+`remove`, the device is removed and its noise with it. Two kinds of participation: visible to the adversary (the
+default), or hidden by cover noise, where silent devices still transmit their noise.
 """
 
 from dataclasses import replace
@@ -34,7 +34,7 @@ def epsilon(aggregate: Aggregate, delta: float, *, neighbours: Neighbours = "zer
     Holds for: ‖z‖ ≤ C, one inference, and every device that is neither absent nor colluding adds its noise.
     Differs from the paper: exact law of the aggregate noise instead of its mean less a tail bound, so no δ′; exact
     Gaussian curve; the true cost of removal.
-    Edge cases: no noise at all → inf; weight or participation 0 → 0 (but not for removal, where noise shows).
+    Edge cases: no noise at all → inf; weight or participation 0 → 0 (not for removal: missing noise is detectable).
 
     >>> twelve = Aggregate(np.full(12, 1 / 12), np.full(12, 0.05**2), np.full(12, 0.9))
     >>> float(epsilon(twelve, 1e-5).upper[0].round(6))
@@ -54,9 +54,9 @@ def delta(aggregate: Aggregate, epsilon: ArrayLike, *, neighbours: Neighbours = 
 def local_epsilon(
     aggregate: Aggregate, delta: float, *, neighbours: Neighbours = "zero-out", inferences: int = 1
 ) -> Floats:
-    """ε of a device when nobody else is trusted: its own noise alone, given that it takes part, every time.
+    """ε of a device when no other device is trusted: its own noise alone, given that it always takes part.
 
-    Edge cases: removal next to the device's antenna is always seen → inf.
+    Edge cases: removal is always detected next to the device's antenna → inf.
     """
     if neighbours == "remove":
         return np.full(aggregate.num_devices, np.inf)
@@ -67,11 +67,11 @@ def local_epsilon(
 def game(
     aggregate: Aggregate, neighbours: Neighbours, *, merge: bool | Integers = True, cells: int | None = None
 ) -> Game:
-    """The game that the adversary plays against each kind of device (against each device, without `merge`).
+    """The distinguishing game for each kind of device (for each device, without `merge`).
 
     Visible participation: two Gaussians of the same variance. Cover noise (spec §3.4) and removal (spec §3.5): the
-    device's coin is hidden, so it is part of δ given the noise. An outage may be seen, so it is not. Who is on the air
-    does not depend on the data.
+    device's coin is hidden, so it is part of δ given the noise. An outage may be visible, so it is not. Who is on the
+    air does not depend on the data.
 
     `merge` may also say which kind each device is of, 0, 1, ...; devices of a kind must be alike in every column.
     `cells` bounds the size of the noise laws, rounded to the safe side, where a whole curve is wanted (composition).

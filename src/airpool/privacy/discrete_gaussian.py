@@ -60,7 +60,7 @@ def table() -> Table:
         if left[donor] < _HEIGHT:
             short.append(donor)
     high, other = np.array([t >> _LOW_BITS for t in threshold], dtype=np.uint64), np.array(alias, dtype=np.int64)
-    # Everybody's noise hangs on it.
+    # All live noise depends on this table.
     high.setflags(write=False)
     other.setflags(write=False)
     return Table(high=high, low=tuple(t % 2**_LOW_BITS for t in threshold), alias=other)

@@ -16,7 +16,7 @@ from scipy.special import betaincinv
 from airpool.arrays import Floats, Integers, failure_probability
 
 _CUTS = 64  # candidate thresholds from each end of each side's scores: a few hundred in all
-# Keeps a direction without any noise solvable and lets it dominate: it is a leak, not an accident.
+# Keeps a direction without any noise solvable and lets it dominate: it is a leak.
 _RIDGE = 1e-9
 
 
@@ -61,7 +61,7 @@ def ceiling(runs: int, *, delta: float, confidence: float = 0.95) -> float:
 
 
 def fewest_runs(*, delta: float, confidence: float = 0.95) -> int:
-    """How many runs a side it takes before an audit can show anything at all: the ceiling is positive.
+    """The fewest runs a side with which an audit can show anything: the ceiling is positive.
 
     >>> fewest_runs(delta=1e-5), ceiling(12, delta=1e-5) > 0, ceiling(10, delta=1e-5) > 0
     (12, True, False)

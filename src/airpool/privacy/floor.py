@@ -27,8 +27,8 @@ class Floor:
     The truth lies between `low` and `high`: for every decreasing function f with values in [0, 1],
     E_high f − slack ≤ E f ≤ E_low f + slack. Both are one object, and slack is 0, where the law is exact.
 
-    `device[i]` is protected by row `row[i]`; a device that stands there several times is protected by the worst of its
-    rows (one for each set of colluders that it might face).
+    `device[i]` is protected by row `row[i]`; a device that is listed several times is protected by the worst of its
+    rows (one for each set of colluders).
     """
 
     low: Law
@@ -67,7 +67,7 @@ def floor(variance: Floats, participation: Floats, *, extra: float = 0.0, absent
     Holds for: devices that take part independently of each other.
     """
     absent = min(absent, len(variance) - 1)
-    # Who has no noise to lend lends none however often it takes part: one kind, and nothing to enumerate.
+    # Devices without noise are one kind, however often they take part: nothing to enumerate.
     by_kind = kinds(variance, np.where(variance > 0, participation, 0.0))
     everyone = np.arange(len(variance))
     if np.all(np.isin(by_kind.participation, (0.0, 1.0))) and len(by_kind.count) <= EXACT_CELLS:
@@ -83,7 +83,7 @@ def floor(variance: Floats, participation: Floats, *, extra: float = 0.0, absent
 
 
 def _exact(by_kind: Kinds, absent: int) -> Floor | None:
-    """One row for each kind of device and each way to choose the absent ones; None if that is too much."""
+    """One row for each kind of device and each choice of absent ones; None if there are too many."""
     num_kinds = len(by_kind.count)
     if comb(num_kinds + absent - 1, absent) * num_kinds > EXACT_CELLS:
         return None

@@ -1,4 +1,4 @@
-"""What an adversary has to tell apart, as a curve δ(ε) per device, and the ε that a curve gives at some δ.
+"""The distinguishing game: a curve δ(ε) per device, and its inverse, ε at a given δ.
 
 Every game is a mixture over the noise around a device. device.py builds it for Scheme 1, leakage.py for Schemes 2.1 and
 2.2, object.py for the object; compose.py composes games.
@@ -32,7 +32,7 @@ class Game:
     """δ as a function of ε for every pair of a kind of device and a set of absent others.
 
     `low` takes the noise rounded down, so its δ is the proven one; `high` rounds it up. `ceiling(δ)` is an ε that meets
-    δ surely, the upper end of every search. Where the game is the same seen from both sides one direction is enough.
+    δ surely, the upper end of every search. A symmetric game needs one direction only.
     `gaussian` is μ of each pair where the game is nothing but one Gaussian against another. `error` bounds the relative
     error of `low` as computed, where it matters (composition): an assumption, with a margin over what was measured.
     """
@@ -67,7 +67,7 @@ class Game:
 
 
 class Bounds(NamedTuple):
-    """A result between two proven ends. `upper` is the promise; both agree where the law is exact."""
+    """A result between two proven ends. `upper` is the proven ε; both agree where the law is exact."""
 
     lower: Floats
     upper: Floats
@@ -177,7 +177,7 @@ def gaussians(mu: Floats, mass: Floats, of_device: Integers, *, slack: float = 0
 
 
 def _log_ratio(log_a: Floats, log_b: Floats) -> Floats:
-    """ln(a/b), with 0/0 = 1: where neither ever happens there is nothing to compare."""
+    """ln(a/b), with 0/0 = 1: neither ever happens."""
     with np.errstate(invalid="ignore"):
         return np.where(log_a == log_b, 0.0, log_a - log_b)
 

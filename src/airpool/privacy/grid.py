@@ -46,7 +46,7 @@ def slack(by_kind: Kinds) -> float:
 def laws(by_kind: Kinds, absent: int) -> tuple[Law, Law]:
     """Laws of the noise around a device of each kind, from below and from above.
 
-    With absent devices the upper law is the one without any: they only hurt.
+    The upper law ignores absent devices: they only reduce the noise.
     """
     low, high = _leave_one_out(by_kind)
     if absent:

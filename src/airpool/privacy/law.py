@@ -32,7 +32,7 @@ def kinds(variance: Floats, participation: Floats) -> Kinds:
 
 
 def alike(*columns: Floats) -> tuple[Floats, Integers, Integers]:
-    """Distinct rows of the table with these columns, the row of each device, and how often each row stands there."""
+    """Distinct rows of the table with these columns, the row of each device, and how often each row occurs."""
     table = np.stack(columns, axis=1)
     # One integer for each row: sorting those is many times faster than sorting rows, for a million devices.
     code = np.zeros(len(table), dtype=np.uint64)

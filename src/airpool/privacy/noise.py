@@ -1,4 +1,4 @@
-"""Noise that keeps the promise: on a public grid, from the operating system's entropy (spec §3.10).
+"""Live noise: a discrete Gaussian on a public grid, from the operating system's entropy (spec §3.10).
 
 σ fixes a step h, a power of two with 2^19 ≤ σ/h < 2^20. The clipped feature is rounded to u ∈ h·Z^r (`to_grid`), and
 the noise is n = h·(aX + bY) with X, Y ~ N_Z(0, 2^22) (discrete_gaussian.py) and public integers a, b.
@@ -70,7 +70,7 @@ def live_noise(noise_std: float, size: int | tuple[int, ...]) -> Noise:
 
 
 def noise_from(entropy: Entropy, noise_std: float, size: int | tuple[int, ...]) -> Noise:
-    """The same from given entropy. That of a seeded generator (`rng.bytes`) protects nobody."""
+    """The same from given entropy. A seeded generator's (`rng.bytes`) gives no privacy."""
     grid = grid_of(noise_std)
     shape = size if isinstance(size, tuple) else (size,)
     drawn = combination(*grid.coefficients, math.prod(shape), entropy).astype(np.float64)

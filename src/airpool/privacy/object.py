@@ -1,4 +1,4 @@
-"""ε of the object itself: all views change at once. Feature privacy does not protect it, and this number says so."""
+"""ε of the object itself: all views change at once. A device's ε does not bound it."""
 
 from math import prod
 
@@ -15,7 +15,7 @@ _OUTCOMES = 2**16
 
 
 def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Game:
-    """Every device's feature is zeroed (or replaced) together; a game with one player, the object.
+    """All features are zeroed (or replaced) together: one game, for the object.
 
         δ(ε) = E_τ[ δ_G(ε; Σ τ_i Δ_i / √(Σ τ_i a_i + extra)) ],    under cover noise Σ a_i instead
 
@@ -23,7 +23,7 @@ def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Ga
     bound). Exact for up to 65,536 outcomes of who takes part (many like devices, or sixteen heterogeneous ones); beyond
     that an upper bound, with everybody's feature in the shift. Under cover noise an upper bound (the adversary is given
     who took part).
-    Edge cases: a colluder sees its own view change → inf; removal of everybody leaves nothing to hide in → inf.
+    Edge cases: a colluder sees its own view change → inf; removal of all devices leaves no noise → inf.
     """
     if neighbours == "remove" or aggregate.colluders or aggregate.colluding:
         mu, mass, slack = np.array([np.inf]), np.ones(1), 0.0

@@ -1,4 +1,4 @@
-"""What removing a device really reveals: its noise vanishes with it, and in r dimensions that shows (spec §3.5).
+"""Removing a device removes its noise too, and in r dimensions the change of variance is detectable (spec §3.5).
 
 With the device the sum is P = N(Δ, a I_r), without it Q = N(0, b I_r), a = b + own variance. The log-likelihood ratio
 is a quadratic in y, so H_ε is a difference of two noncentral χ² tails (docs/proofs/privacy.md, "Removal").
@@ -61,7 +61,7 @@ def divergence(epsilon: Floats, *, shift: Floats, rest: Floats, own: Floats, dim
     out = np.ones(epsilon.shape)
     nothing = (own == 0) & (rest == 0)
     out[nothing] = np.where(shift[nothing] > 0, 1.0, np.maximum(-np.expm1(np.minimum(epsilon[nothing], 0.0)), 0.0))
-    # Noise of one part in 10³⁰ shows in no dimension that a network may have.
+    # Noise of one part in 10³⁰ is not detectable in any dimension that a network may have.
     plain = (own <= _NOTHING * rest) & (rest > 0)
     out[plain] = gaussian.delta(epsilon[plain], shift[plain] / np.sqrt(rest[plain]))
     both = (own > 0) & (rest > 0) & ~plain

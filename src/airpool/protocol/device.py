@@ -1,9 +1,10 @@
-"""The device: guard and clip, take part or not, weight, add noise, scale to the power available.
+"""The device: encode, guard and clip, take part or not, weight, add noise, scale to the power available.
 
-    z ← clip(z, C)      z̃ = τ w z + n      x = (α/p) z̃
+    z = W f      z ← clip(z, C)      z̃ = τ w z + n      x = (α/p) z̃
 
-Simulator and live device (live.py) call the same functions, for NumPy and torch; they differ in where noise and coins
-come from. Never raises on feature values: an exception would leak them.
+Simulator and live device call the same functions, for NumPy and torch. They differ in where randomness comes from:
+simulation.py passes in generators and draws n itself, live.py takes noise and coins from the operating system.
+Never raises on feature values: an exception would leak them.
 """
 
 from collections.abc import Sequence
@@ -13,9 +14,10 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from airpool import draws
-from airpool.arrays import Array, like
+from airpool.arrays import Array, like, require_array
 from airpool.network import Coin, Network, Ranking, Threshold
 from airpool.protocol.link import Link
+from airpool.protocol.maps import Map, apply
 from airpool.selection.ranking import selected
 from airpool.selection.scores import bounded
 from airpool.wireless.csi import Misalignment
@@ -24,6 +26,21 @@ from airpool.wireless.power import Transmission, transmit
 # How far inside C a clipped vector ends, in units of the floating-point resolution: a few roundings, plus those of a
 # sum of r squares in any order.
 _MARGIN, _MARGIN_PER_COORDINATE = 8.0, 0.25
+
+
+def encode(features: Array, encoder: Map | Sequence[Map] | None) -> Array:
+    """z = W f of every device: (n, K, d) → (n, K, r). A sequence gives every device its own encoder."""
+    require_array("features", features)
+    if features.ndim != 3:
+        raise ValueError(f"features has shape {np.shape(features)}, must be (objects, devices, coordinates)")
+    if encoder is None:
+        return features
+    if isinstance(encoder, list | tuple):
+        if len(encoder) != features.shape[1]:
+            raise ValueError(f"encoder has {len(encoder)} entries for {features.shape[1]} devices")
+        each = [apply(one, features[:, k, :], name=f"encoder[{k}]") for k, one in enumerate(encoder)]
+        return array_namespace(features).stack(each, axis=1)
+    return apply(encoder, features, name="encoder")  # pyright: ignore[reportArgumentType]
 
 
 @np.errstate(all="ignore")
@@ -52,7 +69,7 @@ def clipped(latents: Array, clip_norm: Any) -> Array:
     scaled = z / unit
     square = xp.vecdot(scaled, scaled)[..., None]
     longer = square > (limit / unit) ** 2
-    # No root is taken where the latent is short: the root has no slope at 0, which training may reach.
+    # No root is taken where the latent is short: its gradient is infinite at 0, which training may reach.
     norm = xp.sqrt(xp.where(longer, square, xp.ones_like(square)))
     return xp.where(longer, scaled * (limit / norm), z)
 
@@ -69,6 +86,7 @@ def taking_part(
     """τ of each device, (n, t, K), and the noisy scores that decided it, if any did.
 
     A coin (Scheme 1), the device's own noisy score ũ ≤ η (2.1), or the ranking server's answer to all ũ (2.2).
+    A live device decides in live._takes_part, by the same three cases.
     own: a generator for each device, or a single one for all.
     """
     scheme = network.scheme

@@ -1,9 +1,4 @@
-"""One private inference, end to end (Algorithms 1, 2 and 3 of the paper): features in, label and guarantee out.
-
-    device.py       z ← W f, guarded and clipped;  z̃ = τ w z + n;  x = (α/p) z̃
-    medium.py       y = Σ h x + m
-    server.py       ẑ = y/γ,  label = argmax J(D ẑ)
-    simulation.py   the three together in bulk
+"""One private inference, end to end: features in, label and guarantee out. Also the baselines.
 
 Encoder, decoder and classifier are functions, torch modules or matrices; no model is imported here.
 """
@@ -19,7 +14,7 @@ from airpool.arrays import Array, like
 from airpool.draws import Generator
 from airpool.network import Channel, Coin, Network
 from airpool.protocol import device, server
-from airpool.protocol.server import Map
+from airpool.protocol.maps import Map
 from airpool.protocol.simulation import Path, Received, check_latents, receive
 from airpool.selection.scores import raw
 from airpool.wireless.power import Transmission
@@ -57,13 +52,13 @@ def infer_features(
     """Labels of n objects from the features (n, K, d) of their views, `trials` times each.
 
     encoder: left out, the features are the latents; a sequence gives every device its own.
-    path: "full" goes through the stations; "fast", for truncate and backoff, draws the sum's noise at once.
-    posteriors: (n, K, L), of each device's own classifier; or scores, (n, K), the uncertainty in bits made of them
-        (with num_classes where the score rule is `scale`). Schemes 2.1 and 2.2 need one of the two.
+    path: "full" goes through every device; "fast", for truncate and backoff, draws the sum's noise at once.
+    posteriors: (n, K, L), of each device's own classifier; or scores, (n, K), their uncertainty in bits (with
+        num_classes where the score rule is `scale`). Schemes 2.1 and 2.2 need one of the two.
     baseline: see `transmitted`.
-    report: that of the network that transmits (`transmitted(network, baseline)`), if it is known already.
+    report: that of the network that transmits (`transmitted(network, baseline)`), if already computed.
     """
-    latents = server.encode(features, encoder)
+    latents = device.encode(features, encoder)
     check_latents(latents, network)
     sender = transmitted(network, baseline)
     report = report_of(sender, report)
@@ -81,13 +76,12 @@ def infer_features(
             num_classes=num_classes,
             only_best=baseline == "best-device",
         )
-    decoded = received.estimate if decoder is None else server.apply(decoder, received.estimate, name="decoder")
-    logits = server.apply(classifier, decoded, name="classifier")
+    logits = server.decode(received.estimate, decoder=decoder, classifier=classifier)
     return Inference(server.labels(logits, received.any_signal), logits, received, report)
 
 
 def transmitted(network: Network, baseline: Baseline | None = None) -> Network:
-    """The network that is really on the air where a baseline takes the network's place: the one to account for.
+    """The network that transmits under a baseline: the one to account for.
 
     orthogonal: every device is received by itself.
     best-device: the device with the strongest channel transmits alone, with weight 1; only its own noise protects it.
@@ -109,21 +103,21 @@ def transmitted(network: Network, baseline: Baseline | None = None) -> Network:
 
 
 def report_of(sender: Network, known: PrivacyReport | None = None) -> PrivacyReport:
-    """The report of the network that transmits; a known one is taken if it is of that network, else refused.
+    """The report of the network that transmits; a known one is checked to be of that network.
 
-    What a report may choose for itself (δ, neighbours, number of inferences, targets) may differ.
+    The report's own choices (δ, neighbours, number of inferences, targets) may differ.
     """
     if known is None:
         return guarantee(sender)
     chosen = {name: getattr(known.network, name) for name in ("delta", "neighbours", "inferences")}
     aimed = replace(sender.devices, epsilon=known.network.devices.epsilon)
     if replace(sender, devices=aimed, **chosen) != known.network:
-        raise ValueError("report is of another network than the one that transmits: leave it out, or make it of that")
+        raise ValueError("report is of another network than the one that transmits: leave it out, or give that one's")
     return known
 
 
 def centralised(latents: Array, network: Network, trials: int = 1) -> Received:
-    """Σ w z of all clipped latents, without noise or channel: what could be had without privacy."""
+    """Σ w z of all clipped latents, without noise or channel: the baseline without privacy."""
     if trials < 1:
         raise ValueError(f"trials={trials} must be >= 1")
     xp = array_namespace(latents)

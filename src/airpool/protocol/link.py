@@ -1,4 +1,4 @@
-"""What channel and power make of a network: fading, γ, outage, and how strong and noisy the estimate will be.
+"""The link of a network: what channel and power make of it (fading, γ, outage, signal and noise level of the estimate).
 
 All of it is public and independent of the data. It is computed once for a network (`link_of`) and passed on.
 """
@@ -87,7 +87,7 @@ def alignment(network: Network, link: Link) -> "Moments":
 
 
 def receivers(network: Network, link: Link, on_the_air: Floats) -> float:
-    """How often the receiver's noise counts on average: once for the sum, or once for each device received alone.
+    """How often the receiver's noise counts on average: once for the sum, or once per device received separately.
 
     on_the_air: how often each device sends, whether or not its power then suffices.
     """
@@ -98,7 +98,7 @@ def receivers(network: Network, link: Link, on_the_air: Floats) -> float:
     return float(np.sum(on_the_air * (1 - silent)))
 
 
-# A noise longer than all but this share counts as limited, so that rare outcomes are never missed.
+# A noise norm beyond this tail probability counts as limited, so that rare outcomes are never missed.
 _RARE = 1e-20
 
 
@@ -119,14 +119,14 @@ def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float, 
 
 @dataclass(frozen=True)
 class Level:
-    """Of ẑ: its expected length where all latents are the same and at full norm, and its noise in each coordinate."""
+    """Of ẑ: its expected norm where all latents are equal and at full norm, and its noise std per coordinate."""
 
     signal: float
     noise_std: float
 
 
 def level(network: Network, link: Link | None = None, *, participation: ArrayLike | None = None) -> Level:
-    """What a server may know of ẑ = Σ τ g (w z + n) + m/γ in advance.
+    """The public level of ẑ = Σ τ g (w z + n) + m/γ, which a server knows in advance.
 
         signal = Σ_k p_k E[g_k] w_k C_k,   noise² = Σ_k p_k E[g_k²] σ_k² + σ_m²/γ²
 
@@ -170,7 +170,7 @@ def _participation(network: Network, given: ArrayLike | None) -> Floats:
     return np.broadcast_to(p, (d.count,))
 
 
-# Of the search for unbiased weights; a handful suffice unless power is about to run out.
+# Of the search for unbiased weights; a few suffice unless power is nearly exhausted.
 _ROUNDS = 200
 
 
@@ -192,4 +192,4 @@ def unbiased(network: Network) -> Network:
             return changed
         before = weight
     gamma = network.channel.gamma
-    raise ValueError(f"channel.gamma={gamma} leaves no power for unbiased weights; lower it, or say auto")
+    raise ValueError(f'channel.gamma={gamma} leaves no power for unbiased weights; lower it, or write gamma = "auto"')

@@ -1,9 +1,10 @@
-"""A device that is really on the air: the stations of device.py with noise and coins of the operating system.
+"""A live device: the steps of device.py with noise and coins from the operating system.
 
     ranked = noisy_score(score, network)                                       # Scheme 2.2: to the ranking server
     signal(latent, network, device=3, gain=h, selected=answer)                 # once it has answered
 
-No generator can be passed in here: a device process cannot get seeded noise by accident.
+No generator can be passed in: a device process cannot use seeded noise by accident. The noise is privacy/noise.py's
+`live_noise`; whether the device transmits is decided in `_takes_part`.
 """
 
 import os
@@ -27,7 +28,7 @@ from airpool.selection.scores import bounded, score_range
 class Signal:
     """What device k transmits: x, (r,), all zeros where it is silent.
 
-    sends: whether it transmits at all, which anybody nearby can see. What must stay on the device is not in here.
+    sends: whether it transmits at all, which is visible nearby. Secrets of the device are not included.
     report: what the network leaks, with the δ that live noise costs.
     """
 
@@ -39,13 +40,13 @@ class Signal:
 
 @lru_cache(maxsize=64)
 def live_report(network: Network) -> PrivacyReport:
-    """The guarantee of a network whose devices draw live noise; an error where it must not go on the air.
+    """The guarantee of a network whose devices draw live noise; an error where it must not transmit.
 
     Refused: the paper's power rule; a δ that the sampler does not support; noise_std that is 0 somewhere or spread
-    over more than a factor of 1e5, where the finest grid in the sum would tell the coarser ones apart.
+    over more than a factor of 1e5, where the finest grid in the sum would reveal the coarser ones.
     """
     if network.channel.power_rule == "paper":
-        raise ValueError("power_rule='paper' must not go on the air: at its power limit it tells a feature from none")
+        raise ValueError("power_rule='paper' must not go on the air: at the power limit it reveals a feature")
     return guarantee(network, live=True)
 
 
@@ -84,7 +85,7 @@ def signal(
     report = live_report(network)
     weight, std = d.column("weight")[device], d.column("noise_std")[device]
     takes_part = _takes_part(network, device, score=score, num_classes=num_classes, selected=selected)
-    # The time it takes must not depend on the feature or on taking part: both run through all steps.
+    # Constant steps: the time must depend neither on the feature nor on taking part.
     clip_norm = d.column("clip_norm")[device]
     feature = to_grid(weight * stations.clipped(z[None], [clip_norm])[0], grid_of(std).step, weight * clip_norm)
     noisy = stations.signal(feature, live_noise(std, network.dimension).values, np.float64(takes_part))
@@ -113,7 +114,7 @@ def noisy_score(score: float, network: Network, *, num_classes: int | None = Non
     if not isinstance(scheme, Ranking):
         raise ValueError(f"scheme.name={scheme.name!r} must be 2.2: otherwise no score leaves the device")
     if scheme.score_noise_std == 0:
-        raise ValueError("scheme.score_noise_std=0 must be > 0: without noise a score must not leave the device")
+        raise ValueError("scheme.score_noise_std=0 must be > 0: a score without noise must not leave the device")
     live_report(network)
     step = grid_of(scheme.score_noise_std).step
     u = to_grid(bounded(np.array([score], dtype=np.float64), scheme, num_classes), step, score_range(scheme).high)

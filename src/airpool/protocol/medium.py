@@ -1,4 +1,4 @@
-"""The medium: what the server receives of signals sent at once (superposed), or one after the other (orthogonal).
+"""The medium: what the server receives of signals sent together (superposed) or one after the other (orthogonal).
 
     superposed: y = Σ_k h_k x_k + m      orthogonal: y_k = h_k x_k + m_k
 
@@ -19,7 +19,7 @@ from airpool.wireless.csi import Misalignment, misalign
 
 
 def misalignment(gain: Array, channel: Channel, rng: draws.Generator) -> Misalignment | None:
-    """What devices know of gains (n, t, K), and how far off they arrive; None where they know them exactly."""
+    """The devices' estimates of gains (n, t, K) and the resulting misalignment; None where gains are known exactly."""
     if not (channel.csi_error_std or channel.phase_error_std):
         return None
     normals = draws.standard_normal(rng, (3, *gain.shape), dtype=gain.dtype)
@@ -38,7 +38,7 @@ def receiver_noise(shape: tuple[int, ...], rng: draws.Generator, *, noise_std: f
 
 
 def superpose(signals: Array, gain: Array, noise: Array | None = None) -> Array:
-    """y = Σ_k h_k x_k + m: all devices at once, and the receiver's noise once, for the sum.
+    """y = Σ_k h_k x_k + m: all devices together; the receiver's noise is added once, to the sum.
 
     signals (..., K, r), gain (..., K), noise (..., r) → (..., r). Gains may be complex if packed signals are.
 
@@ -54,7 +54,7 @@ def superpose(signals: Array, gain: Array, noise: Array | None = None) -> Array:
 
 
 def separate(signals: Array, gain: Array, noise: Array | None = None) -> Array:
-    """y_k = h_k x_k + m_k: each device alone (orthogonal access): noise for every one, in K times the channel uses.
+    """y_k = h_k x_k + m_k: each device separately (orthogonal access): own receiver noise, K times the channel uses.
 
     signals (..., K, r), gain (..., K), noise (..., K, r) → (..., K, r).
     """
@@ -65,7 +65,7 @@ def separate(signals: Array, gain: Array, noise: Array | None = None) -> Array:
 
 
 def pack(reals: Array) -> Array:
-    """Two real coordinates in each complex symbol: (..., r) → (..., ⌈r/2⌉). An odd last one travels with 0.
+    """Two real coordinates in each complex symbol: (..., r) → (..., ⌈r/2⌉). An odd last one is paired with 0.
 
     >>> import numpy as np
     >>> pack(np.array([1.0, 2.0, 3.0]))
@@ -87,7 +87,7 @@ def unpack(symbols: Array, dimension: int) -> Array:
 
 
 def channel_uses(dimension: int, *, symbols: str = "complex", num_devices: int = 1) -> int:
-    """How often the channel is used in one inference; `num_devices` times as often if each is alone.
+    """Channel uses of one inference; `num_devices` times as many under orthogonal access.
 
     >>> channel_uses(7), channel_uses(7, symbols="real"), channel_uses(7, num_devices=12)
     (4, 7, 48)

@@ -2,17 +2,19 @@
 
     ẑ = y/γ      label = argmax J(D ẑ)
 
-It sees the noisy sum and, unless cover noise hides it, who transmitted.
+What it sees, and nothing else of the devices:
+
+    y        the noisy sum, (r,); under orthogonal access each device's y_k, (K, r)  (medium.py)
+    τ        who transmitted, except under cover noise
+    ũ        Scheme 2.2 only: the ranking server sees every noisy score  (selection/ranking.py)
+
+The account grants an adversary at least this, without the receiver's noise (audit/adversary.py, `mechanism`).
 """
 
-from collections.abc import Callable, Sequence
+from array_api_compat import array_namespace
 
-import numpy as np
-from array_api_compat import array_namespace, is_numpy_array, is_torch_array
-
-from airpool.arrays import Array, require, require_array
-
-Map = Callable[[Array], Array] | Array  # a function, a torch module, or a matrix that multiplies from the left
+from airpool.arrays import Array
+from airpool.protocol.maps import Map, apply
 
 NO_ANSWER = -1
 
@@ -22,6 +24,12 @@ def estimate(received: Array, gamma: float) -> Array:
     return received / gamma
 
 
+def decode(received: Array, *, classifier: Map, decoder: Map | None = None) -> Array:
+    """Logits (..., L) of an estimate ẑ (..., r): J(D ẑ), or J(ẑ) without a decoder."""
+    decoded = received if decoder is None else apply(decoder, received, name="decoder")
+    return apply(classifier, decoded, name="classifier")
+
+
 def labels(logits: Array, any_signal: Array) -> Array:
     """The class of the largest logit; NO_ANSWER where nobody transmitted: noise alone is never decoded."""
     xp = array_namespace(logits)
@@ -29,38 +37,3 @@ def labels(logits: Array, any_signal: Array) -> Array:
         raise ValueError("the classifier or decoder gives logits that are NaN: its parameters must be finite")
     best = xp.argmax(logits, axis=-1)
     return xp.where(any_signal, best, xp.full_like(best, NO_ANSWER))
-
-
-def apply(function: Map, x: Array, *, name: str = "function") -> Array:
-    """f(x) along the last axis; a matrix (out, in) multiplies from the left."""
-    if callable(function):
-        return function(x)
-    if not any(is_one(function) and is_one(x) for is_one in (is_numpy_array, is_torch_array)):
-        library = "torch" if is_torch_array(x) else "NumPy"
-        wanted = f"a function, a torch module or a {library} matrix"
-        raise TypeError(f"{name} is of type {type(function).__name__}, must be {wanted}")
-    if function.ndim != 2 or function.shape[1] != x.shape[-1]:
-        raise ValueError(f"{name} has shape {tuple(function.shape)}, must be a matrix (*, {x.shape[-1]})")
-    xp = array_namespace(x)
-    # Parameters are checked; features never are.
-    require(name, function, "must be finite", ok=xp.isfinite)
-    if is_torch_array(x) and (function.dtype != x.dtype or function.device != x.device):
-        raise ValueError(f"{name} is {function.dtype} on {function.device}, must be {x.dtype} on {x.device}, as x is")
-    # Features that are too large or not finite are guarded by the clip: a warning would leak them.
-    with np.errstate(all="ignore"):
-        return xp.matmul(x, function.T)
-
-
-def encode(features: Array, encoder: Map | Sequence[Map] | None) -> Array:
-    """z = W f of every device: (n, K, d) → (n, K, r). A sequence gives every device its own encoder."""
-    require_array("features", features)
-    if features.ndim != 3:
-        raise ValueError(f"features has shape {np.shape(features)}, must be (objects, devices, coordinates)")
-    if encoder is None:
-        return features
-    if isinstance(encoder, list | tuple):
-        if len(encoder) != features.shape[1]:
-            raise ValueError(f"encoder has {len(encoder)} entries for {features.shape[1]} devices")
-        each = [apply(one, features[:, k, :], name=f"encoder[{k}]") for k, one in enumerate(encoder)]
-        return array_namespace(features).stack(each, axis=1)
-    return apply(encoder, features, name="encoder")  # pyright: ignore[reportArgumentType]

@@ -1,10 +1,10 @@
-"""Device, medium and estimate together, in bulk: latents in, the server's estimate of their noisy sum out.
+"""Device, medium and server together, in bulk: latents in, the server's estimate of their noisy sum out.
 
     ẑ = Σ_k g_k (τ_k w_k z_k + n_k) + m/γ
 
-The full path goes through the stations; the fast path is a shortcut with the same law, which a test proves. For NumPy
-and torch, CPU and CUDA. Needs no SciPy where the link is given. Noise comes from the generator that is passed in and
-protects nobody: a device that is really on the air uses live.py, which cannot be seeded.
+The full path calls device.py, medium.py and server.py; the fast path is a shortcut with the same law, which a test
+proves. For NumPy and torch, CPU and CUDA. Needs no SciPy where the link is given. Noise comes from the generator that
+is passed in, and gives no privacy: a real device uses live.py, which cannot be seeded.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,11 +30,11 @@ Path = Literal["fast", "full"]
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """What the server receives of n objects in t trials, and what only a simulator may look at.
+    """What the server receives of n objects in t trials, and what only a simulator knows.
 
-    estimate: ẑ, (n, t, r). All else has shape (n, t, K): who took part (under cover noise a secret), the gain h, what
-    was transmitted, and the noisy scores (a secret in Scheme 2.1, known to the ranking server in 2.2).
-    squares: computes ‖z̃‖² of each device, which is not always wanted; on the fast path its mean over the noise.
+    estimate: ẑ, (n, t, r). All else has shape (n, t, K): who took part (secret under cover noise), the gain h, what
+    was transmitted, and the noisy scores (secret in Scheme 2.1, known to the ranking server in 2.2).
+    squares: computes ‖z̃‖² of each device on demand; on the fast path its mean over the noise.
     """
 
     estimate: Array
@@ -51,7 +51,7 @@ class Received:
 
     @property
     def any_signal(self) -> Array:
-        """Whether anybody transmitted, (n, t)."""
+        """Whether any device transmitted, (n, t)."""
         return array_namespace(self.alignment).any(self.alignment != 0, axis=-1)
 
     @property
@@ -83,9 +83,9 @@ def receive(
     only_best: bool = False,
     link: Link | None = None,
 ) -> Received:
-    """Latents (n, K, r) over the air: what the server makes of them, `trials` independent times each.
+    """The server's estimates of latents (n, K, r), `trials` independent transmissions each.
 
-    scores: (n, K), raw uncertainty in bits, for Schemes 2.1 and 2.2 alone; bounded in here, as is accounted for.
+    scores: (n, K), raw uncertainty in bits, for Schemes 2.1 and 2.2 only; bounded here, as accounted for.
     num_classes: of the posteriors behind the scores; the rule `scale` needs it.
     only_best: only the device with the strongest channel transmits; in Scheme 2.2, of those selected.
     Differs from the paper: in 2.1 and 2.2 nothing is divided by p_k, which depends on the score and would leak it.
@@ -133,7 +133,7 @@ _Carried = tuple[Array, Transmission, Callable[[], Array]]
 
 
 def _full(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
-    """Through the stations: every device with its own noise and power."""
+    """Step by step: every device with its own noise and power."""
     xp = array_namespace(z)
     gain, off, takes_part, air, own = drawn
     n, trials, num_devices = gain.shape
@@ -223,7 +223,7 @@ def in_batches(latents: Array, *, trials: int, batch: int = 2**18) -> Iterator[t
 
 
 def check_latents(latents: Array, network: Network) -> None:
-    """Library, type and shape. What latents contain is never looked at: an exception would leak it."""
+    """Checks library, type and shape, never the values of latents: an exception would leak them."""
     require_network(network)
     require_array("latents", latents)
     shape = tuple(latents.shape)
@@ -242,17 +242,17 @@ def _check_generator(rng: draws.Generator, latents: Array) -> None:
         where = (
             "numpy.random.Generator" if isinstance(latents, np.ndarray) else f"torch.Generator({device_of(latents)})"
         )
-        raise ValueError(f"rng of type {type(rng).__name__} must be a {where}, where latents live")
+        raise ValueError(f"rng of type {type(rng).__name__} must be a {where}, as latents are")
 
 
 def _check_squares(link: Link, z: Array) -> None:
-    """That the powers of signal and noise are numbers of the latents' type: beyond it noise would vanish unseen."""
+    """Raises unless the powers of signal and noise fit the latents' type: an underflow would remove the noise."""
     xp, sent = array_namespace(z), link.transmitters
-    loudest = float(max(sent.feature_norm.max(), sent.noise_std.max()))
+    largest = float(max(sent.feature_norm.max(), sent.noise_std.max()))
     kind = xp.finfo(z.dtype)
-    for value in (loudest, link.gamma):
+    for value in (largest, link.gamma):
         if value > 0 and not float(kind.smallest_normal) < value**2 < float(kind.max) / (sent.dimension + 1e3) ** 2:
             raise ValueError(
-                f"signals of size {loudest:.3g} at gamma={link.gamma:.3g}: their squares do not fit {z.dtype}; "
+                f"signals of size {largest:.3g} at gamma={link.gamma:.3g}: their squares do not fit {z.dtype}; "
                 "give float64 latents, or scale weight and noise_std together"
             )

@@ -1,7 +1,7 @@
 """Every figure and table of the paper: redrawn, beside the exact account, with a verdict on each of its statements.
 
-fig_*.py, table_*.py    one module a result: how it is measured, drawn and judged, as one RESULT
-statements.toml         the same in words: what the paper shows and states
+fig_*.py, table_*.py    one module per result: how it is measured, drawn and judged, as one RESULT
+statements.toml         what the paper shows and states, as text
 figures.toml            the figures as data: panels, axes and marks
 description.py          the description that every result fills in
 plot.py                 draws any result

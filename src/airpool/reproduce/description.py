@@ -22,8 +22,8 @@ GPU_RUN = "a GPU run (python -m studies.train_codecs, then python -m studies.gpu
 class Result:
     """A figure or table of the paper.
 
-    measurement: a function and the points at which it gives the rows of the table; or, in words, where the table is
-        measured outside of the package.
+    measurement: a function and the points at which it gives the rows of the table; or the name of what
+        measures the table outside of the package.
     judge: the tests of the paper's statements on a table, and the numbers that all its words share.
     drawn, data: the rows that are drawn and that are written as CSV, where they are not the table's own.
     """

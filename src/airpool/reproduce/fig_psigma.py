@@ -15,7 +15,7 @@ from airpool.sweep import grid
 GAP = 0.1
 STDS = (*np.geomspace(0.01, 2.0, 47).round(5).tolist(), 0.3)
 K, SELECTED = len(DEVICES), (6, 11)
-# Curves closer than this cannot be told apart in the figure.
+# Curves closer than this look the same in the figure.
 COINCIDE = 0.01
 # The scores that Ψ alone describes: neighbours exactly Ψ apart.
 SCORES = GAP * np.arange(K)

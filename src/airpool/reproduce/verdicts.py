@@ -108,7 +108,7 @@ def beats(gains: Sequence[Gain]) -> bool:
 
 
 def span(gains: Sequence[Gain]) -> str:
-    """The gains in words.
+    """The gains as text.
 
     >>> span([Gain(0.1, 0.002), Gain(-0.01, 0.001)])
     '-0.010 to +0.100 (standard errors up to 0.002)'

@@ -17,7 +17,7 @@ _REACH = 8.5
 _NODES, _PANEL = 16, 1.5
 # A distance that is shorter by less than this may be so by rounding alone.
 _ALMOST = 1 - 2.0**-50
-# The least noise that is told from none, in units of 2^-500 of the largest score or noise of a row.
+# The least noise that counts as noise, in units of 2^-500 of the largest score or noise of a row.
 _TINY = float(np.finfo(np.float64).tiny)
 # Numbers in flight at a time: 32 MB.
 _CHUNK = 2**22

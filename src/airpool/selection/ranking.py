@@ -2,8 +2,8 @@
 
     𝒦̃ = the k̃ devices of smallest ũ_k = u_k + v_k,  v_k ~ N(0, σ_k²)
 
-First the server's role, `selected`; then how often it selects whom: `participation`, exactly, and `union_bounds`,
-without an integral. The paper's own bounds are paper.theorem3, what it all leaks is privacy.leakage's `ranking_game`.
+`selected` is the server's decision. `participation` is how often each device is selected, exactly; `union_bounds`
+bounds it without an integral. The paper's bounds are paper.theorem3; the leakage is privacy.leakage.ranking_game.
 """
 
 from typing import NamedTuple
@@ -92,4 +92,4 @@ def _check_number(num_selected: int, num_devices: int) -> None:
     if num_selected > num_devices:
         raise ValueError(f"num_selected={num_selected} must not exceed the {num_devices} devices")
     if num_selected < 1:
-        raise ValueError(f"num_selected={num_selected} must be >= 1: somebody has to transmit")
+        raise ValueError(f"num_selected={num_selected} must be >= 1: at least one device has to transmit")

@@ -27,7 +27,7 @@ class Range(NamedTuple):
 def uncertainty(posteriors: Array, score: Score) -> Array:
     """The raw score of each posterior (..., L) in bits: −Σ p log₂ p (shannon) or −log₂ max p (min).
 
-    What is given counts in proportion: it need not add up to 1 exactly.
+    Posteriors are normalised: they need not add up to 1 exactly.
     Edge cases: an entry that is negative or not finite, or nothing but zeros → NaN, which `bounded` makes a constant.
 
     >>> import numpy as np
@@ -94,7 +94,7 @@ def raw(
 
 
 def check_scores(scores: Any, scheme: Scheme, *, example: Array) -> None:
-    """An error where raw scores do not fit latents (n, K, r); their values are never looked at."""
+    """Raises where raw scores do not fit latents (n, K, r); their values are never examined."""
     if isinstance(scheme, Coin):
         if scores is not None:
             raise ValueError("scores are for Schemes 2.1 and 2.2; under Scheme 1 a coin decides: leave them out")

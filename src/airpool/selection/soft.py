@@ -1,6 +1,6 @@
 """Scheme 1 with soft weighting: an uncertain device transmits a shorter latent, and nothing more is leaked.
 
-    z ← s(u) z,  s(u) = min(1, 2^(−β(u − u₀))),  then clipped, weighted and noised as ever
+    z ← s(u) z,  s(u) = min(1, 2^(−β(u − u₀))),  then clipped, weighted and noised as usual
 
 Why it costs no privacy: docs/proofs/selection.md.
 """
@@ -13,7 +13,7 @@ from array_api_compat import array_namespace
 from airpool.arrays import Array
 
 
-def loudness(bits: Array, *, exponent: float, free_bits: float = 0.0) -> Array:
+def attenuation(bits: Array, *, exponent: float, free_bits: float = 0.0) -> Array:
     """s(u) of raw scores in bits, any shape: 1 up to u₀ = `free_bits`, then divided by 2^exponent for every bit more.
 
     Both numbers are public, from calibration data. Scores need no bound and no noise.
@@ -21,11 +21,11 @@ def loudness(bits: Array, *, exponent: float, free_bits: float = 0.0) -> Array:
     unless the exponent is 0.
 
     >>> import numpy as np
-    >>> loudness(np.array([0.0, 0.6, 1.0, 2.5, np.nan]), exponent=1.0, free_bits=0.5).round(4)
+    >>> attenuation(np.array([0.0, 0.6, 1.0, 2.5, np.nan]), exponent=1.0, free_bits=0.5).round(4)
     array([1.    , 0.933 , 0.7071, 0.25  , 0.    ])
     """
     if not exponent >= 0:
-        raise ValueError(f"exponent={exponent} must be >= 0: who is less sure must not speak up")
+        raise ValueError(f"exponent={exponent} must be >= 0: an uncertain device must not transmit a longer latent")
     if not 0 <= free_bits < math.inf:
         raise ValueError(f"free_bits={free_bits} must be >= 0 and finite")
     xp = array_namespace(bits)
@@ -46,4 +46,4 @@ def softened(latents: Array, bits: Array, *, exponent: float, free_bits: float =
     if tuple(bits.shape) != tuple(latents.shape[:-1]):
         wanted = tuple(latents.shape[:-1])
         raise ValueError(f"bits has shape {tuple(bits.shape)}, must be {wanted}, one for each latent")
-    return loudness(bits, exponent=exponent, free_bits=free_bits)[..., None] * latents
+    return attenuation(bits, exponent=exponent, free_bits=free_bits)[..., None] * latents

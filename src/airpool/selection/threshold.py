@@ -2,7 +2,7 @@
 
     τ = 1 iff u + v ≤ η,  v ~ N(0, σ₀²)
 
-The draw is in protocol.device. What it leaks is privacy.leakage's `threshold_game`.
+The draw is protocol.device.taking_part. The leakage is privacy.leakage.threshold_game.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from airpool.arrays import Floats, finite, not_negative
 def participation(score: ArrayLike, *, threshold: float, score_noise_std: ArrayLike) -> Floats:
     """p = Φ((η − u)/σ₀): how often a device with bounded score u transmits; without noise 0 or 1.
 
-    The paper's x = (α/p) z̃ never really divides by it: 1/p would leak u.
+    Nothing is divided by it (the paper's x = (α/p) z̃): 1/p would leak u.
 
     >>> participation(0.758, threshold=0.5, score_noise_std=0.1**0.5).round(4)
     np.float64(0.2073)

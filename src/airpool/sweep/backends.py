@@ -75,14 +75,14 @@ def measure(job: Row, found: Callable[[], Callable[..., Any]]) -> Row:
     except (Exception, SystemExit) as error:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
         where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-        return _failed(job, _in_words(error) + where, time.perf_counter() - start)
+        return _failed(job, _message(error) + where, time.perf_counter() - start)
 
 
 def _failed(job: Row, error: str, seconds: float = 0.0) -> Row:
     return job | {"results": None, "error": error, "seconds": seconds}
 
 
-def _in_words(error: BaseException, width: int = 10**6) -> str:
+def _message(error: BaseException, width: int = 10**6) -> str:
     return textwrap.shorten(f"{type(error).__name__}: {error}", width, placeholder=" ...")
 
 
@@ -187,7 +187,7 @@ def ray(jobs: Sequence[Row], name: str, version: str, workers: int | None, addre
         try:
             ray.init(log_to_driver=False, logging_level="ERROR", **_cluster(name, workers, address))
         except Exception as error:
-            raise ConnectionError(f"no Ray cluster can be used at {address}: {_in_words(error, 240)}") from error
+            raise ConnectionError(f"no Ray cluster can be used at {address}: {_message(error, 240)}") from error
     kept = {each: os.environ[each] for each in os.environ.keys() & {"ONEDNN_MAX_CPU_ISA"}}  # a processor's remedy
     task = ray.remote(num_cpus=1, max_retries=2, runtime_env={"env_vars": _WORKER | kept})(measure_by_name)
     at_a_time = workers or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -202,7 +202,7 @@ def ray(jobs: Sequence[Row], name: str, version: str, workers: int | None, addre
             try:
                 row = ray.get(done)
             except ray.exceptions.RayError as error:
-                row = _failed(job, _in_words(error, 240))
+                row = _failed(job, _message(error, 240))
             yield row
     finally:
         for reference in busy:
