@@ -82,14 +82,15 @@ def released(network: Network, scores: Floats | None = None) -> Release:
     air: with outage the score is slightly worse than optimal, and the bound is still valid.
     """
     link, d, scheme = _aligned_link(network), network.devices, network.scheme
-    if isinstance(scheme, Coin):
-        p = np.array(d.column("participation"))
-    elif isinstance(scheme, Threshold):
-        if scores is None:
-            raise ValueError("scheme 2.1 needs scores, (K,): how often devices take part depends on them")
-        p = threshold.participation(scores, threshold=scheme.threshold, score_noise_std=scheme.score_noise_std)
-    else:
-        p = np.full(d.count, 0.5)  # the same in all worlds
+    match scheme:
+        case Coin():
+            p = np.array(d.column("participation"))
+        case Threshold():
+            if scores is None:
+                raise ValueError("scheme 2.1 needs scores, (K,): how often devices take part depends on them")
+            p = threshold.participation(scores, threshold=scheme.threshold, score_noise_std=scheme.score_noise_std)
+        case Ranking():
+            p = np.full(d.count, 0.5)  # the same in all worlds
     law = release(
         d.count,
         weight=d.column("weight"),
