@@ -46,6 +46,7 @@ def test_epsilon_calibrate_and_network_files_work(tmp_path):
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["epsilon"]) == 12
     assert command("epsilon", "--network", path, "--inferences", 10, "--fading", "rician").returncode == 0
+    assert command("sweep", "epsilon", "--backend", "serial", "--no-cache").returncode == 0
 
 
 def test_the_library_works():
@@ -73,7 +74,6 @@ except ImportError as error:
         (["demo"], "models"),
         (["reproduce", "table-1"], "plots"),
         (["reproduce", "all"], "plots"),
-        (["sweep", "epsilon", "--backend", "serial", "--no-cache"], "models"),
         (["design", "weights", "--epsilon", 2], "models"),
         (["train", "trunk", "x.npz", "--out", "x"], "models"),
     ],
@@ -102,7 +102,7 @@ def test_every_extra_that_is_named_exists_and_brings_the_library():
     for library, extra in extras.EXTRA_OF.items():
         assert any(re.match(rf"{library}\b", each) for each in optional[extra]), library
     core = {re.split(r"[>=<\[]", each)[0] for each in PROJECT["dependencies"]}
-    assert core == {"array-api-compat", "numpy", "scipy", "typer", "rich"}
+    assert core == {"array-api-compat", "numpy", "scipy", "threadpoolctl", "typer", "rich"}
     everything = re.fullmatch(r"airpool\[(.*)\]", optional["all"][0])
     assert everything
     assert set(everything[1].split(",")) == set(optional) - {"all", "dev"}
