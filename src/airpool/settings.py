@@ -9,7 +9,7 @@ from airpool import network_file
 from airpool.network import SCHEME_SETTINGS, Channel, Devices, Network
 
 # Setting → table and key of the network file.
-_KEYS: dict[str, tuple[str, str]] = {
+KEYS: dict[str, tuple[str, str]] = {
     "devices": ("devices", "count"),
     **{f.name: ("devices", f.name) for f in fields(Devices) if f.name not in ("count", "epsilon")},
     **{f.name: ("", f.name) for f in fields(Network) if f.name not in ("devices", "channel", "scheme")},
@@ -30,16 +30,21 @@ def network_of(**settings: Any) -> Network:
     """
     data: dict[str, Any] = {"version": network_file.VERSION, "devices": {"count": 12}}
     for name, value in settings.items():
-        table, key = _KEYS[name]
         word = name == "scheme" and not isinstance(value, str)
-        (data.setdefault(table, {}) if table else data)[key] = f"{value:g}" if word else value
+        put(data, name, f"{value:g}" if word else value)
     return network_file.build(data)
+
+
+def put(data: dict[str, Any], name: str, value: Any) -> None:
+    """Puts a setting where it stands in the data of a network file."""
+    table, key = KEYS[name]
+    (data.setdefault(table, {}) if table else data)[key] = value
 
 
 def _named(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with its settings named in its signature, so that a misspelt one is found before any work."""
     own = [p for p in signature(function).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
-    more = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in _KEYS]
+    more = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in KEYS]
     function.__signature__ = signature(function).replace(parameters=own + more)  # pyright: ignore
     return function
 

@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from airpool import cli
+from airpool import cli, settings
 from airpool.cli import options, output
 from airpool.network import Channel, Devices, Network, Ranking, Threshold
 from airpool.network_file import read, write
@@ -53,7 +53,7 @@ def test_every_field_of_a_network_file_has_an_option():
     fields = {(table, name) for table, kind in tables.items() for name in inspect.signature(kind).parameters}
     fields |= {("scheme", name) for kind in (Ranking, Threshold) for name in ("name", *asdict(kind()))}
     fields -= {("", "devices"), ("", "channel"), ("", "scheme"), ("devices", "epsilon")}  # --epsilon is the target
-    assert {(table, key) for table, key, *_ in options._NETWORK.values()} == fields
+    assert {settings.KEYS[name] for name in options._NETWORK} == fields
 
 
 def leaves(command: Any = None, path=()):

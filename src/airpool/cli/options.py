@@ -11,6 +11,7 @@ import typer
 
 from airpool import network_file
 from airpool.network import FADING, SCHEMES, Access, Neighbours, Network, PowerRule, Score, ScoreRule
+from airpool.settings import put
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Plot = Annotated[Path | None, typer.Option(help="Write a figure (PNG, SVG or PDF).")]
@@ -78,38 +79,38 @@ def _words(kind: Any) -> str:
     return ", ".join(get_args(kind))
 
 
-# Option → table and key of the network file, type, help. Tables are those of the file.
-_NETWORK: dict[str, tuple[str, str, Any, str]] = {
-    "devices": ("devices", "count", int, "Number of devices K."),
-    "weight": ("devices", "weight", per_device, "Weight w (default 1/K)."),
-    "clip_norm": ("devices", "clip_norm", per_device, "Clip norm C."),
-    "noise_std": ("devices", "noise_std", per_device, "Standard deviation σ of the noise, per coordinate."),
-    "participation": ("devices", "participation", per_device, "Probability p of transmitting."),
-    "power_dbm": ("devices", "power_dbm", per_device, "Peak power P in dBm."),
-    "path_loss_db": ("devices", "path_loss_db", per_device, "Path loss of the link in dB."),
-    "dimension": ("", "dimension", int, "Length r of the latent."),
-    "delta": ("", "delta", float, "δ of the guarantee."),
-    "neighbours": ("", "neighbours", str, f"What changes: {_words(Neighbours)}."),
-    "cover_noise": ("", "cover_noise", bool, "Silent devices still transmit noise."),
-    "colluders": ("", "colluders", str, "How many others collude; or which, as in '#3,#7'."),
-    "dropouts": ("", "dropouts", int, "How many others may drop out."),
-    "inferences": ("", "inferences", int, "Number of inferences that share the ε."),
-    "fading": ("channel", "fading", str, f"Fading: {', '.join(FADING)} or sionna:MODEL."),
-    "k_factor_db": ("channel", "k_factor_db", float, "Rician K factor in dB."),
-    "receiver_noise_std": ("channel", "noise_std", float, "Receiver noise σ_m per real coordinate, in √mW."),
-    "access": ("channel", "access", str, f"Channel access: {_words(Access)}."),
-    "power_rule": ("channel", "power_rule", str, f"Power control: {_words(PowerRule)}."),
-    "gamma": ("channel", "gamma", _gamma, "Alignment constant γ, or auto."),
-    "outage": ("channel", "outage", float, "Largest outage probability, for γ=auto."),
-    "csi_error_std": ("channel", "csi_error_std", float, "Std of the channel estimate's error."),
-    "phase_error_std": ("channel", "phase_error_std", float, "Std of the phase error, in radians."),
-    "scheme": ("scheme", "name", str, f"Who transmits: {', '.join(SCHEMES)}."),
-    "score": ("scheme", "score", str, f"Uncertainty score: {_words(Score)} entropy."),
-    "score_rule": ("scheme", "score_rule", str, f"How the score is bounded: {_words(ScoreRule)}."),
-    "score_bound": ("scheme", "score_bound", float, "Bound Γ on the score, in bits."),
-    "score_noise_std": ("scheme", "score_noise_std", float, "Standard deviation of the score's noise."),
-    "threshold": ("scheme", "threshold", float, "Scheme 2.1: largest noisy score that transmits."),
-    "num_selected": ("scheme", "num_selected", int, "Scheme 2.2: number of devices that transmit."),
+# Option → type, help. Where each stands in the network file: settings.KEYS.
+_NETWORK: dict[str, tuple[Any, str]] = {
+    "devices": (int, "Number of devices K."),
+    "weight": (per_device, "Weight w (default 1/K)."),
+    "clip_norm": (per_device, "Clip norm C."),
+    "noise_std": (per_device, "Standard deviation σ of the noise, per coordinate."),
+    "participation": (per_device, "Probability p of transmitting."),
+    "power_dbm": (per_device, "Peak power P in dBm."),
+    "path_loss_db": (per_device, "Path loss of the link in dB."),
+    "dimension": (int, "Length r of the latent."),
+    "delta": (float, "δ of the guarantee."),
+    "neighbours": (str, f"What changes: {_words(Neighbours)}."),
+    "cover_noise": (bool, "Silent devices still transmit noise."),
+    "colluders": (str, "How many others collude; or which, as in '#3,#7'."),
+    "dropouts": (int, "How many others may drop out."),
+    "inferences": (int, "Number of inferences that share the ε."),
+    "fading": (str, f"Fading: {', '.join(FADING)} or sionna:MODEL."),
+    "k_factor_db": (float, "Rician K factor in dB."),
+    "receiver_noise_std": (float, "Receiver noise σ_m per real coordinate, in √mW."),
+    "access": (str, f"Channel access: {_words(Access)}."),
+    "power_rule": (str, f"Power control: {_words(PowerRule)}."),
+    "gamma": (_gamma, "Alignment constant γ, or auto."),
+    "outage": (float, "Largest outage probability, for γ=auto."),
+    "csi_error_std": (float, "Std of the channel estimate's error."),
+    "phase_error_std": (float, "Std of the phase error, in radians."),
+    "scheme": (str, f"Who transmits: {', '.join(SCHEMES)}."),
+    "score": (str, f"Uncertainty score: {_words(Score)} entropy."),
+    "score_rule": (str, f"How the score is bounded: {_words(ScoreRule)}."),
+    "score_bound": (float, "Bound Γ on the score, in bits."),
+    "score_noise_std": (float, "Standard deviation of the score's noise."),
+    "threshold": (float, "Scheme 2.1: largest noisy score that transmits."),
+    "num_selected": (int, "Scheme 2.2: number of devices that transmit."),
 }
 
 
@@ -140,8 +141,7 @@ class NetworkOptions:
                 )
             data = tomllib.loads(self.path.read_text("utf-8"))
         for name, value in given.items():
-            table, key, *_ = _NETWORK[name]
-            (data.setdefault(table, {}) if table else data)[key] = value
+            put(data, name, value)
         lengths = {len(value) for value in self.given.values() if isinstance(value, list)}
         if self.path is None and "devices" not in self.given and lengths:
             data["devices"]["count"] = lengths.pop()
@@ -207,6 +207,6 @@ def _network_options(network: Path | None, colluders: str | None, **values: Any)
 
 
 _FLAGS = {"network": Annotated[Path | None, typer.Option(help="Network file (TOML); options override it.")]}
-_FLAGS |= {name: _flag(name, kind, text) for name, (_, _, kind, text) in _NETWORK.items()}
+_FLAGS |= {name: _flag(name, kind, text) for name, (kind, text) in _NETWORK.items()}
 _Flags = make_dataclass("_Flags", [(name, kind, field(default=None)) for name, kind in _FLAGS.items()])
 on_network = grouped(_Flags, _network_options)
