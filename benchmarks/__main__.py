@@ -62,6 +62,12 @@ def trunk_rows() -> list[Row]:
     return trunk.rows()
 
 
+def waveform_rows() -> list[Row]:
+    from . import waveform
+
+    return waveform.rows()
+
+
 def sweep_rows() -> list[Row]:
     from . import sweep
 
@@ -75,9 +81,9 @@ def design_rows() -> list[Row]:
 
 
 def example_rows() -> list[Row]:
-    script = Path(__file__).parent.parent / "examples" / "own_data.py"
+    script = Path(__file__).parent.parent / "examples" / "own_backbone.py"
     took, _ = privacy.timed(lambda: subprocess.run([sys.executable, script], check=True, capture_output=True))
-    return [Row("example", "a backbone and data of one's own, examples/own_data.py", took, "s", limit=300.0)]
+    return [Row("example", "a backbone and data of one's own, examples/own_backbone.py", took, "s", limit=300.0)]
 
 
 def plan_rows() -> list[Row]:
@@ -91,6 +97,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "noise": noise_rows,
     "audit": privacy.audit_rows,
     "air": air_rows,
+    "waveform": waveform_rows,
     "trunk": trunk_rows,
     "sweep": sweep_rows,
     "design": design_rows,

@@ -1,9 +1,9 @@
 """What int8 costs: accuracy on real views, of a trunk in float32 and of the same trunk in int8, side by side.
 
-    python -m benchmarks.int8 WEIGHTS.safetensors --voxels VOXELS.npz [--objects 100] [--json FILE]
+    python -m benchmarks.int8 WEIGHTS.safetensors --meshes MESHES.npz.xz [--objects 100] [--json FILE]
 
 Weights in several parts are named one after the other. Int8 is fitted to views of the training split, and both are
-measured on the validation split; the test set is not read. All 985 objects take several minutes on 2 cores.
+measured on the validation split; the test set is not read. All 976 objects take several minutes on 2 cores.
 """
 
 import argparse
@@ -16,33 +16,33 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from airpool.data.dataset import Dataset, read
-from airpool.data.modelnet import Indices, split
-from airpool.data.views import object_views, render
-from airpool.data.voxels import unpack
-from airpool.models.int8 import quantise
-from airpool.models.vgg import MVCNN, pool_views
+from airpool.data.cad import Meshes, read
+from airpool.data.renders import renders
+from airpool.data.views import Cameras
+from airpool.models.mvcnn import MVCNN, pool_views
+from airpool.models.quantisation import Int8Module, quantise
+from airpool.models.runs import some_rows
 
 CALIBRATION_VIEWS = 120
 _OBJECTS = 8  # at a time
 
 
-def calibration_views(data: Dataset, count: int, resolution: int) -> Tensor:
-    """Views (count, 2, H, H) of the training split: one each of so many objects, evenly over objects and poses."""
-    rows = split(data, "train")
-    rows = rows[np.linspace(0, len(rows) - 1, count).round().astype(np.intp)]
-    poses = np.arange(count) % data.objects.shape[1]
-    return _bytes(render(torch.from_numpy(unpack(data.objects[rows, poses])), resolution=resolution))
+def calibration_views(data: Meshes, count: int, resolution: int) -> Tensor:
+    """Views (count, 2, H, H) of the training split: one each of so many objects, evenly over objects and cameras."""
+    rows = some_rows(data.indices("train"), count)
+    views = renders(data, rows, Cameras(resolution=resolution))
+    return views[torch.arange(len(rows)), torch.arange(len(rows)) % views.shape[1]].float() / 255
 
 
-def batches(data: Dataset, rows: Indices, resolution: int) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(data: Meshes, rows: NDArray[np.intp], resolution: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Views (n, 12, 2, H, H) and labels (n,) of these objects, a few at a time."""
     for start in range(0, len(rows), _OBJECTS):
         some = rows[start : start + _OBJECTS]
-        views = object_views(torch.from_numpy(unpack(data.objects[some])), resolution=resolution)
-        yield _bytes(views), torch.from_numpy(data.labels[some])
+        views = renders(data, some, Cameras(resolution=resolution))
+        yield views.float() / 255, torch.from_numpy(data.label[some])
 
 
 @torch.no_grad()
@@ -87,15 +87,10 @@ def compared(model: MVCNN, whole: nn.Module, batches: Iterable[tuple[Tensor, Ten
     }
 
 
-def _bytes(views: Tensor) -> Tensor:
-    """As they are kept and trained on."""
-    return (views * 255).round() / 255
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("weights", type=Path, nargs="+")
-    parser.add_argument("--voxels", type=Path, required=True)
+    parser.add_argument("--meshes", type=Path, required=True)
     parser.add_argument("--objects", type=int, default=None, help="so many of the validation split, evenly; all of it")
     parser.add_argument("--calibration", type=int, default=CALIBRATION_VIEWS, help="views that int8 is fitted to")
     parser.add_argument("--json", type=Path, default=None)
@@ -103,11 +98,9 @@ def main() -> None:
     from airpool.models import weights
 
     model, _ = weights.load(args.weights)
-    data, resolution = read(args.voxels), model.architecture.resolution
-    whole = quantise(model.features, calibration_views(data, args.calibration, resolution))
-    rows = split(data, "validation")
-    if args.objects:
-        rows = rows[np.linspace(0, len(rows) - 1, args.objects).round().astype(np.intp)]
+    data, resolution = read(args.meshes), model.architecture.resolution
+    whole = Int8Module(quantise(model.features, calibration_views(data, args.calibration, resolution)))
+    rows = some_rows(data.indices("validation"), args.objects)
 
     def shown() -> Iterator[tuple[Tensor, Tensor]]:
         for done, batch in enumerate(batches(data, rows, resolution)):

@@ -5,6 +5,7 @@ import numpy as np
 from airpool import Network, calibrate, load
 from airpool.account.budget import split
 from airpool.evaluate import evaluate
+from airpool.models.vote import fit
 from airpool.network import Ranking
 from airpool.plan import plan
 from airpool.prediction import predict
@@ -33,9 +34,15 @@ def rows() -> list[Row]:
     def sent(network: Network, **scores: object) -> object:
         return evaluate(network, held.latents, held.labels, server=codec.server, trials=5, **scores)  # pyright: ignore[reportArgumentType]
 
+    def voted() -> object:
+        return evaluate(net, ballots, held.labels, server=vote.server, trials=5)
+
+    vote, ballots = model.codec("vote"), model.held_out("test", codec="vote").latents
     first, _ = timed(lambda: sent(net))
     second, _ = timed(lambda: sent(ranked, posteriors=held.posteriors))
     return [
+        Row("vote", "fit to 985 objects", timed(lambda: fit(known.posteriors, known.labels))[0], "s", "7 values of t"),
+        Row("vote", "inferences, 12 devices, r = 40", 5 * len(held) / timed(voted)[0], "/s", "with its evaluation"),
         Row("theory", "all certificates of 2,468 objects, both servers", timed(proofs)[0], "s", "ε = 2, p = 1"),
         Row(
             "selection",

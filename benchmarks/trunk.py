@@ -2,64 +2,74 @@
 
 Runs on the CPU as part of `make bench`, and on a CUDA device as `python -m benchmarks.trunk --device cuda`, which needs
 torch alone. Objects and weights are made up: neither changes the speed. What int8 costs in accuracy is measured by
-`python -m benchmarks.int8`.
+`python -m benchmarks.int8`. The trunks side by side, with the record of each file of weights if some are named:
+
+    python -m benchmarks.trunk --table [WEIGHTS.safetensors ...]
 """
 
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from airpool.data.views import object_views
-from airpool.models.vgg import Architecture, trunk
+from airpool.data.views import Cameras, Triangles, placed, render
+from airpool.models.mvcnn import MVCNN, Architecture
 
 from . import Row
 
-VIEWS, SIDE = 12, 30
+VIEWS = 12
+RESOLUTION = Architecture().resolution
 MISSING = "not installed: pip install 'airpool[int8]'"
 
 
-def objects(count: int, device: str = "cpu") -> Tensor:
-    """Ellipsoids (count, 12, 30, 30, 30), each turned into twelve poses."""
-    ticks = torch.linspace(-1.25, 1.25, SIDE, device=device)
-    x, y, z = torch.meshgrid(ticks, ticks, ticks, indexing="ij")
-    angle = torch.arange(VIEWS, device=device)[:, None, None, None] * (2 * torch.pi / VIEWS)
-    along, across = x * angle.cos() + y * angle.sin(), y * angle.cos() - x * angle.sin()
-    width = torch.linspace(0.3, 0.9, count, device=device)[:, None, None, None, None]
-    return along**2 + (across / width) ** 2 + (z / 0.7) ** 2 < 1
+def objects(count: int, device: str = "cpu") -> Triangles:
+    """Ellipsoids of 2,048 faces each."""
+    steps = torch.arange(33) / 32 * torch.pi
+    up, around = torch.meshgrid(steps, 2 * steps, indexing="ij")
+    ball = torch.stack((up.sin() * around.cos(), up.sin() * around.sin(), up.cos()), -1).flatten(0, 1)
+    first = (torch.arange(32)[:, None] * 33 + torch.arange(32)).reshape(-1, 1)
+    faces = torch.cat((first + torch.tensor([0, 1, 33]), first + torch.tensor([1, 34, 33])))
+    widths = torch.linspace(0.3, 0.9, count).tolist()
+    return placed([(ball * torch.tensor([1.0, width, 0.7]), faces) for width in widths], 30.0, device=device)
 
 
-def made(device: str = "cpu") -> nn.Sequential:
-    """The trunk of the default architecture with random weights, fit to run."""
+def object_views(some: Triangles) -> Tensor:
+    return render(some, Cameras(resolution=RESOLUTION))
+
+
+def made(device: str = "cpu", trunk: str = Architecture().trunk) -> nn.Sequential:
+    """A trunk of this name with random weights, fit to run."""
     torch.manual_seed(0)
-    network = trunk(Architecture()).eval().requires_grad_(False).to(device)
+    network = MVCNN(Architecture(trunk)).features.eval().requires_grad_(False).to(device)
     return network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
 
 
 def rows() -> list[Row]:
     """On the CPU: one object's views at a time, as a row of devices sees it, and one view alone, as one device does."""
-    some = objects(4)
-    views = object_views(some[:1])[0]
+    one, some = objects(1), objects(4)
+    views = object_views(one)[0]
     batch, alone = (each.contiguous(memory_format=torch.channels_last) for each in (views, views[:1]))
     plain = made()
     jobs: dict[str, Callable[[], object]] = {
-        "one object": partial(object_views, some[:1]),
+        "one object": partial(object_views, one),
         "several": partial(object_views, some),
         "plain": partial(plain, batch),
         "plain alone": partial(plain, alone),
     }
     if find_spec("openvino"):
-        from airpool.models.int8 import quantise
+        from airpool.models.quantisation import quantise
 
-        whole = quantise(plain, views)
-        jobs |= {"int8": partial(whole, batch), "int8 alone": partial(whole, alone)}
+        whole = quantise(plain, views, threads=torch.get_num_threads())
+        jobs |= {"int8": partial(whole, views.numpy()), "int8 alone": partial(whole, views[:1].numpy())}
     took = medians(jobs)
 
     def row(what: str, value: float | None, unit: str, note: str = "", limit: float | None = None) -> Row:
@@ -67,7 +77,7 @@ def rows() -> list[Row]:
 
     threads = f"{torch.get_num_threads()} threads"
     found = [
-        row("views rendered, 112 px", VIEWS * len(some) / took["several"], "/s", threads),
+        row(f"views rendered, {RESOLUTION} px", VIEWS * some.num_meshes / took["several"], "/s", threads),
         row(f"- all {VIEWS} of one object", took["one object"], "s", limit=1.0),
         row("views through the trunk, torch, float32", VIEWS / took["plain"], "/s", f"{VIEWS} at a time; {threads}"),
         row("- one alone", took["plain alone"], "s"),
@@ -129,12 +139,55 @@ def gflop(network: nn.Module, view: Tensor) -> float:
     return counter.get_total_flops() / 1e9
 
 
+def compared(name: str) -> dict[str, float]:
+    """One trunk at its first resolution: size, work, and time of a view, twelve at a time, in float32 and in int8."""
+    from airpool.models import int8, weights
+    from airpool.models.quantisation import quantise
+
+    plain, side = made(trunk=name), Architecture(name).resolution
+    views = render(objects(1), Cameras(resolution=side))[0]
+    whole = quantise(plain, views, threads=torch.get_num_threads())
+    batch = views.contiguous(memory_format=torch.channels_last)
+    took = medians({"float32": partial(plain, batch), "int8": partial(whole, views.numpy())})
+    with TemporaryDirectory() as folder:
+        stored, rounded = Path(folder, "float16"), Path(folder, "int8")
+        weights.write(stored, plain.state_dict(), {})
+        int8.save(rounded, whole)
+        sizes = [path.stat().st_size / 1e6 for path in (stored, rounded)]
+    return {
+        "pixels": side,
+        "parameters, million": sum(each.numel() for each in plain.parameters()) / 1e6,
+        "multiply-adds a view, million": gflop(plain, batch[:1]) * 500,
+        "ms a view, float32 (torch)": 1e3 * took["float32"] / VIEWS,
+        "ms a view, int8 (OpenVINO)": 1e3 * took["int8"] / VIEWS,
+        "views a second, int8": VIEWS / took["int8"],
+        "times faster in int8": took["float32"] / took["int8"],
+        "MB stored, float16": sizes[0],
+        "MB stored, int8": sizes[1],
+    }
+
+
+def print_trunks(names: Sequence[str], files: Sequence[Path]) -> None:
+    """The trunks side by side, and what the header of each file says."""
+    from airpool.models import weights
+
+    found = [compared(name) for name in names]
+    print(f"{f'{torch.get_num_threads()} threads':32}", *(f"{name:>10}" for name in names))
+    for what in found[0]:
+        print(f"{what:32}", *(f"{each[what]:10.4g}" for each in found))
+    for file in files:
+        print(f"{file.name}:", json.dumps(weights.read(file)[1]))
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--objects", type=int, default=None, help="at once; 64 on CUDA, 4 on the CPU")
     parser.add_argument("--json", default=None)
+    parser.add_argument("--table", type=Path, nargs="*", metavar="WEIGHTS", help="VGG11, Lite0 and Lite2 side by side")
     args = parser.parse_args()
+    if args.table is not None:
+        return print_trunks(("vgg11", "lite0", "lite2"), args.table)
     torch.backends.cudnn.benchmark = True
     result: dict[str, Any] = {"device": args.device, "torch": torch.__version__}
     if args.device == "cuda":

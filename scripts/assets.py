@@ -1,11 +1,15 @@
 """Puts together what ships under src/airpool/assets: weights, latents and posteriors, and a manifest with checksums.
 
-    python scripts/assets.py --trunk PART1 PART2 --head FILE --codec compact=FILE --codec q16=FILE --encoded DIR \\
-        --results RESULTS.json --voxels VOXELS.npz --out src/airpool/assets/modelnet40
+    python scripts/assets.py MESHES.npz.xz --trunk FILE --logits lite2=FILE --logits vgg11=FILE \\
+        --codec compact=lite2:DIR --codec q16=vgg11:DIR --more DIR --results RESULTS.json \\
+        --out src/airpool/assets/modelnet40
 
---encoded: the folder with CODEC-SPLIT0.safetensors, CODEC-SPLIT1.safetensors, … (quantised latents in parts, as
-studies/train_codecs.py keeps them) and objects-SPLIT.safetensors (labels and local posteriors).
---results: what is to be said of it, taken into the manifest as it is.
+--logits: of all validation and test views, as studies/train_trunk.py keeps them; those of the trunk that ships first.
+The local head is the trunk's own classifier with temperatures of validation; a vote is fitted to the posteriors of
+validation on each trunk.
+--codec: the folder where studies/train_codecs.py kept its weights and its latents, quantised, in parts. Long latents
+are kept in their principal directions.
+--more: a folder of other files that ship. --results: what is to be said of it, taken into the manifest as it is.
 """
 
 import argparse
@@ -16,57 +20,83 @@ import torch
 from safetensors.torch import load_file, save
 
 from airpool import files
-from airpool.data import dataset
+from airpool.data import cad
 from airpool.data.tensors import sha256
 from airpool.models import codec as codecs
-from airpool.models import local, weights
+from airpool.models import local, vote, weights
 from airpool.version import __version__
 
 SPLITS = ("validation", "test")
+LONG, RANK = 256, 64  # latents longer than LONG are kept in RANK directions
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trunk", type=Path, nargs="+", required=True)
-    parser.add_argument("--head", type=Path, required=True)
-    parser.add_argument("--codec", action="append", required=True, metavar="NAME=FILE")
-    parser.add_argument("--encoded", type=Path, required=True)
-    parser.add_argument("--results", type=Path, required=True)
-    parser.add_argument("--voxels", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
+    args = parsed()
     args.out.mkdir(parents=True, exist_ok=True)
-
+    meshes = cad.read(args.meshes)
+    data = {"file": args.meshes.name, "sha256": sha256(args.meshes)}
     model, about = weights.load(args.trunk)
     weights.save(args.out / "trunk.safetensors", model, about)
-    local.load(args.head)
-    files.write(args.out / "head.safetensors", args.head.read_bytes())
-    names = dict(each.split("=", 1) for each in args.codec)
-    for name, file in names.items():
-        codecs.load(Path(file))
-        files.write(args.out / f"{name}.safetensors", Path(file).read_bytes())
+
+    known: dict[str, str] = {}  # codec → trunk
+    for number, (trunk, file) in enumerate(each.split("=", 1) for each in args.logits):
+        found = load_file(file)
+        labels = {split: torch.from_numpy(meshes.label[found[f"{split}_index"].numpy()]) for split in SPLITS}
+        temperatures = local.fit_temperatures(found["validation"].float(), labels["validation"])
+        posteriors = {split: local.posteriors(found[split].float(), temperatures).half() for split in SPLITS}
         for split in SPLITS:
-            parts = [load_file(part) for part in sorted(args.encoded.glob(f"{name}-{split}[0-9].safetensors"))]
-            latents = torch.cat([part["latents"] for part in parts])
-            content = save({"latents": latents, "step": parts[0]["scale"]})
-            files.write(args.out / f"{name}-{split}.safetensors", content)
-    for split in SPLITS:
-        name = f"objects-{split}.safetensors"
-        files.write(args.out / name, (args.encoded / name).read_bytes())
+            kept = {"posteriors": posteriors[split], "labels": labels[split].to(torch.uint8)}
+            files.write(args.out / f"{trunk}-{split}.safetensors", save(kept))
+        name = f"vote-{trunk}" if number else "vote"
+        fitted = vote.fit(posteriors["validation"].float(), labels["validation"])
+        vote.save(args.out / f"{name}.safetensors", fitted, {"fitted to": "posteriors of validation", "data": data})
+        print(f"{name}: sharpness {fitted.sharpness:g}")
+        if not number:
+            head = local.calibrated(local.own(model), found["validation"].float(), labels["validation"])
+            local.save(args.out / "head.safetensors", head, {"data": data})
+        known[name] = trunk
+
+    for name, _, where in (each.partition("=") for each in args.codec):
+        known[name], _, folder = where.partition(":")
+        content = (Path(folder) / f"{name}.safetensors").read_bytes()
+        files.write(args.out / f"{name}.safetensors", content)
+        codecs.load(args.out / f"{name}.safetensors")
+        for split in SPLITS:
+            parts = [load_file(part) for part in sorted(Path(folder).glob(f"{name}-{split}[0-9].safetensors"))]
+            latents = torch.cat([part["latents"] * part["scale"] for part in parts])
+            small = codecs.packed(latents, rank=RANK if latents.shape[-1] > LONG else None)
+            error = float((codecs.unpacked(small) - latents).norm() / latents.norm())
+            files.write(args.out / f"{name}-{split}.safetensors", save(small))
+            print(f"{name}, {split}: error {error:.2%}")
+    for path in sorted(args.more.glob("*")) if args.more else ():
+        files.write(args.out / path.name, path.read_bytes())
 
     made = sorted(path for path in args.out.glob("*.safetensors"))
+    order = sorted(known, key=lambda name: (known[name] != known["vote"], name != "vote", name))
     manifest = {
         "version": __version__,
-        "data": {"file": args.voxels.name, "sha256": sha256(args.voxels)},
-        "classes": list(dataset.read(args.voxels).classes),
-        "codecs": list(names),
+        "data": data,
+        "classes": meshes.classes.tolist(),
+        "codecs": {name: known[name] for name in order},
         "files": {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in made},
-        "results": json.loads(args.results.read_text()),
+        "results": json.loads(args.results.read_text()) if args.results else {},
     }
-    files.write(args.out / "manifest.json", json.dumps(manifest, indent=1) + "\n")
+    files.write(args.out / "manifest.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
     for name, each in manifest["files"].items():
         print(f"{each['bytes'] / 1e6:8.2f} MB  {name}")
     print(f"{sum(each['bytes'] for each in manifest['files'].values()) / 1e6:8.2f} MB  in all")
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("meshes", type=Path)
+    parser.add_argument("--trunk", type=Path, nargs="+", required=True)
+    parser.add_argument("--logits", action="append", required=True, metavar="TRUNK=FILE")
+    parser.add_argument("--codec", action="append", default=[], metavar="NAME=TRUNK:FOLDER")
+    parser.add_argument("--more", type=Path)
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

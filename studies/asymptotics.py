@@ -21,6 +21,7 @@ from airpool.arrays import Floats, finite, require_shape
 from airpool.network import Network
 from airpool.protocol.device import clipped
 from airpool.protocol.link import link_of
+from airpool.protocol.medium import turned
 from airpool.protocol.simulation import receive
 from airpool.theory.mse import error, pooled
 
@@ -54,7 +55,7 @@ class DeviceError:
 def device_error(latents: ArrayLike, network: Network, *, rng: np.random.Generator, trials: int = 100) -> DeviceError:
     """The error of latents (n, K, r) sent through a network of K devices, by formula and over the air.
 
-    With s = Σ τ g w z, what would be heard without noise, s̄ its mean over T trials, and d = s̄ − z̄:
+    With s = Σ τ ρ w z, what would be received without noise, s̄ its mean over T trials, and d = s̄ − z̄:
     participation is the sample variance of s, the noise is ‖ẑ − s‖², and the bias ‖d‖² less what is left in it of the
     participation, 1/T of it: so no part is off on average. Its standard error is that of 2⟨s − s̄, d⟩.
     Holds for: what theory.mse holds for.
@@ -79,7 +80,11 @@ def device_error(latents: ArrayLike, network: Network, *, rng: np.random.Generat
     per_step = max(1, _IN_FLIGHT // (len(z) * count))
     for start in range(0, trials, per_step):
         received = receive(given, network, rng=rng, trials=min(per_step, trials - start), link=link)
-        signals.append((received.alignment * received.taking_part) @ weighted)
+        sent, on = received.sent, received.taking_part
+        signal = (sent.alignment * on) @ weighted
+        if sent.quadrature is not None and network.channel.symbols == "complex":
+            signal = signal + (sent.quadrature * on) @ turned(weighted)
+        signals.append(signal)
         heard.append(received.estimate)
     s, estimate = np.concatenate(signals, axis=1), np.concatenate(heard, axis=1)
 

@@ -2,7 +2,7 @@
 
 Run by studies/theory_figures.py. Three kinds of network: random ReLU networks of every depth, and networks trained for
 every depth, both on the mean view of real objects as twelve devices at device ε = 2 let the server hear it; and the
-shipped trunk, cut after each of its convolutions, where the noise comes in.
+shipped trunk, cut after each of its blocks, where the noise comes in.
 """
 
 from functools import cache
@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from airpool import Network, calibrate, load
 from airpool.data import shapes
-from airpool.data.views import object_views
-from airpool.data.voxels import voxelise
+from airpool.data.views import Cameras, views
 from airpool.figures import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, canvas, write_csv
+from airpool.models import lite
 from airpool.protocol.link import level
 from airpool.sweep import grid, run
-from studies.depth import DepthError, convolution_norm, folded, norm_bound, propagation, random_weights, relu_layers
+from studies.depth import DepthError, convolution_norm, norm_bound, propagation, random_weights, relu_layers
 from studies.depth_networks import trained
 from studies.tables import Rows, column, copy_as_csv, rows, save
 from studies.trends import Form, trend
@@ -96,10 +96,10 @@ def _cells(found: DepthError, weights: list[np.ndarray], clean: np.ndarray, nois
 
 @cache
 def stages() -> list[nn.Sequential]:
-    """The trunk's eight convolutions, each with the batch norm, ReLU and pool that follow it."""
+    """The trunk's blocks, batch norm folded in: a convolution, inverted bottlenecks, a convolution."""
     found: list[nn.Sequential] = []
-    for module in load().trunk.features:
-        if isinstance(module, nn.Conv2d):
+    for module in lite.folded(load().trunk.features):
+        if isinstance(module, nn.Conv2d | lite.Block):
             found.append(nn.Sequential())
         found[-1].append(module)
     return found
@@ -107,15 +107,15 @@ def stages() -> list[nn.Sequential]:
 
 @cache
 def images(group: int) -> Tensor:
-    """One view, another pose for each, of GROUP of our own shapes: (GROUP, 2, 112, 112)."""
-    chosen = shapes.all()[group::14][:GROUP]
-    grids = np.stack([voxelise(shape.vertices, shape.faces)[k] for k, shape in enumerate(chosen)])
-    return object_views(torch.from_numpy(grids), num_views=1)[:, 0]
+    """One view, another azimuth for each, of GROUP of our own shapes: (GROUP, 2, 224, 224)."""
+    chosen, side = shapes.all()[group::14][:GROUP], load().trunk.architecture.resolution
+    cameras = [Cameras(num_views=1, first_azimuth_deg=30.0 * k, resolution=side) for k in range(GROUP)]
+    return torch.cat([views([(s.vertices, s.faces)], c)[0] for s, c in zip(chosen, cameras, strict=True)])
 
 
 @torch.no_grad()
 def split_row(*, after: int, group: int, seed: int) -> dict[str, float]:
-    """Noise of a tenth of the power after a convolution (0: on the image), and what is left of it at the end.
+    """Noise of a tenth of the power after a block (0: on the image), and what is left of it at the end.
 
     Error relative to the signal of the last map, of its average over places, and of the latent.
     """
@@ -126,13 +126,13 @@ def split_row(*, after: int, group: int, seed: int) -> dict[str, float]:
     power = clean.square().mean((1, 2, 3), keepdim=True)[:, None]
     noise = torch.randn((len(clean), 4, *clean.shape[1:]), generator=rng)
     noisy = clean[:, None] + (SHARE * power).sqrt() * noise
-    encoder = load().codec().encoder
+    encoder = load().codec("compact").encoder
     way = [*stages()[after:], lambda h: h.mean((-2, -1)), encoder]
     found = propagation(way, clean, noisy)
     entered, left = found[0], found[-3]
     norms = [norm**2 for norm in operator_norms()[after:]]
     return {
-        "depth": 8 - after,
+        "depth": len(stages()) - after,
         "share": SHARE,
         "map": left.to_signal,
         "pooled": found[-2].to_signal,
@@ -144,16 +144,24 @@ def split_row(*, after: int, group: int, seed: int) -> dict[str, float]:
 @cache
 @torch.no_grad()
 def operator_norms() -> list[float]:
-    """‖W‖₂ of each convolution with its batch norm folded in, on maps of its own size, from above."""
+    """A Lipschitz constant of each block, from above: the product of ‖W‖₂ of its convolutions, 1 more with a residual.
+
+    On maps of the block's own size; beyond a stride they are smaller, and so are the norms.
+    """
     found, h = [], images(0)[:1]
     for stage in stages():
-        convolution, norm = (module.state_dict() for module in list(stage)[:2])
-        statistics = {"mean": "running_mean", "variance": "running_var", "scale": "weight", "shift": "bias"}
-        given = {name: norm[key].double().numpy() for name, key in statistics.items()}
-        kernel, bias = (convolution[name].double().numpy() for name in ("weight", "bias"))
-        found.append(convolution_norm(folded(kernel, bias, **given)[0], side=h.shape[-1]))
+        convolutions = [module for module in stage.modules() if isinstance(module, nn.Conv2d)]
+        product = float(np.prod([_norm(each, side=h.shape[-1]) for each in convolutions]))
+        found.append(product + any(getattr(module, "residual", False) for module in stage))
         h = stage(h)
     return found
+
+
+def _norm(convolution: nn.Conv2d, *, side: int) -> float:
+    """‖W‖₂ from above: a kernel of 1 × 1 is a matrix, and one for each channel is as large as the largest of them."""
+    kernel = convolution.weight.double().numpy()
+    parts = np.split(kernel, convolution.groups)
+    return max(convolution_norm(part, side=side if kernel.shape[-1] > 1 else 1) for part in parts)
 
 
 # Tables, laws and the figure
@@ -164,7 +172,10 @@ def measure(results: Path, *, azimuths: Path | None, command: str) -> None:
     random = grid(family=FAMILIES[:2], depth=RANDOM_DEPTHS, net=range(RANDOM_NETS))
     learnt = grid(family=FAMILIES[2:], depth=TRAINED_DEPTHS, net=range(TRAINED_NETS))
     save(run(depth_row, random + learnt, command=command), results / f"{NAMES[0]}.json")
-    save(run(split_row, grid(after=range(9), group=range(GROUPS)), command=command), results / f"{NAMES[1]}.json")
+    save(
+        run(split_row, grid(after=range(len(stages()) + 1), group=range(GROUPS)), command=command),
+        results / f"{NAMES[1]}.json",
+    )
 
 
 def averaged(table: Rows, name: str) -> tuple[list[int], list[float], list[float]]:
@@ -281,11 +292,12 @@ def _paint_trunk(axes: Axes, table: Rows) -> None:
         ("latent", PURPLE, "v", "latent"),
     ):
         _plot(axes, averaged(table, y), colour, marker, label)
-    start = averaged(table, "map")[1][1]
-    axes.plot(range(1, 9), [start * L for L in range(1, 9)], ":", color=BLACK, label="the paper: $L^{+1}$")
+    depths, means, _ = averaged(table, "map")
+    axes.plot(depths[1:], [means[1] * L for L in depths[1:]], ":", color=BLACK, label="the paper: $L^{+1}$")
     axes.axhline(SHARE, color=GREY, linewidth=0.8)
     axes.annotate("what came in", (0.1, SHARE), xytext=(60, 3), textcoords="offset points", color=GREY)
     axes.set_ylim(2e-4, 100)
-    axes.set(yscale="log", xlabel="L, convolutions between noise and end (8: on the image)", ylabel="relative error")
-    axes.set_title(f"VGG11 trunk, noise of {SHARE:.0%} of the power")
+    last = f"L, blocks between noise and end ({depths[-1]}: on the image)"
+    axes.set(yscale="log", xlabel=last, ylabel="relative error")
+    axes.set_title(f"EfficientNet-Lite2 trunk, noise of {SHARE:.0%} of the power")
     axes.legend(loc="upper left")

@@ -1,10 +1,11 @@
 """The error, and the accuracy, against the number of devices: the measurements of docs/theory.md, and their figure.
 
 Run by studies/theory_figures.py. K views of an object are drawn with replacement from the twelve that ship, or, with a
-file of azimuths (latents (N, V, r), labels: as airpool.data.latents_file reads them), evenly spaced around it.
+file of azimuths (posteriors (N, V, C), labels: as studies/encode_views.py writes them), evenly spaced around it.
 """
 
 from collections.abc import Callable
+from contextlib import chdir
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,8 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from airpool import Channel, Network, calibrate, load
-from airpool.data import latents_file as latents_on_disk
+from airpool.data import tensors
+from airpool.data.latents_file import Latents
 from airpool.evaluate import evaluate
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, write_csv
 from airpool.protocol.link import unbiased
@@ -85,8 +87,9 @@ def views(source: str, num_devices: int, rng: np.random.Generator, *, step: int)
 
 
 @cache
-def _azimuths(path: str) -> latents_on_disk.Latents:
-    return latents_on_disk.read(Path(path))
+def _azimuths(path: str) -> Latents:
+    found = tensors.read(Path(path))[0]
+    return Latents(load().codec().encoder(found["posteriors"].float()), found["labels"].long())
 
 
 def error_row(
@@ -132,7 +135,13 @@ def accuracy_row(
 
 def measure(results: Path, *, azimuths: Path | None, command: str) -> None:
     """Every table, written to a folder; without a file of azimuths the views' own table is left as it is."""
-    sources = ["resampled"] if azimuths is None else ["resampled", str(azimuths)]
+    results = results.resolve()
+    with chdir(azimuths.parent if azimuths else "."):  # tables have the file's name, not where it was
+        _measure(results, azimuths.name if azimuths else None, command)
+
+
+def _measure(results: Path, azimuths: str | None, command: str) -> None:
+    sources = ["resampled"] if azimuths is None else ["resampled", azimuths]
     points = grid(views_from="resampled", regime=list(REGIMES), num_devices=COUNTS)
     # Views matter to silence alone.
     points += grid(views_from=sources, regime=[name for name in REGIMES if "p = 0.9" in name], num_devices=COUNTS)
@@ -146,7 +155,7 @@ def measure(results: Path, *, azimuths: Path | None, command: str) -> None:
     ]
     save(run(accuracy_row, points, command=command), results / f"{NAMES[2]}.json")
     if azimuths is not None:
-        points = grid(spacing=["even", "random"], num_devices=VIEW_COUNTS, azimuths=str(azimuths))
+        points = grid(spacing=["even", "random"], num_devices=VIEW_COUNTS, azimuths=azimuths)
         save(run(view_row, points, command=command), results / f"{NAMES[1]}.json")
 
 

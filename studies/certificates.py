@@ -1,9 +1,9 @@
-"""Proven and measured accuracy of the shipped compact codec against ε: measured for docs/theory.md, and drawn.
+"""Proven and measured accuracy of the shipped codecs against ε: measured for docs/theory.md, and drawn.
 
-Run by studies/theory_figures.py. Test objects; the linear server is made from validation objects.
+Run by studies/theory_figures.py. Test objects. The vote has a linear server, the compact codec a network.
 """
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from airpool.arrays import Floats
 from airpool.evaluate import evaluate
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, figure
 from airpool.paper.theorem2 import frobenius_margin
-from airpool.prediction import linear_for, on_tensors, predict
-from airpool.protocol.link import level
+from airpool.prediction import predict
+from airpool.protocol.link import Level, level
 from airpool.protocol.simulation import receive
 from airpool.sweep import grid, run
 from airpool.theory.lipschitz import lipschitz_constants
@@ -29,6 +29,7 @@ from studies.attack import attack
 from studies.smoothing import proven, radius
 from studies.tables import column, copy_as_csv, rows, save
 
+CODECS = ("compact", "vote")
 EPSILONS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0)
 CHANNELS = {"ideal": {}, "p = 0.9": {"participation": 0.9}, "rician": {"channel": Channel("rician", noise_std=0.3162)}}
 TRIALS, RUNS = 10, 500
@@ -41,8 +42,8 @@ def network(epsilon: float, channel: str = "ideal") -> Network:
 
 
 @cache
-def objects(split: Any) -> tuple[Floats, np.ndarray]:
-    held = load().held_out(split)
+def objects(codec: str) -> tuple[Floats, np.ndarray]:
+    held = load().held_out("test", codec=codec)
     return held.latents.double().numpy(), held.labels.numpy()
 
 
@@ -60,33 +61,30 @@ def constants(server: Server) -> Floats:
     return slopes * (float(np.linalg.norm(server.matrices[0])) / size)
 
 
-def codec_server(at: Any) -> Server:
-    return Server(load().codec("compact").matrices(at))
+def server_of(codec: str, at: Level) -> Server:
+    return Server(load().codec(codec).matrices(at))
 
 
 def certificate_row(*, epsilon: float, channel: str, seed: int) -> dict[str, Any]:
     """Bounds and measured accuracies of both servers at one ε."""
-    net, held = network(epsilon, channel), load().held_out("test")
-    found = predict(net, *objects("test"), server=codec_server, examples=objects("validation"), constants=constants)
-    out: dict[str, Any] = {}
-    for name, bounds, server in (
-        ("codec", found.server, load().codec("compact").server),
-        ("linear", found.linear, on_tensors(linear_for(net, *objects("validation"), num_classes=40))),
-    ):
-        measured = evaluate(net, held.latents, held.labels, server=server, trials=TRIALS, seed=seed)
-        out |= {f"{name}_{key}": getattr(bounds, key) for key in BOUNDS}
-        out |= {f"{name}_measured": measured.accuracy_mean, f"{name}_std": measured.accuracy_std}
+    net, out = network(epsilon, channel), dict[str, Any]()
+    for codec in CODECS:
+        bounds = predict(net, *objects(codec), server=partial(server_of, codec), constants=constants).server
+        held = load().held_out("test", codec=codec)
+        measured = evaluate(net, held.latents, held.labels, server=load().codec(codec).server, trials=TRIALS, seed=seed)
+        out |= {f"{codec}_{key}": getattr(bounds, key) for key in BOUNDS}
+        out |= {f"{codec}_measured": measured.accuracy_mean, f"{codec}_std": measured.accuracy_std}
     return out
 
 
 def margin_row(*, server: str, seed: int) -> dict[str, Any]:
     """Quantiles of the margin, from below and above, over the test objects that are named rightly (ε = 10)."""
     net = network(10.0)
-    latents, labels = objects("test")
-    served = codec_server(level(net)) if server == "codec" else linear_for(net, *objects("validation"), num_classes=40)
+    latents, labels = objects(server)
+    served = server_of(server, level(net))
     x = pooled(latents, 1 / 12)
     right = np.argmax(scores(served, x), axis=1) == labels
-    picked = np.flatnonzero(right)[:: 1 if server == "linear" else 5]
+    picked = np.flatnonzero(right)[:: 1 if server == "vote" else 5]
     x, labels = x[picked], labels[picked]
     kinds = {
         "frobenius": frobenius_margin(scores(served, x), labels, matrices=served.matrices),
@@ -103,7 +101,7 @@ def margin_row(*, server: str, seed: int) -> dict[str, Any]:
 def lying_row(*, epsilon: float, seed: int) -> dict[str, Any]:
     """Share of test objects whose most frequent answer is proven to stay right while so many cameras send anything."""
     net, held = network(epsilon), load().held_out("test")
-    serve, rng = load().codec("compact").server(level(net)), torch.Generator().manual_seed(seed)
+    serve, rng = load().codec().server(level(net)), torch.Generator().manual_seed(seed)
     right: list[Tensor] = []
     with torch.no_grad():
         for some, labels in zip(held.latents.split(16), held.labels.split(16), strict=True):
@@ -119,7 +117,7 @@ def lying_row(*, epsilon: float, seed: int) -> dict[str, Any]:
 def measure(results: Path, *, azimuths: Path | None = None, command: str = "") -> None:
     points = grid(epsilon=EPSILONS, channel=["ideal"]) + grid(epsilon=[2.0, 4.0, 10.0], channel=["p = 0.9", "rician"])
     save(run(certificate_row, points, command=command), results / "certificates.json")
-    save(run(margin_row, grid(server=["codec", "linear"]), command=command), results / "margins.json")
+    save(run(margin_row, grid(server=CODECS), command=command), results / "margins.json")
     save(run(lying_row, grid(epsilon=[1.0, 2.0, 4.0]), command=command), results / "lying-cameras.json")
 
 
@@ -129,16 +127,16 @@ def draw(results: Path, figures: Path) -> None:
     paths = [figures / f"certificates.{kind}" for kind in ("png", "svg")]
     with figure(*paths, width=6.4, height=4.0) as (_, axes):
         eps = column(table, "epsilon")
-        for name, colour, text in (("codec", BLUE, "codec's server"), ("linear", ORANGE, "linear server")):
+        for name, colour, text in (("compact", BLUE, "compact"), ("vote", ORANGE, "the vote")):
             axes.plot(eps, column(table, f"{name}_measured"), color=colour, marker="o", ms=4, label=f"measured, {text}")
             axes.plot(
                 eps, column(table, f"{name}_half_spaces"), "--", color=colour, label=f"proven, {text}: half-spaces"
             )
-        axes.plot(eps, column(table, "linear_ball"), ":", color=GREEN, label="proven, linear: ball")
+        axes.plot(eps, column(table, "vote_ball"), ":", color=GREEN, label="proven, the vote: ball")
         axes.plot(
-            eps, column(table, "linear_chebyshev"), "-.", color=PURPLE, label="proven, linear: Chebyshev by object"
+            eps, column(table, "vote_chebyshev"), "-.", color=PURPLE, label="proven, the vote: Chebyshev by object"
         )
-        axes.plot(eps, column(table, "codec_paper"), color=RED, label="Theorem 2 as printed (0 everywhere)")
+        axes.plot(eps, column(table, "compact_paper"), color=RED, label="Theorem 2 as printed (0 everywhere)")
         axes.set(xscale="log", xlabel="device ε (δ = 1e-5, zero-out)", ylabel="accuracy", ylim=(-0.02, 1.0))
         axes.xaxis.set_major_locator(FixedLocator(eps))
         axes.xaxis.set_minor_locator(NullLocator())
@@ -159,15 +157,15 @@ def _draw_margins(results: Path, figures: Path) -> None:
             ("semidefinite", BLUE, "semidefinite bound"),
             ("attack", BLACK, "attack: the truth is below"),
         )
-        for axes, server in zip(both, ("codec", "linear"), strict=True):
+        for axes, server in zip(both, CODECS, strict=True):
             (row,) = rows(results / "margins.json", server=server)
             for name, colour, text in styles:
-                if server == "linear" and name == "semidefinite":
+                if server == "vote" and name == "semidefinite":
                     continue
-                shown = "spectral norms: exact" if (server, name) == ("linear", "spectral") else text
+                shown = "spectral norms: exact" if (server, name) == ("vote", "spectral") else text
                 style = "--" if name == "attack" else "-"
                 axes.plot([row[f"{name}_{q}"] for q in share], share, style, color=colour, label=shown)
-            axes.set(xscale="log", xlabel="margin Δ in ẑ, where ‖Σwz‖ ≈ 1", title=f"{server} server")
+            axes.set(xscale="log", xlabel="margin Δ in ẑ, where ‖Σwz‖ ≈ 1", title=f"server of {server}")
             axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22))
         both[0].set_ylabel("% of objects below")
 

@@ -1,14 +1,15 @@
-"""Latents of views that the packed file does not hold: gone wrong (selection), and from 1,000 azimuths (theory).
+"""Posteriors of views that do not ship: gone wrong (selection), and from many azimuths (theory).
 
-    PYTHONPATH=src python -m studies.encode_views VOXELS.npz --out DIR [--objects N] [--azimuths 1000]
+    PYTHONPATH=src python -m studies.encode_views MESHES.npz.xz --trunk FILE --head FILE --out DIR [--objects N]
 
-Uses the trunk, the compact codec and the local head that ship. Needs torch, NumPy and safetensors only. Writes
-corrupted-SPLIT.safetensors (latents int8 and their step, posteriors in half precision, kind) for validation and test,
-and azimuths.safetensors (latents (N, K, r) int8, step, labels) of some test objects. Says what single views are worth.
+Needs torch, NumPy and safetensors only. Writes corrupted-SPLIT.safetensors (posteriors (N, K, C) in half precision, and
+kind) for validation and test, and azimuths.safetensors (posteriors (N, 1000, C), labels) of some test objects. Says
+what single views are worth.
 """
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,75 +18,66 @@ from safetensors.torch import save
 from torch import Tensor
 
 from airpool import files
-from airpool.data import dataset, modelnet
-from airpool.data.views import object_views, renders
-from airpool.data.voxels import unpack
-from airpool.models import codec as codecs
+from airpool.data import cad
+from airpool.data.renders import renders
+from airpool.data.views import Cameras
 from airpool.models import features, local, weights
-from airpool.models.codec import quantised
 from airpool.models.runs import some_rows
 from studies.corruption import KINDS, Corruption, corrupted
-
-ASSETS = Path(__file__).parent.parent / "src/airpool/assets/modelnet40"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("voxels", type=Path)
+    parser.add_argument("meshes", type=Path)
+    parser.add_argument("--trunk", type=Path, nargs="+", required=True)
+    parser.add_argument("--head", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--objects", type=int, default=None, help="use so few objects only, for a trial")
     parser.add_argument("--azimuths", type=int, default=1000)
-    parser.add_argument("--around", type=int, default=200, help="of so many test objects all azimuths are taken")
+    parser.add_argument("--around", type=int, default=50, help="of so many test objects all azimuths are taken")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     args.out.mkdir(parents=True, exist_ok=True)
-    trunk = weights.load(ASSETS / "trunk.safetensors", device=device)[0].features
-    codec = codecs.load(ASSETS / "compact.safetensors", device=device)[0]
-    head = local.load(ASSETS / "head.safetensors", device=device)[0]
-    data = dataset.read(args.voxels)
-    labels = torch.from_numpy(np.asarray(data.labels)).to(device)
+    model, _ = weights.load(args.trunk, device=device)
+    cameras = Cameras(resolution=model.architecture.resolution)
+    head = local.load(args.head, device=device)[0]
+    data = cad.read(args.meshes)
+    labels = torch.from_numpy(data.label).to(device)
     rng = torch.Generator(device).manual_seed(args.seed)
 
-    def encoded(views: Tensor) -> tuple[Tensor, Tensor]:
-        """Latents (N, 12, r) and posteriors (N, 12, C)."""
-        with torch.no_grad():
-            pooled = features.pooled(trunk, views)
-            return codec.encoder(pooled), local.local_distribution(pooled, head.classifier, head.temperatures)
+    @torch.no_grad()
+    def seen(views: Tensor, temperatures: Tensor) -> Tensor:
+        """Posteriors (N, K, C)."""
+        return local.local_distribution(features.pooled(model.features, views), head.classifier, temperatures)
+
+    def keep(name: str, **tensors: Tensor) -> None:
+        content = save({key: value.contiguous().cpu() for key, value in tensors.items()})
+        files.write(args.out / f"{name}.safetensors", content)
 
     for split in ("validation", "test"):
         start = time.perf_counter()
-        rows = some_rows(modelnet.split(data, split), args.objects)
-        views = renders(data.objects[rows], torch_device=device)
-        own = labels[torch.as_tensor(rows)]
-        right = (encoded(views)[1].argmax(-1) == own[:, None]).float().mean()
-        print(f"{split}: clean views {right:.4f}", flush=True)
+        rows = some_rows(data.indices(split), args.objects)
+        views = renders(data, rows, cameras, torch_device=device)
         bad, kind = corrupted(views, rng=rng, corruption=Corruption())
-        latents, posteriors = encoded(bad)
-        hit = (posteriors.argmax(-1) == own[:, None]).float()
-        each = ", ".join(f"{name} {hit[kind == i].mean():.4f}" for i, name in enumerate(KINDS))
-        print(f"{split}: corrupted views {hit.mean():.4f} ({each}), {time.perf_counter() - start:.1f} s", flush=True)
-        whole, step = quantised(latents)
-        kept = {"latents": whole, "step": step, "posteriors": posteriors.half(), "kind": kind.to(torch.uint8)}
-        files.write(
-            args.out / f"corrupted-{split}.safetensors", save({k: v.contiguous().cpu() for k, v in kept.items()})
-        )
+        posteriors = seen(bad, head.temperatures)
+        if split == "validation":  # of the test set nothing is measured here
+            hit = (posteriors.argmax(-1) == labels[torch.as_tensor(rows)][:, None]).float()
+            each = ", ".join(f"{name} {hit[kind == i].mean():.4f}" for i, name in enumerate(KINDS))
+            print(f"{split}: corrupted views {hit.mean():.4f} ({each})", flush=True)
+        keep(f"corrupted-{split}", posteriors=posteriors.half(), kind=kind.to(torch.uint8))
+        print(f"{split}: {time.perf_counter() - start:.1f} s", flush=True)
 
-    start = time.perf_counter()
-    rows = modelnet.split(data, "test")
-    rows = rows[np.linspace(0, len(rows) - 1, min(args.around, args.objects or args.around)).astype(int)]
-    found: list[Tensor] = []
-    for some in np.array_split(rows, max(1, len(rows) // 4)):
-        solid = torch.from_numpy(unpack(data.objects[some][:, 0])).to(device)
-        seen = (object_views(solid, num_views=args.azimuths) * 255).round().byte()
-        with torch.no_grad():
-            found.append(
-                torch.cat([codec.encoder(features.pooled(trunk, part)) for part in seen.split(100, dim=1)], dim=1)
-            )
-    latents, step = quantised(torch.cat(found))
-    kept = {"latents": latents, "step": step, "labels": labels[torch.as_tensor(rows)].to(torch.uint8)}
-    files.write(args.out / "azimuths.safetensors", save({k: v.contiguous().cpu() for k, v in kept.items()}))
-    print(f"{len(rows)} objects from {args.azimuths} azimuths: {time.perf_counter() - start:.1f} s", flush=True)
+    rows = some_rows(data.indices("test"), min(args.around, args.objects or args.around))
+    around = replace(cameras, num_views=args.azimuths)
+    nearest = (torch.arange(args.azimuths, device=device) * cameras.num_views / args.azimuths).round().long()
+    temperatures = head.temperatures[nearest % cameras.num_views]
+    found = [
+        torch.cat([seen(part, t) for part, t in zip(views.split(100, 1), temperatures.split(100), strict=True)], 1)
+        for some in np.array_split(rows, max(1, len(rows) // 4))
+        for views in (renders(data, some, around, torch_device=device),)
+    ]
+    keep("azimuths", posteriors=torch.cat(found).half(), labels=labels[torch.as_tensor(rows)].to(torch.uint8))
 
 
 if __name__ == "__main__":

@@ -54,10 +54,9 @@ class Views:
 
 @cache
 def corrupted(split: HeldOut) -> Objects:
-    """The held-out objects of the compact codec with every view blurred, occluded or noisy (studies/corruption.py)."""
-    bad, _ = tensors.read(load().file(f"corrupted-{split}.safetensors"))
-    labels = load().held_out(split).labels
-    return Objects(bad["latents"].float() * bad["step"], labels, bad["posteriors"].float())
+    """The held-out objects with every view blurred, occluded or noisy (studies/corruption.py), as the vote sends it."""
+    posteriors = tensors.read(load().file(f"corrupted-{split}.safetensors"))[0]["posteriors"].float()
+    return Objects(load().codec().encoder(posteriors), load().held_out(split).labels, posteriors)
 
 
 @cache
@@ -156,12 +155,13 @@ def _ranked(setting: Setting, count: int, share: float) -> Network:
 
 
 def _with_bound(network: Network, bound: float) -> Network:
-    """The same leakage with another Γ: η and σ₀ in units of it stay."""
+    """The same leakage with another Γ: η and σ₀ in units of it stay; features get a margin for rounding."""
     s = scored(network.scheme)
     scaled = replace(s, score_bound=bound, score_noise_std=s.score_noise_std * bound)
     if isinstance(scaled, Threshold):
         scaled = replace(scaled, threshold=scaled.threshold * bound)
-    return replace(network, scheme=scaled)
+    std = tuple(each * (1 + 1e-12) for each in network.devices.column("noise_std"))
+    return replace(network, scheme=scaled, devices=replace(network.devices, noise_std=std))
 
 
 def claimed(method: str, epsilon: float, seen: Views) -> Iterator[Candidate]:

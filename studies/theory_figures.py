@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> None:
     for name in given.names or MODULES:
         if given.fresh:
             command = ["python", "-m", "studies.theory_figures", name, "--fresh"]
-            command += ["--azimuths", str(given.azimuths)] if given.azimuths else []
+            command += ["--azimuths", given.azimuths.name] if given.azimuths else []
             MODULES[name].measure(given.results, azimuths=given.azimuths, command=shlex.join(command))
         MODULES[name].draw(given.results, given.figures)
         print(f"drew {name}")

@@ -1,7 +1,7 @@
-"""Trains codecs on a trunk's features of ModelNet40's voxel renders, through noise: the runs behind docs/models.md.
+"""Trains codecs on a trunk's features of ModelNet40's CAD models, through noise: the runs behind docs/models.md.
 
     PYTHONPATH=src python -m studies.train_codecs settings FILE.json --dimension 40 784       # here, where SciPy is
-    PYTHONPATH=src python -m studies.train_codecs train VOXELS.npz --trunk A B --settings FILE.json \
+    PYTHONPATH=src python -m studies.train_codecs train MESHES.npz.xz --trunk A B --settings FILE.json \
         --out DIR --runs RUNS.json
 
 The second needs torch, NumPy, safetensors and array-api-compat only, and one GPU (or a CPU with --objects for a trial).
@@ -22,14 +22,13 @@ import numpy as np
 import torch
 
 from airpool import files, network_file
-from airpool.data import dataset, modelnet
-from airpool.data.views import renders
+from airpool.data.cad import SPLITS
 from airpool.models import codec as codecs
+from airpool.models import runs as trunk_runs
 from airpool.models import weights
 from airpool.models.codec import Codec, CodecShape, quantised
-from airpool.models.codec_training import CodecRecipe, Setting, decoded, fit
-from airpool.models.features import maps
-from airpool.models.runs import some_rows
+from airpool.models.codec_training import CodecRecipe, Setting, decoded, encoded, fit
+from airpool.models.splits import Splits
 from airpool.protocol.link import Level, Link
 from airpool.version import __version__
 from airpool.wireless.fading import Fading
@@ -68,12 +67,12 @@ def settings(dimension: int, *, unlike: bool = False) -> dict[str, Any]:
 def _unlike(net: "Network") -> "dict[str, Network]":
     """hWAY-E: every other device at a strict ε = E, the others at 10, served by uniform noise, weights or clip norms.
 
-    Weights and clip norms by the shipped validation latents of q16: they need not fit another codec, but meet every ε.
+    Weights and clip norms by the trunk's votes on validation: they need not fit another codec, but meet every ε.
     """
     from airpool import load
     from airpool.design.heterogeneous import designed
 
-    known = load("modelnet40").held_out("validation", codec="q16").latents.double().numpy()
+    known = load("modelnet40").held_out("validation", codec="vote-vgg11").latents.double().numpy()
     sensitive = np.arange(net.devices.count) % 2 == 0
     out: dict[str, Network] = {}
     for strict in STRICT:
@@ -124,11 +123,6 @@ def accuracy(codec: Codec, latents: torch.Tensor, labels: torch.Tensor, here: Se
     return [float(right.mean()), float(torch.stack([right[labels == c].mean() for c in labels.unique()]).mean())]
 
 
-@torch.no_grad()
-def encoded(codec: Codec, features: torch.Tensor) -> torch.Tensor:
-    return torch.cat([codec.encoder(some.float()) for some in features.split(128)])
-
-
 def keep(path: Path, codec: Codec, latents: dict[str, torch.Tensor], about: dict[str, Any]) -> None:
     """Weights, and latents as bytes in files of at most 15 MB."""
     from safetensors.torch import save
@@ -149,7 +143,7 @@ def main() -> None:
     make.add_argument("--dimension", type=int, nargs="+", default=[40])
     make.add_argument("--unlike", type=int, nargs="*", default=[], help="dimensions for which devices differ, too")
     run = commands.add_parser("train")
-    run.add_argument("voxels", type=Path)
+    run.add_argument("meshes", type=Path)
     run.add_argument("--trunk", type=Path, nargs="+", required=True)
     run.add_argument("--settings", type=Path, required=True)
     run.add_argument("--out", type=Path, required=True)
@@ -172,21 +166,19 @@ def train(args: argparse.Namespace) -> None:
     runs = json.loads(args.runs if args.runs.lstrip().startswith("[") else Path(args.runs).read_text())
     known = json.loads(args.settings.read_text())
     model, _ = weights.load(args.trunk, device=device)
-    data = dataset.read(args.voxels)
-    seen: dict[str, torch.Tensor] = {}
-    labels: dict[str, torch.Tensor] = {}
-    for part in ("train", "validation", "test"):
-        rows = some_rows(modelnet.split(data, part), args.objects)
-        views = renders(data.objects[rows], torch_device=device)
-        seen[part] = torch.cat([some.half() for some in maps(model.features, views, batch=64)])
-        labels[part] = torch.from_numpy(np.asarray(data.labels)[rows]).to(device)
-    average = {part: each.unflatten(-1, (512, 49)).mean(-1, dtype=torch.float32) for part, each in seen.items()}
+    channels, *_ = model.architecture.map_shape
+    source = trunk_runs.source(args.meshes, limit=args.objects)
+    splits = Splits(source, model.architecture.resolution, torch_device=device)
+    both = {part: splits.features(model, part, "codec", whole=True) for part in SPLITS}
+    seen, labels = ({part: each[k] for part, each in both.items()} for k in (0, 1))
+    average = {part: each.unflatten(-1, (channels, -1)).mean(-1, dtype=torch.float32) for part, each in seen.items()}
     print(f"features in {time.perf_counter() - begin:.1f} s", flush=True)
 
     results: list[dict[str, Any]] = []
     for wanted in runs:
         run = best(results, wanted["best_of"], wanted.get("by", MEASURED)) | wanted if "best_of" in wanted else wanted
-        shape = CodecShape(**{f.name: run[f.name] for f in fields(CodecShape) if f.name in run})
+        given: dict[str, Any] = {"features": channels, **run}
+        shape = CodecShape(**{f.name: given[f.name] for f in fields(CodecShape) if f.name in given})
         features = seen if shape.kind == "map" else average
         here = {name: unpacked(each) for name, each in known[str(shape.dimension)].items()}
         here = {name: here[name] for name in run.get("measure", here)}
@@ -203,12 +195,15 @@ def train(args: argparse.Namespace) -> None:
             result = {**run, "seed": seed, "seconds": time.perf_counter() - start, "version": __version__}
             result["validation"] = found
             if run.get("final"):
-                for kind, each in (("test", latents["test"]), ("test_quantised", restored(latents["test"]))):
+                kept = seed == run["seeds"][0] and run.get("keep", True)
+                for kind, each in (("test", latents["test"]), ("test_quantised", restored(latents["test"])))[
+                    : 1 + kept
+                ]:
                     result[kind] = {
                         name: [accuracy(codec, each, labels["test"], here[name], noise) for noise in (11, 12, 13)]
                         for name in here
                     }
-                if seed == run["seeds"][0] and run.get("keep", True):
+                if kept:
                     keep(args.out / run["name"], codec, latents, {"run": run, "seed": seed})
             results.append(result)
             files.write(args.out / "results.json", json.dumps(results))

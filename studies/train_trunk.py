@@ -1,138 +1,131 @@
-"""Trains trunks on ModelNet40's voxel renders and compares them on the validation split: the runs of docs/models.md.
+"""Trains trunks on renders of ModelNet40's CAD models and measures them on the validation split.
 
-    PYTHONPATH=src python -m studies.train_trunk VOXELS.npz --out DIR --runs '[{"name": "base"}, ...]'
+    PYTHONPATH=src python -m studies.train_trunk MESHES.npz.xz --kind lite2 --imagenet LITE2.pth --seed 0 1 2 \
+        --state STATE --out DIR --seconds 540
+    PYTHONPATH=src python -m studies.train_trunk MESHES.npz.xz --kind vgg11 --resolution 224 --state STATE --out DIR
 
-Needs torch, NumPy and safetensors only, and one GPU (a CPU with --objects for a trial). Each run overrides fields of
-Recipe or Architecture, or "channels" (of "shading", "depth"); "keep": true keeps the weights. Views are rendered once
-for all runs. `--seconds` stops before a run that would not fit. The test set is not read: `airpool train` does that.
+Needs torch, NumPy and safetensors only, and one GPU. Renders into its memory, trains each seed by the trunk's recipe
+(`--set NAME=VALUE` changes a field), and writes to DIR, in files of at most 15 MB: NAME-SEED.safetensors, the weights,
+in parts if need be; NAME-SEED-logits.safetensors, the logits of all validation and test views (N, 12, 40) and the
+objects' indices; NAME-SEED.json, the plan and the validation numbers. Labels of the test set are not read. After
+`--seconds` it stops with its state in STATE; the same command goes on from there.
+A trial on a CPU: `--objects 4 --set epochs=1 --set objects=2 --set views=1 --set extra_views=1`.
 """
 
 import argparse
 import json
 import time
-from dataclasses import asdict, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
+from torch import Tensor
 
 from airpool import files
-from airpool.data import dataset, modelnet
-from airpool.data.views import renders
-from airpool.models import weights
-from airpool.models.features import Images
-from airpool.models.heads import fit_temperature
-from airpool.models.runs import some_rows
-from airpool.models.train import Recipe, Trained, predictions, train
-from airpool.models.vgg import Architecture
-from airpool.version import __version__
+from airpool.data import tensors as tensor_file
+from airpool.data.cad import Split
+from airpool.models import recipes, runs, weights
+from airpool.models.mvcnn import Architecture
+from airpool.models.runs import Plan, Source
+from airpool.models.splits import Splits
+from airpool.models.train import RECIPES, Recipe, predictions
 
-CHANNELS = ("shading", "depth")
+LARGEST = 15_000_000  # bytes of a file
 
 
-@torch.no_grad()
-def watched(trained: Trained, images: Images) -> dict[str, float]:
-    """Finer measures of the validation set than accuracy: log loss at its best temperature, and of single views."""
-    pooled = predictions(trained.model, images)
-    each = torch.stack(
-        [
-            predictions(trained.model, Images(images.views[:, k : k + 1], images.labels))
-            for k in range(images.views.shape[1])
-        ],
-        1,
-    ).flatten(0, 1)
-    repeated = images.labels.repeat_interleave(images.views.shape[1])
-
-    def loss(logits: torch.Tensor, labels: torch.Tensor) -> float:
-        return float(torch.nn.functional.cross_entropy(logits / fit_temperature(logits, labels), labels))
-
-    return {
-        "nll": loss(pooled, images.labels),
-        "single": float((each.argmax(1) == repeated).float().mean()),
-        "single_nll": loss(each, repeated),
-    }
-
-
-def record(trained: Trained) -> dict[str, Any]:
-    """What a results file says of a trained model."""
-    architecture = asdict(trained.model.architecture)
-    return {"recipe": asdict(trained.recipe), "architecture": architecture, "history": list(trained.history)}
-
-
-def keep(trained: Trained, path: Path) -> None:
-    """The trunk and the classifier, in two files: one of at most 16 MB can be carried back from a lent machine."""
-    tensors = trained.model.state_dict()
-    late = {k: v for k, v in tensors.items() if k.startswith(("features.18", "features.22", "features.25"))}
-    early = {k: v for k, v in tensors.items() if k not in late}
-    for number, part in enumerate((early, late), start=1):
-        weights.write(path.with_suffix(f".{number}.safetensors"), part, record(trained))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("voxels", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--runs", required=True, help="JSON list, or a file that holds one")
-    parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--objects", type=int, default=None, help="use so few objects only, for a trial")
-    parser.add_argument("--resolution", type=int, default=112)
-    args = parser.parse_args()
-    begin = time.perf_counter()
+def main(arguments: Sequence[str] | None = None) -> None:
+    begin, args = time.perf_counter(), parsed(arguments)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.benchmark = True
-    runs = json.loads(args.runs if args.runs.lstrip().startswith("[") else Path(args.runs).read_text())
-    args.out.mkdir(parents=True, exist_ok=True)
+    for folder in (args.out, args.state):
+        folder.mkdir(parents=True, exist_ok=True)
+    source = runs.source(args.meshes, limit=args.objects)
+    values = {name: json.loads(value) for name, _, value in (each.partition("=") for each in args.set)}
+    architecture = Architecture(args.kind, num_classes=len(source.classes), resolution=args.resolution)
+    recipe, architecture = recipes.settled(
+        values, RECIPES.get(args.kind, Recipe()), architecture, fixed=("seed", "trunk", "num_classes", "in_channels")
+    )
+    splits = Splits(source, architecture.resolution, recipe.extra_views, device)
 
-    data = dataset.read(args.voxels)
-    labels = torch.from_numpy(np.asarray(data.labels)).to(device)
-    parts: dict[str, Images] = {}
-    for part in ("train", "validation"):
-        rows = some_rows(modelnet.split(data, part), args.objects)
-        parts[part] = Images(
-            renders(data.objects[rows], resolution=args.resolution, torch_device=device), labels[torch.as_tensor(rows)]
-        )
-    print(f"rendered in {time.perf_counter() - begin:.1f} s", {k: len(v) for k, v in parts.items()}, flush=True)
+    def say(text: str) -> None:
+        print(f"{time.perf_counter() - begin:6.1f} s  {text}", flush=True)
 
-    results: list[dict[str, Any]] = []
-    committee: list[torch.Tensor] = []
-    longest = 0.0
-    for run in runs:
-        start = time.perf_counter()
-        recipe, architecture = (
-            {f.name: run[f.name] for f in fields(kind) if f.name in run} for kind in (Recipe, Architecture)
-        )
-        recipe = Recipe(**recipe)
-        if start - begin + longest * recipe.epochs * recipe.views > args.seconds:
-            print(f"{run['name']}: left out, no time", flush=True)
-            continue
-        chosen = [CHANNELS.index(name) for name in run.get("channels", CHANNELS)]
-        shown = parts
-        if len(chosen) < len(CHANNELS):
-            shown = {k: Images(v.views[:, :, chosen].contiguous(), v.labels) for k, v in parts.items()}
-        built = Architecture(**{"in_channels": len(chosen), "resolution": args.resolution, **architecture})
-        trained = train(recipe, built, shown["train"], validation=shown["validation"], log=lambda text: None)
-        seconds = time.perf_counter() - start
-        longest = max(longest, seconds / (recipe.epochs * recipe.views))
-        result: dict[str, Any] = {"name": run["name"], "seconds": seconds, **record(trained), "version": __version__}
-        result |= watched(trained, shown["validation"])
-        result["validation"] = trained.history[-1]["validation"]
-        if run.get("keep"):
-            keep(trained, args.out / run["name"])
-            committee.append(predictions(trained.model, shown["validation"]).softmax(1))
-            found = torch.stack(committee).mean(0)
-            result["committee"] = float((found.argmax(1) == shown["validation"].labels).float().mean())
-            print(f"committee of {len(committee)}: validation={result['committee']:.4f}", flush=True)
-        results.append(result)
-        about = {k: v for k, v in run.items() if k != "name"}
-        print(
-            f"{run['name']} {about} validation={result['validation']:.4f} nll={result['nll']:.4f} "
-            f"single={result['single']:.4f} single_nll={result['single_nll']:.4f}"
-            f" {seconds:.0f} s",
-            flush=True,
-        )
-        files.write(args.out / "results.json", json.dumps(results, indent=1))
+    for seed in args.seed:
+        name = f"{args.name or args.kind}-{seed}"
+        file = args.state / f"{name}.safetensors"
+        plan = Plan(source.record(), architecture, replace(recipe, seed=seed), args.imagenet, source.classes)
+        if not runs.made(file, plan):
+            train, validation = splits.images("train"), splits.images("validation")
+            assert train is not None
+            say(f"{name}: {tuple(train.views.shape)} training views on {device}")
+            left = args.seconds - (time.perf_counter() - begin)
+            if left <= 0 or not runs.make(file, plan, train, validation, seconds=left, log=say):
+                say(f"{name}: not finished; run the same command again")
+                return
+        numbers = keep(args.out / name, file, source, splits)
+        say(f"{name}: " + " ".join(f"{key}={value:.4f}" for key, value in numbers.items()))
+
+
+def keep(out: Path, file: Path, source: Source, splits: Splits) -> dict[str, float]:
+    """Writes the weights in `file`, their logits and their record beside `out`; returns the validation numbers."""
+    model, about = weights.load(file, device=splits.torch_device)
+    tensors, header = tensor_file.read(file)
+    pieces = list(parts(tensors))
+    for number, piece in enumerate(pieces, 1):
+        suffix = f".{number}.safetensors" if len(pieces) > 1 else ".safetensors"
+        tensor_file.write(out.with_name(out.name + suffix), piece, header)
+    kept: dict[str, Tensor] = {}
+    numbers: dict[str, float] = {}
+    held_out: tuple[Split, ...] = ("validation", "test")
+    for which in held_out:
+        images = splits.images(which)
+        if images is not None:
+            logits = predictions(model, images, single=True)
+            kept[which], kept[f"{which}_index"] = logits.half(), torch.from_numpy(source.rows[which])
+            if which == "validation":
+                one_view = (logits.argmax(-1) == images.labels[:, None]).double().mean(1)
+                no_noise = (predictions(model, images).argmax(-1) == images.labels).double()
+                for name, right in (("one_view", one_view), ("no_noise", no_noise)):
+                    numbers[name] = float(right.mean())
+                    per_class = [right[images.labels == c].mean() for c in images.labels.unique()]
+                    numbers[f"{name}_classes"] = float(torch.stack(per_class).mean())
+    tensor_file.write(out.with_name(f"{out.name}-logits.safetensors"), kept)
+    record: dict[str, Any] = {**about, "split": source.split(), "validation": numbers, "torch": torch.__version__}
+    record |= {"file": source.path.name, "sha256": runs.sha256(file)}
+    files.write(out.with_name(f"{out.name}.json"), json.dumps(record, indent=1) + "\n")
+    return numbers
+
+
+def parts(tensors: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+    """The tensors in groups of at most LARGEST bytes."""
+    part: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if part and sum(each.nbytes for each in part.values()) + tensor.nbytes > LARGEST:
+            yield part
+            part = {}
+        part[name] = tensor
+    yield part
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("meshes", type=Path)
+    parser.add_argument("--kind", default="lite2", help="lite0, lite1, lite2 or vgg11")
+    parser.add_argument("--imagenet", type=Path, help="ImageNet weights of Lite (pth or safetensors)")
+    parser.add_argument("--resolution", type=int, default=0)
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a field of the recipe, as JSON"
+    )
+    parser.add_argument("--seed", type=int, nargs="+", default=[0])
+    parser.add_argument("--name", help="of the files (default: the kind)")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--state", type=Path, required=True, help="folder of checkpoints and finished weights")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="from the start of this command")
+    parser.add_argument("--objects", type=int, default=None, help="use at most N objects of each split")
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

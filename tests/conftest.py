@@ -39,3 +39,23 @@ def refused(monkeypatch, capsys):
         return err
 
     return entered
+
+
+@pytest.fixture(scope="module")
+def few_draws():
+    """Laws that are sampled from few draws: a wider band, which holds all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("airpool.privacy.sampled.DRAWS", 2**14)
+        yield
+
+
+@pytest.fixture(scope="module")
+def few_cells():
+    """Laws of strength in few cells, where many networks are looked at: wider bounds, which hold all the same."""
+    from airpool.wireless.strength import survival
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("airpool.wireless.strength._CELLS", (30, 60, 90))
+        survival.cache_clear()
+        yield
+    survival.cache_clear()

@@ -145,8 +145,10 @@ class Oracle:
         self.variance = [mp.mpf(std) ** 2 for std in d.column("noise_std")]
         self.participation = d.column("participation")
         self.gamma = link_of(network).gamma
-        # Errors of gain and phase leave a device its own noise; so does orthogonal access (§2, §3.1).
-        unsure = channel.csi_error_std > 0 or channel.phase_error_std > 0 or channel.power_rule == "exact"
+        # Errors of the gain leave a device its own noise (the others' counts in part, §9); so does orthogonal access
+        # (§2, §3.1). Phases cost nothing, unless symbols are real.
+        turned = channel.phase_error_std > 0 and channel.symbols == "real"
+        unsure = channel.csi_error_std > 0 or turned or channel.power_rule == "exact"
         self.alone = unsure or channel.access == "orthogonal"
         self.extra = mp.mpf(channel.noise_std / self.gamma) ** 2 if credit_channel_noise and not unsure else mp.mpf(0)
         outage = [self.outage(k) for k in self.devices]
@@ -154,10 +156,16 @@ class Oracle:
         self.heard = [1 - q if channel.power_rule == "truncate" else mp.mpf(1) for q in outage]
         self.lends = [1 - q for q in outage]
 
+    @property
+    def coordinates(self) -> int:
+        """§9: where complex symbols may be turned, an odd r is filled up, with noise."""
+        channel, r = self.network.channel, self.network.dimension
+        turned = channel.csi_error_std > 0 or channel.phase_error_std > 0
+        return r + r % 2 if turned and channel.symbols == "complex" else r
+
     def outage(self, k: int) -> Real:
         """Pr(ĥ < t), t = γ√(w²C² + rσ²)(1+margin)/√P, ĥ = |μ + CN(0, V)|: a Poisson mixture of Gamma laws."""
-        network, channel = self.network, self.network.channel
-        r = network.dimension
+        network, channel, r = self.network, self.network.channel, self.coordinates
         margin = np.sqrt(chi2.isf(1e-3, r) / r)
         power = 10 ** (network.devices.column("power_dbm")[k] / 10)
         t = self.gamma * np.sqrt(self.shift[k] ** 2 + r * float(self.variance[k])) * margin / np.sqrt(power)
@@ -225,7 +233,7 @@ class Oracle:
             a, b = float(noise + own), float(noise)
             pairs = enumerate(hidden(epsilon, p))
             return [
-                self.heard[k] * factor * removal(moved, shift, a, b, net.dimension)[way]
+                self.heard[k] * factor * removal(moved, shift, a, b, self.coordinates)[way]
                 for way, (factor, moved) in pairs
             ]
 
@@ -233,7 +241,7 @@ class Oracle:
             if own == 0 and shift == 0:
                 return [mp.mpf(0)]
             a, b = float(noise + own), float(noise)
-            full, empty = (removal(epsilon, x, a, b, net.dimension) if x or own else (0, 0) for x in (shift, 0.0))
+            full, empty = (removal(epsilon, x, a, b, self.coordinates) if x or own else (0, 0) for x in (shift, 0.0))
             return [self.heard[k] * (p * x + (1 - p) * y) for x, y in zip(full, empty, strict=True)]
 
         if net.neighbours == "remove":

@@ -1,7 +1,6 @@
 """Accuracy with error bars, on latents whose accuracy is known."""
 
 import json
-import re
 import sys
 from dataclasses import replace
 from typing import get_args
@@ -177,11 +176,71 @@ def test_a_table_of_no_known_kind_is_refused_before_the_work(own_file, capsys, m
     assert "must end in .csv, .json, .parquet" in capsys.readouterr().err
 
 
+def with_posteriors(path, *, num_classes=2):
+    latents, labels = two_classes(60)
+    sure = torch.full((60, 3, num_classes), 0.1 / num_classes)
+    sure[..., :2] += 0.9 * torch.nn.functional.one_hot(labels, 2)[:, None]
+    classifier = torch.tensor([[-1.0, 0, 0, 0], [1.0, 0, 0, 0]])
+    save_file({"latents": latents, "labels": labels, "classifier": classifier, "posteriors": sure}, path)
+    return ["evaluate", "--latents", str(path), "--epsilon", "1", "--trials", "5"]
+
+
+def test_own_latents_with_posteriors_stand_beside_the_vote_that_needs_no_fit(own_file, tmp_path):
+    command = with_posteriors(tmp_path / "voters.safetensors")
+    record = json.loads(RUN.invoke(app, [*command, "--json"], catch_exceptions=False).stdout)
+    assert record["against_vote"] == pytest.approx(record["accuracy_mean"] - record["vote_accuracy"], abs=1e-12)
+    assert record["against_vote_error"] > 0
+    line = f"{record['vote_accuracy']:.4f} on the same noise; difference {record['against_vote']:+.4f}, standard error "
+    assert line in " ".join(RUN.invoke(app, command).stdout.split())  # a narrow terminal breaks lines
+    without = ["evaluate", "--latents", str(own_file), "--epsilon", "1", "--trials", "1"]
+    assert "vote" not in RUN.invoke(app, without).stdout
+    record = json.loads(RUN.invoke(app, [*without, "--json"]).stdout)
+    assert record["vote_accuracy"] is record["against_vote"] is None
+
+
+def test_the_vote_is_evaluated_as_any_codec_and_stands_beside_the_others(tmp_path):
+    shipped = ["evaluate", "--epsilon", "1", "--trials", "2", "--split", "validation"]
+    table = tmp_path / "table.csv"
+    alone, beside = (
+        json.loads(RUN.invoke(app, [*shipped, *more, "--json"], catch_exceptions=False).stdout)
+        for more in ([], ["--codec", "compact", "--out", str(table)])
+    )
+    assert (alone["codec"], alone["vote_accuracy"]) == ("vote", None)
+    assert beside["vote_accuracy"] == alone["accuracy_mean"]
+    assert alone["epsilon"] == beside["epsilon"]
+    assert {"vote_accuracy", "against_vote", "against_vote_error"} <= set(
+        table.read_text("utf-8").split("\n")[1].split(",")
+    )
+
+
+def test_a_vote_of_ones_own_decodes_ones_own_latents(tmp_path):
+    from airpool.models import vote
+
+    command = with_posteriors(tmp_path / "voters.safetensors", num_classes=3)
+    objects = read(tmp_path / "voters.safetensors")
+    assert objects.posteriors is not None
+    fitted, latents = vote.fit(objects.posteriors, objects.labels), tmp_path / "votes.safetensors"
+    vote.save(tmp_path / "vote.safetensors", fitted, {})
+    save_file({"latents": fitted.encoder(objects.posteriors), "labels": objects.labels}, latents)
+    command[2] = str(latents)
+    done = RUN.invoke(app, [*command, "--codec", str(tmp_path / "vote.safetensors"), "--json"], catch_exceptions=False)
+    assert json.loads(done.stdout)["accuracy_mean"] > 0.6
+
+
+def test_a_sweep_carries_the_vote_beside_its_codec():
+    from airpool.settings import evaluate as point
+
+    beside, alone = (point(seed=0, codec=codec, split="validation", trials=1) for codec in ("compact", "vote"))
+    assert beside["vote_accuracy"] == alone["accuracy_mean"]
+    assert beside["against_vote"] == pytest.approx(beside["accuracy_mean"] - alone["accuracy_mean"], abs=1e-12)
+    assert "vote_accuracy" not in alone
+
+
 def test_people_get_a_table(own_file):
     done = RUN.invoke(app, ["evaluate", "--latents", str(own_file), "--epsilon", "10", "--trials", "3"])
     assert done.exit_code == 0, done.output
     assert "accuracy" in done.stdout
-    assert re.search(r"ε of the worst device +10\.000", done.stdout)
+    assert "ε of the worst device 10.000" in " ".join(done.stdout.split())
 
 
 def test_latents_as_bytes_are_read_with_their_step(tmp_path):
@@ -231,7 +290,7 @@ def test_latents_without_a_classifier_need_a_codec():
     ("arguments", "message"),
     [
         (["--accounting", "guess"], "--accounting 'guess' must be exact or theorem1"),
-        (["--codec", "huge"], "codec 'huge' must be one of compact, q16"),
+        (["--codec", "huge"], "codec 'huge' must be one of vote, compact, q16, vote-vgg11"),
         (["--split", "train"], "split='train' must be test or validation"),
         (["--latents", "a", "--views", "b"], "not both"),
         (["--network", "no.toml"], "no.toml"),
@@ -259,13 +318,12 @@ def test_a_network_of_another_size_is_refused(own_file, tmp_path, capsys, monkey
 
 def test_raw_views_go_through_the_shipped_trunk_and_codec(tmp_path):
     from airpool import load
-    from airpool.data import shapes, voxels
-    from airpool.data.views import object_views
+    from airpool.data import shapes
+    from airpool.data.views import views as views_of
 
     classes = load("modelnet40").classes
     chosen = [next(s for s in shapes.all() if s.label == label) for label in ("airplane", "bottle")]
-    poses = torch.from_numpy(np.stack([voxels.voxelise(s.vertices, s.faces) for s in chosen]))
-    views = (object_views(poses) * 255).round().byte()
+    views = views_of([(s.vertices, s.faces) for s in chosen], dtype=torch.uint8)
     path = tmp_path / "views.safetensors"
     save_file({"views": views, "labels": torch.tensor([classes.index(s.label) for s in chosen])}, path)
     done = RUN.invoke(app, ["evaluate", "--views", str(path), "--epsilon", "10", "--trials", "5", "--json"])
@@ -274,10 +332,9 @@ def test_raw_views_go_through_the_shipped_trunk_and_codec(tmp_path):
     assert record["objects"] == 2
     assert record["accuracy_mean"] == 1.0
     save_file({"views": views[:, :3].contiguous(), "labels": torch.tensor([0, 1])}, path)
-    done = RUN.invoke(app, ["evaluate", "--views", str(path), "--trials", "5", "--json"])
-    assert len(json.loads(done.stdout)["epsilon"]) == 3
-    done = RUN.invoke(app, ["evaluate", "--views", str(path), "--scheme", "2.1"])
-    assert "views must be those of as many cameras as ship" in str(done.exception)
+    for options in ((), ("--codec", "compact"), ("--scheme", "2.1")):
+        done = RUN.invoke(app, ["evaluate", "--views", str(path), "--trials", "5", "--json", *options])
+        assert len(json.loads(done.stdout)["epsilon"]) == 3
     save_file({"views": views.float(), "labels": torch.zeros(2, dtype=torch.int64)}, path)
     with pytest.raises(ValueError, match=r"must be uint8 \(N, K, 2, H, H\)"):
         read_views(path)

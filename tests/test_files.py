@@ -18,8 +18,7 @@ import airpool
 from airpool import Network, files, network_file
 from airpool.audit import bound as audit
 from airpool.audit import tradeoff
-from airpool.data import dataset
-from airpool.data.voxels import NUM_POSES, PACKED_BYTES
+from airpool.data import cad
 from airpool.figures import canvas, write_csv
 from airpool.models import card, int8, loop, train, weights
 from airpool.table import one_row
@@ -57,16 +56,14 @@ def audited(path):
 
 
 def packed(path):
-    objects = np.random.default_rng(0).integers(256, size=(4, NUM_POSES, PACKED_BYTES), dtype=np.uint8)
     names = np.array([f"chair_{n}" for n in range(4)])
-    dataset.write(
-        path, dataset.Dataset(objects, np.zeros(4, np.int64), ("chair",), names, np.array(["train", "test"] * 2))
-    )
+    columns = {"label": np.zeros(4, np.int64), "classes": np.array(["chair"]), "split": np.array(["train", "test"] * 2)}
+    mesh = cad.pack(np.array([[0, 0, 0], [9, 0, 0], [9, 9, 0]]), np.array([[0, 1, 2]]))
+    cad.write(path, cad.joined([mesh] * 4, name=names, source=np.array(["cad"] * 4), **columns))
 
 
 def int8_trunk(path):
-    layer = int8.Layer(torch.zeros(1, 1, 3, 3, dtype=torch.int8), torch.ones(1), torch.zeros(1), 1.0, False)
-    int8.save(path, SimpleNamespace(layers=[layer], resolution=8))  # pyright: ignore[reportArgumentType]
+    int8.save(path, SimpleNamespace(parts=(b"graph" * 8, b"constants" * 8)))  # pyright: ignore[reportArgumentType]
 
 
 def checkpoint(path):
@@ -85,9 +82,10 @@ WRITERS = {
     "picture.pdf": picture,
     "audit.png": audited,
     "model.safetensors": lambda path: weights.write(path, {"a": torch.zeros(8, 8)}, {}),
-    "int8.safetensors": int8_trunk,
+    "int8.zip": int8_trunk,
     "run.checkpoint": checkpoint,
-    "voxels.npz": packed,
+    "meshes.npz": packed,
+    "meshes.npz.xz": packed,
 }
 
 

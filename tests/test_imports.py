@@ -60,7 +60,7 @@ def modules_of(package):
 
 # Bottom to top. A room imports from the floors below it, never from its own floor or from above.
 FLOORS = [
-    ["version", "extras", "units", "arrays"],
+    ["version", "extras", "units", "arrays", "rules"],
     ["draws", "files", "network", "search"],
     ["network_file", "privacy", "wireless", "selection", "figures"],
     ["protocol.link", "page", "table"],
@@ -69,6 +69,7 @@ FLOORS = [
     ["protocol"],
     ["theory", "audit", "data"],
     ["design", "models"],
+    ["trial"],
     ["evaluate", "prediction"],
     ["plan", "settings", "sweep", "demo"],
     ["reproduce"],

@@ -3,7 +3,7 @@
 # Wrong types are what these tests are about.
 # pyright: reportArgumentType=false
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -90,7 +90,7 @@ def test_weights_that_are_not_finite_are_refused_by_name(tmp_path):
             read_weights(tmp_path / "bad.safetensors")
 
 
-VIEWS = torch.zeros(1, 12, 2, 112, 112, dtype=torch.uint8)
+VIEWS = torch.zeros(1, 12, 2, 224, 224, dtype=torch.uint8)
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,15 @@ VIEWS = torch.zeros(1, 12, 2, 112, 112, dtype=torch.uint8)
     [
         (VIEWS.numpy(), TypeError, "views is of type ndarray, must be a torch tensor"),
         (VIEWS.tolist(), TypeError, "views is of type list, must be a torch tensor"),
-        (VIEWS[:, :, [0, 0, 0]], ValueError, r"views has shape \(1, 12, 3, 112, 112\), must be \(N, K, 2, H, H\)"),
-        (VIEWS[0], ValueError, r"views has shape \(12, 2, 112, 112\), must be \(N, K, 2, H, H\)"),
-        (VIEWS[:, :, :, :64], ValueError, r"must be \(N, K, 2, H, H\)"),
+        (VIEWS[:, :, [0, 0, 0]], ValueError, r"views has shape \(1, 12, 3, 224, 224\), must be \(N, K, 2, 224, 224\)"),
+        (VIEWS[0], ValueError, r"views has shape \(12, 2, 224, 224\), must be \(N, K, 2, 224, 224\)"),
+        (VIEWS[:, :, :, :64], ValueError, r"must be \(N, K, 2, 224, 224\)"),
+        (VIEWS[..., ::2, ::2], ValueError, r"views has shape \(1, 12, 2, 112, 112\), must be \(N, K, 2, 224, 224\)"),
+        (VIEWS[:, :0], ValueError, r"views has shape \(1, 0, 2, 224, 224\), must be \(N, K, 2, 224, 224\)"),
         (VIEWS.long(), ValueError, "views is torch.int64, must be uint8, or floating numbers from 0 to 1"),
         (VIEWS.float() + 200, ValueError, r"views\[0, 0, 0, 0, 0\]=200 must be from 0 to 1 \(bytes"),
         (VIEWS.float() - 1, ValueError, "=-1 must be from 0 to 1"),
-        (spoilt(VIEWS.float(), torch.nan), ValueError, r"views\[0, 11, 1, 111, 111\]=nan must be from 0 to 1"),
+        (spoilt(VIEWS.float(), torch.nan), ValueError, r"views\[0, 11, 1, 223, 223\]=nan must be from 0 to 1"),
     ],
 )
 def test_views_are_checked_when_they_enter(views, error, message):
@@ -115,7 +117,9 @@ def test_views_are_checked_when_they_enter(views, error, message):
 
 def test_views_of_a_file_are_checked_when_they_enter(tmp_path, refused):
     save_file({"views": VIEWS[:, :, [0, 0, 0]].contiguous(), "labels": torch.zeros(1).long()}, tmp_path / "rgb.st")
-    assert "must be (N, K, 2, H, H)" in refused("evaluate", "--views", tmp_path / "rgb.st", "--trials", 1)
+    error = refused("evaluate", "--views", tmp_path / "rgb.st", "--trials", 1)
+    assert f"{tmp_path / 'rgb.st'}: views has shape (1, 12, 3, 224, 224), must be (N, K, 2, 224, 224)" in error
+    assert f"{tmp_path}: a folder, must be a safetensors file" in refused("evaluate", "--views", tmp_path)
 
 
 def nan_logits(x):
@@ -206,7 +210,7 @@ def test_an_evaluation_names_the_argument_that_is_wrong(change, error, message):
         (lambda: calibrate(NET, epsilon=[TEXT] * 3), ValueError, "must be a number or a list of numbers"),
         (lambda: calibrate_claim(NET, epsilon=TEXT), ValueError, "epsilon='2' must be a number"),
         (lambda: write_network(TEXT, "copy.toml"), TypeError, "network is of type str"),
-        (lambda: load(40), TypeError, "name is of type int"),
+        (lambda: load(cast(Any, 40)), TypeError, "name is of type int"),
         (lambda: load("imagenet"), ValueError, "no pretrained model 'imagenet': there is modelnet40"),
         (
             lambda: airpool.infer(TEXT, VIEWS, network=NET, rng=torch.Generator()),
@@ -230,7 +234,7 @@ def test_the_python_interface_names_the_argument_that_is_wrong(call, error, mess
 @pytest.mark.parametrize(
     "command",
     ["audit --devices 2", "demo", "evaluate", "plan --epsilon 2", "reproduce table-1", "sweep epsilon", "theory"]
-    + [f"train {what} voxels.npz --out models" for what in ("trunk", "head --trunk t", "codec --trunk t", "all")],
+    + [f"train {what} meshes.npz --out models" for what in ("trunk", "head --trunk t", "codec --trunk t", "all")],
 )
 @pytest.mark.parametrize("seed", ["-1", str(2**63), "1.5"])
 def test_every_command_refuses_a_seed_that_no_generator_takes(command, seed, refused):
@@ -245,7 +249,7 @@ def test_a_codec_beside_latents_that_bring_a_classifier_is_refused(tmp_path, ref
 def test_a_network_of_another_dimension_is_told_the_codecs_and_the_flag(tmp_path, refused):
     write_network(Network.uniform(num_devices=12), tmp_path / "net.toml")
     said = refused("evaluate", "--network", tmp_path / "net.toml", "--trials", 1)
-    assert "net.toml has dimension 64, the codec compact needs 40: calibrate with --dimension 40" in said
+    assert "net.toml has dimension 64, the codec vote needs 40: calibrate with --dimension 40" in said
     said = refused("evaluate", "--network", tmp_path / "net.toml", "--codec", "q16", "--trials", 1)
     assert "the codec q16 needs 784: calibrate with --dimension 784" in said
     said = refused("evaluate", "--network", tmp_path / "net.toml", "--latents", own(tmp_path), "--trials", 1)

@@ -100,7 +100,8 @@ def test_help_lists_every_command_in_one_line():
 def test_every_extra_that_is_named_exists_and_brings_the_library():
     optional = PROJECT["optional-dependencies"]
     for library, extra in extras.EXTRA_OF.items():
-        assert any(re.match(rf"{library}\b", each) for each in optional[extra]), library
+        name = library.replace("_", "-")
+        assert any(re.match(rf"(py)?{name}\b", each) for each in optional[extra]), library
     core = {re.split(r"[>=<\[]", each)[0] for each in PROJECT["dependencies"]}
     assert core == {"array-api-compat", "numpy", "scipy", "threadpoolctl", "typer", "rich"}
     everything = re.fullmatch(r"airpool\[(.*)\]", optional["all"][0])

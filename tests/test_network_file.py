@@ -84,6 +84,9 @@ def networks(draw):
             outage=draw(OPEN_SHARES),
             csi_error_std=draw(NOT_NEGATIVE),
             phase_error_std=draw(NOT_NEGATIVE),
+            symbols=draw(st.sampled_from(["complex", "real"])),
+            redrawn=draw(st.booleans()),
+            antennas=draw(st.integers(1, 9)),
         ),
         scheme=named_scheme(
             name=draw(st.sampled_from(["1", "2.1", "2.2"])),
@@ -116,12 +119,15 @@ def test_a_network_survives_the_disk(tmp_path):
     assert read(str(tmp_path / "net.toml")) == network
 
 
+SINCE_2 = {"symbols", "redrawn", "antennas", "adversary"}
+
+
 def test_every_key_of_the_specification_is_understood():
     network = parse(EXAMPLE)
     assert network == Network(devices=Devices(count=12, weight=0.0833333, epsilon=2.0))
     known = {f.name for table in (Network, Devices, Channel, Threshold, Ranking) for f in fields(table)}
     written = {line.split("=")[0].strip() for line in EXAMPLE.splitlines() if "=" in line}
-    assert written - {"version"} == (known | {"name"}) - {"devices", "channel", "scheme", "path_loss_db"}
+    assert written - {"version"} == (known | {"name"}) - {"devices", "channel", "scheme", "path_loss_db"} - SINCE_2
 
 
 def test_what_is_left_out_has_its_default():
@@ -141,10 +147,10 @@ def test_a_list_gives_one_value_each_and_whole_numbers_are_numbers():
         ("version = 1\ncolour = 1\n[devices]\ncount = 2", "unknown key colour; known are dimension, delta"),
         ("version = 1\n[devices]\ncount = 2\n[chanel]\ngamma = 1", "unknown key chanel; known are"),
         ("version = 1\n[devices]\ncount = 2\n[scheme]\nthreshhold = 1", r"unknown key scheme\.threshhold"),
-        ("version = 2\n[devices]\ncount = 2", "version=2 is not known here; this airpool reads version 1"),
+        ("version = 3\n[devices]\ncount = 2", "version=3 is not known here; this airpool reads versions 1 to 2"),
         ('version = "1"\n[devices]\ncount = 2', "version='1' is not known here"),
         ("version = true\n[devices]\ncount = 2", "version=True is not known here"),
-        ("[devices]\ncount = 2", "the key version is missing; write version = 1"),
+        ("[devices]\ncount = 2", "the key version is missing; write version = 2"),
         ("version = 1", r"the table \[devices\] is missing"),
         ("version = 1\n[devices]\nweight = 1", r"devices\.count is missing"),
         ("version = 1\ndevices = 3", r"devices must be a table, \[devices\]"),
@@ -194,3 +200,28 @@ def test_path_loss_is_optional_and_survives_the_disk():
     assert "path_loss_db = [0.0, 20.0]" in dump(network)
     assert parse(dump(network)) == network
     assert "path_loss_db" not in dump(Network.uniform(num_devices=2))
+
+
+@pytest.mark.parametrize("error", ["csi_error_std", "phase_error_std"])
+def test_version_1_means_real_symbols_where_channels_are_not_known_exactly(error):
+    text = "version = {}\n[devices]\ncount = 2\n[channel]\n{} = {}"
+    assert parse(text.format(1, error, 0.1)).channel.symbols == "real"
+    assert parse(text.format(2, error, 0.1)).channel.symbols == "complex"
+    assert parse(text.format(1, error, 0)) == parse(text.format(2, error, 0)) == Network(devices=Devices(count=2))
+
+
+@pytest.mark.parametrize("key", ['symbols = "real"', "redrawn = false", "antennas = 2"])
+def test_keys_of_version_2_are_unknown_to_version_1(key):
+    text = f"[devices]\ncount = 2\n[channel]\n{key}"
+    assert parse(f"version = 2\n{text}") != parse("version = 2\n[devices]\ncount = 2")
+    with pytest.raises(NetworkError, match=r"unknown key channel\."):
+        parse(f"version = 1\n{text}")
+
+
+def test_an_adversary_is_written_where_there_is_one():
+    assert "adversary" not in dump(Network.uniform(num_devices=2))
+    network = parse("version = 2\n[devices]\ncount = 2\n[adversary]\nantennas = 3")
+    assert network.adversary.antennas == 3
+    assert parse(dump(network)) == network
+    with pytest.raises(NetworkError, match="unknown key adversary"):
+        parse("version = 1\n[devices]\ncount = 2\n[adversary]\nantennas = 3")

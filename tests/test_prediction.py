@@ -227,7 +227,8 @@ def test_the_codecs_matrices_are_its_server(told, at):
 def test_the_shipped_codec_is_proven_to_be_of_use():
     """Sixty test objects at ε = 10, spread over all classes."""
     model = airpool.load("modelnet40")
-    held, codec = model.held_out("test"), model.codec("compact")
+    held, codec = model.held_out("test", codec="compact"), model.codec("compact")
+    assert isinstance(codec, Codec)
     network = airpool.calibrate(Network.uniform(num_devices=12, dimension=40), epsilon=10.0)
     rows = torch.linspace(0, len(held) - 1, 60).round().long()
     latents, own = held.latents[rows], held.labels[rows]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from airpool.audit.adversary import audited as audit
     from airpool.design import design
     from airpool.evaluate import Evaluation, evaluate
+    from airpool.models.fitting import fit
     from airpool.models.pretrained import infer, load
     from airpool.network import Channel, Coin, Devices, Network, NetworkError, Ranking, Threshold
     from airpool.network_file import read as read_network
@@ -38,6 +39,7 @@ __all__ = [
     "calibrate",
     "design",
     "evaluate",
+    "fit",
     "guarantee",
     "infer",
     "load",
@@ -56,6 +58,7 @@ _HOME = {
     "calibrate": "account.calibration",
     "design": "design",
     "evaluate": "evaluate",
+    "fit": "models.fitting",
     "guarantee": "account.guarantee",
     "infer": "models.pretrained",
     "load": "models.pretrained",

@@ -1,31 +1,33 @@
-"""Accuracy of a network on given latents, with error bars, beside its guarantee."""
+"""Accuracy of a network on given latents, with error bars, beside its guarantee and beside the vote's."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from airpool.account.budget import split
-from airpool.account.calibration import calibrate, calibrate_claim
+from airpool import trial
 from airpool.account.guarantee import PrivacyReport
 from airpool.arrays import require_array
 from airpool.data.latents_file import check_labels
 from airpool.files import jsonable
-from airpool.network import Coin, Network, Ranking
+from airpool.models.vote import Vote, crossed
+from airpool.network import Coin, Network
 from airpool.protocol.inference import Baseline, centralised, report_of, transmitted
-from airpool.protocol.link import Level, level, link_of
+from airpool.protocol.link import Level, Link, link_of
 from airpool.protocol.medium import channel_uses
 from airpool.protocol.server import labels
-from airpool.protocol.simulation import check_latents, in_batches, receive
+from airpool.protocol.simulation import check_latents, in_batches
+from airpool.protocol.waveform import Waveform
 from airpool.selection.scores import raw
+from airpool.trial import Draws, Heard
 from airpool.version import __version__
 
 if TYPE_CHECKING:
-    from airpool.models.pretrained import HeldOut, Pretrained
+    from airpool.models.model import HeldOut, Model
 
 # From the public level of signal and noise to a decoder of estimates (..., r) into logits (..., C).
 DecoderFor = Callable[[Level], Callable[[Tensor], Tensor]]
@@ -41,7 +43,8 @@ class Evaluation:
     accuracy_std: standard deviation over the trials, each of all objects once. accuracy_ci: of the mean, for the noise
     and for the choice of objects. class_mean: accuracy averaged over classes. no_answer: fraction of inferences without
     an answer, which count as wrong. mse: E‖ẑ − Σ w z‖². energy: of all devices, in mW · channel uses. channel_uses:
-    complex, per inference.
+    complex, per inference. vote_accuracy: of the vote on the same noise; against_vote: accuracy_mean minus that, with
+    its standard error for the noise and for the choice of objects; None where there is no vote to compare with.
     """
 
     accuracy_mean: float
@@ -57,11 +60,16 @@ class Evaluation:
     seed: int
     baseline: Baseline | None
     report: PrivacyReport
+    vote_accuracy: float | None = None
+    against_vote: float | None = None
+    against_vote_error: float | None = None
 
     def row(self) -> dict[str, Any]:
         """The measurements, one number per column."""
         low, high = self.accuracy_ci
-        names = ("class_mean", "no_answer", "mse", "energy", "channel_uses", "trials", "objects")
+        names = ["class_mean", "no_answer", "mse", "energy", "channel_uses", "trials", "objects"]
+        if self.vote_accuracy is not None:
+            names += ["vote_accuracy", "against_vote", "against_vote_error"]
         return {
             "accuracy_mean": self.accuracy_mean,
             "accuracy_std": self.accuracy_std,
@@ -89,12 +97,20 @@ class Evaluation:
         return jsonable(data)
 
 
+class _Sending(NamedTuple):
+    network: Network
+    link: Link | None
+    latents: Tensor
+    decoders: list[Callable[[Tensor], Tensor]]
+    which: Tensor | None
+
+
 def evaluate(
     network: Network,
     latents: Tensor,
     targets: Tensor,
     *,
-    server: DecoderFor,
+    server: DecoderFor | tuple[Sequence[DecoderFor], Tensor],
     trials: int = 20,
     seed: int = 0,
     posteriors: Tensor | None = None,
@@ -103,14 +119,22 @@ def evaluate(
     participation: ArrayLike | None = None,
     baseline: Baseline | None = None,
     report: PrivacyReport | None = None,
+    vote: tuple[Tensor, DecoderFor] | None = None,
+    waveform: Waveform | None = None,
     on_inferences: Callable[[int], None] = lambda _: None,
 ) -> Evaluation:
     """Accuracy over `trials` inferences of each object, from latents (N, K, r) and classes `targets` (N,).
 
-    server: `codec.server`, or `lambda level: decoder` for a decoder that ignores the level.
+    server: `codec.server`, or `lambda level: decoder` for a decoder that ignores the level; or several of them, and
+        which one (N,) decodes each object (`models.vote.crossed`).
     posteriors: (N, K, L) of each device's own classifier, or scores (N, K), their uncertainty in bits (with
         num_classes for the score rule `scale`): needed by Schemes 2.1 and 2.2.
     participation: expected participation of each device, from calibration data; `level` needs it in Scheme 2.1.
+    vote: latents (N, K, L) and server of the vote, `(vote.encoder(posteriors), vote.server)`. It goes through the same
+        network, of dimension L, from the same state of the generator at every batch: the same gains, participation and
+        scores, and the same noise where r = L; where not, the noise has the same σ. Its ε is the network's (zero-out
+        and replace, γ auto), or smaller where L < r. Nothing else in the record depends on it.
+    waveform: go through its samples instead of symbols; Scheme 1, and a channel without fading and errors.
     Holds for: the same seed, torch and machine give the same record; other machines agree within the interval.
     """
     require_array("latents", latents, torch=True)
@@ -121,47 +145,57 @@ def evaluate(
         raise ValueError(f"seed={seed!r} must be a whole number >= 0")
     if trials < 1:
         raise ValueError(f"trials={trials} must be >= 1")
+    if waveform is not None and baseline is not None:
+        raise ValueError(f"baseline={baseline!r} is simulated with symbols alone: leave baseline or waveform out")
     sender = transmitted(network, baseline)
-    report = report_of(sender, report)
-    link = link_of(sender)
+    report, most = report_of(sender, report), int(targets.max())
     bits, num_classes = raw(network.scheme, scores=scores, posteriors=posteriors, num_classes=num_classes)
-    decoder = server(_level(sender, baseline, participation))
-    rng = torch.Generator(latents.device).manual_seed(seed)
-    right = torch.zeros(len(latents), trials, dtype=torch.bool)
-    most = int(targets.max())
-    silent, square, energy = 0, 0.0, 0.0
-    done = dict.fromkeys(range(len(latents)), 0)
+
+    def sending(latents: Tensor, server: DecoderFor | tuple[Sequence[DecoderFor], Tensor]) -> _Sending:
+        net = replace(sender, dimension=latents.shape[-1])
+        check_latents(latents, net)
+        check_labels(targets, objects=len(latents))
+        public = trial.level_of(net, baseline, participation, waveform)
+        servers, which = server if isinstance(server, tuple) else ([server], None)
+        return _Sending(
+            net, None if baseline == "centralised" else link_of(net), latents, [each(public) for each in servers], which
+        )
+
+    def heard(of: _Sending, rows: slice, count: int, draws: Draws) -> Heard:
+        some, bits_of = of.latents[rows], None if bits is None else bits[rows]
+        more = {"link": of.link, "scores": bits_of, "num_classes": num_classes}
+        return trial.heard(some, of.network, draws, trials=count, baseline=baseline, waveform=waveform, **more)
+
+    def answers(of: _Sending, rows: slice, got: Heard) -> Tensor:
+        """Which are right, (n, t)."""
+        logits, *more = [decoder(got.estimate) for decoder in of.decoders]
+        if of.which is not None:
+            logits = torch.stack((logits, *more))[of.which[rows], torch.arange(len(logits))]
+        if most >= (classes := logits.shape[-1]):
+            raise ValueError(f"labels has {most}, must be below {classes}, the number of the server's classes")
+        return (labels(logits, got.any_signal) == targets[rows, None]).cpu()
+
+    own, voted = sending(latents, server), None if vote is None else sending(*vote)
+    draws = trial.draws(latents.device, seed)
+    right, vote_right = torch.zeros(2, len(latents), trials, dtype=torch.bool)
+    silent, square, energy, done = 0, 0.0, 0.0, dict.fromkeys(range(len(latents)), 0)
+    batch = max(1, _BATCH // network.dimension) if waveform is None else trial.SAMPLED
     with torch.no_grad():
-        for rows, count in in_batches(latents, trials=trials, batch=max(1, _BATCH // network.dimension)):
-            some = latents[rows]
-            ideal = centralised(some, network).estimate
-            if baseline == "centralised":
-                received = centralised(some, network, count)
-            else:
-                received = receive(
-                    some,
-                    sender,
-                    rng=rng,
-                    trials=count,
-                    scores=None if bits is None else bits[rows],
-                    num_classes=num_classes,
-                    link=link,
-                    only_best=baseline == "best-device",
-                )
-            logits = decoder(received.estimate)
-            if most >= (classes := logits.shape[-1]):
-                raise ValueError(f"labels has {most}, must be below {classes}, the number of the server's classes")
-            found = labels(logits, received.any_signal)
-            first = done[rows.start]
-            right[rows, first : first + count] = (found == targets[rows, None]).cpu()
+        for rows, count in in_batches(latents, trials=trials, batch=batch):
+            here = rows, slice(done[rows.start], done[rows.start] + count)
             done[rows.start] += count
-            silent += int((~received.any_signal).sum())
-            square += float((received.estimate - ideal).square().sum())
-            energy += float(received.energy.sum())
-            on_inferences(len(some) * count)
+            if voted is not None:
+                vote_right[here] = answers(voted, rows, heard(voted, rows, count, draws.again()))
+            got = heard(own, rows, count, draws)
+            right[here] = answers(own, rows, got)
+            silent += int((~got.any_signal).sum())
+            square += float((got.estimate - centralised(latents[rows], network).estimate).square().sum())
+            energy += float(got.energy.sum())
+            on_inferences((rows.stop - rows.start) * count)
     inferences = len(latents) * trials
     return Evaluation(
         **_accuracy(right, targets.cpu()),
+        **({} if vote is None else _against(right, vote_right)),
         no_answer=silent / inferences,
         mse=square / inferences,
         energy=energy / inferences,
@@ -174,70 +208,44 @@ def evaluate(
     )
 
 
-def calibrated(
-    network: Network,
-    *,
-    epsilon: float,
-    accounting: str = "exact",
-    share: float | None = None,
-    colluding: tuple[int, ...] = (),
-) -> Network:
-    """The network with its noise scaled to this ε of the worst device.
-
-    accounting: exact, or theorem1 (the paper's claim). share: Schemes 2.1 and 2.2, the scores' share of ε, which sets
-    their noise too. colluding: as in `guarantee`.
-    """
-    if accounting not in ("exact", "theorem1"):
-        raise ValueError(f"accounting={accounting!r} must be exact or theorem1")
-    if share is not None:
-        return split(network, epsilon=epsilon, share=share)
-    if accounting == "theorem1":
-        return calibrate_claim(network, epsilon=epsilon)
-    return calibrate(network, epsilon=epsilon, colluding=colluding)
-
-
 def evaluate_model(
-    model: "Pretrained",
+    model: "Model",
     network: Network,
     *,
-    codec: str = "compact",
+    codec: str | None = None,
     split: "HeldOut" = "test",
     trials: int = 20,
     seed: int = 0,
     report: PrivacyReport | None = None,
+    against_vote: bool = False,
+    unseen: bool = False,
 ) -> Evaluation:
-    """The network's evaluation on the held-out objects of a shipped model, as its devices see them.
+    """The network's evaluation on the held-out objects of a model, as its devices see them.
 
-    report: the network's, if it is known already.
+    report: the network's, if it is known already. against_vote: beside the model's vote, if it has one.
+    unseen: where the codec is a vote, which was fitted to these objects, each is decoded by one fitted to others.
     """
-    objects = model.held_out(split, codec=codec).fitted(network.devices.count)
+    held, chosen = model.held_out(split, codec=codec), model.codec(codec)
+    objects = held.fitted(network.devices.count)
     return evaluate(
         network,
         objects.latents,
         objects.labels,
-        server=model.codec(codec).server,
+        server=crossed(chosen, held.latents, held.labels) if unseen and isinstance(chosen, Vote) else chosen.server,
         trials=trials,
         seed=seed,
         posteriors=None if isinstance(network.scheme, Coin) else objects.posteriors,
-        participation=model.participation(network),
+        participation=model.participation(network, codec=codec),
         report=report,
+        vote=model.vote(objects.posteriors, codec=codec) if against_vote else None,
     )
-
-
-def _level(network: Network, baseline: Baseline | None, participation: ArrayLike | None) -> Level:
-    if baseline == "centralised":
-        d = network.devices
-        return Level(sum(w * c for w, c in zip(d.column("weight"), d.column("clip_norm"), strict=True)), 0.0)
-    of_all = level(network, participation=participation)
-    if baseline == "best-device":  # one device and one receiver noise; in 2.2 one of those selected
-        of = network.scheme.num_selected if isinstance(network.scheme, Ranking) else network.devices.count
-        return Level(of_all.signal / of, of_all.noise_std / of**0.5)
-    return of_all
 
 
 def _channel_uses(network: Network, baseline: Baseline | None) -> int:
     alone = network.channel.access == "orthogonal" and baseline != "best-device"
-    return channel_uses(network.dimension, num_devices=network.devices.count if alone else 1)
+    return channel_uses(
+        network.dimension, symbols=network.channel.symbols, num_devices=network.devices.count if alone else 1
+    )
 
 
 def _accuracy(right: Tensor, targets: Tensor) -> dict[str, Any]:
@@ -254,3 +262,11 @@ def _accuracy(right: Tensor, targets: Tensor) -> dict[str, Any]:
         "accuracy_ci": (max(0.0, mean - reach), min(1.0, mean + reach)),
         "class_mean": sum(per_class) / len(per_class),
     }
+
+
+def _against(right: Tensor, vote_right: Tensor) -> dict[str, Any]:
+    """The vote's accuracy, and the difference object by object: noise and objects are shared, and so cancel."""
+    mine, votes = (each.double().mean(1) for each in (right, vote_right))
+    error = float((mine - votes).std(correction=1)) / len(mine) ** 0.5 if len(mine) > 1 else None
+    difference = float((mine - votes).mean())
+    return {"vote_accuracy": float(votes.mean()), "against_vote": difference, "against_vote_error": error}

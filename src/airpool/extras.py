@@ -11,9 +11,12 @@ EXTRA_OF = {
     "clarabel": "design",
     "openvino": "int8",
     "trimesh": "mesh",
+    "fast_simplification": "mesh",
     "pyarrow": "parquet",
     "ray": "ray",
     "sionna": "sionna",
+    "sigmf": "radio",
+    "zmq": "radio",
 }
 
 

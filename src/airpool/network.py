@@ -9,14 +9,15 @@ a network that can be made has an ε, a number or inf. The file format is networ
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from airpool.rules import NetworkError, PerDevice, Rule, check, checked, rules_of, whole
 
 Neighbours = Literal["zero-out", "replace", "remove"]
 Access = Literal["superposed", "orthogonal"]
 PowerRule = Literal["truncate", "backoff", "paper", "exact"]
+Symbols = Literal["complex", "real"]
 SchemeName = Literal["1", "2.1", "2.2"]
 Score = Literal["shannon", "min"]
 ScoreRule = Literal["clip", "scale"]
@@ -24,88 +25,10 @@ ScoreRule = Literal["clip", "scale"]
 FADING = ("none", "rician", "rayleigh")
 
 
-class NetworkError(ValueError):
-    """A value that a network cannot have; the message names the field, the value and what is allowed."""
-
-
-PerDevice = tuple[float, ...]
-_LARGEST_INT = 10**300  # well within the range of a float
-
-
-class Rule(NamedTuple):
-    """A check of a number: the text of its error, the test, and the magnitudes allowed for values other than 0."""
-
-    allowed: str
-    ok: Callable[[float], bool]
-    least: float = 0.0
-    most: float = math.inf
-
-
-def _number(where: str, value: Any, rule: Rule) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise NetworkError(f"{where}={value!r} must be a number")
-    if isinstance(value, int) and abs(value) > _LARGEST_INT:
-        raise NetworkError(f"{where} has more than 300 digits, must be at most {min(rule.most, 1e300):g}")
-    if math.isnan(value) or not rule.ok(float(value)):
-        raise NetworkError(f"{where}={value} {rule.allowed}")
-    if abs(value) > rule.most:
-        below = f"from {-rule.most:g} to" if rule.ok(-1.0) else "at most"
-        raise NetworkError(f"{where}={value} is too large: it must be {below} {rule.most:g}")
-    if 0 < abs(value) < rule.least:
-        raise NetworkError(f"{where}={value} is too small: it must be {'0 or ' * rule.ok(0.0)}at least {rule.least:g}")
-    return float(value)
-
-
-def _per_device(name: str, value: Any, count: int, rule: Rule) -> PerDevice:
-    """One value for each device from a number, which stands for all, or from a sequence."""
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        return (_number(name, value, rule),) * count
-    values: list[Any] = [v.item() if hasattr(v, "item") else v for v in value]
-    if len(values) != count:
-        raise NetworkError(f"{name} has {len(values)} values for {count} devices; give one number or {count}")
-    return tuple(_number(f"{name} of device {k}", v, rule) for k, v in enumerate(values))
-
-
-def _whole(where: str, value: Any, *, least: int = 1, most: int, allowed: str = "") -> int:
-    if isinstance(value, int) and abs(value) > _LARGEST_INT:
-        raise NetworkError(f"{where} has more than 300 digits, must be at most {most}")
-    if isinstance(value, bool) or not isinstance(value, int) or value < least or (allowed and value > most):
-        raise NetworkError(f"{where}={value!r} {allowed or f'must be a whole number >= {least}'}")
-    if value > most:
-        raise NetworkError(f"{where}={value} is too large: it must be at most {most}")
-    return value
-
-
-def _checked(where: str, value: Any, rule: Rule | range | Sequence[str], count: int | None = None) -> Any:
-    """The checked value: a number (with `count`, one per device), a whole number within a range, or a listed word."""
-    if isinstance(rule, Rule):
-        return _number(where, value, rule) if count is None else _per_device(where, value, count, rule)
-    if isinstance(rule, range):
-        return _whole(where, value, least=rule[0], most=rule[-1])
-    if value not in rule:
-        raise NetworkError(f"{where}={value!r} must be one of {', '.join(rule)}")
-    return value
-
-
 def require_network(value: object) -> None:
     """Raises a TypeError unless `value` is a Network."""
     if not isinstance(value, Network):
         raise TypeError(f"network is of type {type(value).__name__}, must be a Network (read_network reads a file)")
-
-
-@cache
-def _rules(kind: type) -> dict[str, Any]:
-    """The rules of a class's fields: what they are annotated with, or the words of a Literal."""
-    hints = get_type_hints(kind, include_extras=True)
-    annotated = {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
-    return annotated | {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
-
-
-def _check(obj: Any, where: str = "", *, but: Sequence[str] = (), count: int | None = None) -> None:
-    """Checks the fields that have a rule and stores numbers as floats; with a count, one per device."""
-    for name, rule in _rules(type(obj)).items():
-        if name not in but:
-            object.__setattr__(obj, name, _checked(f"{where}{name}", getattr(obj, name), rule, count))
 
 
 _POSITIVE = Rule("must be > 0 and finite", lambda x: 0 < x < math.inf)
@@ -139,10 +62,10 @@ class Devices:
     epsilon: Annotated[PerDevice | float | None, _POSITIVE] = None
 
     def __post_init__(self) -> None:
-        count = _checked("devices.count", self.count, _MANY)
+        count = checked("devices.count", self.count, _MANY)
         if self.weight is None:
             object.__setattr__(self, "weight", 1 / count)
-        _check(self, "devices.", but=("epsilon",) if self.epsilon is None else (), count=count)
+        check(self, "devices.", but=("epsilon",) if self.epsilon is None else (), count=count)
 
     def column(self, name: str) -> PerDevice:
         """A field as one value per device; the constructor has expanded single numbers."""
@@ -151,7 +74,12 @@ class Devices:
 
 @dataclass(frozen=True)
 class Channel:
-    """How the signals reach the server. `noise_std` is the receiver's, per real coordinate, in the unit of √mW."""
+    """How the signals reach the server. `noise_std` is the receiver's, per real coordinate, in the unit of √mW.
+
+    symbols: two real coordinates in each complex symbol, or one in each use; they differ where channels are not known
+        exactly. csi_error_std: √E|e|² of the whole complex error. redrawn: gains and errors are new in every inference,
+        else common to all of them. antennas: of the server, which receives by one public beam and keeps them all.
+    """
 
     fading: str = "none"
     k_factor_db: Annotated[float, _DECIBEL] = 4.8
@@ -162,11 +90,29 @@ class Channel:
     outage: Annotated[float, _BETWEEN._replace(least=1e-30)] = 0.01
     csi_error_std: Annotated[float, _ERROR] = 0.0
     phase_error_std: Annotated[float, _ERROR] = 0.0
+    symbols: Symbols = "complex"
+    redrawn: bool = True
+    antennas: Annotated[int, range(1, 257)] = 1
+
+    @property
+    def known(self) -> bool:
+        """Whether devices know gains and phases exactly."""
+        return not (self.csi_error_std or self.phase_error_std)
 
     def __post_init__(self) -> None:
         if not (self.fading in FADING or str(self.fading).startswith("sionna:")):
             raise NetworkError(f"channel.fading={self.fading!r} must be one of {', '.join(FADING)} or sionna:MODEL")
-        _check(self, "channel.", but=("gamma",) if self.gamma == "auto" else ())
+        check(self, "channel.", but=("gamma",) if self.gamma == "auto" else ())
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """Who else listens. antennas: of an eavesdropper that is not at the server; 0: its ε is not asked for."""
+
+    antennas: Annotated[int, range(257)] = 0
+
+    def __post_init__(self) -> None:
+        check(self, "adversary.")
 
 
 @dataclass(frozen=True)
@@ -186,7 +132,7 @@ class _Scored:
     score_noise_std: Annotated[float, _STD] = 0.3162
 
     def __post_init__(self) -> None:
-        _check(self, "scheme.")
+        check(self, "scheme.")
 
 
 @dataclass(frozen=True)
@@ -208,7 +154,7 @@ class Ranking(_Scored):
 Scored = Threshold | Ranking
 Scheme = Coin | Threshold | Ranking
 SCHEMES: dict[str, type[Coin | Threshold | Ranking]] = {kind.name: kind for kind in (Coin, Threshold, Ranking)}
-_SCHEME_RULES = _rules(Threshold) | _rules(Ranking)
+_SCHEME_RULES = rules_of(Threshold) | rules_of(Ranking)
 SCHEME_SETTINGS = tuple(_SCHEME_RULES)
 
 
@@ -225,9 +171,9 @@ def named_scheme(name: str = "1", **settings: Any) -> Scheme:
     >>> named_scheme("2.1", threshold=0.4, num_selected=3)
     Threshold(score='shannon', score_rule='clip', score_bound=1.0, score_noise_std=0.3162, threshold=0.4)
     """
-    _checked("scheme.name", name, tuple(SCHEMES))
+    checked("scheme.name", name, tuple(SCHEMES))
     for setting, value in settings.items():
-        _checked(f"scheme.{setting}", value, _SCHEME_RULES[setting])
+        checked(f"scheme.{setting}", value, _SCHEME_RULES[setting])
     kind = SCHEMES[name]
     return kind(**{key: value for key, value in settings.items() if key in {f.name for f in fields(kind)}})
 
@@ -239,6 +185,7 @@ class Network:
     devices: Devices
     channel: Channel = field(default_factory=Channel)
     scheme: Scheme = field(default_factory=Coin)
+    adversary: Adversary = field(default_factory=Adversary)
     dimension: Annotated[int, range(1, 10**9 + 1)] = 64
     delta: Annotated[float, _BETWEEN._replace(least=1e-300)] = 1e-5
     neighbours: Neighbours = "zero-out"
@@ -248,17 +195,22 @@ class Network:
     inferences: Annotated[int, range(1, 10**12 + 1)] = 1
 
     def __post_init__(self) -> None:
-        _check(self)
-        if not isinstance(self.cover_noise, bool):
-            raise NetworkError(f"cover_noise={self.cover_noise!r} must be true or false")
+        check(self)
         limit = self.devices.count - 1
         for name in ("colluders", "dropouts"):
             allowed = f"must be a whole number from 0 to {limit}"
-            _whole(name, getattr(self, name), least=0, most=limit, allowed=allowed)
+            whole(name, getattr(self, name), least=0, most=limit, allowed=allowed)
         if isinstance(self.scheme, Ranking) and self.scheme.num_selected > self.devices.count:
             raise NetworkError(
                 f"scheme.num_selected={self.scheme.num_selected} must not exceed the {self.devices.count} devices"
             )
+
+    @property
+    def coordinates(self) -> int:
+        """Real coordinates that a device sends: r; r + 1 where a symbol that may be turned has room for one more."""
+        several = self.channel.antennas > 1 or self.adversary.antennas > 0
+        padded = self.channel.symbols == "complex" and (several or not self.channel.known)
+        return self.dimension + self.dimension % 2 if padded else self.dimension
 
     @classmethod
     def uniform(

@@ -11,10 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from airpool import files
-from airpool.network import SCHEME_SETTINGS, Channel, Devices, Network, NetworkError, named_scheme, require_network
+from airpool.network import (
+    SCHEME_SETTINGS,
+    Adversary,
+    Channel,
+    Devices,
+    Network,
+    NetworkError,
+    named_scheme,
+    require_network,
+)
 
-VERSION = 1
-_TABLES = {"devices": Devices, "channel": Channel, "scheme": named_scheme}
+VERSION = 2
+_SINCE_2 = ("symbols", "redrawn", "antennas")
+_TABLES = {"devices": Devices, "channel": Channel, "scheme": named_scheme, "adversary": Adversary}
 
 
 def read(path: str | Path) -> Network:
@@ -43,17 +53,32 @@ def parse(text: str) -> Network:
 
 def build(data: dict[str, Any]) -> Network:
     """The network that a file's tables describe."""
-    data = dict(data)
-    version = data.pop("version", None)
-    if version is None:
-        raise NetworkError(f"the key version is missing; write version = {VERSION}")
-    if isinstance(version, bool) or version != VERSION:
-        raise NetworkError(f"version={version!r} is not known here; this airpool reads version {VERSION}")
+    data = upgraded(data)
+    del data["version"]
     if "devices" not in data:
         raise NetworkError("the table [devices] is missing; it needs at least count = ...")
     tables = {name: _table(name, kind, data.pop(name)) for name, kind in _TABLES.items() if name in data}
     _reject_unknown("", data, [f.name for f in fields(Network) if f.name not in _TABLES])
     return Network(**tables, **data)
+
+
+def upgraded(data: dict[str, Any]) -> dict[str, Any]:
+    """The tables of a file of any version as those of the newest.
+
+    Version 1 knew real symbols alone: it means them where channels are not known exactly; elsewhere they are the same.
+    """
+    version, channel = data.get("version"), data.get("channel", {})
+    if version is None:
+        raise NetworkError(f"the key version is missing; write version = {VERSION}")
+    if isinstance(version, bool) or version not in range(1, VERSION + 1):
+        raise NetworkError(f"version={version!r} is not known here; this airpool reads versions 1 to {VERSION}")
+    if version == 1 and "adversary" in data:
+        raise NetworkError("unknown key adversary in version 1; write version = 2")
+    if version == 1 and isinstance(channel, dict):
+        _reject_unknown("channel.", channel, [f.name for f in fields(Channel) if f.name not in _SINCE_2])
+        if channel.get("csi_error_std") or channel.get("phase_error_std"):
+            data = data | {"channel": channel | {"symbols": "real"}}
+    return data | {"version": VERSION}
 
 
 def _table(name: str, kind: Any, data: Any) -> Any:
@@ -84,6 +109,8 @@ def dump(network: Network) -> str:
     no_loss = ("devices", "path_loss_db", (0.0,) * network.devices.count)
     for name in _TABLES:
         table = getattr(network, name)
+        if table == Adversary():
+            continue
         lines += ["", f"[{name}]"]
         lines += [f'name = "{table.name}"'] if name == "scheme" else []
         for f in fields(table):

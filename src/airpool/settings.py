@@ -12,9 +12,11 @@ from airpool.network import SCHEME_SETTINGS, Channel, Devices, Network
 KEYS: dict[str, tuple[str, str]] = {
     "devices": ("devices", "count"),
     **{f.name: ("devices", f.name) for f in fields(Devices) if f.name not in ("count", "epsilon")},
-    **{f.name: ("", f.name) for f in fields(Network) if f.name not in ("devices", "channel", "scheme")},
+    **{f.name: ("", f.name) for f in fields(Network) if f.name not in ("devices", "channel", "scheme", "adversary")},
     "receiver_noise_std": ("channel", "noise_std"),
-    **{f.name: ("channel", f.name) for f in fields(Channel) if f.name != "noise_std"},
+    "server_antennas": ("channel", "antennas"),
+    **{f.name: ("channel", f.name) for f in fields(Channel) if f.name not in ("noise_std", "antennas")},
+    "antennas": ("adversary", "antennas"),
     "scheme": ("scheme", "name"),
     **{name: ("scheme", name) for name in SCHEME_SETTINGS},
 }
@@ -73,24 +75,28 @@ def evaluate(
     epsilon: float = 2.0,
     accounting: Literal["exact", "theorem1"] = "exact",
     share: float | None = None,
-    codec: str = "compact",
+    model: str = "modelnet40",
+    codec: str | None = None,
     split: Literal["test", "validation"] = "test",
     trials: int = 5,
     **settings: Any,
 ) -> dict[str, float | str | None]:
-    """Accuracy of the shipped model on its held-out objects, with the noise calibrated to ε.
+    """Accuracy of a model on its held-out objects, with the noise calibrated to ε.
 
-    settings: unless there are twelve devices, the column `cameras` says which were left out or repeated.
-    accounting, share: as in `airpool.evaluate.calibrated`.
+    model: a shipped one by name, or a file. settings: unless there are as many devices as it has sensors, the column
+    `cameras` says which were left out or repeated.
+    accounting, share: as in `account.budget.calibrated`. codec: left out, the model's default; beside the
+    others' accuracy stands the vote's on the same noise.
     """
-    from airpool.evaluate import calibrated, evaluate_model
+    from airpool.account.budget import calibrated
+    from airpool.evaluate import evaluate_model
     from airpool.models.pretrained import load
 
-    model = load("modelnet40")
-    network = network_of(dimension=model.codec(codec).shape.dimension, **settings)
+    known = load(model)
+    network = network_of(**(known.wanted(codec) | settings))
     network = calibrated(network, epsilon=epsilon, accounting=accounting, share=share)
-    found = evaluate_model(model, network, codec=codec, split=split, trials=trials, seed=seed)
-    note = model.held_out(split, codec=codec).fitted(network.devices.count).note
+    found = evaluate_model(known, network, codec=codec, split=split, trials=trials, seed=seed, against_vote=True)
+    note = known.held_out(split, codec=codec).fitted(network.devices.count).note
     return {
         **{name: value for name, value in found.row().items() if name not in ("trials", "objects")},
         **_epsilons(found.report, "epsilon_device"),

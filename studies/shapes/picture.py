@@ -12,8 +12,7 @@ import torch
 from PIL import Image, ImageDraw
 
 from airpool.data import shapes
-from airpool.data.views import object_views, render
-from airpool.data.voxels import voxelise
+from airpool.data.views import Cameras, views
 from studies.tables import FIGURES
 
 SHEET = FIGURES / "shapes.png"
@@ -26,9 +25,9 @@ CAPTION = 16
 def main() -> None:
     kinds = {label: list(group) for label, group in groupby(shapes.all(), key=lambda shape: shape.label)}
     shown = [shape for group in kinds.values() for shape in group[:VARIANTS]]
-    poses = {shape.name: torch.from_numpy(voxelise(shape.vertices, shape.faces)) for shape in shown}
-    example = object_views(poses["chair_0"][None], resolution=TILE)[0]
-    tiles = render(torch.stack([poses[shape.name][1] for shape in shown]), resolution=TILE)[:, 0]
+    meshes = {shape.name: (shape.vertices, shape.faces) for shape in shown}
+    example = views([meshes["chair_0"]], Cameras(resolution=TILE))[0]
+    tiles = views(list(meshes.values()), Cameras(1, first_azimuth_deg=30, resolution=TILE))[:, 0, 0]
 
     per_row = COLUMNS // VARIANTS
     rows = -(-len(kinds) // per_row)

@@ -3,6 +3,9 @@
 A row of epsilon_before.json has a network file, the options of `guarantee`, and what was found: `epsilon`, `local` and
 `lower` per device (one value where all agree; `lower` only where it differs from `epsilon`), `object`, and in some rows
 `if_absent`, `realised` at an `alignment`, and `calibrated` noise.
+
+Networks of that time have real symbols. Where channels were not known exactly, own noise alone counted. Now others'
+noise counts too (spec §9): there ε must not have risen, and the rest is as it was.
 """
 
 import json
@@ -13,34 +16,57 @@ import pytest
 
 from airpool.account.calibration import calibrate
 from airpool.account.guarantee import guarantee, realised_epsilon
+from airpool.account.received import aggregate
 from airpool.network_file import parse
 
+pytestmark = pytest.mark.usefixtures("few_draws", "few_cells")
 ROWS = json.loads(Path(__file__).with_name("epsilon_before.json").read_text(encoding="utf-8"))
 
 
-def agree(found, before):
+def agree(found, before, *, at_most: bool = False):
     found, before = np.atleast_1d(found), np.array([float(x) for x in np.atleast_1d(before)])
-    np.testing.assert_allclose(found, np.broadcast_to(before, found.shape), rtol=1e-9, atol=0)
+    before = np.broadcast_to(before, found.shape)
+    if at_most:
+        assert np.all(found <= before * (1 + 1e-9))
+    else:
+        np.testing.assert_allclose(found, before, rtol=1e-9, atol=0)
+
+
+def options_of(row):
+    return row.get("options", {})
+
+
+def counted_since(row) -> bool:
+    """Whether others' noise counts although channels are not known exactly."""
+    known = ("live", "credit_channel_noise", "colluding")
+    chosen = {name: value for name, value in options_of(row).items() if name in known}
+    return aggregate(parse(row["network"]), **chosen).strength is not None
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(ROWS.index(row)))
 def test_epsilon_is_what_it_was(row):
-    network = parse(row["network"])
-    report = guarantee(network, **row.get("options", {}))
-    agree(report.epsilon, row["epsilon"])
+    network, fewer = parse(row["network"]), counted_since(row)
+    report = guarantee(network, **options_of(row))
+    agree(report.epsilon, row["epsilon"], at_most=fewer)
     agree(report.epsilon_local, row["local"])
     agree(report.epsilon_object, row["object"])
     if report.epsilon_lower is not None:
-        agree(report.epsilon_lower, row.get("lower", row["epsilon"]))
+        agree(report.epsilon_lower, row.get("lower", row["epsilon"]), at_most=fewer)
     if "if_absent" in row:
-        agree(report.epsilon_if_absent, row["if_absent"])
+        before = row["if_absent"]  # one number where own noise alone counted
+        agree(report.epsilon_if_absent, before[0] if fewer else before, at_most=fewer)
     if "realised" in row:
         agree(realised_epsilon(network, row["alignment"]), row["realised"])
+
+
+def test_most_rows_are_compared_to_the_last_digit():
+    assert sum(counted_since(row) for row in ROWS) < 0.15 * len(ROWS)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if "calibrated" in row], ids=lambda row: str(ROWS.index(row)))
 def test_calibrated_noise_is_what_it_was(row):
     want = dict(row["calibrated"])
     before = want.pop("noise_std")
-    options = {name: value for name, value in row.get("options", {}).items() if name != "live"}
-    agree(calibrate(parse(row["network"]), **want, **options).devices.noise_std, before)
+    options = {name: value for name, value in options_of(row).items() if name != "live"}
+    found = calibrate(parse(row["network"]), **want, **options).devices.noise_std
+    agree(found, before, at_most=counted_since(row))

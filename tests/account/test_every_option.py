@@ -14,6 +14,8 @@ from airpool.network import Access, Channel, Coin, Devices, Neighbours, Network,
 from airpool.protocol.inference import Baseline, infer_features, transmitted
 from airpool.protocol.link import link_of
 
+pytestmark = pytest.mark.usefixtures("few_draws", "few_cells")
+
 R, CLASSES = 3, 4
 
 
@@ -41,6 +43,7 @@ def networks(draw: st.DrawFn) -> Network:
         outage=draw(st.sampled_from([0.01, 0.3])),
         csi_error_std=draw(st.sampled_from([0.0, 0.0, 0.1])),
         phase_error_std=draw(st.sampled_from([0.0, 0.0, 0.1])),
+        symbols="real",
     )
     name = draw(st.sampled_from(["1", "1", "2.1", "2.2"]))
     scheme = named_scheme(

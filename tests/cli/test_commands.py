@@ -261,7 +261,7 @@ def test_bad_input_ends_with_status_2_and_one_line_that_names_it(refused, argume
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("version = 2\n[devices]\ncount = 2", "version=2 is not known here"),
+        ("version = 3\n[devices]\ncount = 2", "version=3 is not known here"),
         ("[devices]\ncount = 2", "the key version is missing"),
         ("version = 1\n[devices]\ncount = 2\ncolour = 3", "unknown key devices.colour"),
         ("version = 1\n[devices]\ncount = 0", "devices.count=0"),

@@ -26,19 +26,26 @@ def folder(tmp_path):
 
 
 def test_prepare_writes_a_file_that_info_describes(folder, tmp_path):
-    out = tmp_path / "voxels.npz"
+    out = tmp_path / "meshes.npz.xz"
     result = run("prepare", folder, "--out", out, "--workers", 1)
     assert result.exit_code == 0, result.output
     assert f"{len(CHAIRS)} objects → {out}" in result.output
     told = json.loads(run("info", out, "--json").stdout)
-    assert told["format"] == {"poses": 12, "side": 30, "filled": 24}
-    # A tenth of five objects rounds to none.
-    assert told["objects"] == {"train": 5, "validation": 0, "test": 1}
+    assert sum(told["objects"].values()) == len(CHAIRS)
+    assert told["objects"]["test"] == 1
     assert told["classes"] == {"chair": told["objects"]}
-    assert told["duplicates"] == 0
+    assert told["twins"] == 0
+    assert told["sources"] == {"cad": len(CHAIRS)}
+    assert 0 < told["faces"]["median"] <= told["faces"]["largest"] <= 2000
     table = run("info", out).stdout
     assert "chair" in table
-    assert "6 objects in 12 poses of 30³ voxels" in table
+    assert f"{len(CHAIRS)} meshes, " in table
+    assert "0 test objects have the mesh of a training object" in table
+
+
+def test_no_worker_is_not_the_default(folder, tmp_path):
+    refused = run("prepare", folder, "--out", tmp_path / "a.npz", "--workers", 0)
+    assert "workers=0 must be at least 1" in str(refused.exception)
 
 
 def test_unreadable_meshes_are_a_warning_and_with_strict_a_failure(folder, tmp_path):
@@ -58,8 +65,9 @@ def test_unreadable_meshes_are_a_warning_and_with_strict_a_failure(folder, tmp_p
     ("arguments", "message"),
     [
         (["info", "absent.npz"], "absent.npz: no such file"),
-        (["info", __file__], "not a packed voxel file"),
+        (["info", __file__], "not a packed file of meshes"),
         (["prepare", "absent", "--out", "x.npz"], "absent: no such file or folder"),
+        (["prepare", ".", "--out", "x.zip"], "--out x.zip must end in .npz or .npz.xz"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_status_2(arguments, message, capsys, monkeypatch):

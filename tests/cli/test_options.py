@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from airpool import cli, settings
 from airpool.cli import options, output
-from airpool.network import Channel, Devices, Network, Ranking, Threshold
+from airpool.network import Adversary, Channel, Devices, Network, Ranking, Threshold
 from airpool.network_file import read, write
 
 ON_NETWORKS = (
@@ -49,10 +49,11 @@ def test_every_command_on_a_network_takes_the_same_options_for_it(path):
 
 
 def test_every_field_of_a_network_file_has_an_option():
-    tables = {"": Network, "devices": Devices, "channel": Channel}
+    tables = {"": Network, "devices": Devices, "channel": Channel, "adversary": Adversary}
     fields = {(table, name) for table, kind in tables.items() for name in inspect.signature(kind).parameters}
     fields |= {("scheme", name) for kind in (Ranking, Threshold) for name in ("name", *asdict(kind()))}
-    fields -= {("", "devices"), ("", "channel"), ("", "scheme"), ("devices", "epsilon")}  # --epsilon is the target
+    fields -= {("", name) for name in ("devices", "channel", "scheme", "adversary")}
+    fields -= {("devices", "epsilon")}  # --epsilon is the target
     assert {settings.KEYS[name] for name in options._NETWORK} == fields
 
 
@@ -67,10 +68,10 @@ def leaves(command: Any = None, path=()):
 
 def test_every_command_prints_json_and_a_device_is_an_index():
     commands = dict(leaves())
-    assert len(commands) == 17
+    assert len(commands) == 21
     for path, command in commands.items():
         assert "--json" in flags(command), path
-        assert ("--device" in flags(command)) == (path == ("audit",))
+        assert ("--device" in flags(command)) == (path in (("audit",), ("radio", "transmit")))
         assert {"--channel-noise-std"}.isdisjoint(flags(command))
 
 

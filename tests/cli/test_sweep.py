@@ -197,7 +197,14 @@ def test_after_kill_9_the_table_is_the_same_and_no_finished_point_is_measured_tw
 def test_ctrl_c_stops_the_workers_and_keeps_what_is_done(tmp_path):
     (tmp_path / "experiment.py").write_text(EXPERIMENT)
     command = [AIRPOOL, "sweep", "experiment:slow", "--set", f"n={','.join(map(str, range(20)))}", "--cache", "cache"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a shell's background job ignores it
+    )
     until(lambda: len(lines(tmp_path / "calls")) >= 3, "no point was measured")
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=600)

@@ -35,7 +35,7 @@ class SmallModel:
     def codec(self, _):
         return self._codec
 
-    def held_out(self, split):
+    def held_out(self, split, *, codec):
         if split not in ("test", "validation"):
             raise ValueError(f"split={split!r} must be test or validation")
         rng = torch.Generator().manual_seed(len(split))
@@ -84,7 +84,7 @@ BOUNDS = {"ideal", "margin", "margin_paper", "paper", "chebyshev", "ball", "half
 
 def test_json_has_what_is_promised(net):
     data = run_json("--network", net(), "--objects", 20, "--trials", 50)
-    about = {"epsilon", "split", "trials", "seed", "objects", "no_answer", "cameras"}
+    about = {"codec", "epsilon", "split", "trials", "seed", "objects", "no_answer", "cameras"}
     assert set(data) == about | {"error", "server", "linear", "measured"}
     assert set(data["server"]) == set(data["linear"]) == BOUNDS
     assert set(data["error"]) == {"bias", "participation", "privacy_noise", "channel_noise", "total"}
@@ -173,7 +173,7 @@ def test_the_same_seed_measures_the_same(net):
         ({"scheme": Ranking(num_selected=2)}, "scheme.name='2.2' must be 1: by scores"),
         ({"channel": Channel(power_rule="paper")}, "channel.power_rule='paper' must be truncate or backoff"),
         ({"channel": Channel(power_rule="exact")}, "channel.power_rule='exact' must be truncate or backoff"),
-        ({"dimension": 64}, "has dimension 64, the codec compact needs 6: calibrate with --dimension 6"),
+        ({"dimension": 64}, "has dimension 64, the codec vote needs 6: calibrate with --dimension 6"),
     ],
 )
 @pytest.mark.parametrize("flags", [[], ["--epsilon", 2.0]], ids=["as it is", "calibrated"])

@@ -1,4 +1,4 @@
-"""`airpool train` from end to end, on our own shapes: a file of voxels in, weights and a card out.
+"""`airpool train` from end to end, on our own shapes: a file of meshes in, weights and a card out.
 
 The trunk is VGG11 made narrow, so that minutes become seconds; all else is as it is.
 """
@@ -17,13 +17,18 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from airpool import cli
-from airpool.data import dataset, shapes, voxels
-from airpool.data.views import renders
+from airpool.data import cad, shapes
+from airpool.data.meshes import Mesh
+from airpool.data.prepare import gridded
+from airpool.data.renders import renders
+from airpool.data.views import Cameras
 from airpool.models import codec as codecs
 from airpool.models import codec_training, features, local, runs, vgg, weights
+from airpool.models import vote as votes
 from airpool.models.features import pooled
 
 NARROW = ((4,), (4,), (8, 8), (8, 8), (16, 512))
+TRUNK = ("trunk", "--kind", "vgg11")
 QUICK = ("--objects", 4, "--epochs", 3, "--set", "objects=4", "--set", "views=1", "--set", "average=0.5")
 
 
@@ -32,13 +37,17 @@ def narrow():
     """A narrow trunk, and every object rendered once for all tests."""
 
     @cache
-    def seen(content):
-        return renders(np.frombuffer(content, np.uint8).reshape(1, 12, -1).copy())[0]
+    def seen(digest, extra_views):
+        meshes, row = where[digest]
+        return renders(meshes, np.array([row]), cameras, extra_views=extra_views)[0]
 
-    def remembered(packed, *, resolution, torch_device, on_objects):
-        assert (resolution, torch_device) == (112, "cpu")
-        on_objects(len(packed))
-        return torch.stack([seen(each.tobytes()) for each in packed])
+    where, cameras = {}, Cameras(resolution=112)
+
+    def remembered(meshes, rows, asked, *, extra_views, torch_device, on_objects):
+        assert (asked, torch_device) == (cameras, "cpu")
+        on_objects(len(rows))
+        where.update({meshes.digests[row]: (meshes, row) for row in rows})
+        return torch.stack([seen(meshes.digests[row], extra_views) for row in rows])
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vgg, "_BLOCKS", NARROW)
@@ -52,18 +61,33 @@ def data(tmp_path_factory):
     rows = []
     for shape in shapes.all():
         for tall in (1.0, 1.3) if shape.label in ("bottle", "table") and shape.variant < 4 else ():
-            grid = voxels.pack(voxels.voxelise(shape.vertices * [1, 1, tall], shape.faces))
+            mesh = cad.pack(*gridded(Mesh(shape.vertices * [1, 1, tall], shape.faces)))
             split = "test" if (shape.variant, tall) == (3, 1.0) else "train"
-            rows.append((split, shape.label, f"{shape.name}_{tall}", grid))
+            aside = (shape.variant, tall) == (2, 1.3)
+            rows.append((split, shape.label, named(shape.label, f"{shape.name}_{tall}", aside), mesh))
     double = next(row for row in rows if row[0] == "train")
     rows.append(("test", *double[1:]))
     rows.sort(key=lambda row: row[:3])
-    split, label, name, grid = zip(*rows, strict=True)
-    path = tmp_path_factory.mktemp("data") / "voxels.npz"
-    classes = ("bottle", "table")
-    labels = np.array([classes.index(each) for each in label])
-    dataset.write(path, dataset.Dataset(np.stack(grid), labels, classes, np.array(name), np.array(split)))
+    path = tmp_path_factory.mktemp("data") / "meshes.npz"
+    cad.write(path, joined(rows))
     return path
+
+
+def named(label, name, aside):
+    """A name that puts an object into the validation split, or not."""
+    return next(each for k in range(999) if (cad._hashed(label, each := f"{name}_{k}") < 0.1) == aside)
+
+
+def joined(rows):
+    split, label, name, mesh = zip(*rows, strict=True)
+    classes = ["bottle", "table"]
+    columns = {"label": np.array([classes.index(each) for each in label], int), "classes": np.array(classes)}
+    columns |= {
+        "split": np.array(split, str),
+        "name": np.array(name, str),
+        "source": np.array(["cad"] * len(rows), str),
+    }
+    return cad.joined(mesh, **columns)
 
 
 def run(*arguments):
@@ -80,7 +104,7 @@ def told(*arguments):
 def folder(data, tmp_path_factory):
     """Two seeds, trained and tested."""
     out = tmp_path_factory.mktemp("out")
-    told("trunk", data, "--out", out, "--seeds", 2, "--test", *QUICK)
+    told(*TRUNK, data, "--out", out, "--seeds", 2, "--test", *QUICK)
     return out
 
 
@@ -96,7 +120,7 @@ def test_every_seed_has_its_weights_and_one_card_tells_of_all(folder):
     assert card["data"]["objects"] == 17
     assert card["data"]["licence"] is None
     assert (card["split"]["train"], card["split"]["validation"], card["split"]["test"]) == (4, 2, 3)
-    assert "modelnet.chosen" in card["split"]["how"]
+    assert "by a hash of class and name" in card["split"]["how"]
     assert card["recipe"]["views"] == 1
     assert len(card["validation"]["each"]) == len(card["test"]["instance"]["each"]) == 2
     assert card["validation"]["std"] is not None
@@ -132,30 +156,30 @@ def test_the_same_command_again_trains_nothing_and_a_new_seed_alone(folder, data
         raise ValueError(f"asked to train {path.name}")
 
     monkeypatch.setattr(runs, "make", make)
-    card = told("trunk", data, "--out", folder, "--seeds", 2, *QUICK)
+    card = told(*TRUNK, data, "--out", folder, "--seeds", 2, *QUICK)
     assert card["test"] is None  # not asked for this time
-    assert told("trunk", data, "--out", folder, "--seed", 1, "--seed", 0, "--test", *QUICK)["seeds"] == [0, 1]
+    assert told(*TRUNK, data, "--out", folder, "--seed", 1, "--seed", 0, "--test", *QUICK)["seeds"] == [0, 1]
     assert {path: path.stat().st_mtime_ns for path in folder.glob("trunk-*")} == before
     assert (
-        str(run("trunk", data, "--out", folder, "--seeds", 3, *QUICK).exception) == "asked to train trunk-2.safetensors"
+        str(run(*TRUNK, data, "--out", folder, "--seeds", 3, *QUICK).exception) == "asked to train trunk-2.safetensors"
     )
 
 
 def test_killed_in_the_middle_it_goes_on_to_the_same_weights(folder, data, tmp_path):
-    arguments = ["train", "trunk", data, "--out", tmp_path, *QUICK]
+    arguments = ["train", *TRUNK, data, "--out", tmp_path, *QUICK]
     code = f"""
 import os, signal, sys
 from airpool.cli import main, train
-from airpool.models import vgg
+from airpool.models import train as training, vgg
 
 def dying(*given, log=train._log):
     def say(text, inner=log(*given)):
         inner(text)
-        if "epoch=2 " in text:  # its checkpoint is not written yet
+        if "epoch=2 " in text:
             os.kill(os.getpid(), signal.SIGKILL)
     return say
 
-train._log, vgg._BLOCKS = dying, {NARROW}
+train._log, vgg._BLOCKS, training.CHECKPOINT_SECONDS = dying, {NARROW}, 0
 sys.argv = ["airpool", *{[str(each) for each in arguments]}]
 main()
 """
@@ -170,8 +194,8 @@ main()
     assert "trunk-0.plan.json was made with recipe.shift = " in str(changed.exception)
     resumed = run(*arguments[1:])
     assert resumed.exit_code == 0, resumed.output
-    assert "resumed after epoch 1" in resumed.stderr
-    assert "epoch=1 " not in resumed.stderr
+    assert "resumed after epoch 2" in resumed.stderr
+    assert "epoch=2 " not in resumed.stderr
     assert not checkpoint.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["trunk-0.safetensors", "trunk.json", "trunk.md"]
     whole, again = (load_file(path / "trunk-0.safetensors") for path in (folder, tmp_path))
@@ -180,7 +204,7 @@ main()
 
 def test_a_checkpoint_whose_plan_was_removed_is_not_taken_up(data, tmp_path):
     (tmp_path / "trunk-0.checkpoint").write_bytes(b"of another run")
-    result = run("trunk", data, "--out", tmp_path, *QUICK, "--epochs", 1)
+    result = run(*TRUNK, data, "--out", tmp_path, *QUICK, "--epochs", 1)
     assert result.exit_code == 0, result.output
     assert "resumed" not in result.stderr
     assert not (tmp_path / "trunk-0.checkpoint").exists()
@@ -189,7 +213,7 @@ def test_a_checkpoint_whose_plan_was_removed_is_not_taken_up(data, tmp_path):
 def test_a_small_trunk_learns_to_tell_bottles_from_tables(data, tmp_path):
     # Batch norm's running variances begin at 1, far above those of dark images: a hundred steps to forget that.
     arguments = ("--epochs", 40, "--set", "objects=4", "--set", "views=1", "--set", "average=0.9")
-    card = told("trunk", data, "--out", tmp_path, "--test", *arguments)
+    card = told(*TRUNK, data, "--out", tmp_path, "--test", *arguments)
     assert card["split"]["train"] == 12
     assert card["validation"]["mean"] == 1.0
     assert card["test"]["instance"]["mean"] == 1.0
@@ -201,8 +225,7 @@ def test_a_head_is_trained_calibrated_and_described(folder, data, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["head.json", "head.md", "head.safetensors"]
     head, about = local.load(tmp_path / "head.safetensors")
     assert head.recipe.hidden == 8
-    assert about["trunk"] == ["trunk-0.safetensors"]
-    assert card["trunk"] == {"trunk-0.safetensors": runs.sha256(trunk)}
+    assert about["trunk"] == card["trunk"] == {"trunk-0.safetensors": runs.sha256(trunk)}
     assert card["calibration"]["temperatures"] == head.temperatures.tolist()
     for which, objects in (("validation", 2), ("test", 3)):
         assert card["calibration"][which]["objects"] == objects
@@ -242,9 +265,7 @@ def test_a_recipe_comes_from_a_file_and_flags_override_it(folder, data, tmp_path
         raise ValueError("enough")
 
     monkeypatch.setattr(runs, "made", made)
-    run(
-        "trunk", data, "--out", tmp_path, "--recipe", file, "--set", "views=5", "--epochs", 7, "--set", "weight_decay=1"
-    )
+    run(*TRUNK, data, "--out", tmp_path, "--recipe", file, "--set", "views=5", "--epochs", 7, "--set", "weight_decay=1")
     (plan,) = asked
     assert (plan.recipe.epochs, plan.recipe.views, plan.recipe.mirror, plan.recipe.weight_decay) == (7, 5, False, 1.0)
     assert plan.architecture.head == "mlp"
@@ -340,6 +361,52 @@ def test_a_codec_may_look_at_whole_maps_and_a_network_file_says_what_it_is_for(f
     assert "receiver's noise 0.3" in card["air"]["channel"]
 
 
+def test_by_default_a_head_is_the_trunks_own_and_a_vote_is_fitted_to_what_it_says(folder, data, tmp_path):
+    trunk = folder / "trunk-0.safetensors"
+    card = told("head", data, "--trunk", trunk, "--out", tmp_path)
+    assert card["recipe"]["epochs"] == 0
+    head, _ = local.load(tmp_path / "head.safetensors")
+    model, _ = weights.load(trunk)
+    assert all(
+        torch.equal(p, q) for p, q in zip(head.classifier.parameters(), model.classifier.parameters(), strict=True)
+    )
+    arguments = ("vote", data, "--trunk", trunk, "--head", tmp_path / "head.safetensors", "--out")
+    assert told(*arguments, tmp_path) == {"files": [str(tmp_path / "vote.safetensors")]}
+    vote, about = votes.load(tmp_path / "vote.safetensors")
+    assert vote.shape.num_classes == head.sizes[1] == 2
+    assert about["trunk"] == card["trunk"]
+    refused = run(*arguments, folder, "--name", "trunk-0")
+    assert "trunk-0.safetensors: holds no vote" in str(refused.exception)
+    other = run("vote", data, "--trunk", folder / "trunk-1.safetensors", *arguments[4:], tmp_path)
+    assert "head.safetensors: the local head of another trunk than trunk-1" in str(other.exception)
+
+
+def test_a_classifier_is_refused_where_the_data_have_other_classes(folder, data, tmp_path):
+    trunk, whole = folder / "trunk-0.safetensors", cad.read(data)
+    told("head", data, "--trunk", trunk, "--out", tmp_path)
+    renamed, more, unnamed = (tmp_path / name for name in ("renamed.npz", "more.npz", "unnamed.safetensors"))
+    swapped, aside = np.array(["table", "bottle"]), set(whole.indices("validation").tolist())
+    names = [named(swapped[whole.label[i]], "same", i in aside) for i in range(len(whole))]
+    cad.write(renamed, replace(whole, classes=swapped, name=np.array(names)))
+    cad.write(more, replace(whole, classes=np.array(["bottle", "table", "vase"])))
+    header = {"about": json.dumps({k: v for k, v in weights.read(trunk)[1].items() if k != "classes"})}
+    save_file(load_file(trunk), unnamed, metadata=header)
+    head, common = tmp_path / "head.safetensors", ("--out", tmp_path, "--name", "new")
+    order = "made for other classes: class 0 is 'bottle', of the data 'table'"
+    for path, file, message in (
+        (renamed, trunk, order),
+        (more, trunk, "made for 2 classes, the data have 3"),
+        (more, unnamed, "made for 2 classes, the data have 3"),
+    ):
+        assert str(run("head", path, "--trunk", file, *common).exception) == f"{file}: {message}"
+    for path, message in ((renamed, order), (more, "made for 2 classes, the data have 3")):
+        refused = run("vote", path, "--trunk", trunk, "--head", head, *common)
+        assert str(refused.exception) == f"{head}: {message}"
+    assert not (tmp_path / "new.safetensors").exists()
+    told("head", renamed, "--trunk", unnamed, *common)  # nothing is known but their number
+    told("head", renamed, "--trunk", trunk, *common, "--epochs", 1)  # a classifier of its own, for the data's classes
+
+
 def test_all_is_trunk_head_and_codec_on_features_that_are_made_once(data, tmp_path, monkeypatch):
     seen = []
 
@@ -350,7 +417,22 @@ def test_all_is_trunk_head_and_codec_on_features_that_are_made_once(data, tmp_pa
     monkeypatch.setattr(features, "pooled", counted)
     parts = ["trunk.epochs=1", "trunk.objects=4", "trunk.views=1", "head.epochs=1", "codec.epochs=1", "codec.hidden=8"]
     settings = [text for part in parts for text in ("--set", part)]
-    cards = told("all", data, "--out", tmp_path, "--seed", 3, "--epsilon", 5, "--objects", 4, "--test", *settings)
+    cards = told(
+        "all",
+        data,
+        "--kind",
+        "vgg11",
+        "--out",
+        tmp_path,
+        "--seed",
+        3,
+        "--epsilon",
+        5,
+        "--objects",
+        4,
+        "--test",
+        *settings,
+    )
     assert list(cards) == ["trunk", "head", "codec"]
     assert sorted(seen) == [2, 3, 4]
     assert cards["trunk"]["test"]["objects"] == 3
@@ -359,7 +441,10 @@ def test_all_is_trunk_head_and_codec_on_features_that_are_made_once(data, tmp_pa
     assert cards["codec"]["architecture"]["hidden"] == 8
     files = [file for card in cards.values() for file in card["files"]]
     assert sorted(files) == sorted(str(path) for path in tmp_path.iterdir())
-    shown = run("all", data, "--out", tmp_path, "--seed", 3, "--epsilon", 5, "--objects", 4, *settings)
+    assert str(tmp_path / "vote.safetensors") in cards["head"]["files"]
+    shown = run(
+        "all", data, "--kind", "vgg11", "--out", tmp_path, "--seed", 3, "--epsilon", 5, "--objects", 4, *settings
+    )
     assert [line for line in shown.output.splitlines() if line in cards] == ["trunk", "head", "codec"]
 
 
@@ -416,21 +501,25 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        *((["trunk", "{data}", "--set", text], message) for text, message in ARGUMENTS.items()),
+        *(([*TRUNK, "{data}", "--set", text], message) for text, message in ARGUMENTS.items()),
         (["trunk", "absent.npz"], "absent.npz: no such file"),
-        (["trunk", "{out}"], "is no packed voxel file: `airpool data prepare` makes one"),
-        (["trunk", __file__], "not a packed voxel file"),
+        (["trunk", "{out}"], "is no packed file of meshes: `airpool data prepare` makes one"),
+        (["trunk", __file__], "not a packed file of meshes"),
         (["trunk", "{data}", "--objects", "0"], "objects=0 must be ≥ 1"),
         (["trunk", "{data}", "--seeds", "0"], "--seeds 0 must be ≥ 1"),
         (["trunk", "{data}", "--seeds", "2", "--seed", "1"], "give --seed or --seeds, not both"),
         (["trunk", "{data}", "--seed", "-1"], "--seed -1 must be ≥ 0"),
         (["trunk", "{data}", "--torch-device", "tpu"], "--torch-device 'tpu' must be cpu or cuda"),
-        (["trunk", "{data}", "--resolution", "100"], "resolution=100 must be 112 or 224"),
+        ([*TRUNK, "{data}", "--resolution", "100"], "resolution=100 must be 112 or 224 for vgg11"),
+        (["trunk", "{data}", "--kind", "resnet"], "trunk='resnet' must be vgg11, lite0"),
+        (["trunk", "{data}", "--kind", "lite0", "--resolution", "112"], "resolution=112 must be 224 for lite0"),
+        (["trunk", "{data}", "--set", "trunk=lite0"], "trunk has its own option"),
+        (["trunk", "{data}", "--set", "erase=[1]"], "erase=[1] must be a list, such as [0.1, 0.5]"),
         (["trunk", "{data}", "--name", "a/b"], "--name 'a/b' must be a name, without folders"),
         (["trunk", "{data}", "--recipe", "absent.toml"], "absent.toml"),
         (["trunk", "{data}", "--recipe", __file__], "test_train.py: "),
-        (["trunk", "{data}"], "trunk-0.safetensors was made with data.objects = 4, not all"),
-        (["trunk", "{data}", "--objects", "4"], "trunk-0.safetensors was made with recipe.average = 0.5, not "),
+        ([*TRUNK, "{data}"], "trunk-0.safetensors was made with data.objects = 4, not all"),
+        ([*TRUNK, "{data}", "--objects", "4"], "trunk-0.safetensors was made with recipe.average = 0.5, not "),
         (["head", "{data}", "--trunk", "absent"], "absent: no such file; `airpool train` writes"),
         (["head", "{data}", "--trunk", __file__], "damaged, or no safetensors file"),
         (["head", "{data}", "--trunk", "{out}/trunk-0.safetensors", "--set", "views=0"], "views=0 must be ≥ 1"),
@@ -457,28 +546,27 @@ def test_bad_input_is_one_line_and_exit_status_2(arguments, message, folder, dat
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_cuda_where_there_is_none_is_refused(data, tmp_path):
-    refused = run("trunk", data, "--out", tmp_path, "--torch-device", "cuda")
+    refused = run(*TRUNK, data, "--out", tmp_path, "--torch-device", "cuda")
     assert "torch finds no CUDA device here" in str(refused.exception)
 
 
 def test_data_without_test_or_validation_objects_are_told_apart(data, tmp_path):
-    whole = dataset.read(data)
-    train = np.flatnonzero(whole.split == "train")
+    whole = cad.read(data)
+    train = whole.indices("train")
 
     def keep(rows):
-        names, split = whole.names[rows], whole.split[rows]
-        kept = replace(whole, objects=whole.objects[rows], labels=whole.labels[rows], names=names, split=split)
-        dataset.write(path, kept)
+        kept = [(whole.split[i], whole.classes[whole.label[i]], whole.name[i], whole._packed(i)) for i in rows]
+        cad.write(path, joined(kept))
 
     path = tmp_path / "few.npz"
     keep(train[[0, 1, 10, 11]])
-    assert "holds no test objects: leave out --test" in str(run("trunk", path, "--out", tmp_path, "--test").exception)
-    card = told("trunk", path, "--out", tmp_path, "--epochs", 1, "--set", "views=1")
+    assert "holds no test objects: leave out --test" in str(run(*TRUNK, path, "--out", tmp_path, "--test").exception)
+    card = told(*TRUNK, path, "--out", tmp_path, "--epochs", 1, "--set", "views=1")
     assert card["validation"]["mean"] is None
     assert card["split"]["how"].startswith("none: ")
     for command, what in (("head", "head"), ("codec", "codec")):
         refused = run(command, path, "--trunk", tmp_path / "trunk-0.safetensors", "--out", tmp_path)
         assert f"has no validation objects, on which a {what} depends" in str(refused.exception)
-    assert "has no validation objects" in str(run("all", path, "--out", tmp_path).exception)
-    keep(train[:0])
-    assert "holds no training objects" in str(run("trunk", path, "--out", tmp_path).exception)
+    assert "has no validation objects" in str(run("all", path, "--kind", "vgg11", "--out", tmp_path).exception)
+    keep(whole.indices("test"))
+    assert "holds no training objects" in str(run(*TRUNK, path, "--out", tmp_path).exception)

@@ -1,33 +1,44 @@
+"""Views of packed objects."""
+
 import numpy as np
 import pytest
 import torch
 
-from airpool.data import shapes, views, voxels
-from airpool.data.views import renders
+from airpool.data import cad, shapes
+from airpool.data.meshes import Mesh
+from airpool.data.prepare import gridded
+from airpool.data.renders import renders
+from airpool.data.views import Cameras, views
+
+CAMERAS = Cameras(num_views=4, resolution=32)
 
 
 @pytest.fixture(scope="module")
 def packed():
-    """Two objects, each in twelve poses."""
-    return np.stack([voxels.pack(voxels.voxelise(s.vertices, s.faces)) for s in shapes.all()[:2]])
+    chosen = shapes.all()[:10]
+    columns = {"label": np.zeros(10, int), "classes": np.array(["thing"]), "split": np.array(["train"] * 10)}
+    columns |= {"name": np.array([shape.name for shape in chosen]), "source": np.array(["cad"] * 10)}
+    return cad.joined([cad.pack(*gridded(Mesh(shape.vertices, shape.faces))) for shape in chosen], **columns)
 
 
-def test_pictures_are_the_views_in_bytes(packed):
+def test_they_are_what_the_cameras_see_in_the_order_asked_for(packed):
     told = []
-    found = renders(packed, on_objects=told.append)
-    assert found.shape == (2, 12, 2, 112, 112)
-    assert found.dtype == torch.uint8
-    seen = views.object_views(torch.from_numpy(voxels.unpack(packed)))
-    assert (found.float() / 255 - seen).abs().max() <= 0.5 / 255 + 1e-6
-    assert sum(told) == 2
+    rows = np.array([7, 0, 9, 1, 2, 3, 4, 5, 6])
+    found = renders(packed, rows, CAMERAS, on_objects=told.append)
+    assert sum(told) == 9
+    assert torch.equal(found, views([packed.mesh(i) for i in rows], CAMERAS, dtype=torch.uint8))
+    assert renders(packed, rows[:0], CAMERAS).shape == (0, 4, 2, 32, 32)
 
 
-def test_every_object_is_rendered_by_itself_whatever_the_batch(packed, monkeypatch):
-    monkeypatch.setattr("airpool.data.views._OBJECTS", 1)
-    one_by_one = renders(packed)
-    monkeypatch.setattr("airpool.data.views._OBJECTS", 2)
-    assert torch.equal(renders(packed), one_by_one)
-
-
-def test_no_objects_have_no_pictures(packed):
-    assert renders(packed[:0]).shape == (0, 12, 2, 112, 112)
+def test_extra_views_come_after_the_cameras_and_near_the_same_side(packed):
+    rows = np.arange(10)
+    found = renders(packed, rows, CAMERAS, extra_views=8, seed=1)
+    assert found.shape == (10, 12, 2, 32, 32)
+    assert torch.equal(found[:, :4], renders(packed, rows, CAMERAS))
+    assert torch.equal(found, renders(packed, rows, CAMERAS, extra_views=8, seed=1))
+    assert not torch.equal(found[:, 4:], renders(packed, rows, CAMERAS, extra_views=8, seed=2)[:, 4:])
+    seen = found[:, :, 1].float() / 255
+    # View j and camera j mod 4 are at most 45° apart, others at least that: on average nearer to its own.
+    far = torch.stack([(seen[:, 4:] - seen[:, [k]]).abs().mean((0, 2, 3)) for k in range(4)])
+    own = far[torch.arange(8) % 4, torch.arange(8)]
+    assert own.mean() < 0.8 * far.mean()

@@ -18,9 +18,9 @@ from airpool import cli
 from airpool.account.guarantee import guarantee
 from airpool.account.report import shown
 from airpool.cli import demo as demo_command
-from airpool.data import voxels
-from airpool.data.views import object_views
+from airpool.data.views import views
 from airpool.demo import comparison, one_object, pictures, story, tables
+from airpool.models.pretrained import Pretrained
 from airpool.network import Network
 from airpool.paper.accuracy import TABLE_2
 from airpool.protocol.link import level
@@ -28,23 +28,19 @@ from airpool.protocol.link import level
 TRIALS = 3
 
 
-class Few:
+class Few(Pretrained):
     """The shipped model with every sixteenth of its objects."""
 
-    def __init__(self, model):
-        self._model = model
-
-    def __getattr__(self, name):
-        return getattr(self._model, name)
-
-    def held_out(self, split, *, codec="compact"):
-        objects = self._model.held_out(split, codec=codec)
-        return replace(objects, latents=objects.latents[::16], labels=objects.labels[::16])
+    def encoded_objects(self, split, codec):
+        objects = super().encoded_objects(split, codec)
+        some = {name: getattr(objects, name)[::16] for name in ("latents", "labels", "posteriors")}
+        return replace(objects, **some)
 
 
 @pytest.fixture(scope="module")
 def model():
-    return Few(airpool.load("modelnet40"))
+    whole = airpool.load("modelnet40")
+    return Few(whole.name, whole.folder, whole.manifest)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +82,7 @@ def test_the_networks_are_those_that_were_announced(found):
         net = point.network
         assert (net.dimension, net.devices.count, net.channel.fading, net.channel.noise_std) == (784, 12, "none", 0.0)
         assert (net.devices.participation[0], net.devices.clip_norm[0]) == (0.9, 1.0)
-    for point in found.ours.points:
+    for point in (*found.ours.points, *found.compact.points):
         net = point.network
         assert (net.dimension, net.channel.fading, net.channel.k_factor_db) == (40, "rician", 4.8)
         assert (net.channel.noise_std, net.channel.power_rule) == (pytest.approx(math.sqrt(0.1)), "truncate")
@@ -94,7 +90,7 @@ def test_the_networks_are_those_that_were_announced(found):
 
 
 def test_every_epsilon_is_that_of_the_guarantee(found):
-    for curve in (found.paper, found.ours):
+    for curve in found.curves:
         point = curve.points[2]
         report = guarantee(point.network)
         device, local, objects, remove = (
@@ -106,7 +102,7 @@ def test_every_epsilon_is_that_of_the_guarantee(found):
 
 
 def test_accuracy_rises_with_the_budget_up_to_what_the_codec_can(found):
-    for curve in (found.paper, found.ours):
+    for curve in found.curves:
         means = [point.evaluation.accuracy_mean for point in curve.points]
         quiet = curve.without_noise
         # 155 objects, three times: two standard deviations of an accuracy near 0.9 are 0.03.
@@ -133,9 +129,8 @@ def test_the_paper_defaults_are_checked_as_before(told):
 
 def test_the_object_is_sent_as_infer_sends_it(found, model):
     sent = found.sent
-    poses = torch.from_numpy(voxels.voxelise(sent.shape.vertices, sent.shape.faces))
     rng = torch.Generator().manual_seed(0)
-    out = airpool.infer(model, object_views(poses[None]), network=sent.network, rng=rng)
+    out = airpool.infer(model, views([(sent.shape.vertices, sent.shape.faces)]), network=sent.network, rng=rng)
     assert torch.equal(out.received.estimate[0, 0], sent.estimate)
     assert model.classes[int(out.label)] == sent.label
     assert out.report.worst <= 2.0
@@ -164,8 +159,8 @@ def test_shapes_are_found_by_kind_and_by_variant():
 
 def test_a_device_that_does_not_take_part_is_said_to_be_silent(model, found):
     net = Network.uniform(num_devices=12, dimension=40, participation=0.0)
-    views = torch.zeros(1, 12, 2, 112, 112)
-    out = airpool.infer(model, views, network=net, rng=torch.Generator().manual_seed(0))
+    dark = torch.zeros(1, 12, 2, 224, 224)
+    out = airpool.infer(model, dark, network=net, rng=torch.Generator().manual_seed(0))
     sent = replace(found.sent, network=net, out=out)
     assert sent.label is None
     assert sent.record()["label"] is None
@@ -210,16 +205,16 @@ def test_the_csv_holds_what_the_json_holds(told):
     lines = (folder / "accuracy.csv").read_text("utf-8").splitlines()
     assert lines[0].startswith("# airpool")
     rows = list(csv.DictReader(io.StringIO("\n".join(lines[1:]))))
-    assert len(rows) == len(data["accuracy"]) == 12
+    assert len(rows) == len(data["accuracy"]) == 18
     for row, wanted in zip(rows, data["accuracy"], strict=True):
         assert row == {name: "" if value is None else str(value) for name, value in wanted.items()}
 
 
 def test_the_numbers_on_the_page_are_those_of_the_json(told):
     data, page, _ = told
-    for k, name in enumerate(("paper", "ours")):
+    for k, (name, codec) in enumerate((("paper", "q16"), ("ours", "vote"))):
         header, *rows = page.tables[k]
-        points = [row for row in data["accuracy"] if row["network"] == name]
+        points = [row for row in data["accuracy"] if row["codec"] == codec]
         columns = {"ε remove": "epsilon_remove", "ε local": "epsilon_local", "ε object": "epsilon_object"}
         columns |= {"ε claimed": "epsilon_claimed"} if name == "ours" else {"ε device": "epsilon_device"}
         for row, point in zip(rows, points, strict=True):
@@ -231,6 +226,33 @@ def test_the_numbers_on_the_page_are_those_of_the_json(told):
             assert cells["paper printed"].startswith(
                 "" if point["paper_accuracy"] is None else f"{point['paper_accuracy']:.4f}"
             )
+
+
+def test_every_trained_codec_stands_beside_the_vote_of_its_trunk_on_the_same_noise(told):
+    data, page, _ = told
+    assert all((row["vote_accuracy"] is None) == (row["codec"] == "vote") for row in data["accuracy"])
+    trained = [row for row in data["accuracy"] if row["codec"] != "vote"]
+    assert [(row["network"], row["codec"]) for row in trained] == 6 * [("paper", "q16")] + 6 * [("ours", "compact")]
+    header, *rows = page.tables[2]
+    assert header == ["network", "codec", "ε", "accuracy", "the vote's", "difference ± error"]
+    for row, point in zip(rows, trained, strict=True):
+        assert point["against_vote"] == pytest.approx(point["accuracy_mean"] - point["vote_accuracy"], abs=1e-12)
+        difference = f"{point['against_vote']:+.4f} ± {point['against_vote_error']:.4f}"
+        numbers = (f"{point['accuracy_mean']:.4f}", f"{point['vote_accuracy']:.4f}", difference)
+        assert (row[0], row[1], *row[3:]) == (point["network"], point["codec"], *numbers)
+    assert any(text.startswith("The vote is our codec, and the baseline") for text in page.texts)
+
+
+def test_the_vote_that_compact_meets_is_the_one_on_our_curve(found):
+    """Same trunk, network, dimension and seed: the same noise, so the same answers."""
+    for vote, compact in zip(found.ours.points, found.compact.points, strict=True):
+        assert compact.evaluation.vote_accuracy == vote.evaluation.accuracy_mean
+
+
+def test_a_model_without_a_vote_shows_none(model, monkeypatch):
+    monkeypatch.setattr(model, "vote", lambda *_, **__: None, raising=False)
+    curves = comparison.comparison(model, trials=1, epsilons=(10.0,))
+    assert tables.voted(*curves) is None
 
 
 def test_the_page_shows_who_was_silent_and_what_was_heard(told):
@@ -255,7 +277,7 @@ def test_the_page_is_whole_and_says_where_it_comes_from(told):
     ids = page.attributes("id")
     assert len(ids) == len(set(ids))
     text = "".join(page.texts)
-    assert "renders of their voxels; the paper renders the CAD models" in text
+    assert "the paper's objects, but not its pictures. Ours are renders of the CAD models" in text
     assert f"airpool {data['version']}, seed 0, {TRIALS} trials" in text
     assert "gives no privacy" in text
 
@@ -268,18 +290,21 @@ def test_the_same_findings_give_the_same_page(found, told, tmp_path):
 
 def test_a_person_is_told_the_same_numbers(found, tmp_path):
     text = run(found, "--out", tmp_path)
-    for curve in (found.paper, found.ours):
-        for row in tables.compared(curve).rows:
-            words = [word for cell in row for word in cell.split()]  # a narrow terminal wraps cells
-            assert all(word in text for word in words)
+    shown_tables = [tables.compared(found.paper), tables.compared(found.ours), tables.voted(*found.curves)]
+    for row in (row for table in shown_tables if table for row in table.rows):
+        words = [word for cell in row for word in cell.split()]  # a narrow terminal wraps cells
+        assert all(word in text for word in words)
     assert "false: the true δ is 85 times larger" in text
     assert f"label: {found.sent.label}" in text
     assert str(tmp_path / "demo.html") in text
 
 
 def test_a_view_is_drawn_on_white():
-    view = torch.zeros(8, 8)
-    view[4, 4] = 1.0
+    view = torch.zeros(2, 8, 8)
+    view[:, 2:6, 2:6] = 0.5
+    view[:, 2:6, 6] = 0.25  # the outline: half covered
+    drawn = pictures._on_white(view)
+    assert drawn[3] == pytest.approx([1, 1, 0.45, 0.45, 0.45, 0.45, 0.725, 1])
     assert pictures.picture(view).startswith(b"\x89PNG")
 
 

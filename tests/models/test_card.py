@@ -13,7 +13,7 @@ from airpool.models.card import card, markdown, measured, summary
 
 CLASSES = ("bed", "chair", "lamp", "sofa")
 DATA = {
-    "file": "voxels.npz",
+    "file": "meshes.npz",
     "sha256": "ab" * 32,
     "objects": 900,
     "classes": 4,
@@ -117,10 +117,10 @@ def test_one_seed_has_no_deviation_and_an_unread_test_set_no_numbers():
 def test_the_page_says_where_it_comes_from_and_what_it_is_not():
     page = markdown(made())
     for part in (
-        "voxel renders of ModelNet40 (24³ detail), not CAD renders",
+        "renders of the CAD models of ModelNet40",
         "ModelNet is provided for academic research",
         "ab" * 32,
-        "voxels.npz, 900 objects in 4 classes",
+        "meshes.npz, 900 objects in 4 classes",
         "train 600, validation 60, test 240 objects",
         "by lot",
         'head "mlp"',

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
+from torch import nn
 
 from airpool.models import codec as codecs
 from airpool.models import weights
@@ -63,9 +64,12 @@ def test_features_are_centred_and_scaled_first():
 
 def test_a_map_is_seen_by_one_layer_at_every_place_and_another_over_all_of_them():
     codec, maps = made(MAP), drawn(2, 10, 7, 7)
-    hidden = F.relu(F.conv2d(maps, codec.encoder.hidden.weight[:, :, None, None], codec.encoder.hidden.bias))
-    last = codec.encoder.out.weight.unflatten(1, (7, 7, 3))
-    expected = torch.einsum("bcij,rijc->br", hidden, last) + codec.encoder.out.bias
+    first, second = codec.encoder.hidden, codec.encoder.out
+    assert isinstance(first, nn.Linear)
+    assert isinstance(second, nn.Linear)
+    hidden = F.relu(F.conv2d(maps, first.weight[:, :, None, None], first.bias))
+    last = second.weight.unflatten(1, (7, 7, 3))
+    expected = torch.einsum("bcij,rijc->br", hidden, last) + second.bias
     torch.testing.assert_close(codec.encoder(maps.flatten(1)), F.normalize(expected, dim=-1))
 
 

@@ -5,14 +5,13 @@ import torch
 
 from airpool.models import vgg
 from airpool.models.features import Images, maps, pooled
-from airpool.models.vgg import Architecture, trunk
 
 
 @pytest.fixture
 def narrow(monkeypatch):
     monkeypatch.setattr(vgg, "_BLOCKS", ((4,), (4,), (4, 4), (4, 4), (4, 512)))
     torch.manual_seed(0)
-    return trunk(Architecture()).eval()
+    return vgg.trunk(2).eval()
 
 
 @pytest.fixture

@@ -174,7 +174,7 @@ def test_a_file_that_holds_no_head_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"epochs": 0}, "epochs=0 must be ≥ 1"),
+        ({"epochs": -1}, "epochs=-1 must be ≥ 1"),
         ({"views": 0}, "views=0"),
         ({"hidden": -1}, "hidden=-1 must be ≥ 0"),
         ({"learning_rate": 0.0}, "learning_rate=0.0"),

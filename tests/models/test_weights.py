@@ -11,7 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from airpool.models import vgg, weights
-from airpool.models.vgg import MVCNN, Architecture
+from airpool.models.mvcnn import MVCNN, Architecture
 from airpool.version import __version__
 
 THREE = Architecture(num_classes=3, head="mlp")
@@ -148,7 +148,7 @@ def test_files_of_others_are_refused(file, tmp_path):
         weights.load(other)
     with pytest.raises(ValueError, match="damaged, or no safetensors"):
         weights.load(Path(__file__))
-    with pytest.raises(ValueError, match="damaged, or no safetensors"):
+    with pytest.raises(ValueError, match="a folder, must be a safetensors file"):
         weights.load(tmp_path)
 
 

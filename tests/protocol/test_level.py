@@ -66,8 +66,8 @@ TOO_WEAK = Network.uniform(
 def test_signal_and_noise_are_those_of_what_is_received(network):
     known, estimate = level(network), heard(network)
     assert agrees(estimate[:, 0], known.signal)
-    # All latents lie along the first axis, so that across it there is noise alone.
-    assert agrees(np.mean(estimate[:, 1:] ** 2, axis=1), known.noise_std**2)
+    # All latents lie along the first axis, so that beyond its symbol there is noise alone.
+    assert agrees(np.mean(estimate[:, 2:] ** 2, axis=1), known.noise_std**2)
 
 
 @pytest.mark.parametrize("cover_noise", [False, True])
@@ -78,7 +78,7 @@ def test_the_devices_own_way_through_the_air_has_the_same_level(cover_noise):
     )
     known, estimate = level(network), heard(network, path="full")
     assert agrees(estimate[:, 0], known.signal)
-    assert agrees(np.mean(estimate[:, 1:] ** 2, axis=1), known.noise_std**2)
+    assert agrees(np.mean(estimate[:, 2:] ** 2, axis=1), known.noise_std**2)
 
 
 @given(network=networks(), factor=st.floats(0.1, 10))

@@ -156,7 +156,11 @@ def test_the_papers_own_network_is_infinite_as_soon_as_its_channel_fades():
 
 @pytest.mark.parametrize(
     "channel",
-    [{"power_rule": "exact"}, {"csi_error_std": 0.1, "gamma": 1.0}, {"phase_error_std": 0.1}, {"access": "orthogonal"}],
+    [
+        {"power_rule": "exact"},
+        {"phase_error_std": 0.1, "power_rule": "paper", "gamma": 1.0},
+        {"access": "orthogonal"},
+    ],
 )
 def test_where_signals_need_not_align_only_own_noise_protects(channel):
     network = twelve(channel)

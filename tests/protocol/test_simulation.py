@@ -21,6 +21,7 @@ from airpool.network import Channel, Devices, Network, Threshold
 from airpool.protocol import simulation
 from airpool.protocol.device import clipped
 from airpool.protocol.link import alignment, link_of
+from airpool.protocol.medium import pack, unpack
 from airpool.protocol.simulation import in_batches, receive
 from airpool.wireless import fading
 from airpool.wireless.power import Transmitters
@@ -183,6 +184,8 @@ CASES = {
     "backoff": (FADING | NOISY | {"power_rule": "backoff"}, {}),
     "backoff, gains and phases unknown": (FADING | UNKNOWN | {"power_rule": "backoff"}, {}),
     "gains and phases unknown, cover noise": (FADING | NOISY | UNKNOWN, {"cover_noise": True}),
+    "gains and phases unknown, orthogonal": (FADING | NOISY | UNKNOWN | {"access": "orthogonal"}, {}),
+    "real symbols, gains and phases unknown": (FADING | NOISY | UNKNOWN | {"symbols": "real"}, {}),
 }
 
 
@@ -194,14 +197,21 @@ def network(request):
 
 @pytest.mark.parametrize("path", ["fast", "full"])
 def test_around_the_aligned_sum_the_noise_is_gaussian_of_the_variance_in_the_spec(network, path):
-    """(ẑ − Σ τ g w z)/√v is standard normal, v = Σ g²σ² + σ_m²/γ²: whatever the alignments were."""
+    """(ẑ − Σ τ g w z)/√v is standard normal, v = Σ g²σ² + σ_m²/γ²: whatever the alignments were.
+
+    With complex symbols g is complex and turns z, and v has |g|².
+    """
     trials, z = 8_000, latents(network)
     seen = receive(z, network, rng=np.random.default_rng(6), trials=trials, path=path)
     weight, std = columns(network, "weight", "noise_std")
-    g = seen.alignment[0]
-    mean = (g * seen.taking_part[0] * weight) @ clipped(z, network.devices.column("clip_norm"))[0]
+    g, kept = seen.alignment[0], clipped(z, network.devices.column("clip_norm"))[0]
+    mean, power = (g * seen.taking_part[0] * weight) @ kept, g**2
+    if network.channel.symbols == "complex" and seen.sent.quadrature is not None:
+        turned = g + 1j * seen.sent.quadrature[0]
+        mean = unpack((turned * seen.taking_part[0] * weight) @ pack(kept), 6)
+        power = np.abs(turned) ** 2
     receivers = 1 if network.channel.access == "superposed" else (g != 0).sum(axis=-1)
-    variance = g**2 @ std**2 + (network.channel.noise_std / link_of(network).gamma) ** 2 * receivers
+    variance = power @ std**2 + (network.channel.noise_std / link_of(network).gamma) ** 2 * receivers
     heard = variance > 0
     assert heard.mean() > 0.5
     u = (seen.estimate[0] - mean)[heard] / np.sqrt(variance[heard])[:, None]

@@ -64,7 +64,8 @@ def test_a_committed_table_says_how_it_came_about(name):
     assert table.about["parameters"]
     assert "seed" in table.rows[0]
     # What the package cannot measure comes from a GPU, or was measured before it became a study.
-    expected = "gpu_runs" if name in GPU else f"airpool reproduce {name} --fresh"
+    studied = {"fig-asymptotics": "studies.fig_asymptotics", **dict.fromkeys(GPU, "gpu_runs")}
+    expected = studied.get(name, f"airpool reproduce {name} --fresh")
     assert expected in table.about["command"]
 
 
@@ -339,7 +340,7 @@ def test_the_documents_have_the_verdicts_that_the_tables_give():
     words = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
     counts = [words[list(computed.values()).count(holds)] for holds in ("yes", "partly", "no")]
     readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    assert "Of the paper's twelve results {} hold, {} hold in part and {} does not.".format(*counts) in readme
+    assert "Of the paper's twelve results {} hold, {} hold in part and {} do not.".format(*counts) in readme
 
 
 # The page and the command
@@ -382,7 +383,7 @@ def test_the_page_names_data_and_channel_of_each_result_that_uses_them(told, tmp
     for name in IDS:
         setting, columns = reproduce.result(name).setting, reproduce.stored(name).rows[0]
         sends = "accuracy" in columns or "error" in columns
-        assert ("voxel renders of ModelNet40" in setting) == (name != "fig-feasible")
+        assert ("our renders of ModelNet40's CAD models" in setting) == (name != "fig-feasible")
         assert ("ideal, with unit gain and no receiver noise" in setting) == sends
 
 

@@ -13,7 +13,7 @@ from studies.asymptotics import against_devices, device_error, resampled, thinne
 from studies.trends import trend
 from tests.random_networks import channels
 
-from airpool import Channel, Devices, Network, calibrate
+from airpool import Channel, Devices, Network, calibrate, load
 from airpool.protocol.link import unbiased
 from studies import asymptotics_depth, asymptotics_devices, theory_figures
 
@@ -234,14 +234,15 @@ def test_a_point_of_each_table_can_be_measured_again():
 
 
 def test_views_come_from_a_file_of_azimuths_too(tmp_path):
-    latents = torch.from_numpy(np.random.default_rng(0).integers(-20, 20, (4, 100, 40), dtype=np.int8))
+    posteriors = torch.from_numpy(np.random.default_rng(0).dirichlet(np.full(40, 0.2), (4, 100))).half()
+    latents = load().codec("vote").encoder(posteriors.float())
     path = str(tmp_path / "azimuths.safetensors")
-    save_file({"latents": latents, "step": torch.tensor(0.004), "labels": torch.arange(4)}, path)
+    save_file({"posteriors": posteriors, "labels": torch.arange(4)}, path)
     z, labels = asymptotics_devices.views(path, 25, np.random.default_rng(0), step=2)
-    assert z == pytest.approx(latents[::2, ::4].numpy() * 0.004)
+    assert z == pytest.approx(latents[::2, ::4].numpy())
     assert labels.tolist() == [0, 2]
     row = asymptotics_devices.view_row(spacing="even", num_devices=25, azimuths=path, rng=np.random.default_rng(0))
-    every = latents.double() * 0.004
+    every = latents.double()
     apart = (every[:, ::4].mean(1) - every.mean(1)).square().sum(-1)
     assert row["error"] == pytest.approx(float(apart.mean()))
     assert row["error_se"] == pytest.approx(float(apart.std()) / 2)

@@ -12,7 +12,8 @@ from studies.tables import FIGURES
 from studies import air_figures, guarantee_figures
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("theory_figures", "selection_study", "fig_asymptotics", "train_trunk", "train_codecs", "encode_views")
+COMMANDS = ("theory_figures", "selection_study", "fig_asymptotics", "train_trunk", "train_codecs")
+COMMANDS += ("encode_views", "heterogeneous")
 
 
 def cells(path: Path) -> tuple[list[str], list[float]]:

@@ -13,7 +13,7 @@ from airpool.models.pretrained import load
 def rows():
     """On validation objects alone: half of them to design with, half to measure on. The test set is for the docs."""
     model = load("modelnet40")
-    objects = model.held_out("validation")
+    objects = model.held_out("validation", codec="compact")
     found = compare(
         objects.latents[::2],
         objects.labels[::2],

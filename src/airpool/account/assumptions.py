@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from airpool.account import eavesdropper
+from airpool.account.errors import why_local
 from airpool.network import Coin, Network, Ranking, Threshold
 from airpool.privacy.aggregate import Aggregate
 
@@ -20,7 +22,8 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
     if network.channel.access == "orthogonal":
         lines.append("Every device is received by itself, so only its own noise protects it.")
     elif received.alone:
-        lines.append("Signals need not arrive aligned (CSI or phase errors, exact power), so only own noise counts.")
+        why = why_local(network) or "live noise that arrives unaligned needs a receiver noise of 2^-17 of it (case c)"
+        lines.append(f"Signals need not arrive aligned, so only own noise counts (the local ε): {why}.")
     elif received.absent or received.colluding:
         named = (
             f", with devices {', '.join(map(str, received.colluding))} known to collude" if received.colluding else ""
@@ -32,7 +35,12 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
     else:
         lines.append("All other devices are honest and add their noise; nobody colludes or drops out.")
     if not received.alone:
-        lines.append("The adversary has one antenna, where the signals arrive aligned; otherwise the local ε holds.")
+        lines.append(
+            "The adversary has one antenna, where the signals arrive aligned; otherwise the local ε holds."
+            if network.channel.antennas == 1
+            else f"The server keeps all its {network.channel.antennas} antennas; the channels to them are independent."
+        )
+    lines += _radio(network, received, live=live)
     if np.any(received.presence < 1):
         worst = float(np.max(1 - received.presence))
         weak = (
@@ -70,3 +78,38 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
         lines.append(f"ε covers {network.inferences} inferences together.")
     lines.append("A device's ε does not protect the object: see the object's ε.")
     return tuple(lines)
+
+
+def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
+    """Of errors, streams and eavesdroppers."""
+    lines: list[str] = []
+    if not network.channel.known and not received.alone:
+        lines.append(
+            "The adversary may know all gains and errors; they are independent of data and noise (honest pilots)."
+        )
+        lines.append(
+            "Symbols are complex, so errors of the phase cost no privacy."
+            if network.channel.symbols == "complex"
+            else "Symbols are real, and the adversary has I and Q. The law of what it receives is sampled; ε holds "
+            "with a confidence of 1 − 1e-9 over the draws."
+        )
+        if live:
+            lines.append(
+                "The receiver's noise is at least 2^-17 of the privacy noise (case c of the live-noise theorem)."
+            )
+    if network.inferences > 1 and not network.channel.redrawn:
+        lines.append("Gains and errors are common to all inferences.")
+        if not isinstance(network.scheme, Coin) or np.any(received.participation < 1) or network.neighbours == "remove":
+            lines.append(
+                "Over such a stream participation below 1, scores and removal are not accounted for, so only own noise "
+                "counts (the local ε)."
+            )
+    if network.adversary.antennas:
+        why = eavesdropper.why_local(network, live=live)
+        lines.append(
+            f"An eavesdropper elsewhere gets the local ε: {why}."
+            if why
+            else "An eavesdropper elsewhere has Rayleigh channels, independent and equally strong on average from all "
+            "devices, the same in all inferences; one that may choose its place gets the local ε."
+        )
+    return lines

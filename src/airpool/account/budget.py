@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from airpool.account.calibration import calibrate
+from airpool.account.calibration import calibrate, calibrate_claim
 from airpool.account.guarantee import score_epsilon
 from airpool.network import Coin, Network, Ranking, scored
 from airpool.privacy import gaussian
@@ -45,6 +45,28 @@ def split(network: Network, *, epsilon: float, share: float) -> Network:
     else:
         std = _decision_noise(network, epsilon * share)
     return calibrate(_with(network, std), epsilon=epsilon)
+
+
+def calibrated(
+    network: Network,
+    *,
+    epsilon: float,
+    accounting: str = "exact",
+    share: float | None = None,
+    colluding: tuple[int, ...] = (),
+) -> Network:
+    """The network with its noise scaled to this ε of the worst device.
+
+    accounting: exact, or theorem1 (the paper's claim). share: Schemes 2.1 and 2.2, the scores' share of ε, which sets
+    their noise too. colluding: as in `guarantee`.
+    """
+    if accounting not in ("exact", "theorem1"):
+        raise ValueError(f"accounting={accounting!r} must be exact or theorem1")
+    if share is not None:
+        return split(network, epsilon=epsilon, share=share)
+    if accounting == "theorem1":
+        return calibrate_claim(network, epsilon=epsilon)
+    return calibrate(network, epsilon=epsilon, colluding=colluding)
 
 
 def _with(network: Network, std: float) -> Network:

@@ -175,7 +175,7 @@ def _with_least_noise(
     transmitters, most = _power_limit(network)
     spare, noisy = np.maximum(most - transmitters.feature_norm**2, 0.0), profile > 0
     # The largest multiple of the profile that leaves every device within its power.
-    limit = float(np.min(np.sqrt(spare[noisy] / network.dimension) / profile[noisy], initial=np.inf))
+    limit = float(np.min(np.sqrt(spare[noisy] / network.coordinates) / profile[noisy], initial=np.inf))
     # More noise is more outages at a fixed γ, and shows more where a device is removed.
     falling = np.isinf(limit) and network.neighbours != "remove"
     try:
@@ -231,7 +231,7 @@ def _power_limit(network: Network) -> tuple[Transmitters, Floats]:
 def most_feature(network: Network) -> Floats:
     """Of each device, the largest factor on its weight or clip norm that its power can carry."""
     transmitters, limit = _power_limit(network)
-    noise = network.dimension * np.array(network.devices.column("noise_std")) ** 2
+    noise = network.coordinates * np.array(network.devices.column("noise_std")) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.sqrt(np.maximum(limit - noise, 0.0)) / transmitters.feature_norm
     return np.minimum(np.where(transmitters.feature_norm > 0, factor, np.inf), 1e6)

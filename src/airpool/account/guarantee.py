@@ -12,21 +12,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool.account.assumptions import assumptions
+from airpool.account.eavesdropper import eavesdropped
+from airpool.account.received import aggregate
 from airpool.account.report import PrivacyReport
+from airpool.account.stream import in_common, spent_in_common
 from airpool.arrays import Floats
-from airpool.network import Coin, Network, NetworkError, Ranking, Threshold, require_network
+from airpool.network import Coin, Network, Threshold, require_network
 from airpool.paper import theorem1
 from airpool.privacy import compose, device, gaussian, leakage, noise
 from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
 from airpool.privacy.game import Game, solve
 from airpool.privacy.object import object_game
-from airpool.protocol.link import link_of
 from airpool.selection.scores import score_range
 
 # Cells of a noise law where a whole curve is composed; rounded to the safe side, it costs about 0.05 % of ε.
 _COMPOSED_CELLS = 512
-# How far Scheme 2.1's live coin is from its probability: the rounding of Φ. Scheme 1's is exact.
-_COIN_BIAS = 2.0**-48
 # Up to this many devices a report also says what colluders and dropouts would cost.
 _ABSENT_UP_TO = 64
 
@@ -61,10 +61,14 @@ def guarantee(
     received = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live)
     if network.inferences == 1 and not np.any(received.misses):
         lower, upper = solve(game(network, received), network.delta)
+        if received.strength is not None:
+            lower, upper = (np.minimum(end, _local_after(network, received)(1)) for end in (lower, upper))
+            lower = None if network.neighbours == "remove" else lower
     else:
         lower, upper = None, epsilon(network, received)
+    local = _local_after(network, received)(network.inferences)
     if live:
-        std, coordinates = network.devices.column("noise_std"), network.dimension + 1
+        std, coordinates = network.devices.column("noise_std"), network.coordinates + 1
         smallest = noise.smallest_delta(std, dimension=coordinates, epsilon=0.0, inferences=network.inferences)
         if network.delta < smallest:
             raise ValueError(f"delta={network.delta:g} must be >= {smallest:.3g}, what live noise supports")
@@ -72,65 +76,13 @@ def guarantee(
         network=network,
         epsilon=upper,
         epsilon_lower=lower,
-        epsilon_local=_local_after(network, received)(network.inferences),
+        epsilon_local=local,
         epsilon_object=_object_epsilon(network, received),
+        epsilon_eavesdropper=eavesdropped(network, received, local, live=live),
         absent=partial(_if_absent, network, received, float(np.max(upper))),
         paper=paper_claim(network, tail),
         assumptions=assumptions(network, received, live=live),
         live=live,
-    )
-
-
-def aggregate(
-    network: Network, *, colluding: Sequence[int] = (), credit_channel_noise: bool = False, live: bool = False
-) -> Aggregate:
-    """What the adversary receives of this network, for the privacy core (spec §2, power rules).
-
-    truncate: g ∈ {0, 1}; a device in outage is silent, for itself and as noise for the others.
-    backoff: g ≤ 1. A weak device leaks less than an aligned one, so it counts as aligned; its noise does not count.
-    exact, or gains and phases that are not known exactly: only the device's own noise is sure to protect it.
-    paper: everybody arrives aligned where power never limits. Where it does, a full feature exceeds the limit and a
-        zero one never, for any receiver: a failure of that probability, in every inference.
-    live: signals that arrive unaligned, or removal, need the receiver noise of case (c) of the theorem in
-        `privacy.noise`; without it own noise alone counts, and removal is not covered at all.
-    """
-    d, channel = network.devices, network.channel
-    for k in colluding:
-        if not (isinstance(k, int | np.integer) and 0 <= k < d.count):
-            raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
-    link = link_of(network)
-    unsure = bool(channel.csi_error_std or channel.phase_error_std) or channel.power_rule == "exact"
-    failure, std = np.zeros(d.count), link.transmitters.noise_std
-    if channel.power_rule == "paper":
-        # How often power limits a device. Where scores choose, or under cover noise, `participation` says nothing.
-        coin = isinstance(network.scheme, Coin) and not network.cover_noise
-        failure = link.outage * (np.array(d.column("participation")) if coin else 1.0)
-    if live:
-        coordinates = network.dimension + isinstance(network.scheme, Ranking)
-        # Refuses what the theorem does not cover.
-        noise.delta_cost(d.column("noise_std"), dimension=coordinates, epsilon=0.0)
-        # Distance of what is sent from what is accounted for: the grids of feature and score, and the coin.
-        failure = failure + coordinates * noise.ERROR + _COIN_BIAS * isinstance(network.scheme, Threshold)
-        drawn = np.array([noise.grid_of(s).sampled_std for s in std])
-        smooth = channel.noise_std / link.gamma >= noise.RECEIVER_NOISE_RATIO * np.sqrt(np.sum(drawn**2))
-        unsure |= not smooth and channel.power_rule == "backoff" and bool(np.any(link.outage > 0))
-        credit_channel_noise &= bool(smooth)
-        if network.neighbours == "remove":
-            failure, std = failure if smooth else np.ones(d.count), drawn
-    return Aggregate(
-        shift=link.transmitters.feature_norm,
-        variance=std**2,
-        participation=np.array(d.column("participation")),
-        presence=np.ones(d.count) if channel.power_rule == "paper" else 1 - link.outage,
-        weakened=channel.power_rule in ("backoff", "exact"),
-        extra=(channel.noise_std / link.gamma) ** 2 if credit_channel_noise and not unsure else 0.0,
-        dimension=network.dimension,
-        cover_noise=network.cover_noise,
-        absent=min(network.colluders + network.dropouts, d.count - 1),
-        colluders=network.colluders,
-        colluding=tuple(colluding),
-        alone=channel.access == "orthogonal" or unsure,
-        failure=np.minimum(failure, 1.0),
     )
 
 
@@ -152,7 +104,9 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
         )
     if rule in ("paper", "exact"):
         raise ValueError(f"channel.power_rule={rule!r} lets the alignment depend on the noise, so it cannot be given")
+    # Alignments are what the server receives; under errors others may receive more, and own noise alone counts.
     received = aggregate(network)
+    received = received if network.channel.known else replace(received, alone=True)
     worst = np.zeros(count)
     for once in np.unique(np.abs(g).reshape(-1, count), axis=0):
         there = replace(received, shift=once * received.shift, variance=once**2 * received.variance)
@@ -189,12 +143,18 @@ def epsilon_after(network: Network, received: Aggregate) -> Callable[[int], Floa
 
     The network's own number says whether one is accounted for, or a stream of them on a coarser grid.
     """
-    spent = compose.spent(game(network, received), network.delta, missed=received.misses)
-    local = cache(partial(_local_after, network, received))  # not every number of inferences needs it
+    common = network.inferences > 1 and in_common(network, received)
+    if common:
+        spent = spent_in_common(network, received)
+    else:
+        spent = compose.spent(game(network, received), network.delta, missed=received.misses)
+    # Not every number of inferences needs it. Silence that is common to a stream is not counted on.
+    own = _local_after if common or received.strength is None else _alone_after
+    local = cache(partial(own, network, received))
 
     def after(inferences: int) -> Floats:
         found = spent(inferences)
-        if inferences == 1 and not np.any(received.misses):
+        if inferences == 1 and not np.any(received.misses) and received.strength is None:
             return found
         # An adversary next to a device sees more than the server, so the local ε is a bound as well: the smaller one
         # where many failures add up, or where the grid of a stream costs more than the others' noise gains.
@@ -223,7 +183,7 @@ def _local_after(network: Network, received: Aggregate) -> Callable[[int], Float
     """The local ε (own noise only) by number of inferences; it includes what score and decision leak."""
     alone = replace(received, alone=True, extra=0.0)
     if not isinstance(network.scheme, Coin):
-        return compose.spent(game(network, alone), network.delta, missed=alone.misses)
+        return _alone_after(network, received)
 
     def after(inferences: int) -> Floats:
         def at(delta: float) -> Floats:
@@ -234,10 +194,18 @@ def _local_after(network: Network, received: Aggregate) -> Callable[[int], Float
     return after
 
 
+def _alone_after(network: Network, received: Aggregate) -> Callable[[int], Floats]:
+    """ε where nobody else's noise counts, but silence does: what is left if others' noise cannot be counted on."""
+    alone = replace(received, alone=True, extra=0.0)
+    return compose.spent(game(network, alone), network.delta, missed=alone.misses)
+
+
 def _object_epsilon(network: Network, received: Aggregate) -> float:
     if not isinstance(network.scheme, Coin):
         # All scores may change as well: no finite bound is claimed.
         return float("inf")
+    if network.inferences > 1 and in_common(network, received):
+        received = replace(received, alone=True, extra=0.0)  # a bound for every draw of the channel
     played, missed = object_game(received, network.neighbours), min(float(np.sum(received.failure)), 1.0)
     return float(compose.epsilon(played, network.delta, network.inferences, missed=missed)[0])
 

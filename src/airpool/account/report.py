@@ -25,6 +25,7 @@ class PrivacyReport:
     epsilon_lower: a proven lower end, equal to `epsilon` where the law is exact; None for a stream of inferences.
     epsilon_local: per device, nobody else trusted.
     epsilon_object: all views change at once; feature privacy does not protect the object.
+    epsilon_eavesdropper: per device, against the antennas of `network.adversary`; None where it has none.
     paper: what the paper's Theorem 1 claims for one inference of the same network.
     absent: computes `epsilon_if_absent`, which may take longer than all the rest.
     live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
@@ -38,10 +39,11 @@ class PrivacyReport:
     paper: theorem1.Claim
     assumptions: tuple[str, ...]
     absent: Callable[[], tuple[float, ...]]
+    epsilon_eavesdropper: Floats | None = None
     live: bool = False
 
     def __post_init__(self) -> None:
-        for values in (self.epsilon, self.epsilon_lower, self.epsilon_local):
+        for values in (self.epsilon, self.epsilon_lower, self.epsilon_local, self.epsilon_eavesdropper):
             if values is not None:
                 values.setflags(write=False)  # reports are shared
 
@@ -75,6 +77,7 @@ class PrivacyReport:
             "epsilon_lower": None if self.epsilon_lower is None else _numbers(self.epsilon_lower),
             "epsilon_local": _numbers(self.epsilon_local),
             "epsilon_object": number(self.epsilon_object),
+            "epsilon_eavesdropper": None if self.epsilon_eavesdropper is None else _numbers(self.epsilon_eavesdropper),
             "epsilon_if_absent": _numbers(self.epsilon_if_absent) if absent else None,
             **{name: getattr(network, name) for name in shared},
             "scheme": network.scheme.name,
@@ -192,6 +195,9 @@ def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
         f"Worst device: ε = {shown(report.worst)}.  The object (all views change at once): ε = "
         f"{shown(report.epsilon_object)}."
     ]
+    if report.epsilon_eavesdropper is not None:
+        antennas, worst = report.network.adversary.antennas, float(np.max(report.epsilon_eavesdropper))
+        notes.append(f"An eavesdropper elsewhere with {antennas} antenna{'s' * (antennas > 1)}: ε = {shown(worst)}.")
     if absent and len(report.epsilon_if_absent) > 1:
         parts = ", ".join(f"{n}: {shown(e)}" for n, e in enumerate(report.epsilon_if_absent))
         notes.append(f"Worst device's ε by number of colluders or dropouts: {parts}.")

@@ -8,11 +8,12 @@ and a score of every device, and the observation includes who transmitted (Schem
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from airpool.arrays import Floats
+from airpool.audit import directions
 from airpool.audit.bound import AuditReport, audit
 from airpool.audit.release import Received, Release, log_likelihood_ratio, release, worst_pair
 from airpool.network import Coin, Network, Ranking, Threshold
@@ -146,9 +147,12 @@ def audited(
     confidence: float = 0.95,
     score: End = "high",
     together: int = 1,
+    elsewhere: bool = False,
     on_batch: Callable[[int], None] | None = None,
 ) -> AuditReport:
     """The game against one device on the real path, `runs` runs a side; the other arguments as of audit.bound.
+
+    elsewhere: played by the eavesdropper with `network.adversary.antennas` antennas, not at the server.
 
     together: number of such games, one per device, that hold jointly with the stated confidence. Each is then played
         at 1 − (1 − confidence)/together: any of them errs with probability at most 1 − confidence (Bonferroni).
@@ -157,29 +161,40 @@ def audited(
         raise ValueError("neighbours='remove' is always seen where participation is visible; audit zero-out or replace")
     if together < 1:
         raise ValueError(f"together={together} must be >= 1")
-    world, neighbour = worst_worlds(network, device, score=score)
+    # A world, its neighbour, what is seen of a world, and the best score: of one of two kinds.
+    world: Any
+    neighbour: Any
+    played: Any
+    best: Any
+    if not network.channel.known or network.channel.antennas > 1 or elsewhere:
+        world, neighbour = directions.worst_pair(network, device)
+        played = directions.mechanism(network, elsewhere=elsewhere)
+        best = directions.likelihood_ratio(network, world, neighbour)
+    else:
+        world, neighbour = worst_worlds(network, device, score=score)
+        played, best = mechanism(network), likelihood_ratio(network, world, neighbour)
     stream = np.random.SeedSequence(seed, spawn_key=() if together == 1 else (device,))
     return audit(
-        mechanism(network),
+        played,
         world,
         neighbour,
         runs=runs,
         rng=np.random.default_rng(stream),
         delta=network.delta,
         confidence=confidence if together == 1 else 1 - (1 - confidence) / together,
-        score=likelihood_ratio(network, world, neighbour),
+        score=best,
         claimed_epsilon=claimed_epsilon,
         on_batch=on_batch,
     )
 
 
 def _aligned_link(network: Network) -> Link:
-    """The network's link, if every signal arrives aligned or not at all: the only case audited so far."""
+    """The network's link, if every signal arrives aligned or not at all; errors and antennas: audit.directions."""
     channel = network.channel
     if channel.access != "superposed":
         raise ValueError(f"this version audits superposed access, not access={channel.access!r}")
-    if channel.csi_error_std or channel.phase_error_std:
-        raise ValueError("this version audits channels that are known: csi_error_std and phase_error_std must be 0")
+    if not channel.known:
+        raise ValueError("csi_error_std and phase_error_std must be 0 here; errors are audited by audit.directions")
     link = link_of(network)
     if channel.power_rule != "truncate" and np.any(link.outage > 0):
         raise ValueError(

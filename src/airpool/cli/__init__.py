@@ -20,6 +20,7 @@ COMMANDS = {
     "theory": "Bound the accuracy of a network before it runs.",
     "design": "Choose weights or clip norms for heterogeneous targets.",
     "audit": "Attack the implementation for a lower bound on ε.",
+    "radio": "Write and read the samples of a real radio.",
     "sweep": "Run a function over a grid of parameters.",
     "reproduce": "Redraw the paper's figures and tables.",
     "data": "Prepare objects and describe them.",

@@ -19,6 +19,7 @@ app = typer.Typer(add_completion=False)
 def audit(
     wanted: o.NetworkOptions,
     *,
+    model: Annotated[str | None, typer.Option(help="As many devices and numbers as this model sends.")] = None,
     device: Annotated[str | None, typer.Option(help="Device to attack: 3, or 0,3, or all (default: worst).")] = None,
     runs: Annotated[int, typer.Option(help="Runs with the feature, and as many without, for each device.")] = 100_000,
     confidence: Annotated[float, typer.Option(help="Joint confidence of all lower bounds.")] = 0.95,
@@ -37,14 +38,17 @@ def audit(
     if not 0 < confidence < 1:
         raise ValueError(f"--confidence {confidence:g} must be > 0 and < 1")
     wanted.refuse_named_colluders()
-    net = wanted.network()
-    claimed = guarantee(net).epsilon
+    net = wanted.network(**_shape(model))
+    report = guarantee(net)
+    # With antennas elsewhere the game is theirs.
+    claimed = report.epsilon if report.epsilon_eavesdropper is None else report.epsilon_eavesdropper
     chosen = _devices(device, claimed)
     several = len(chosen) > 1
     about = f"{net.neighbours} neighbours, {runs} runs a side, seed {seed}"
     if several and not json:
         typer.echo(f"{len(chosen)} devices, {about}")
     how: Any = {"runs": runs, "seed": seed, "confidence": confidence, "score": end, "together": len(chosen)}
+    how |= {"elsewhere": net.adversary.antennas > 0}
     games: dict[int, AuditReport] = {}
     for k in chosen:
         what = f"auditing device {k} ({len(games) + 1} of {len(chosen)})" if several else "auditing"
@@ -73,6 +77,15 @@ def audit(
         output.say_written({f"Picture of device {drawn}" if several else "Picture": plot})
     if refuted:
         raise typer.Exit(1)
+
+
+def _shape(model: str | None) -> dict[str, int]:
+    """Devices and dimension of a model."""
+    if model is None:
+        return {}
+    from airpool.models.pretrained import load
+
+    return load(model).wanted()
 
 
 def _devices(text: str | None, claimed: "Floats") -> list[int]:

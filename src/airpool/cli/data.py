@@ -1,4 +1,4 @@
-"""`airpool data prepare|info`: meshes into packed voxels, and what a packed file holds."""
+"""`airpool data prepare|info`: meshes into one packed file, and what such a file holds."""
 
 import os
 from pathlib import Path
@@ -15,17 +15,20 @@ app = typer.Typer(help="Prepare objects and describe them.", no_args_is_help=Tru
 @app.command()
 def prepare(
     path: Annotated[Path, typer.Argument(help="Folder or zip of meshes, CLASS/{train,test}/NAME.off (obj, stl, ply).")],
-    out: Annotated[Path, typer.Option(help="File to write (npz).")],
+    out: Annotated[Path, typer.Option(help="File to write (.npz, or .npz.xz: smaller, slower to read).")],
     workers: Annotated[int | None, typer.Option(help="Processes (default: one for each processor).")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any mesh cannot be read.")] = False,
     json: o.Json = False,
 ) -> None:
-    """Voxelise meshes, such as the official ModelNet40.zip, into one file. Resumes after an interruption."""
+    """Simplify and pack meshes, such as the official ModelNet40.zip, into one file. Resumes after an interruption."""
     from airpool.data import prepare as preparation
 
+    if not out.name.endswith((".npz", ".npz.xz")):
+        raise ValueError(f"--out {out} must end in .npz or .npz.xz")
     number = len(preparation.entries(path))
-    with progress("voxelising", total=number) as advance:
-        unreadable = preparation.prepare(path, out, workers=workers or os.cpu_count() or 1, on_objects=advance)
+    workers = (os.cpu_count() or 1) if workers is None else workers
+    with progress("packing", total=number) as advance:
+        unreadable = preparation.prepare(path, out, workers=workers, on_objects=advance)
     if json:
         print_json({"out": str(out), "objects": number - len(unreadable), "unreadable": unreadable})
     else:
@@ -39,24 +42,28 @@ def prepare(
 
 
 @app.command()
-def info(file: Annotated[Path, typer.Argument(help="Packed voxel file (npz).")], json: o.Json = False) -> None:
-    """Count the objects of every class and split, and the test objects that repeat a training object."""
+def info(file: Annotated[Path, typer.Argument(help="Packed file of meshes (npz).")], json: o.Json = False) -> None:
+    """Count the objects of every class and split, their faces, and the test objects that repeat a training object."""
     import numpy as np
 
-    from airpool.data import dataset, modelnet, voxels
+    from airpool.data import cad
 
     with progress("reading"):
-        data = dataset.read(file)
-        splits = {which: modelnet.split(data, which) for which in modelnet.SPLITS}
-        repeated = len(modelnet.duplicates(data))
-    counts = {which: np.bincount(data.labels[index], minlength=len(data.classes)) for which, index in splits.items()}
-    classes = {label: {which: int(count[i]) for which, count in counts.items()} for i, label in enumerate(data.classes)}
+        data = cad.read(file)
+        splits = {which: data.indices(which) for which in cad.SPLITS}
+    names = data.classes.tolist()
+    counts = {which: np.bincount(data.label[index], minlength=len(names)) for which, index in splits.items()}
+    classes = {label: {which: int(count[i]) for which, count in counts.items()} for i, label in enumerate(names)}
     totals = {which: len(index) for which, index in splits.items()}
+    faces, twins = np.diff(data.face_start), int(data.twin.sum())
+    size = {"median": int(np.median(faces)), "largest": int(faces.max())}
+    sources = {name: int(count) for name, count in zip(*np.unique(data.source, return_counts=True), strict=True)}
     if json:
-        form = {"poses": voxels.NUM_POSES, "side": voxels.SIDE, "filled": voxels.FILL}
-        print_json({"format": form, "objects": totals, "duplicates": repeated, "classes": classes})
+        print_json({"objects": totals, "twins": twins, "sources": sources, "faces": size, "classes": classes})
         return
     rows = {**classes, "all": totals}
     print_table(("class", *totals), [(name, *map(str, row.values())) for name, row in rows.items()])
-    typer.echo(f"{len(data)} objects in {voxels.NUM_POSES} poses of {voxels.SIDE}³ voxels, {voxels.FILL} filled")
-    typer.echo(f"{repeated} test objects equal a training object in every pose")
+    typer.echo(f"{len(data)} meshes, {size['median']} faces in the median, {size['largest']} in the largest")
+    typer.echo(f"{twins} test objects have the mesh of a training object")
+    if sources.keys() - {"cad"}:
+        typer.echo(f"{len(data) - sources.get('cad', 0)} objects were rebuilt from surface points")

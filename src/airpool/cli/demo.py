@@ -61,9 +61,9 @@ def _found(object_name: str, *, epsilon: float, trials: int, seed: int) -> "Demo
     with progress("sending one object"):
         sent = one_object.send(model, shape, epsilon=epsilon, seed=seed)
     with progress("sending the test set", total=total) as advance:
-        paper, ours = comparison.comparison(model, trials=trials, seed=seed, on_inferences=advance)
+        curves = comparison.comparison(model, trials=trials, seed=seed, on_inferences=advance)
     with progress("checking the paper's claim", total=claim.NUM_STDS) as advance:
-        return Demo(paper, ours, sent, claim.claim(on_points=advance), seed)
+        return Demo(*curves, sent, claim.claim(on_points=advance), seed)
 
 
 def _print(found: "Demo") -> None:
@@ -79,7 +79,8 @@ def _print(found: "Demo") -> None:
         f"One object, {sent.shape.name}, sent once at ε = {shown(sent.out.report.worst)} for every device: "
         f"{count - len(sent.silent)} of {count} transmitted, {len(sent.ideal)} numbers received, label: {sent.answer}"
     )
-    parts = [tables.compared(found.paper), tables.compared(found.ours), compared, tables.labels(sent)]
+    beside = [story.VOTE, table] if (table := tables.voted(*found.curves)) else []
+    parts = [tables.compared(found.paper), tables.compared(found.ours), *beside, compared, tables.labels(sent)]
     for part in (*parts, f"{story.DEFAULTS}\n", tables.claims(found.claim), tables.truths(found.claim)):
         if isinstance(part, str):
             Console(highlight=False).print(part, markup=False)

@@ -17,8 +17,9 @@ class Job:
     """What both designs take."""
 
     epsilon: o.Target = None
-    latents: Annotated[Path | None, typer.Option(help="Calibration latents (default: shipped validation).")] = None
-    codec: Annotated[str, typer.Option(help="Codec of the shipped validation latents: compact or q16.")] = "compact"
+    latents: Annotated[Path | None, typer.Option(help="Calibration latents (default: the model's).")] = None
+    model: o.Model = "modelnet40"
+    codec: Annotated[str | None, typer.Option(help="One of the model's (default: its first).")] = None
     out: o.OutNetwork = None
     json: o.Json = False
 
@@ -54,10 +55,11 @@ def _design(wanted: o.NetworkOptions, job: Job, knob: Literal["weight", "clip"],
     from airpool.design import design
     from airpool.models.pretrained import load
 
-    before = wanted.network(devices=12)
     with progress("designing"):
+        model = load(job.model)
+        before = wanted.network(devices=model.num_devices)
         if job.latents is None:
-            held = load("modelnet40").held_out("validation", codec=job.codec).fitted(before.devices.count)
+            held = model.held_out("validation", codec=job.codec).fitted(before.devices.count)
             latents, cameras = held.latents, held.note
         else:
             latents, cameras = read(job.latents).latents, None

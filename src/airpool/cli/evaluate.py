@@ -11,8 +11,11 @@ from airpool.cli.output import print_json, print_table, progress
 from airpool.network import Coin, Network, Threshold
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from airpool.data.latents_file import Latents
     from airpool.evaluate import DecoderFor
+    from airpool.models.model import Model
 
 app = typer.Typer(add_completion=False)
 
@@ -25,9 +28,10 @@ def evaluate(
     epsilon: Annotated[float | None, typer.Option(help="Scale the noise to this ε of the worst device.")] = None,
     accounting: Annotated[str, typer.Option(help="What --epsilon means: exact, or theorem1 (the paper's).")] = "exact",
     share: Annotated[float | None, typer.Option(help="Schemes 2.1, 2.2: share of --epsilon for the scores.")] = None,
-    codec: Annotated[str | None, typer.Option(help="compact (default), q16, or a file of your own.")] = None,
+    model: o.Model = "modelnet40",
+    codec: Annotated[str | None, typer.Option(help="One of the model's (default: its first), or a file.")] = None,
     latents: Annotated[Path | None, typer.Option(help="Own file: latents, labels, optional classifier.")] = None,
-    views: Annotated[Path | None, typer.Option(help="Own file: views (N, K, 2, H, H) uint8, labels.")] = None,
+    views: Annotated[Path | None, typer.Option(help="Own file: views (N, K, 2, 224, 224) uint8, labels.")] = None,
     split: o.Split = "test",
     baseline: Annotated[str | None, typer.Option(help="orthogonal, best-device or centralised.")] = None,
     trials: Annotated[int, typer.Option(help="Transmissions of every object.")] = 20,
@@ -37,12 +41,15 @@ def evaluate(
 ) -> None:
     """Measure accuracy with error bars, energy and ε of a network, on shipped or on your own latents or views.
 
-    Default: twelve devices of weight 1/12. --latents and --views are safetensors files. In Scheme 2.1 with --latents,
-    --participation is what the server expects.
+    Where posteriors are known, the vote's accuracy on the same noise stands beside it.
+
+    Default: as many devices as the model has sensors, of equal weight. --latents and --views are safetensors files. In
+    Scheme 2.1 with --latents, --participation is what the server expects.
     """
+    from airpool.account.budget import calibrated
     from airpool.account.guarantee import guarantee
-    from airpool.evaluate import calibrated
     from airpool.evaluate import evaluate as evaluated
+    from airpool.models.pretrained import load
     from airpool.table import one_row, writer_for
 
     if out is not None:
@@ -52,9 +59,10 @@ def evaluate(
     if share is not None and (epsilon is None or accounting != "exact"):
         raise ValueError("--share divides --epsilon between scores and features, with exact accounting: give --epsilon")
     with progress("loading"):
-        objects, server, cameras = _objects(wanted, codec, latents, views, split)
-    if codec is None and latents is None:
-        codec = "compact"
+        known = load(model) if latents is None else None
+        objects, server, cameras = _objects(wanted, known, codec, latents, views, split)
+    if codec is None and known is not None:
+        codec = known.codecs[0]
     _, num_devices, dimension = objects.latents.shape
     net = wanted.network(devices=num_devices, dimension=dimension)
     wanted.check_dimension(net, dimension, f"the codec {codec}" if latents is None else str(latents))
@@ -71,7 +79,8 @@ def evaluate(
             objects.labels,
             server=server,
             posteriors=_posteriors(net, objects),
-            participation=_expected(net, shipped=latents is None, given=wanted.given.get("participation")),
+            participation=_expected(net, known, codec, given=wanted.given.get("participation")),
+            vote=_vote(objects, known, codec),
             on_inferences=advance,
             **how,
         )
@@ -82,17 +91,22 @@ def evaluate(
 
 
 def _objects(
-    wanted: o.NetworkOptions, codec: str | None, latents: Path | None, views: Path | None, split: str
+    wanted: o.NetworkOptions,
+    model: "Model | None",
+    codec: str | None,
+    latents: Path | None,
+    views: Path | None,
+    split: str,
 ) -> "tuple[Latents, DecoderFor, str | None]":
     """Latents with their labels, what decodes them, and a note where the shipped cameras do not fit the devices."""
     from airpool.data.latents_file import Latents, read, read_views
-    from airpool.models import codec as codecs
-    from airpool.models.pretrained import load
+    from airpool.models.pretrained import Pretrained, check_views, read_codec
 
     if latents is not None and views is not None:
         raise ValueError("give --latents or --views, not both")
-    own = codecs.load(Path(codec))[0] if codec is not None and codec.endswith(".safetensors") else None
-    if latents is not None:
+    own = read_codec(Path(codec)) if codec is not None and codec.endswith(".safetensors") else None
+    if model is None:
+        assert latents is not None
         objects = read(latents)
         if codec is not None and objects.classifier is not None:
             raise ValueError(f"{latents} brings a classifier, so --codec {codec} has nothing to decode: leave one out")
@@ -101,13 +115,17 @@ def _objects(
         return objects, own.server if own is not None else lambda _: objects.decoder, None
     if own is not None:
         raise ValueError("--codec FILE decodes --latents of your own; the shipped latents belong to the shipped codecs")
-    model, name = load("modelnet40"), codec or "compact"
+    name = codec or model.codecs[0]
     chosen = model.codec(name)
     if views is not None:
+        if not isinstance(model, Pretrained):
+            raise ValueError(f"--views are images, which {model.name} does not take: leave it out, or --model")
         seen, labels = read_views(views)
-        # The local head is fitted to its own cameras; Scheme 1 does not need it.
-        scored = seen.shape[1] == len(model.head.temperatures)
-        encoded, posteriors = model.seen(seen, codec=name) if scored else (model.encode(seen, codec=name), None)
+        try:
+            check_views(seen, model.trunk.architecture)
+        except ValueError as error:
+            raise ValueError(f"{views}: {error}") from None
+        encoded, posteriors = model.seen(seen, codec=name)
         return Latents(encoded, labels, posteriors=posteriors), chosen.server, None
     which: Any = split
     held = model.held_out(which, codec=name)
@@ -120,18 +138,28 @@ def _posteriors(net: Network, objects: "Latents") -> Any:
         return None
     if objects.posteriors is None:
         raise ValueError(
-            f"scheme {net.scheme.name} chooses by scores: a file of latents must hold posteriors (N, K, L) as well; "
-            "views must be those of as many cameras as ship"
+            f"scheme {net.scheme.name} chooses by scores: a file of latents must hold posteriors (N, K, L) as well"
         )
     return objects.posteriors
 
 
-def _expected(net: Network, *, shipped: bool, given: Any) -> Any:
-    """How often devices are expected to transmit: by the shipped validation objects, or as the user says."""
-    from airpool.models.pretrained import load
+def _vote(objects: "Latents", model: "Model | None", codec: str | None) -> "tuple[Tensor, DecoderFor] | None":
+    """The vote beside a model's codec, or for posteriors of your own the one that needs no fit; None without."""
+    from airpool.models.vote import unfitted
 
-    if shipped:
-        return load("modelnet40").participation(net)
+    posteriors = objects.posteriors
+    if posteriors is None or posteriors.shape[-1] <= int(objects.labels.max()):
+        return None
+    if model is not None:
+        return model.vote(posteriors, codec=codec)
+    own = unfitted(posteriors.shape[-1])
+    return own.encoder(posteriors), own.server
+
+
+def _expected(net: Network, model: "Model | None", codec: str | None, *, given: Any) -> Any:
+    """How often devices are expected to transmit: by the model's validation objects, or as the user says."""
+    if model is not None:
+        return model.participation(net, codec=codec)
     if isinstance(net.scheme, Threshold) and given is None:
         raise ValueError("scheme 2.1 with --latents needs --participation, how often devices are expected to transmit")
     return None if isinstance(net.scheme, Coin) else given
@@ -145,9 +173,10 @@ def _print(record: Mapping[str, Any]) -> None:
         return shown(max(map(float, values)))
 
     low, high = record["accuracy_ci"]
-    spread = "" if record["accuracy_std"] is None else f" ± {record['accuracy_std']:.4f}"
+    std = record["accuracy_std"]
+    spread = "" if std is None else f"; standard deviation over trials {std:.4f}"
     rows = {
-        "accuracy": f"{record['accuracy_mean']:.4f}{spread} (95 % interval {low:.4f} to {high:.4f})",
+        "accuracy": f"{record['accuracy_mean']:.4f} (95 % interval {low:.4f} to {high:.4f}{spread})",
         "mean over classes": f"{record['class_mean']:.4f}",
         "no answer": f"{record['no_answer']:.4%}",
         "ε of the worst device": f"{worst(record['epsilon'])}  ({record['neighbours']}, δ = {record['delta']:g})",
@@ -159,6 +188,11 @@ def _print(record: Mapping[str, Any]) -> None:
         "channel uses": str(record["channel_uses"]),
         "objects × trials": f"{record['objects']} × {record['trials']}, seed {record['seed']}",
     }
+    if record["vote_accuracy"] is not None:
+        error = record["against_vote_error"]
+        error = "" if error is None else f", standard error {error:.4f}"
+        beside = f"{record['vote_accuracy']:.4f} on the same noise; difference {record['against_vote']:+.4f}{error}"
+        rows = {"accuracy": rows.pop("accuracy"), "accuracy of the vote": beside, **rows}
     print_table(("", ""), rows.items())
     if record["cameras"] is not None:
         typer.echo(record["cameras"])

@@ -10,14 +10,15 @@ from typing import Annotated, Any, get_args
 import typer
 
 from airpool import network_file
-from airpool.network import FADING, SCHEMES, Access, Neighbours, Network, PowerRule, Score, ScoreRule
+from airpool.network import FADING, SCHEMES, Access, Neighbours, Network, PowerRule, Score, ScoreRule, Symbols
 from airpool.settings import put
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Plot = Annotated[Path | None, typer.Option(help="Write a figure (PNG, SVG or PDF).")]
 OutNetwork = Annotated[Path | None, typer.Option("--out", help="Write the resulting network file (TOML).")]
 CreditNoise = Annotated[bool, typer.Option("--credit-channel-noise", help="Count the receiver's noise too.")]
-Split = Annotated[str, typer.Option(help="Shipped latents: test or validation.")]
+Split = Annotated[str, typer.Option(help="Held-out objects: test or validation.")]
+Model = Annotated[str, typer.Option("--model", help="A shipped model by name, or the file of your own.")]
 
 
 def per_device(text: str) -> Any:
@@ -104,6 +105,10 @@ _NETWORK: dict[str, tuple[Any, str]] = {
     "outage": (float, "Largest outage probability, for γ=auto."),
     "csi_error_std": (float, "Std of the channel estimate's error."),
     "phase_error_std": (float, "Std of the phase error, in radians."),
+    "symbols": (str, f"Coordinates in a symbol: {_words(Symbols)} (two or one)."),
+    "redrawn": (bool, "Gains and errors are new in every inference."),
+    "server_antennas": (int, "Antennas of the server, which receives by one public beam."),
+    "antennas": (int, "Antennas of an eavesdropper elsewhere, for a fourth ε."),
     "scheme": (str, f"Who transmits: {', '.join(SCHEMES)}."),
     "score": (str, f"Uncertainty score: {_words(Score)} entropy."),
     "score_rule": (str, f"How the score is bounded: {_words(ScoreRule)}."),
@@ -139,7 +144,7 @@ class NetworkOptions:
                 raise ValueError(
                     f"--devices {given['devices']} contradicts the {base.devices.count} devices of {self.path}"
                 )
-            data = tomllib.loads(self.path.read_text("utf-8"))
+            data = network_file.upgraded(tomllib.loads(self.path.read_text("utf-8")))
         for name, value in given.items():
             put(data, name, value)
         lengths = {len(value) for value in self.given.values() if isinstance(value, list)}

@@ -23,6 +23,7 @@ _DECIDED = ("weight", "clip_norm", "noise_std", "participation", "dimension", "c
 def plan(
     wanted: o.NetworkOptions,
     *,
+    model: o.Model = "modelnet40",
     epsilon: o.Target = None,
     accuracy: Annotated[float | None, typer.Option(help="Accuracy to reach with least ε or fewest devices.")] = None,
     out: o.OutNetwork = None,
@@ -32,9 +33,11 @@ def plan(
 ) -> None:
     """Find codec, participation, scheme, weights, noise and cover noise of the most accurate network for an ε.
 
-    Default: twelve devices. --accuracy finds the smallest ε; with --epsilon too, the fewest devices.
+    Default: as many devices as the model has sensors. --accuracy finds the smallest ε; with --epsilon too, the fewest
+    devices.
 
-    Accuracy is predicted on validation objects. Options that the plan decides are refused.
+    Accuracy is predicted on validation objects, for classes that come as often as there. Options that the plan decides
+    are refused.
     """
     from airpool import network_file
     from airpool.models.pretrained import load
@@ -42,22 +45,22 @@ def plan(
 
     wanted.refuse(_DECIDED, "the plan decides it")
     wanted.refuse_named_colluders()
-    net = wanted.network(devices=12)
+    with progress("loading"):
+        known = load(model)
+    net = wanted.network(devices=known.num_devices)
     target: Any = net.devices.epsilon if epsilon is None and accuracy is None else epsilon
     if target is None and accuracy is None:
         raise ValueError("give --epsilon, or --accuracy for the smallest ε that reaches it")
     if isinstance(target, list | tuple) and len(target) != net.devices.count:
         raise ValueError(f"--epsilon has {len(target)} values for {net.devices.count} devices; give one or one each")
-    with progress("loading"):
-        model = load("modelnet40")
-    found = _search(net, model, target, accuracy, seed)
+    found = _search(net, known, target, accuracy, seed)
     chosen = found.best.network
     if out is not None:
         network_file.write(chosen, out)
     curve = None
     if plot is not None or json:
         with progress("drawing the frontier", total=2 * len(FACTORS)) as advance:
-            curve = frontier(found, model=model, on_point=lambda: advance(1))
+            curve = frontier(found, model=known, on_point=lambda: advance(1))
         if plot is not None:
             draw(curve, found, plot)
     if json:
@@ -68,8 +71,9 @@ def plan(
         if path is not None:
             typer.echo(f"{name}: {path}")
     if out is not None:
+        of = "" if model == "modelnet40" else f" --model {shlex.quote(model)}"
         file, codec = shlex.quote(str(out)), found.best.candidate.codec
-        typer.echo(f"Measure it on the test objects: airpool evaluate --network {file} --codec {codec}")
+        typer.echo(f"Measure it on the test objects: airpool evaluate{of} --network {file} --codec {codec}")
 
 
 def _search(net: "Network", model: Any, target: Any, accuracy: float | None, seed: int) -> "Plan":
@@ -78,7 +82,7 @@ def _search(net: "Network", model: Any, target: Any, accuracy: float | None, see
 
     each = isinstance(target, list | tuple)
     if accuracy is None:
-        tried = len(candidates(net.devices.count, model.codecs, heterogeneous=each))
+        tried = len(candidates(net.devices.count, model.deployable, heterogeneous=each))
         with progress("planning", total=tried) as advance:
             return plan(net, model=model, epsilon=target, seed=seed, on_candidate=lambda _: advance(1))
     if target is None:

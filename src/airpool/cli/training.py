@@ -1,11 +1,8 @@
 """What the commands of `airpool train` share: options, recipes, data, and the card that describes a result."""
 
-import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from functools import cache
-from math import prod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,22 +14,19 @@ from airpool.cli.output import print_json, progress
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from airpool.data.modelnet import Split
-    from airpool.models.features import Images
+    from airpool.data.cad import Split
+    from airpool.models.mvcnn import MVCNN, Architecture
     from airpool.models.runs import Source
-    from airpool.models.vgg import MVCNN
-
-    Shown = Callable[[Split], Images | None]
-    Seen = Callable[[Split], tuple[Tensor, Tensor]]
+    from airpool.models.splits import Splits
 
 Made = tuple[dict[str, Any], list[Path]]  # a card, and all files that were written
 
-Data = Annotated[Path, typer.Argument(help="Packed voxel file (npz), as `airpool data prepare` writes it.")]
-Trunk = Annotated[list[Path], typer.Option("--trunk", help="File of a trunk's weights; repeat it for several parts.")]
+DATA = typer.Argument(help="Packed file of meshes, as `airpool data prepare` writes it.")
+Data = Annotated[Path, DATA]
+TRUNK = typer.Option("--trunk", help="File of a trunk's weights; repeat it for several parts.")
+TrunkFiles = Annotated[list[Path], TRUNK]
 Seeds = Annotated[list[int] | None, o.seed("Seed; repeat it for several models (default 0).")]
 NumSeeds = Annotated[int | None, typer.Option("--seeds", help="Number of models, with seeds 0, 1, …")]
-
-_BATCH = 16  # objects at a time
 
 
 @dataclass(frozen=True)
@@ -80,57 +74,14 @@ def assignment(text: str) -> tuple[str, Any]:
     return name.strip(), o.value(value.strip())
 
 
-def settled(values: Mapping[str, Any], *defaults: Any, fixed: Sequence[str] = ()) -> list[Any]:
-    """The dataclasses, each with those of its fields changed that are named in `values`; `fixed` cannot be.
-
-    >>> from airpool.network import Channel
-    >>> settled({"k_factor_db": 3}, Channel())[0].k_factor_db
-    3.0
-    """
-    own = [{f.name for f in fields(each)} - set(fixed) for each in defaults]
-    if unknown := sorted(values.keys() - set().union(*own)):
-        hint = "has its own option or follows from the data" if unknown[0] in fixed else "is not a field"
-        raise ValueError(f"{unknown[0]} {hint}; what can be set: {', '.join(sorted(set().union(*own)))}")
-    return [
-        replace(each, **{name: _checked(name, values[name], getattr(each, name)) for name in names & values.keys()})
-        for each, names in zip(defaults, own, strict=True)
-    ]
-
-
-def _checked(name: str, value: Any, default: Any) -> Any:
-    """The value, if it is of the default's type; an integer is accepted as a number, a list as a tuple."""
-    kind, given = type(default), type(value)
-    if kind is float and given in (int, float) and math.isfinite(value):
-        return float(value)
-    if kind is tuple and given is list:
-        return tuple(value)
-    if kind is given and kind is not float:
-        return value
-    wanted = {bool: "true or false", int: "an integer", float: "a number", tuple: "a list, such as [1, 2]"}
-    raise ValueError(f"{name}={value!r} must be {wanted.get(kind, 'text')}")
-
-
 @dataclass(frozen=True, eq=False)
 class Work:
-    """Data, the folder for results, the hardware, and whether the test set may be read."""
+    """Data, the folder for results, and whether the test set may be read."""
 
     source: "Source"
+    splits: "Splits"
     folder: Path
-    torch_device: str
     test: bool
-
-    def images(self, resolution: int) -> "Shown":
-        """What renders a split when it is first needed; None for a split without objects."""
-
-        @cache
-        def images(which: "Split") -> "Images | None":
-            if not (total := len(self.source.rows[which])):
-                return None
-            with progress(f"rendering {which}", total=total) as advance:
-                device = self.torch_device
-                return self.source.images(which, resolution=resolution, torch_device=device, on_objects=advance)
-
-        return images
 
     def card(self, name: str, files: Sequence[Path], recipe: Any, runs: Any, **more: Any) -> Made:
         """The card of a result, written beside its weights."""
@@ -140,15 +91,37 @@ class Work:
         made = card.card(name=name, runs=runs, **about, **more)
         return made, [*files, *card.write(self.folder / name, made)]
 
-    def require(self, which: "Split", what: str) -> None:
-        """An error where a split that `what` needs has no objects."""
-        if not len(self.source.rows[which]):
-            raise ValueError(f"{self.source.path} has no {which} objects, on which a {what} depends")
+
+@dataclass(frozen=True, eq=False)
+class Trunk:
+    """A trunk on disk, what it makes of each split, and where what is trained on that goes."""
+
+    files: Sequence[Path]
+    model: "MVCNN"
+    about: Mapping[str, Any]
+    work: Work
+
+    def require_classes(self) -> None:
+        """An error where the trunk's own classifier names other classes than the data's."""
+        from airpool.models import weights
+
+        weights.require_classes(self.files, self.about, self.model.architecture.num_classes, self.work.source.classes)
+
+    def features(self, which: "Split", what: str, *, whole: bool = False) -> "tuple[Tensor, Tensor]":
+        return self.work.splits.features(self.model, which, what, whole=whole)
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """SHA-256 of the files, by name."""
+        from airpool.models import runs
+
+        return {path.name: runs.sha256(path) for path in self.files}
 
 
-def begin(data: Path, job: Job, name: str) -> Work:
+def begin(data: Path, job: Job, name: str, architecture: "Architecture", *, extra_views: int = 0) -> Work:
     """Reads the data and makes the folder."""
     from airpool.models import runs
+    from airpool.models.splits import Splits
 
     if not name or Path(name).name != name:
         raise ValueError(f"--name {name!r} must be a name, without folders")
@@ -158,45 +131,23 @@ def begin(data: Path, job: Job, name: str) -> Work:
         source = runs.source(data, limit=job.objects)
     if job.test and not len(source.rows["test"]):
         raise ValueError(f"{data} holds no test objects: leave out --test")
-    return Work(source, job.out, device, job.test)
+    return Work(source, Splits(source, architecture.resolution, extra_views, device, progress), job.out, job.test)
 
 
-def loaded(trunk: Sequence[Path], torch_device: str | None) -> "MVCNN":
-    """A trunk for the views that are rendered here."""
+def loaded(files: Sequence[Path], torch_device: Any) -> "tuple[MVCNN, dict[str, Any]]":
+    """A trunk for the views that are rendered here, and its header."""
     from airpool.models import weights
 
-    model, _ = weights.load(trunk, device=_torch_device(torch_device))
+    model, about = weights.load(files, device=torch_device)
     if model.architecture.in_channels != 2:
-        raise ValueError(f"{trunk[0]} takes {model.architecture.in_channels} channels: must be 2, shading and depth")
-    return model
+        raise ValueError(f"{files[0]} takes {model.architecture.in_channels} channels: must be 2, shading and depth")
+    return model, about
 
 
-def features(model: "MVCNN", work: Work, images: "Shown", *, what: str, whole: bool = False) -> "Seen":
-    """What gives a split's features (N, 12, 512) and labels (N,) when it is first needed.
-
-    whole: maps (N, 12, 25088) instead, in half precision: 0.6 MB an object, 5.3 GB for the training set of ModelNet40.
-    """
-    import torch
-
-    from airpool.models import features as models
-    from airpool.models.vgg import MAP_SHAPE
-
-    @cache
-    def seen(which: "Split") -> "tuple[Tensor, Tensor]":
-        work.require(which, what)
-        shown = images(which)
-        assert shown is not None
-        with progress(f"features of {which}", total=len(shown)) as advance:
-            if not whole:
-                return models.pooled(model.features, shown, on_objects=advance), shown.labels
-            size = (*shown.views.shape[:2], prod(MAP_SHAPE))
-            out = torch.empty(size, dtype=torch.float16, device=shown.views.device)
-            for rows, some in zip(out.split(_BATCH), models.maps(model.features, shown, batch=_BATCH), strict=True):
-                rows.copy_(some)
-                advance(len(some))
-            return out, shown.labels
-
-    return seen
+def on_trunk(files: Sequence[Path], data: Path, job: Job, name: str) -> Trunk:
+    """A trunk that lies on disk, and the data that it is to see."""
+    model, about = loaded(files, _torch_device(job.torch_device))
+    return Trunk(files, model, about, begin(data, job, name, model.architecture))
 
 
 def numbers(seed: list[int] | None, seeds: int | None) -> list[int]:

@@ -1,1 +1,1 @@
-"""Objects and their views: the voxels of ModelNet40, meshes, our own shapes, and the renderer."""
+"""Objects and their views: packed meshes, our own shapes, and the renderers."""

@@ -105,7 +105,8 @@ def read_views(path: Path) -> tuple[Tensor, Tensor]:
 def _tensors(path: Path, *names: str) -> dict[str, Tensor]:
     found, _ = tensors.read(path)
     if missing := sorted(set(names) - found.keys()):
-        raise ValueError(f"{path}: {', '.join(missing)} missing; there is {', '.join(sorted(found)) or 'nothing'}")
+        there = ", ".join([*sorted(found)[:5], *(["…"] if len(found) > 5 else [])]) or "nothing"
+        raise ValueError(f"{path}: {', '.join(missing)} missing; there is {there}")
     if found["labels"].is_floating_point():
         raise ValueError(f"{path}: labels are {found['labels'].dtype}, must be whole numbers")
     return found

@@ -1,6 +1,7 @@
-"""Meshes in, one packed voxel file out: in parallel, and resumed after an interruption.
+"""Meshes in, one packed file out: in parallel, and resumed after an interruption.
 
-Objects are voxelised in chunks. A finished chunk is a file in a folder beside the output, named by a fingerprint of its
+A mesh is scaled to a grid of 4,096 steps along its longest side and, if it has many faces, simplified. Objects are
+packed in chunks. A finished chunk is a file in a folder beside the output, named by a fingerprint of its
 input: nothing is lost, repeated or taken from other data when the work is resumed.
 """
 
@@ -16,17 +17,17 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import astuple, dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from airpool import files
-from airpool.data import dataset as packed
-from airpool.data import meshes
-from airpool.data.dataset import SPLITS, Dataset
-from airpool.data.voxels import NUM_POSES, PACKED_BYTES, pack, voxelise
+from airpool import extras, files
+from airpool.data import cad, meshes
 
 CHUNK = 32
-_VERSION = 1  # part of every fingerprint: raise it when the voxels of a mesh change
+FACES = 2000  # beyond which a mesh is simplified, to about so many
+_VERSION = 2  # part of every fingerprint: raise it when what is packed of a mesh changes
 
 
 @dataclass(frozen=True, order=True)
@@ -58,7 +59,7 @@ def entries(source: Path) -> list[Entry]:
         parts = PurePosixPath(path)
         below = parts.parts[-3:]
         hidden = parts.name.startswith(".") or "__MACOSX" in parts.parts
-        if len(below) == 3 and below[1] in SPLITS and parts.suffix.lower() in meshes.SUFFIXES and not hidden:
+        if len(below) == 3 and below[1] in ("train", "test") and parts.suffix.lower() in meshes.SUFFIXES and not hidden:
             listed.add(Entry(below[1], below[0], parts.stem, path, num_bytes, stamp))
     if not listed:
         raise ValueError(f"{source}: no meshes; they must lie in CLASS/train/ and CLASS/test/ and end in .off, …")
@@ -128,7 +129,7 @@ def _worker() -> None:
 
 
 def _make(source: Path, file: Path, part: list[Entry], limits: meshes.Limits) -> Path:
-    objects = np.zeros((len(part), NUM_POSES, PACKED_BYTES), np.uint8)
+    arrays: dict[str, NDArray[Any]] = {}
     errors = [""] * len(part)
     archive = None if source.is_dir() else zipfile.ZipFile(source)
     for i, entry in enumerate(part):
@@ -136,35 +137,70 @@ def _make(source: Path, file: Path, part: list[Entry], limits: meshes.Limits) ->
             meshes.check_bytes(entry.num_bytes, entry.path, limits)
             content = (source / entry.path).read_bytes() if archive is None else archive.read(entry.path)
             mesh = meshes.parse(content, name=entry.path, limits=limits)
-            objects[i] = pack(voxelise(mesh.vertices, mesh.faces))
+            arrays[f"vertices{i}"], arrays[f"faces{i}"] = cad.pack(*gridded(mesh))
         except meshes.MeshError as error:
-            errors[i] = str(error)
+            errors[i] = str(error) if str(error).startswith(entry.path) else f"{entry.path}: {error}"
         except (PermissionError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
             errors[i] = f"{entry.path}: {error or type(error).__name__}"
     if archive is not None:
         archive.close()
     with files.opened(file) as opened:
-        np.savez_compressed(opened, vox=objects, error=np.array(errors))
+        np.savez_compressed(opened, error=np.array(errors), **arrays)  # pyright: ignore[reportArgumentType]
     return file
+
+
+def gridded(mesh: meshes.Mesh, *, faces: int = FACES) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Vertices (V, 3) from 0 to 4095 and faces (F, 3) of a mesh, without faces of no area and unused vertices.
+
+    The longest side spans the grid, the others begin at 0. A mesh of more than `faces` faces is simplified before.
+    """
+    points, corners = mesh.vertices, mesh.faces
+    used, corners = np.unique(corners, return_inverse=True)
+    points, corners = points[used] - points[used].min(0), corners.reshape(-1, 3)
+    points = points / points.max()
+    if len(corners) > faces:
+        points, corners = _simplified(points, corners, faces)
+    cells = np.rint(points.clip(0, 1) * (cad.GRID - 1)).astype(np.int32)
+    cells, merged = np.unique(cells, axis=0, return_inverse=True)
+    corners = merged.reshape(-1)[corners]
+    a, b, c = np.moveaxis(cells[corners].astype(np.int64), 1, 0)
+    corners = corners[np.cross(b - a, c - a).any(1)]
+    if not len(corners):
+        raise meshes.MeshError("no face has an area on a grid of 4096 steps")
+    used, corners = np.unique(corners, return_inverse=True)
+    corners = corners.reshape(-1, 3)
+    corners = corners[np.lexsort(corners.T[::-1])]
+    if len(used) > np.iinfo(np.int16).max:
+        raise meshes.MeshError(f"{len(used)} vertices are left after simplification; at most 32767 can be packed")
+    return cells[used], corners.astype(np.int32)
+
+
+def _simplified(
+    points: NDArray[np.float64], faces: NDArray[np.integer], count: int
+) -> tuple[NDArray[np.floating], NDArray[np.integer]]:
+    """About so many faces of the same shape, by quadric error."""
+    library = extras.load("fast_simplification", "simplifying meshes")
+    return library.simplify(points.astype(np.float32), faces.astype(np.int32), target_count=count)
 
 
 def _assemble(chunks: Mapping[Path, list[Entry]], out: Path) -> list[str]:
     """Writes the output from its chunks, in order; returns what could not be read."""
-    objects, kept, unreadable = [], [], []
+    packed, kept, unreadable = [], [], []
     for file, part in chunks.items():
         try:
             with np.load(file, allow_pickle=False) as chunk:
-                vox, errors = chunk["vox"], chunk["error"]
+                errors = chunk["error"].tolist()
+                readable = [i for i, error in enumerate(errors) if not error]
+                packed += [(chunk[f"vertices{i}"], chunk[f"faces{i}"]) for i in readable]
         except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
             raise ValueError(f"{file}: damaged ({error}); remove it and run again") from None
-        readable = errors == ""
-        objects.append(vox[readable])
-        kept += [entry for entry, good in zip(part, readable, strict=True) if good]
-        unreadable += errors[~readable].tolist()
+        kept += [part[i] for i in readable]
+        unreadable += [error for error in errors if error]
     if not kept:
         raise ValueError(f"none of the {len(unreadable)} meshes can be read, first {unreadable[0]}")
     classes = sorted({entry.label for entry in kept})
     labels = np.array([classes.index(entry.label) for entry in kept], np.int64)
     names, split = (np.array([getattr(entry, field) for entry in kept]) for field in ("name", "split"))
-    packed.write(out, Dataset(np.concatenate(objects), labels, tuple(classes), names, split))
+    source = np.full(len(kept), "cad")
+    cad.write(out, cad.joined(packed, label=labels, classes=np.array(classes), split=split, name=names, source=source))
     return unreadable

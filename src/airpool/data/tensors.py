@@ -28,6 +28,8 @@ def read(
 
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file")
+    if path.is_dir():
+        raise ValueError(f"{path}: a folder, must be a safetensors file")
     try:
         with safe_open(path, framework="pt", device=str(device)) as file:  # pyright: ignore[reportPrivateImportUsage]
             header = file.metadata() or {}

@@ -19,10 +19,15 @@ class Demo:
 
     paper: Curve
     ours: Curve
+    compact: Curve
     sent: Sent
     claim: Claim
     seed: int
     version: str = __version__
+
+    @property
+    def curves(self) -> tuple[Curve, ...]:
+        return self.paper, self.ours, self.compact
 
     @property
     def trials(self) -> int:
@@ -30,7 +35,7 @@ class Demo:
 
     def record(self) -> dict[str, Any]:
         """As plain data, for JSON."""
-        rows = [*self.paper.rows(), *self.ours.rows()]
+        rows = [row for curve in self.curves for row in curve.rows()]
         return {
             "accuracy": [{k: number(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows],
             "object": self.sent.record(),

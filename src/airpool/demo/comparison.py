@@ -1,7 +1,10 @@
 """The paper's network and ours on the whole test set, at the same five budgets.
 
 paper   codec q16 (r = 784), p = 0.9, ideal channel; σ scaled so that Theorem 1 claims ε
-ours    codec compact (r = 40), p = 1, Rician fading and receiver noise; the smallest σ whose exact ε is at most ε
+ours    the vote (r = 40), p = 1, Rician fading and receiver noise; the smallest σ whose exact ε is at most ε
+
+Every trained codec stands beside the vote of its own trunk, in the same network and on the same noise: q16 in the
+paper's network, compact in ours.
 """
 
 import math
@@ -20,9 +23,10 @@ if TYPE_CHECKING:
     from airpool.models.pretrained import Pretrained
 
 Name = Literal["paper", "ours"]
-CODECS: dict[Name, str] = {"paper": "q16", "ours": "compact"}
+CODECS: dict[str, Name] = {"q16": "paper", "vote": "ours", "compact": "ours"}  # and the network of each
 EPSILONS = (1.0, 2.0, 3.9811, 6.3096, 10.0)  # the last three are the paper's own
 RECEIVER_STD = math.sqrt(0.1)
+_VOTE = ("vote_accuracy", "against_vote", "against_vote_error")  # columns; None for the vote itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,15 +58,16 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One network at every budget, and the accuracy of its codec without noise."""
+    """One network with one codec at every budget, and the accuracy of the codec without noise."""
 
     name: Name
+    codec: str
     points: tuple[Point, ...]
     without_noise: Evaluation
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row of plain numbers per budget, and one without noise, at ε = inf."""
-        head = {"network": self.name, "codec": CODECS[self.name]}
+        """One row of plain numbers per budget, and one without noise, at ε = inf; all rows have the same columns."""
+        head = {"network": self.name, "codec": self.codec, **dict.fromkeys(_VOTE)}
         rows = [head | point.row() for point in self.points]
         infinite = {name: math.inf for name in rows[0] if name.startswith("epsilon")}
         return [*rows, dict.fromkeys(rows[0]) | head | infinite | self.without_noise.row() | {"noise_std": 0.0}]
@@ -93,13 +98,15 @@ def comparison(
     seed: int = 0,
     epsilons: Sequence[float] = EPSILONS,
     on_inferences: Callable[[int], None] = lambda _: None,
-) -> tuple[Curve, Curve]:
-    """The paper's network and ours on the shipped test set; every object is transmitted `trials` times per budget."""
+) -> tuple[Curve, Curve, Curve]:
+    """q16, the vote and compact on the shipped test set; every object is transmitted `trials` times per budget."""
 
-    def curve(name: Name) -> Curve:
-        codec, objects = model.codec(CODECS[name]), model.held_out("test", codec=CODECS[name])
-        evaluated = partial(evaluate, server=codec.server, seed=seed, on_inferences=on_inferences)
-        nets = [network(name, epsilon, dimension=codec.shape.dimension) for epsilon in epsilons]
+    def curve(name: str) -> Curve:
+        where = CODECS[name]
+        codec, objects = model.codec(name), model.held_out("test", codec=name)
+        vote = model.vote(objects.posteriors, codec=name)
+        evaluated = partial(evaluate, server=codec.server, seed=seed, vote=vote, on_inferences=on_inferences)
+        nets = [network(where, epsilon, dimension=codec.shape.dimension) for epsilon in epsilons]
         points = tuple(
             Point(
                 epsilon,
@@ -111,6 +118,6 @@ def comparison(
             for epsilon, net in zip(epsilons, nets, strict=True)
         )
         quiet = evaluated(nets[-1], objects.latents, objects.labels, trials=1, baseline="centralised")
-        return Curve(name, points, quiet)
+        return Curve(where, name, points, quiet)
 
-    return curve("paper"), curve("ours")
+    return curve("q16"), curve("vote"), curve("compact")

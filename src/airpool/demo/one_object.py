@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from airpool.account.report import number
-from airpool.data import shapes, voxels
+from airpool.data import shapes
 from airpool.data.shapes import Shape
-from airpool.data.views import object_views
+from airpool.data.views import Cameras, views
 from airpool.demo import comparison
 from airpool.network import Network
 from airpool.protocol.inference import Inference, centralised, infer_features
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from airpool.models.pretrained import Pretrained
 
 REPEATS = 1000
-STEP_DEG = 360 / voxels.NUM_POSES
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +38,11 @@ class Sent:
     probability: Tensor
     frequency: Tensor
     classes: tuple[str, ...]
+
+    @property
+    def step_deg(self) -> float:
+        """The angle between neighbouring cameras."""
+        return 360 / len(self.views)
 
     @property
     def label(self) -> str | None:
@@ -114,10 +118,10 @@ def find(name: str) -> Shape:
 
 def send(model: "Pretrained", shape: Shape, *, epsilon: float = 2.0, seed: int = 0) -> Sent:
     """A shape's twelve views through our network at a budget, as `airpool.infer` does it."""
-    codec = model.codec(comparison.CODECS["ours"])
+    codec = model.codec()
     network = comparison.network("ours", epsilon, dimension=codec.shape.dimension)
-    views = object_views(torch.from_numpy(voxels.voxelise(shape.vertices, shape.faces))[None])
-    latents = model.encode(views, codec=comparison.CODECS["ours"])
+    seen = views([(shape.vertices, shape.faces)], Cameras(resolution=model.trunk.architecture.resolution))
+    latents = model.encode(seen)
     server, rng = codec.server(level(network)), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         out = infer_features(latents, network, classifier=server, rng=rng)
@@ -126,7 +130,7 @@ def send(model: "Pretrained", shape: Shape, *, epsilon: float = 2.0, seed: int =
     return Sent(
         shape=shape,
         network=network,
-        views=views[0],
+        views=seen[0],
         out=out,
         ideal=centralised(latents, network).estimate[0, 0],
         probability=out.logits[0, 0].softmax(-1),

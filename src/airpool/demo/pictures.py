@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from airpool.account.report import number
 from airpool.demo import Demo
 from airpool.demo.claim import COVERED, Claim
-from airpool.demo.one_object import STEP_DEG, Sent
+from airpool.demo.one_object import Sent
 from airpool.demo.tables import plain
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, SKY, canvas, figure, write_csv
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _DEFAULTS = "the paper's defaults: K = 12, C = 100, w = 1/12, p = 0.9, delta = 1e-5, r = 784"
-# Of each curve: the network, the ε it is drawn at, marker, colours of line and face, label.
+# Of each curve: the codec, the ε it is drawn at, marker, colours of line and face, label.
 _ACCURACY = (
-    ("ours", "epsilon_device", "o-", BLUE, BLUE, "ours, at its exact ε (zero-out)"),
-    ("paper", "epsilon_device", "s--", ORANGE, "white", "paper's, at its exact ε (zero-out)"),
-    ("paper", "epsilon", "^-", RED, RED, "paper's, at its claimed ε"),
+    ("vote", "epsilon_device", "o-", BLUE, BLUE, "ours, at its exact ε (zero-out)"),
+    ("q16", "epsilon_device", "s--", ORANGE, "white", "paper's, at its exact ε (zero-out)"),
+    ("q16", "epsilon", "^-", RED, RED, "paper's, at its claimed ε"),
 )
 _CLAIM = {
     "remove": (RED, "v-", "exact: remove (the paper's own)"),
@@ -64,11 +64,11 @@ def _accuracy(demo: Demo, svg: Path, about: str) -> Path:
     from matplotlib.ticker import NullFormatter, PercentFormatter
 
     paper, ours = demo.paper, demo.ours
-    rows = [*paper.rows(), *ours.rows()]
-    comment = f"{about}; {demo.trials} trials; voxel renders of ModelNet40"
+    rows = [row for curve in demo.curves for row in curve.rows()]
+    comment = f"{about}; {demo.trials} trials; our renders of ModelNet40's CAD models"
     with _drawn(svg, {name: [row[name] for row in rows] for name in rows[0]}, comment, height=4.5, legend=0.16) as axes:
         for name, column, fmt, colour, face, label in _ACCURACY:
-            shown = [row for row in rows if row["network"] == name][:-1]  # the last is without noise
+            shown = [row for row in rows if row["codec"] == name][:-1]  # the last is without noise
             x, mean, low, high = (
                 np.array([row[each] for row in shown])
                 for each in (column, "accuracy_mean", "accuracy_low", "accuracy_high")
@@ -77,7 +77,7 @@ def _accuracy(demo: Demo, svg: Path, about: str) -> Path:
             axes.errorbar(x, mean, yerr=np.abs([low - mean, high - mean]), fmt=fmt, label=label, **look)
         if in_paper := [(point.epsilon, *point.printed) for point in paper.points if point.printed is not None]:
             x, mean, std = zip(*in_paper, strict=True)
-            label = "printed in the paper (CAD renders)"
+            label = "printed in the paper (its own renders)"
             axes.errorbar(x, mean, yerr=std, fmt="x", color=BLACK, capsize=2.5, label=label)
         for curve, colour in ((ours, BLUE), (paper, ORANGE)):
             axes.axhline(curve.without_noise.accuracy_mean, color=colour, linestyle=":", linewidth=1.2)
@@ -91,7 +91,7 @@ def _accuracy(demo: Demo, svg: Path, about: str) -> Path:
 
 
 def picture(view: "Tensor") -> bytes:
-    """A camera's view as a PNG: the shading (H, H), dark on white."""
+    """A camera's view (2, H, H) as a PNG: the shading, on white."""
     from matplotlib.image import imsave
 
     buffer = BytesIO()
@@ -100,7 +100,13 @@ def picture(view: "Tensor") -> bytes:
 
 
 def _on_white(view: "Tensor") -> NDArray[np.float32]:
-    return (0.9 * view).where(view > 0, 1.0).numpy()
+    """The shading (H, H); white where there is nothing. Depth tells how much of a pixel on the outline is covered."""
+    from torch.nn.functional import max_pool2d
+
+    shading, depth = view
+    farthest, nearest = -max_pool2d(-depth[None], 3, 1, 1)[0], max_pool2d(depth[None], 3, 1, 1)[0]
+    covered = (depth / nearest.clamp(min=1e-6)).where(farthest == 0, 1.0)
+    return (0.9 * shading + 1 - covered).numpy()
 
 
 def _views(sent: Sent, png: Path) -> Path:
@@ -108,9 +114,9 @@ def _views(sent: Sent, png: Path) -> Path:
     silent = sent.silent
     with canvas(png, png.with_suffix(".svg"), width=6.5, height=2.9) as fig:
         for k, axes in enumerate(fig.subplots(2, 6).flat):
-            axes.imshow(_on_white(sent.views[k, 0]), cmap="gray", vmin=0, vmax=1)
+            axes.imshow(_on_white(sent.views[k]), cmap="gray", vmin=0, vmax=1)
             note, colour, edge, width = (", silent", RED, RED, 1.8) if k in silent else ("", BLACK, GREY, 0.6)
-            axes.set_title(f"{k}: {STEP_DEG * k:.0f}°{note}", color=colour)
+            axes.set_title(f"{k}: {sent.step_deg * k:.0f}°{note}", color=colour)
             axes.set(xticks=[], yticks=[])
             axes.grid(False)
             axes.spines[:].set(visible=True, color=edge, linewidth=width)
@@ -118,17 +124,21 @@ def _views(sent: Sent, png: Path) -> Path:
 
 
 def _received(sent: Sent, svg: Path, about: str) -> Path:
-    """The server's estimate over the sum of the noiseless latents."""
+    """The server's estimate over the sum of the noiseless latents; the vote's coordinates are the classes."""
     ideal, received = sent.ideal.tolist(), sent.estimate.tolist()
     index = range(len(ideal))
-    columns = {"coordinate": index, "ideal": ideal, "received": received}
+    columns = {"coordinate": index, "ideal": ideal, "received": received, "class": sent.classes}
     with _drawn(svg, columns, f"{about}; {sent.shape.name}", width=5.4, height=3.0, legend=0.2) as axes:
         axes.bar(index, ideal, color=SKY, label="sum of the noiseless latents (never sent)")
         axes.vlines(index, ideal, received, color=RED, linewidth=0.8)
         axes.plot(index, received, "o", color=RED, markersize=3.5, label="what the server receives")
         axes.axhline(0, color=BLACK, linewidth=0.6)
         axes.grid(False, axis="x")
-        axes.set(xlabel="coordinate of the latent", ylabel="value (clip norm = 1)")
+        axes.set(xlabel="coordinate, one for each class", ylabel="value (clip norm = 1)")
+        for name in dict.fromkeys((sent.shape.label, sent.label or sent.shape.label)):
+            at = sent.classes.index(name)
+            x, side = (6, "left") if at < len(ideal) / 2 else (-6, "right")
+            axes.annotate(name, (at, max(ideal[at], 0)), (x, -4), textcoords="offset points", ha=side)
         axes.margins(x=0.02)
     return svg
 

@@ -6,12 +6,12 @@ from typing import Any
 from airpool.account.report import shown
 from airpool.demo.claim import Claim
 from airpool.demo.comparison import Curve, Name
-from airpool.demo.one_object import REPEATS, STEP_DEG, Sent
+from airpool.demo.one_object import REPEATS, Sent
 from airpool.page import Table
 
 _CAPTIONS: dict[Name, str] = {
     "paper": "The paper's network: q = 16 (r = 784), p = 0.9, ideal channel; the noise for which Theorem 1 claims ε",
-    "ours": "Ours: r = 40, p = 1, Rician fading and receiver noise; the least noise whose exact ε is at most ε",
+    "ours": "Ours: the vote (r = 40), p = 1, Rician fading, receiver noise; the least noise whose exact ε is at most ε",
 }
 _TRUTHS = {
     "zero-out": "zero-out: its feature becomes zero",
@@ -40,14 +40,37 @@ def compared(curve: Curve) -> Table:
     names = (second, "remove", "local", "object")
 
     def cells(row: dict[str, Any]) -> list[str]:
-        budget = "no\u00a0noise" if isinf(row["epsilon"]) else f"{row['epsilon']:g}"
         epsilons = [shown(row[f"epsilon_{name}"]) for name in names]
         interval = f"{row['accuracy_low']:.3f} – {row['accuracy_high']:.3f}"
         accuracy = _with_std(row["accuracy_mean"], row["accuracy_std"])
-        return [budget, *epsilons, accuracy, interval, _with_std(row["paper_accuracy"], row["paper_accuracy_std"])]
+        return [
+            _budget(row),
+            *epsilons,
+            accuracy,
+            interval,
+            _with_std(row["paper_accuracy"], row["paper_accuracy_std"]),
+        ]
 
     header = [*(f"ε {name}" for name in (first, *names)), "accuracy ± std", "95 % interval", "paper printed"]
     return Table(_CAPTIONS[curve.name], header, [cells(row) for row in curve.rows()])
+
+
+def voted(*curves: Curve) -> Table | None:
+    """Each trained codec against the vote of its trunk on the same noise; None where no vote ships."""
+
+    def cells(row: dict[str, Any]) -> list[str]:
+        error = "" if row["against_vote_error"] is None else f" ± {row['against_vote_error']:.4f}"
+        accuracies = (f"{row[name]:.4f}" for name in ("accuracy_mean", "vote_accuracy"))
+        return [row["network"], row["codec"], _budget(row), *accuracies, f"{row['against_vote']:+.4f}{error}"]
+
+    rows = [row for curve in curves for row in curve.rows() if row["vote_accuracy"] is not None]
+    header = ("network", "codec", "ε", "accuracy", "the vote's", "difference ± error")
+    caption = "Each trained codec against the vote of its trunk, in the same network and on the same noise"
+    return Table(caption, header, [cells(row) for row in rows]) if rows else None
+
+
+def _budget(row: dict[str, Any]) -> str:
+    return "no\u00a0noise" if isinf(row["epsilon"]) else f"{row['epsilon']:g}"
 
 
 def _with_std(mean: float | None, std: float | None) -> str:
@@ -78,7 +101,7 @@ def devices(sent: Sent) -> Table:
         silence = "silent: channel too weak" if device["took_part"] else "silent: did not take part"
         state = "yes" if device["on_the_air"] else silence
         epsilons = (shown(float(device[name])) for name in ("epsilon", "epsilon_local"))
-        rows.append((str(k), f"{STEP_DEG * k:.0f}°", f"{device['gain']:.3f}", state, *epsilons))
+        rows.append((str(k), f"{sent.step_deg * k:.0f}°", f"{device['gain']:.3f}", state, *epsilons))
     caption = f"The twelve devices; ε is over the draw of participation and outage (δ = {plain(sent.network.delta)})"
     return Table(caption, ("camera", "angle", "channel gain |h|", "transmitted", "ε device", "ε local"), rows)
 

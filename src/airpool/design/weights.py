@@ -22,7 +22,8 @@ from airpool.design.qp import Normalise, Quadratic, solve
 from airpool.network import Coin, Network
 from airpool.privacy.calibrate import largest, largest_shift
 from airpool.protocol.device import clipped
-from airpool.protocol.link import Link, alignment, link_of
+from airpool.protocol.link import Link, alignment, link_of, noise_gain
+from airpool.protocol.medium import turned
 from airpool.protocol.simulation import check_latents
 from airpool.search import smallest_number
 from airpool.theory.mse import error, pooled
@@ -207,8 +208,13 @@ def quadratic(
     factor = seen.swapaxes(1, 2).reshape(-1, count)
     if len(factor) > count:
         factor = np.asarray(np.linalg.qr(factor, mode="r"))
-    own = np.sum(seen**2, axis=(0, 2))
-    return Quadratic(factor * arriving / n**0.5, spread * own / n, arriving * cross / n, float(np.sum(wished**2)) / n)
+    diagonal = spread * np.sum(seen**2, axis=(0, 2))
+    mixed = p * np.maximum(noise_gain(network, moments) - moments.mean_square, 0.0)
+    if np.any(mixed > 0):
+        # Im ρ of complex symbols, which is 0 on average.
+        across = turned(z) if D is None else turned(z) @ np.asarray(np.linalg.qr(D, mode="r")).T
+        diagonal = diagonal + mixed * np.sum(across**2, axis=(0, 2))
+    return Quadratic(factor * arriving / n**0.5, diagonal / n, arriving * cross / n, float(np.sum(wished**2)) / n)
 
 
 def scaled_error(

@@ -12,7 +12,7 @@ from torch import Tensor
 from airpool import files
 from airpool.version import __version__
 
-RENDERS = "voxel renders of {} (24³ detail), not CAD renders"
+RENDERS = "renders of the CAD models of {}"
 MODELNET = "ModelNet is provided for academic research; its CAD models belong to their authors"
 
 _CONFUSIONS = 10

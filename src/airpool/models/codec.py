@@ -12,7 +12,7 @@ The decoder reads the noise level, which is public, so that one codec serves eve
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -20,12 +20,11 @@ from torch import Tensor, nn
 
 from airpool.arrays import Floats
 from airpool.models import weights
-from airpool.models.vgg import MAP_SHAPE
 from airpool.protocol.link import Level
 
 Kind = Literal["compact", "map"]
 
-_CHANNELS, _PLACES = MAP_SHAPE[0], MAP_SHAPE[1] * MAP_SHAPE[2]
+_PLACES = 7 * 7  # of a map
 _RATIOS = (0.02, 1.0)  # of noise to signal: beyond these a decoder learns nothing more
 
 
@@ -35,24 +34,27 @@ class CodecShape:
 
     dimension: r. features: F, channels of the maps. hidden: units of the encoder (of "map": channels at each of the 49
     places). server_hidden: of the decoder. full_norm: every latent has length one, otherwise at most one. told: the
-    decoder reads the noise level.
+    decoder reads the noise level. encoders: 1, shared by all devices, or K, one for each.
     """
 
     kind: Kind = "compact"
     dimension: int = 40
     num_classes: int = 40
-    features: int = _CHANNELS
+    features: int = 512
     hidden: int = 512
     server_hidden: int = 2048
     full_norm: bool = True
     told: bool = True
+    encoders: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("dimension", "num_classes", "features", "hidden", "server_hidden"):
+        for name in ("dimension", "num_classes", "features", "hidden", "server_hidden", "encoders"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be ≥ 1")
         if self.kind not in ("compact", "map"):
             raise ValueError(f"kind={self.kind!r} must be 'compact' or 'map'")
+        if self.kind == "map" and self.encoders > 1:
+            raise ValueError(f"encoders={self.encoders} must be 1 for a map codec")
 
     @property
     def width(self) -> int:
@@ -69,6 +71,45 @@ def paper_shape(q: int, *, num_classes: int = 40) -> CodecShape:
     return CodecShape("map", dimension=q * _PLACES, num_classes=num_classes, hidden=64, server_hidden=512)
 
 
+class Shape(Protocol):
+    """kind: what the encoder reads: the average of a view's map (compact), all of it (map), or a posterior (vote)."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def num_classes(self) -> int: ...
+
+
+class AnyCodec(Protocol):
+    """What all codecs offer: `Codec`, trained through the noise, and `vote.Vote`, which needs no such training."""
+
+    @property
+    def shape(self) -> Shape: ...
+    @property
+    def encoder(self) -> Callable[[Tensor], Tensor]: ...
+    def server(self, level: Level) -> Callable[[Tensor], Tensor]: ...
+    def matrices(self, level: Level) -> tuple[tuple[Floats, Floats], ...]: ...
+
+
+class Each(nn.Module):
+    """A linear layer for each of K devices: (..., K, in) → (..., K, out)."""
+
+    def __init__(self, devices: int, width_in: int, width_out: int) -> None:
+        super().__init__()
+        bound = width_in**-0.5  # as nn.Linear
+        self.weight = nn.Parameter(torch.empty(devices, width_out, width_in).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(devices, width_out).uniform_(-bound, bound))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.einsum("...ki,koi->...ko", x, self.weight) + self.bias
+
+
+def _linear(devices: int, width_in: int, width_out: int) -> nn.Module:
+    return nn.Linear(width_in, width_out) if devices == 1 else Each(devices, width_in, width_out)
+
+
 class Encoder(nn.Module):
     """On each device: features (..., d) to latents (..., r) of length one or less; 0 if the last layer gives 0."""
 
@@ -83,8 +124,8 @@ class Encoder(nn.Module):
         self.register_buffer("centre", torch.zeros(shape.features))
         self.register_buffer("scale", torch.ones(1))
         self.dropout = nn.Dropout(dropout)
-        self.hidden = nn.Linear(shape.features, shape.hidden)
-        self.out = nn.Linear(shape.hidden * self.places, shape.dimension)
+        self.hidden = _linear(shape.encoders, shape.features, shape.hidden)
+        self.out = _linear(shape.encoders, shape.hidden * self.places, shape.dimension)
 
     def forward(self, features: Tensor) -> Tensor:
         if self.places > 1:
@@ -153,6 +194,26 @@ def quantised(latents: Tensor) -> tuple[Tensor, Tensor]:
     return (latents / step).round().to(torch.int8), step
 
 
+def packed(latents: Tensor, *, rank: int | None = None) -> dict[str, Tensor]:
+    """Latents (N, K, r) as bytes; with a rank, in their first so many principal directions, each with its own step."""
+    if rank is None:
+        steps, step = quantised(latents)
+        return {"latents": steps, "step": step.reshape(1)}
+    flat = latents.flatten(0, -2).float()
+    centre = flat.mean(0)
+    basis = torch.linalg.svd(flat - centre, full_matrices=False).Vh[:rank].half().float()
+    inside = (latents - centre) @ torch.linalg.pinv(basis)
+    step = inside.abs().flatten(0, -2).amax(0).clamp(min=1e-12) / 127
+    whole = (inside / step).round().to(torch.int8)
+    return {"latents": whole, "step": step, "basis": basis.half().contiguous(), "centre": centre}
+
+
+def unpacked(tensors: Mapping[str, Tensor]) -> Tensor:
+    """What `packed` made small."""
+    inside = tensors["latents"].float() * tensors["step"]
+    return inside @ tensors["basis"].float() + tensors["centre"] if "basis" in tensors else inside
+
+
 def save(path: Path, codec: Codec, about: Mapping[str, Any]) -> None:
     """Writes the codec's file."""
     weights.write(path, codec.state_dict(), {**about, "codec": asdict(codec.shape)})
@@ -161,6 +222,11 @@ def save(path: Path, codec: Codec, about: Mapping[str, Any]) -> None:
 def load(path: Path, *, device: torch.device | str = "cpu") -> tuple[Codec, dict[str, Any]]:
     """A saved codec in eval mode, and its header."""
     tensors, about = weights.read(path, device=device)
+    return built(path, tensors, about), about
+
+
+def built(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Codec:
+    """The codec of a file's tensors and header."""
     with weights.building(path, "codec"):
         codec = Codec(CodecShape(**about["codec"]))
-    return weights.fill(codec, tensors, path), about
+    return weights.fill(codec, tensors, path)

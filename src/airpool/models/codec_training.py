@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from airpool.models import loop
-from airpool.models.codec import Codec, CodecShape
+from airpool.models import loop, recipes
+from airpool.models.codec import AnyCodec, Codec, CodecShape
 from airpool.network import Network
 from airpool.protocol.link import Level, Link, level, link_of
 from airpool.protocol.simulation import receive
@@ -39,7 +39,7 @@ class CodecRecipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        loop.check_recipe(self)
+        recipes.check(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +74,12 @@ def fit(
     labels: Tensor,
     *,
     settings: Sequence[Setting],
+    present: Tensor | None = None,
     on_epochs: Callable[[int], None] = lambda _: None,
 ) -> Codec:
     """A codec, in eval mode, for features (N, K, d) with labels (N,), trained over all of the settings.
 
+    present: (N, K) bool, False where a device had nothing to see; it then sends noise alone.
     The same recipe, data and torch give the same codec on a CPU; torch's global random state is left unchanged.
     """
     _check(features, labels, shape, settings)
@@ -87,8 +89,7 @@ def fit(
         codec = Codec(shape, dropout=recipe.dropout).to(device)
         _standardise(codec, features)
         optimizer = torch.optim.AdamW(codec.parameters(), weight_decay=recipe.weight_decay, fused=features.is_cuda)
-        counts = labels.bincount(minlength=shape.num_classes).clamp(min=1).float()
-        weight = (counts / len(labels)) ** -recipe.balance
+        weight = loop.class_weights(labels, shape.num_classes, balance=recipe.balance)
         air = torch.Generator(device).manual_seed(recipe.seed)
 
         def batches(_: int) -> Sequence[Tensor]:
@@ -97,6 +98,8 @@ def fit(
         def loss(rows: Tensor) -> Tensor:
             here = settings[int(torch.randint(len(settings), ()))]
             latents = codec.encoder(features[rows].float())
+            if present is not None:
+                latents = latents.where(present[rows, :, None], 0.0)
             logits = decoded(codec, latents, here, air, trials=recipe.trials).flatten(0, 1)
             targets = labels[rows].repeat_interleave(recipe.trials)
             return F.cross_entropy(logits, targets, weight, label_smoothing=recipe.label_smoothing)
@@ -106,7 +109,7 @@ def fit(
     return codec.eval()
 
 
-def decoded(codec: Codec, latents: Tensor, setting: Setting, rng: torch.Generator, *, trials: int = 1) -> Tensor:
+def decoded(codec: AnyCodec, latents: Tensor, setting: Setting, rng: torch.Generator, *, trials: int = 1) -> Tensor:
     """Logits (n, trials, C) of objects with latents (n, K, r), sent through a network."""
     received = receive(latents, setting.network, rng=rng, trials=trials, link=setting.link)
     return codec.server(setting.level)(received.estimate)

@@ -1,230 +1,92 @@
-"""The trunk in int8, for devices without an accelerator, run by OpenVINO (extra `int8`).
+"""A trunk in int8 on a device without an accelerator: NumPy and OpenVINO (extra `int8`), no torch.
 
-A convolution, batch norm folded into it, reads integers x from 0 to 255 and has weights w from -64 to 64:
+    trunk = int8.load(path)
+    maps = trunk(views)
 
-    y = scale · limit / 255 · Σ w x + bias        scale, bias: one per output channel; limit: of the input
-
-Processors without VNNI (Intel before 2019, AMD before 2022) add two products in saturating 16 bits: 2 · 255 · 64 just
-fits, so the result is the same on all of them.
-
-ReLU follows; then the output is rounded to 255 steps of the layer's own limit, except the last map, which stays
-float32. Views have the limit 1, so bytes lose nothing. Limits and biases are fitted to calibration views, which must
-not be those that the trunk is tested on.
-
-OpenVINO sends telemetry whenever it is imported; this module disables it.
+`models.quantisation` makes such trunks of torch modules. OpenVINO sends telemetry whenever it is imported; this module
+disables it.
 """
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import zipfile
+import zlib
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.nn.utils.fusion import fuse_conv_bn_weights
+import numpy as np
+from numpy.typing import NDArray
 
-from airpool.data import tensors as tensor_file
-from airpool.version import __version__
+from airpool import files
 
-Module = TypeVar("Module", bound=nn.Module)
-
-_FORMAT = "airpool int8 trunk 1"
-_STEPS = 255
-_LARGEST_WEIGHT = 64
-_TENSORS = ("weight", "scale", "bias")  # of a layer
+_NAMES = ("trunk.xml", "trunk.bin")
 
 
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """One convolution of the trunk and the ReLU after it."""
-
-    weight: Tensor  # (out, in, 3, 3) int8, from -64 to 64
-    scale: Tensor  # (out,) float32, the value of a weight of 1
-    bias: Tensor  # (out,) float32
-    limit: float | None  # the largest output, of 255 steps; None: not rounded, float32
-    pool: bool  # whether 2 × 2 max pooling follows
-
-
-class Int8Trunk(nn.Module):
-    """Replaces a trunk: views (B, C, H, H) in [0, 1] to maps (B, 512, 7, 7), never negative, no gradient.
+class Int8Trunk:
+    """Views (B, C, H, H), bytes or floats in [0, 1], to maps (B, F, h, w) float32.
 
     Holds for: the CPU, one call at a time. The first call with a new batch size takes longer.
-
-        model.features = nn.Sequential(quantise(model.features, views))
     """
 
-    def __init__(self, layers: Sequence[Layer], *, resolution: int, threads: int | None = None) -> None:
-        """threads: by default as many as torch uses."""
-        super().__init__()
-        self.layers, self.resolution = tuple(layers), resolution
+    def __init__(self, graph: bytes, constants: bytes, *, threads: int | None = None) -> None:
+        """graph, constants: OpenVINO's xml and bin. threads: by default one per core."""
+        if threads is not None and threads < 1:
+            raise ValueError(f"threads={threads} must be ≥ 1, or None for one per core")
+        self.parts = (graph, constants)
+        core = openvino().Core()
+        model = core.read_model(graph, constants)
+        self.view_shape: tuple[int, ...] = tuple(size.get_length() for size in list(model.input(0).partial_shape)[1:])
         settings = {
-            "INFERENCE_PRECISION_HINT": "f32",  # not bfloat16, even where it is available
-            "INFERENCE_NUM_THREADS": torch.get_num_threads() if threads is None else threads,
+            "INFERENCE_PRECISION_HINT": "f32",  # what is not int8: not bfloat16, even where it is available
             "NUM_STREAMS": 1,
             "ENABLE_CPU_PINNING": False,  # or devices that share a machine would all use its first cores
         }
-        compiled = _openvino().Core().compile_model(_graph(self.layers, resolution), "CPU", settings)
-        self._request = compiled.create_infer_request()
+        settings |= {} if threads is None else {"INFERENCE_NUM_THREADS": threads}
+        self._request = core.compile_model(model, "CPU", settings).create_infer_request()
 
-    def forward(self, views: Tensor) -> Tensor:
-        views = _checked(views.detach(), (self.layers[0].weight.shape[1], self.resolution, self.resolution))
+    def __call__(self, views: NDArray[Any]) -> NDArray[np.float32]:
+        views = checked(views, self.view_shape)
         if len(views) == 0:
-            return reference(self.layers, views)
-        found = self._request.infer({0: views.contiguous().numpy()}, share_inputs=True)
-        return torch.from_numpy(found[0])
-
-
-def quantise(trunk: nn.Sequential, calibration_views: Tensor, *, threads: int | None = None) -> Int8Trunk:
-    """The trunk in int8, fitted to calibration_views (N, C, H, H) in [0, 1]; a hundred or so are enough."""
-    _openvino()  # fails before the work if it is not installed
-    return Int8Trunk(fitted(trunk, calibration_views), resolution=calibration_views.shape[-1], threads=threads)
-
-
-@torch.no_grad()
-def fitted(trunk: nn.Sequential, calibration_views: Tensor) -> tuple[Layer, ...]:
-    """The trunk's layers in int8, as in eval mode; the trunk itself is left unchanged.
-
-    Each limit is the largest value seen: clipping even one in ten thousand costs more than finer steps gain. Each bias
-    corrects the shift of its channel's mean by all rounding before it. Takes 10 MB a view at 112 px.
-    Edge case: a layer whose output is always 0 has the limit 1.
-    """
-    views = _checked(calibration_views.detach(), (*calibration_views.shape[1:2], *calibration_views.shape[-1:] * 2))
-    if len(views) == 0:
-        raise ValueError("calibration_views holds no view")
-    folded = list(_folded(trunk))
-    layers: list[Layer] = []
-    exact, rounded = views, _rounded(views, 1.0)
-    for index, (weight, bias, pool) in enumerate(folded):
-        scale = weight.abs().amax((1, 2, 3)).clamp(min=1e-12) / _LARGEST_WEIGHT
-        whole = (weight / scale[:, None, None, None]).round().to(torch.int8).contiguous()
-        plain = Layer(whole, scale, bias, None, pool=False)
-        exact, rounded = F.conv2d(exact, weight, bias, padding=1), _convolved(rounded, plain)
-        moved = (exact - rounded).mean((0, 2, 3))
-        exact, rounded = exact.relu_(), rounded.add_(moved[:, None, None]).relu_()
-        limit = float(exact.max()) or 1.0 if index + 1 < len(folded) else None
-        layers.append(Layer(whole, scale, bias + moved, limit, pool))
-        exact, rounded = _passed(exact, None, pool), _passed(rounded, limit, pool)
-    return tuple(layers)
-
-
-@torch.no_grad()
-def reference(layers: Sequence[Layer], views: Tensor) -> Tensor:
-    """Maps (B, 512, 7, 7) of views (B, C, H, H), computed by torch in float32: slow, without OpenVINO."""
-    values = _rounded(views, 1.0)
-    for layer in layers:
-        values = _passed(_convolved(values, layer).relu_(), layer.limit, layer.pool)
-    return values
+            return self(np.zeros((1, *self.view_shape), np.float32))[:0]
+        return self._request.infer({0: views}, share_inputs=True)[0]
 
 
 def save(path: Path, trunk: Int8Trunk) -> None:
-    """Writes the trunk's layers (safetensors, 9 MB)."""
-    tensors: dict[str, Tensor] = {}
-    for index, layer in enumerate(trunk.layers):
-        tensors |= {f"{index}.{name}": getattr(layer, name) for name in _TENSORS}
-    about = {"format": _FORMAT, "version": __version__, "resolution": trunk.resolution}
-    about |= {"limits": [layer.limit for layer in trunk.layers], "pools": [layer.pool for layer in trunk.layers]}
-    tensor_file.write(path, tensors, {"about": about})
+    """Writes a zip file of OpenVINO's xml and bin; its tools read them once unpacked."""
+    with files.opened(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, part in zip(_NAMES, trunk.parts, strict=True):
+            archive.writestr(name, part)
 
 
 def load(path: Path, *, threads: int | None = None) -> Int8Trunk:
     """A saved trunk: its maps are the same to the last bit."""
-    tensors, header = tensor_file.read(path)
-    about = header.get("about")
-    if not isinstance(about, dict) or about.get("format") != _FORMAT:
-        raise ValueError(f"{path}: holds no int8 trunk; airpool.models.int8.save writes them")
-    tensor_file.require_finite(path, tensors, remedy="save the trunk again")
-    layers = [
-        Layer(**{name: tensors[f"{index}.{name}"] for name in _TENSORS}, limit=limit, pool=pool)
-        for index, (limit, pool) in enumerate(zip(about["limits"], about["pools"], strict=True))
-    ]
-    return Int8Trunk(layers, resolution=about["resolution"], threads=threads)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file; airpool.models.int8.save writes int8 trunks")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            parts = [archive.read(name) for name in _NAMES]
+        return Int8Trunk(*parts, threads=threads)
+    except (zipfile.BadZipFile, KeyError, RuntimeError, zlib.error) as error:  # RuntimeError: OpenVINO's
+        reason = " ".join(str(error).split())[-120:]
+        raise ValueError(f"{path}: damaged, or no int8 trunk of airpool.models.int8.save ({reason})") from None
 
 
-def _folded(trunk: nn.Sequential) -> Iterator[tuple[Tensor, Tensor, bool]]:
-    """Weight and bias of each convolution, with the batch norm after it folded in, and whether a pool follows."""
-    modules = list(trunk)
-
-    def taken(kind: type[Module]) -> Module | None:
-        found = modules[0] if modules else None
-        return modules.pop(0) if isinstance(found, kind) else None  # pyright: ignore[reportReturnType]
-
-    while modules:
-        convolution, norm, relu, pool = taken(nn.Conv2d), taken(nn.BatchNorm2d), taken(nn.ReLU), taken(nn.MaxPool2d)
-        if convolution is None or relu is None or not _plain(convolution) or (pool and pool.kernel_size != 2):
-            raise ValueError("only VGG11's trunk can be put into int8: 3 × 3 convolutions, each with a ReLU")
-        weight, bias = convolution.weight, convolution.bias
-        if norm is not None:
-            statistics = (norm.running_mean, norm.running_var, norm.eps, norm.weight, norm.bias)
-            weight, bias = fuse_conv_bn_weights(weight, bias, *statistics)  # pyright: ignore[reportArgumentType]
-        bias = torch.zeros(len(weight)) if bias is None else bias
-        yield weight.detach().float().cpu(), bias.detach().float().cpu(), pool is not None
-
-
-def _plain(convolution: nn.Conv2d) -> bool:
-    """Whether it is 3 × 3 and keeps the size of its map."""
-    settings = (convolution.kernel_size, convolution.stride, convolution.padding, convolution.dilation)
-    return settings == ((3, 3), (1, 1), (1, 1), (1, 1)) and convolution.groups == 1
-
-
-def _checked(views: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The views as float32, checked to be (B, *shape), on the CPU and within [0, 1]."""
-    if views.ndim != 4 or views.shape[1:] != shape or not views.is_floating_point() or views.is_cuda:
-        what = f"{views.dtype} {tuple(views.shape)} on {views.device}"
-        raise ValueError(f"views is {what}: must be floats (B, {', '.join(map(str, shape))}) on the CPU")
-    views = views.float()
-    if len(views):
-        values = views.numpy()  # torch would start threads that compete with OpenVINO's
-        if not (values.min() >= 0 and values.max() <= 1):
-            span = f"from {values.min():.4g} to {values.max():.4g}"
-            raise ValueError(f"views {span}: must lie in [0, 1]; bytes divided by 255")
-    return views
-
-
-def _rounded(values: Tensor, limit: float) -> Tensor:
-    """Values from 0 to the limit, in 255 steps."""
-    return (values * (_STEPS / limit)).round_().clamp_(max=_STEPS).mul_(limit / _STEPS)
-
-
-def _convolved(values: Tensor, layer: Layer) -> Tensor:
-    return F.conv2d(values, layer.weight * layer.scale[:, None, None, None], layer.bias, padding=1)
-
-
-def _passed(values: Tensor, limit: float | None, pool: bool) -> Tensor:
-    """The next layer's input."""
-    values = F.max_pool2d(values, 2) if pool else values
-    return values if limit is None else _rounded(values, limit)
-
-
-def _graph(layers: Sequence[Layer], resolution: int) -> Any:
-    """The layers as an OpenVINO model, which it runs in int8 with each layer fused into one step."""
-    import numpy as np
-
-    ov = _openvino()
-    op = ov.opset13
-
-    def steps(value: Any, limit: float) -> Any:
-        ends = [np.float32(0), np.float32(limit)]
-        return op.fake_quantize(value, *ends, *ends, _STEPS + 1)
-
-    views = op.parameter([-1, layers[0].weight.shape[1], resolution, resolution], np.float32)
-    value = steps(views, 1.0)
-    for layer in layers:
-        whole = op.convert(op.constant(layer.weight.numpy()), np.float32)
-        weight = op.multiply(whole, op.constant(layer.scale[:, None, None, None].numpy()))
-        value = op.convolution(value, weight, strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1], dilations=[1, 1])
-        value = op.relu(op.add(value, op.constant(layer.bias[:, None, None].numpy())))
-        value = value if layer.limit is None else steps(value, layer.limit)
-        if layer.pool:
-            value = op.max_pool(value, [2, 2], [1, 1], [0, 0], [0, 0], [2, 2]).output(0)
-    return ov.Model([value], [views], "trunk")
+def checked(views: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """The views as float32, checked to be (B, *shape) and within [0, 1]."""
+    numbers = views.dtype == np.uint8 or views.dtype.kind == "f"
+    if views.ndim != 4 or views.shape[1:] != shape or not numbers:
+        what = f"{views.dtype} {views.shape}"
+        raise ValueError(f"views is {what}: must be bytes or floats (B, {', '.join(map(str, shape))})")
+    if views.dtype == np.uint8:
+        return np.divide(views, 255, dtype=np.float32)
+    if views.size and not (views.min() >= 0 and views.max() <= 1):
+        raise ValueError(f"views from {views.min():.4g} to {views.max():.4g}: must lie in [0, 1], or be bytes (uint8)")
+    return np.ascontiguousarray(views, np.float32)
 
 
 @cache
-def _openvino() -> Any:
+def openvino() -> Any:
     """OpenVINO without telemetry and AMX."""
     # Without its telemetry package it uses a stub that sends nothing.
     sys.modules.setdefault("openvino_telemetry", None)  # pyright: ignore[reportArgumentType]

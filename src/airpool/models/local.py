@@ -1,7 +1,8 @@
 """The local head: each device's own classifier of its view, with calibrated probabilities.
 
-One shallow classifier, shared by all devices, on the average of a view's feature map; and one temperature per device,
-since some views tell more than others. Scheme 2 selects devices by the entropy of the result.
+One shallow classifier, shared by all devices, on the average of a view's feature map: the trunk's own, or a new one;
+and one temperature per device, since some views tell more than others. Scheme 2 selects devices by the entropy of the
+result.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,13 +14,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from airpool.models import loop, weights
+from airpool.models import loop, recipes, weights
 from airpool.models.heads import expected_calibration_error, fit_temperature, pooled_classifier
+from airpool.models.mvcnn import MVCNN
 
 
 @dataclass(frozen=True)
 class HeadRecipe:
-    """How a local head is trained. hidden: units of a layer between, 0 for none. views: per step."""
+    """How a local head is trained. epochs: 0 keeps the trunk's own classifier. hidden: units of a layer between, 0 for
+    none. views: per step."""
 
     epochs: int = 8
     views: int = 1024
@@ -30,7 +33,7 @@ class HeadRecipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        loop.check_recipe(self)
+        recipes.check(self, zero=("epochs",))
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,15 @@ class LocalHead:
     recipe: HeadRecipe
     validation: Calibration
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Channels that it reads, and classes that it tells apart."""
+        first, *_, last = self.classifier.parameters()
+        return first.shape[1], len(last)
+
     def measured(self, features: Tensor, labels: Tensor) -> Calibration:
         """On data that had no part in the fit: features (N, K, F), labels (N,)."""
-        return calibration(_logits(self.classifier, features), labels, self.temperatures)
+        return calibration(logits_of(self.classifier, features), labels, self.temperatures)
 
 
 def fit(
@@ -79,21 +88,37 @@ def fit(
     AdamW on the cross entropy of single views. The same recipe, data and torch give the same result on a CPU; torch's
     global random state is left unchanged.
     """
+    if recipe.epochs < 1:
+        raise ValueError("epochs=0 must be ≥ 1 to train a head; `calibrated` takes a classifier as it is")
     loop.check_features(features, labels)
     loop.check_features(*validation)
-    if len(validation[1]) < 2:
-        raise ValueError(f"{len(validation[1])} validation objects: temperatures need 2 at least")
     with torch.random.fork_rng(devices=[features.device] if features.is_cuda else []):
         torch.manual_seed(recipe.seed)
         classifier = _trained(recipe, features, labels, num_classes, on_epochs)
-    logits = _logits(classifier, validation[0])
-    honest = calibration(logits, validation[1], crossed_temperatures(logits, validation[1], seed=recipe.seed))
-    return LocalHead(classifier, fit_temperatures(logits, validation[1]), recipe, honest)
+    return calibrated(classifier, logits_of(classifier, validation[0]), validation[1], recipe)
+
+
+def calibrated(
+    classifier: nn.Sequential, logits: Tensor, labels: Tensor, recipe: HeadRecipe | None = None
+) -> LocalHead:
+    """A local head of a classifier as it is, such as a trunk's own: its logits (N, K, C) on validation fit the rest."""
+    if len(labels) < 2:
+        raise ValueError(f"{len(labels)} validation objects: temperatures need 2 at least")
+    recipe = recipe or HeadRecipe(epochs=0)
+    honest = calibration(logits, labels, crossed_temperatures(logits, labels, seed=recipe.seed))
+    return LocalHead(classifier, fit_temperatures(logits, labels), recipe, honest)
+
+
+def own(model: MVCNN) -> nn.Sequential:
+    """The trunk's own classifier, which must be linear."""
+    if model.architecture.head != "linear":
+        raise ValueError(f"the trunk's head is {model.architecture.head!r}, not linear: train a local one, epochs ≥ 1")
+    return model.classifier
 
 
 def local_distribution(features: Tensor, classifier: nn.Module, temperatures: Tensor) -> Tensor:
     """Probabilities (N, K, C), softmax(logits_k / T_k), from features (N, K, F) and temperatures (K,)."""
-    return _distribution(_logits(classifier, features), temperatures)
+    return posteriors(logits_of(classifier, features), temperatures)
 
 
 def fit_temperatures(logits: Tensor, labels: Tensor) -> Tensor:
@@ -118,7 +143,7 @@ def crossed_temperatures(logits: Tensor, labels: Tensor, *, seed: int = 0) -> Te
 
 def calibration(logits: Tensor, labels: Tensor, temperatures: Tensor) -> Calibration:
     """Of logits (N, K, C) against labels (N,), with temperatures (K,), or (N, K), one for each object."""
-    raw, probs = (_distribution(logits, t).unbind(1) for t in (torch.ones_like(temperatures), temperatures))
+    raw, probs = (posteriors(logits, t).unbind(1) for t in (torch.ones_like(temperatures), temperatures))
     rng = torch.Generator().manual_seed(0)
     return Calibration(
         objects=len(labels),
@@ -181,11 +206,11 @@ def _trained(
 
 
 @torch.no_grad()
-def _logits(classifier: nn.Module, features: Tensor) -> Tensor:
+def logits_of(classifier: nn.Module, features: Tensor) -> Tensor:
     return classifier(features.flatten(0, 1)[:, :, None, None]).unflatten(0, features.shape[:2])
 
 
-def _distribution(logits: Tensor, temperatures: Tensor) -> Tensor:
+def posteriors(logits: Tensor, temperatures: Tensor) -> Tensor:
     return (logits / temperatures[..., None]).softmax(-1)
 
 

@@ -1,4 +1,4 @@
-"""The training loop that trunks, codecs and heads share, its recipes' limits, and its checkpoints."""
+"""The training loop that trunks, codecs and heads share, and its checkpoints."""
 
 import json
 import math
@@ -12,26 +12,21 @@ from torch import Tensor, nn
 
 from airpool.data import tensors as tensor_file
 
-_ALLOWED: dict[str, tuple[str, Callable[[float], bool]]] = {
-    **dict.fromkeys(("epochs", "objects", "views", "trials"), ("≥ 1", lambda x: x >= 1)),
-    **dict.fromkeys(("weight_decay", "hidden"), ("≥ 0", lambda x: x >= 0)),
-    **dict.fromkeys(("warm_up", "label_smoothing", "dropout", "average"), ("≥ 0 and < 1", lambda x: 0 <= x < 1)),
-    "learning_rate": ("between 0 and 1", lambda x: 0 < x < 1),
-}
-
-
-def check_recipe(recipe: Any) -> None:
-    """Raises an error that names a field of a recipe (a dataclass) that is out of range."""
-    for name, value in vars(recipe).items():
-        allowed, ok = _ALLOWED.get(name, ("", lambda _: True))
-        if not ok(value):
-            raise ValueError(f"{name}={value} must be {allowed}")
-
 
 def check_features(features: Tensor, labels: Tensor) -> None:
     if features.ndim != 3 or labels.shape != features.shape[:1] or not len(labels):
         shapes = f"features {tuple(features.shape)} and labels {tuple(labels.shape)}"
         raise ValueError(f"{shapes} must be (N, K, d) and (N,), N ≥ 1")
+
+
+def class_weights(labels: Tensor, num_classes: int, *, balance: float) -> Tensor:
+    """Weights (C,) of the classes in a loss; balance: from 0, all alike, to 1, so that each class counts the same.
+
+    >>> class_weights(torch.tensor([0, 0, 0, 1]), 2, balance=1.0).tolist()
+    [1.3333333730697632, 4.0]
+    """
+    counts = labels.bincount(minlength=num_classes).clamp(min=1).float()
+    return (counts / len(labels)) ** -balance
 
 
 def schedule(progress: float, *, warm_up: float = 0.0) -> float:
@@ -57,10 +52,11 @@ def epochs(
 ) -> Iterator[float]:
     """Trains, and yields the mean loss after each epoch from `start` on.
 
-    recipe: any with epochs, learning_rate and perhaps warm_up. batches: rows of each step, given the epoch. loss: of
-    such rows. after_step: receives the number of steps before this one.
+    recipe: any with epochs, learning_rate and perhaps warm_up and gradient_norm. batches: rows of each step, given the
+    epoch. loss: of such rows. after_step: receives the number of steps before this one.
     """
-    warm_up = getattr(recipe, "warm_up", 0.0)
+    warm_up, gradient_norm = getattr(recipe, "warm_up", 0.0), getattr(recipe, "gradient_norm", 0.0)
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for epoch in range(start, recipe.epochs):
         rows, total = batches(epoch), 0.0
         for step, some in enumerate(rows):
@@ -70,6 +66,8 @@ def epochs(
             value = loss(some)
             optimizer.zero_grad(set_to_none=True)
             value.backward()
+            if gradient_norm > 0:
+                nn.utils.clip_grad_norm_(parameters, gradient_norm)
             optimizer.step()
             after_step(epoch * len(rows) + step)
             total = total + value.detach()
@@ -90,6 +88,8 @@ def load(path: Path, recipe: Any, parts: Mapping[str, nn.Module], optimizer: tor
     """Restores modules and optimizer from a checkpoint of the same recipe, and returns the history."""
     device = next(next(iter(parts.values())).parameters()).device
     tensors, header = tensor_file.read(path, device=device, remedy="remove it to begin again")
+    if "recipe" not in header:
+        raise ValueError(f"{path} is no checkpoint; give another one, or remove it to begin again")
     if {**header["recipe"], "epochs": recipe.epochs} != json.loads(json.dumps(asdict(recipe))):
         raise ValueError(f"{path} was made by another recipe: {header['recipe']}; give another checkpoint")
 
@@ -97,11 +97,18 @@ def load(path: Path, recipe: Any, parts: Mapping[str, nn.Module], optimizer: tor
         return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
 
     for name, module in parts.items():
+        own, kept = ({key: each.shape for key, each in of.items()} for of in (module.state_dict(), part(f"{name}.")))
+        if own != kept:
+            raise ValueError(f"{path} was made for another architecture; give another checkpoint")
         module.load_state_dict(part(f"{name}."))
     state = optimizer.state_dict()
     state["state"] = {}
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for key, value in part("optimizer.").items():
         index, _, name = key.partition(".")
-        state["state"].setdefault(int(index), {})[name] = value
+        own = parameters[int(index)]
+        # Laid out in memory as the parameter is, which a fused step needs.
+        same = torch.empty_like(own, dtype=value.dtype).copy_(value) if value.shape == own.shape else value
+        state["state"].setdefault(int(index), {})[name] = same
     optimizer.load_state_dict(state)
     return header["history"]

@@ -1,10 +1,11 @@
-"""What ships with airpool: trunk, codecs, local head, and latents of held-out objects.
+"""What ships with airpool: trunk, codecs, local head, and latents of held-out objects; and models of your own, by path.
 
-    model = airpool.load("modelnet40")
-    model.trunk, model.codec("compact"), model.head          # torch modules, in eval mode
-    model.held_out("test", codec="compact")                  # latents, labels and local posteriors of 2,468 objects
+    model = airpool.load("modelnet40")                       # or the file that `airpool.fit` made
+    model.trunk, model.head, model.codec("vote")             # torch modules, in eval mode, and the default codec
+    model.held_out("test", codec="vote")                     # latents, labels and local posteriors of 2,468 objects
     airpool.infer(model, views, network=net, rng=rng)        # views in, label and guarantee out
 
+A codec stands on a trunk: most on the one that ships, q16 on the paper's VGG11, of which latents ship, but no weights.
 Every file is checked against its SHA-256 before it is used. Nothing is downloaded.
 """
 
@@ -13,80 +14,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, overload
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from airpool.arrays import require, require_array
+from airpool.arrays import Array, require, require_array
 from airpool.data import tensors
 from airpool.data.tensors import sha256
 from airpool.models import codec as codecs
-from airpool.models import features, local, weights
-from airpool.models.codec import Codec
+from airpool.models import features, fitted, local, weights
+from airpool.models import vote as votes
+from airpool.models.codec import AnyCodec
 from airpool.models.local import LocalHead
-from airpool.models.vgg import MVCNN
-from airpool.network import Coin, Network, Scheme, require_network
+from airpool.models.model import HeldOut, Model, Objects, declared
+from airpool.models.mvcnn import MVCNN, Architecture
+from airpool.network import Coin, Network, require_network
 from airpool.protocol.inference import Inference, infer_features
 from airpool.protocol.link import level
-from airpool.selection.participation import expected_of_posteriors
 
 ASSETS = Path(__file__).parent.parent / "assets"
 
-HeldOut = Literal["test", "validation"]
-
-_MOST_PER_CAMERA = 10  # devices that may share one shipped camera
-
 
 @dataclass(frozen=True, eq=False)
-class Objects:
-    """Objects that no weight was trained on: latents (N, K, r), labels (N,), local posteriors (N, K, C).
-
-    In the order of the packed file. note: which cameras were left out or repeated to fit the devices, or None.
-    """
-
-    latents: Tensor
-    labels: Tensor
-    posteriors: Tensor
-    note: str | None = None
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def fitted(self, num_devices: int) -> "Objects":
-        """The objects as `num_devices` devices see them: through evenly spaced cameras, or through all of them in turn.
-
-        Edge cases: more devices than cameras → those that share a camera send the same latent, each with its own noise.
-        """
-        held = self.latents.shape[1]
-        if not 1 <= num_devices <= _MOST_PER_CAMERA * held:
-            raise ValueError(
-                f"num_devices={num_devices} must be from 1 to {_MOST_PER_CAMERA * held}: only {held} cameras ship, and "
-                f"at most {_MOST_PER_CAMERA} devices may share one; evaluate more devices on latents of your own"
-            )
-        if num_devices == held:
-            return self
-        if num_devices < held:
-            which = [k * held // num_devices for k in range(num_devices)]
-            used, rest = (", ".join(str(k) for k in range(held) if (k in which) == wanted) for wanted in (True, False))
-            note = f"Of the {held} cameras that ship, used: {used}; left out: {rest}."
-        else:
-            which = [k % held for k in range(num_devices)]
-            note = (
-                f"Only {held} cameras ship: from device {held} on, their views are repeated in turn, with fresh noise; "
-                f"the accuracy is not that of {num_devices} different cameras."
-            )
-        return Objects(self.latents[:, which], self.labels, self.posteriors[:, which], note)
-
-
-@dataclass(frozen=True, eq=False)
-class Pretrained:
+class Pretrained(Model):
     """A folder of weights and latents, each loaded on first use."""
 
     name: str
     folder: Path
     manifest: Mapping[str, Any]
+    vote_fitted_to: ClassVar[HeldOut | None] = "validation"
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -94,67 +51,63 @@ class Pretrained:
 
     @property
     def codecs(self) -> tuple[str, ...]:
-        """Names of the codecs."""
         return tuple(self.manifest["codecs"])
+
+    def trunk_of(self, codec: str | None = None) -> str:
+        return self.manifest["codecs"][self.checked(codec)]
 
     @cached_property
     def trunk(self) -> MVCNN:
-        """The trunk, with the classifier that it was trained with."""
+        """The trunk that ships, with the classifier that it was trained with."""
         return weights.load(self.file("trunk.safetensors"))[0]
 
     @cached_property
     def head(self) -> LocalHead:
+        """The trunk's local head."""
         return local.load(self.file("head.safetensors"))[0]
 
-    def codec(self, name: str = "compact") -> Codec:
-        """A codec: the devices' encoder and the server's decoder."""
-        if name not in self.codecs:
-            raise ValueError(f"codec {name!r} must be one of {', '.join(self.codecs)}")
+    def named_codec(self, name: str) -> AnyCodec:
         return _codec(self, name)
 
-    def held_out(self, split: HeldOut = "test", *, codec: str = "compact") -> Objects:
-        """Latents by a codec, labels and local posteriors of the test or the validation objects."""
-        if split not in ("test", "validation"):
-            raise ValueError(f"split={split!r} must be test or validation")
-        self.codec(codec)
+    def encoded_objects(self, split: HeldOut, codec: str) -> Objects:
         return _held_out(self, split, codec)
 
-    def encode(self, views: Tensor, *, codec: str = "compact") -> Tensor:
-        """Latents (N, K, r) of views (N, K, 2, H, H), bytes or floats in [0, 1]."""
-        return self._encoded(views, codec)[0]
+    def encode(self, inputs: Tensor, *, codec: str | None = None) -> Tensor:
+        """Latents (N, K, r) of views (N, K, 2, H, H) of the trunk's resolution, bytes or floats in [0, 1]."""
+        return self._encoded(inputs, codec)[0]
 
-    def seen(self, views: Tensor, *, codec: str = "compact") -> tuple[Tensor, Tensor]:
+    def seen(self, inputs: Tensor, *, codec: str | None = None) -> tuple[Tensor, Tensor]:
         """Latents (N, K, r) and local posteriors (N, K, C) of views (N, K, 2, H, H), in one pass through the trunk."""
-        latents, averages = self._encoded(views, codec)
-        temperatures = self.head.temperatures
-        if averages.shape[1] != len(temperatures):
-            raise ValueError(f"views has {averages.shape[1]} devices, the local head is fitted to {len(temperatures)}")
-        return latents, local.local_distribution(averages, self.head.classifier, temperatures)
+        latents, averages = self._encoded(inputs, codec)
+        return latents, self._posteriors(averages)
 
-    def _encoded(self, views: Tensor, codec: str) -> tuple[Tensor, Tensor]:
+    def _encoded(self, views: Tensor, codec: str | None) -> tuple[Tensor, Tensor]:
         """Latents, and the averages of the maps that they were made of, (N, K, F)."""
-        chosen = self.codec(codec)
-        check_views(views, channels=next(self.trunk.features.parameters()).shape[1])
+        chosen, needed = self.codec(codec), self.trunk_of(codec)
+        if needed != self.trunk.architecture.trunk:
+            raise ValueError(
+                f"codec {codec!r} reads maps of {needed}, whose weights do not ship, only latents: train it with "
+                f"`airpool train trunk --kind {needed}` and a codec on it with `airpool train codec`"
+            )
+        check_views(views, self.trunk.architecture)
         with torch.no_grad():
             if chosen.shape.kind != "map":
                 averages = features.pooled(self.trunk.features, views)
-                return chosen.encoder(averages), averages
-            channels = next(self.head.classifier.parameters()).shape[1]
+                read = self._posteriors(averages) if chosen.shape.kind == "vote" else averages
+                return chosen.encoder(read), averages
             pieces = [
-                (chosen.encoder(some), some.unflatten(-1, (channels, -1)).mean(-1))
+                (chosen.encoder(some), some.unflatten(-1, (self.head.sizes[0], -1)).mean(-1))
                 for some in features.maps(self.trunk.features, views)
             ]
             latents, averages = (torch.cat(each) for each in zip(*pieces, strict=True))
             return latents, averages
 
-    def participation(self, network: Network) -> NDArray[Any] | None:
-        """How often each device is expected to transmit on the validation objects, where scores choose; else None.
-
-        A public number, for `level`: it does not depend on the object at hand.
-        """
-        if isinstance(network.scheme, Coin):
-            return None
-        return _expected_participation(self, network.scheme, network.devices.count).copy()
+    def _posteriors(self, averages: Tensor) -> Tensor:
+        """Of each camera by its own temperature; of other cameras than those that ship, by the mean of these."""
+        temperatures, devices = self.head.temperatures, averages.shape[1]
+        if devices != len(temperatures):
+            temperatures = temperatures.mean().expand(devices)
+        return local.local_distribution(averages, self.head.classifier, temperatures)
 
     def file(self, name: str) -> Path:
         """The path of a file, after its checksum was verified."""
@@ -163,12 +116,12 @@ class Pretrained:
         return _checked(self.folder / name, self.manifest["files"][name]["sha256"])
 
 
-def check_views(views: Tensor, *, channels: int) -> None:
-    """Checks that views are (N, K, channels, H, H), bytes or floats in [0, 1]."""
+def check_views(views: Tensor, trunk: Architecture) -> None:
+    """Checks that views are (N, K, channels, H, H) of the trunk's resolution H, bytes or floats in [0, 1]."""
     require_array("views", views, torch=True)
-    shape = tuple(views.shape)
-    if len(shape) != 5 or shape[2] != channels or shape[3] != shape[4] or 0 in shape:
-        raise ValueError(f"views has shape {shape}, must be (N, K, {channels}, H, H)")
+    wanted = (trunk.in_channels, trunk.resolution, trunk.resolution)
+    if views.ndim != 5 or views.shape[2:] != wanted or not views.numel():
+        raise ValueError(f"views has shape {tuple(views.shape)}, must be (N, K, {', '.join(map(str, wanted))})")
     if views.dtype != torch.uint8:
         if not views.is_floating_point():
             raise ValueError(f"views is {views.dtype}, must be uint8, or floating numbers from 0 to 1")
@@ -176,14 +129,27 @@ def check_views(views: Tensor, *, channels: int) -> None:
         require("views", views, hint, ok=lambda x: (x >= 0) & (x <= 1))
 
 
+@overload
+def load(name: Literal["modelnet40"] = ...) -> Pretrained: ...
+@overload
+def load(name: str | Path) -> Model: ...
+def load(name: str | Path = "modelnet40") -> Model:
+    """The model that ships under this name, or that lies in this file."""
+    if not isinstance(name, str | Path):
+        raise TypeError(f"name is of type {type(name).__name__}, must be the name or the file of a model")
+    if Path(name).suffix == fitted.SUFFIX:
+        return fitted.read(Path(name))
+    return _shipped(str(name))
+
+
 @cache
-def load(name: str = "modelnet40") -> Pretrained:
-    """The pretrained model of this name."""
-    if not isinstance(name, str):
-        raise TypeError(f"name is of type {type(name).__name__}, must be the name of a pretrained model")
-    manifest = ASSETS / name / "manifest.json"
+def _shipped(name: str) -> Model:
+    manifest, file = ASSETS / name / "manifest.json", ASSETS / "sensors" / (name + fitted.SUFFIX)
+    if file.exists():
+        return fitted.read(file)
     if not manifest.exists():
-        there = sorted(path.parent.name for path in ASSETS.glob("*/manifest.json"))
+        found = {path.parent.name for path in ASSETS.glob("*/manifest.json")}
+        there = sorted(found | {path.stem for path in ASSETS.glob("sensors/*" + fitted.SUFFIX)})
         raise ValueError(f"no pretrained model {name!r}: there is {', '.join(there) or 'none'} in {ASSETS}")
     try:
         return Pretrained(name, manifest.parent, json.loads(manifest.read_text("utf-8")))
@@ -192,54 +158,64 @@ def load(name: str = "modelnet40") -> Pretrained:
 
 
 def infer(
-    model: Pretrained,
-    views: Tensor,
+    model: Model,
+    inputs: Any,
     *,
     network: Network,
     rng: torch.Generator,
-    codec: str = "compact",
+    codec: str | None = None,
+    present: Array | None = None,
     trials: int = 1,
 ) -> Inference:
-    """Labels of N objects from their views (N, K, 2, H, H), sent through a network, with its guarantee.
+    """Labels of N objects, sent through a network, with its guarantee.
 
+    inputs: views (N, K, 2, H, H) of the shipped model; of one that `airpool.fit` made, features as it was given.
     The network's dimension must be the codec's r, its clip norms at most 1, the length of a latent. In Schemes 2.1 and
-    2.2 the scores come from the local head.
+    2.2 the scores come from the local head. codec: left out, the model's default.
+    present: (N, K), False where a sensor was declared absent before it measured: its device sends noise alone. A sensor
+    that is there and measures NaN sends the same, which nobody can tell apart.
     """
     require_network(network)
-    if not hasattr(model, "codec"):
+    if not isinstance(model, Model):
         raise TypeError(f'model is of type {type(model).__name__}, must be what airpool.load("modelnet40") gives')
     chosen = model.codec(codec)
     if network.dimension != chosen.shape.dimension:
         needed = chosen.shape.dimension
-        raise ValueError(f"the network has dimension={network.dimension}, the codec {codec!r} needs dimension={needed}")
+        name = codec or model.codecs[0]
+        raise ValueError(f"the network has dimension={network.dimension}, the codec {name!r} needs dimension={needed}")
     with torch.no_grad():
         chooses = not isinstance(network.scheme, Coin)
-        latents, posteriors = model.seen(views, codec=codec) if chooses else (model.encode(views, codec=codec), None)
+        latents, posteriors = model.seen(inputs, codec=codec) if chooses else (model.encode(inputs, codec=codec), None)
+        if present is not None:
+            latents, posteriors = declared(latents, posteriors, present)
         return infer_features(
             latents,
             network,
             posteriors=posteriors,
-            classifier=chosen.server(level(network, participation=model.participation(network))),
+            classifier=chosen.server(level(network, participation=model.participation(network, codec=codec))),
             rng=rng,
             trials=trials,
         )
 
 
-@cache
-def _codec(model: Pretrained, name: str) -> Codec:
-    return codecs.load(model.file(f"{name}.safetensors"))[0]
+def read_codec(path: Path) -> AnyCodec:
+    """A trained codec or a vote, by the header of its file."""
+    return (votes if "vote" in weights.read(path)[1] else codecs).load(path)[0]
 
 
 @cache
-def _expected_participation(model: Pretrained, scheme: Scheme, num_devices: int) -> NDArray[Any]:
-    return expected_of_posteriors(model.held_out("validation").fitted(num_devices).posteriors, scheme)
+def _codec(model: Pretrained, name: str) -> AnyCodec:
+    return read_codec(model.file(f"{name}.safetensors"))
 
 
 @cache
 def _held_out(model: Pretrained, split: HeldOut, codec: str) -> Objects:
-    latents, rest = (tensors.read(model.file(f"{name}-{split}.safetensors"))[0] for name in (codec, "objects"))
-    found = latents["latents"].float() * latents["step"]
-    return Objects(found, rest["labels"].long(), rest["posteriors"].float())
+    rest = tensors.read(model.file(f"{model.trunk_of(codec)}-{split}.safetensors"))[0]
+    labels, posteriors = rest["labels"].long(), rest["posteriors"].float()
+    if (chosen := model.codec(codec)).shape.kind == "vote":  # of the posteriors, so no latents ship
+        return Objects(chosen.encoder(posteriors), labels, posteriors)
+    latents = codecs.unpacked(tensors.read(model.file(f"{codec}-{split}.safetensors"))[0])
+    return Objects(latents, labels, posteriors)
 
 
 @cache

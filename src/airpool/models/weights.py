@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from airpool.data import tensors as tensor_file
-from airpool.models.vgg import MVCNN, Architecture
+from airpool.models.mvcnn import MVCNN, Architecture
 from airpool.version import __version__
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -43,6 +43,21 @@ def building(path: Paths, kind: str) -> Iterator[None]:
     except (KeyError, TypeError, ValueError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{_named(path)}: holds no {kind} that airpool knows ({reason})") from None
+
+
+def require_classes(path: Paths, about: Mapping[str, Any], num_classes: int, classes: Sequence[str]) -> None:
+    """An error where a file was made for other classes than the data's, or for these in another order.
+
+    about: its header; where it holds no `classes`, their number alone is compared.
+    """
+    if num_classes != len(classes):
+        raise ValueError(f"{_named(path)}: made for {num_classes} classes, the data have {len(classes)}")
+    known = about.get("classes", list(classes))
+    if not isinstance(known, list) or len(known) != num_classes:
+        raise ValueError(f"{_named(path)}: damaged, its header must name {num_classes} classes; train anew")
+    for number, (was, now) in enumerate(zip(known, classes, strict=True)):
+        if was != now:
+            raise ValueError(f"{_named(path)}: made for other classes: class {number} is {was!r}, of the data {now!r}")
 
 
 def fill(module: Module, tensors: Mapping[str, Tensor], path: Paths) -> Module:

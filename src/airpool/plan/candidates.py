@@ -17,7 +17,7 @@ from airpool.design import clipping, weights
 from airpool.network import Coin, Network, Ranking, Scheme, Threshold
 
 if TYPE_CHECKING:
-    from airpool.models.pretrained import Pretrained
+    from airpool.models.model import Model
 
 Handle = Literal["noise", "weights", "clipping"]
 
@@ -29,7 +29,7 @@ class Candidate:
     scheme, share: who transmits, and the score's share of the budget (`account.budget`).
     """
 
-    codec: str = "compact"
+    codec: str = "vote"
     participation: float = 1.0
     cover_noise: bool = False
     handle: Handle = "noise"
@@ -38,7 +38,7 @@ class Candidate:
 
     @property
     def words(self) -> str:
-        """For a table: "compact, p = 0.9, cover noise"."""
+        """For a table: "vote, p = 0.9, cover noise"."""
         match self.scheme:
             case Coin():
                 chosen = f"p = {self.participation:g}" + (", cover noise" if self.cover_noise else "")
@@ -64,7 +64,7 @@ def candidates(num_devices: int, codecs: tuple[str, ...], *, heterogeneous: bool
     return (*plain, *(replace(plain[0], handle=handle) for handle in own), *ranked, *local)
 
 
-def built(candidate: Candidate, given: Network, targets: Floats, model: "Pretrained") -> Network:
+def built(candidate: Candidate, given: Network, targets: Floats, model: "Model") -> Network:
     """The candidate's network that meets every target (K,); a ValueError where none does.
 
     given: devices (count, power), channel, δ, neighbours, colluders, dropouts and number of inferences. Weights and

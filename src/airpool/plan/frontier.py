@@ -13,7 +13,7 @@ from airpool.plan.candidates import PAPER, Candidate, built
 from airpool.plan.search import Option, Plan, simulated
 
 if TYPE_CHECKING:
-    from airpool.models.pretrained import Pretrained
+    from airpool.models.model import Model
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
 _COLUMNS = ("candidate", "epsilon", "epsilon_local", "epsilon_object", "accuracy_mean", "accuracy_low", "accuracy_high")
@@ -35,7 +35,7 @@ class Frontier:
 def frontier(
     plan: Plan,
     *,
-    model: "Pretrained",
+    model: "Model",
     factors: Sequence[float] = FACTORS,
     trials: int = 5,
     on_point: Callable[[], None] = lambda: None,

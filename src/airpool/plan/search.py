@@ -16,7 +16,7 @@ from airpool.network import Devices, Network
 from airpool.plan.candidates import PAPER, Candidate, built, candidates
 
 if TYPE_CHECKING:
-    from airpool.models.pretrained import HeldOut, Pretrained
+    from airpool.models.model import HeldOut, Model
 
 # Simulated inferences of every validation object at each stage, and how many candidates go on to the next.
 TRIALS, KEPT = (1, 6, 20), (6, 3)
@@ -39,7 +39,11 @@ class Option:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the accuracy on as many other objects, 95 %: both samples of objects vary, hence √2."""
+        """Of the accuracy on as many other objects, 95 %: both samples of objects vary, hence √2.
+
+        Holds for: objects drawn as the validation objects were, so of every class as often; a vote that did not see
+        the objects it is measured on (`simulated`).
+        """
         (low, high), mean = self.evaluation.accuracy_ci, self.accuracy
         return max(0.0, mean - 2**0.5 * (mean - low)), min(1.0, mean + 2**0.5 * (high - mean))
 
@@ -88,7 +92,7 @@ class Plan:
 def plan(
     given: Network,
     *,
-    model: "Pretrained",
+    model: "Model",
     epsilon: float | Sequence[float] | Floats,
     seed: int = 0,
     choice: Sequence[Candidate] | None = None,
@@ -107,7 +111,7 @@ def plan(
         raise ValueError(f"epsilon={epsilon} must be > 0 and finite")
     cameras = model.held_out("validation").fitted(count).note
     if choice is None:
-        choice = candidates(count, model.codecs, heterogeneous=bool(np.any(targets != targets[0])))
+        choice = candidates(count, model.deployable, heterogeneous=bool(np.any(targets != targets[0])))
     going: list[tuple[Candidate, Network]] = []
     impossible: list[tuple[Candidate, str]] = []
     for each in choice:
@@ -137,7 +141,7 @@ def plan(
 def simulated(
     candidate: Candidate,
     net: Network,
-    model: "Pretrained",
+    model: "Model",
     *,
     trials: int,
     seed: int,
@@ -145,11 +149,12 @@ def simulated(
     report: PrivacyReport | None = None,
 ) -> Option:
     """The candidate's accuracy on the shipped latents. report: the network's, if it is known already."""
-    found = evaluate_model(model, net, codec=candidate.codec, split=split, trials=trials, seed=seed, report=report)
+    how: Any = {"split": split, "trials": trials, "seed": seed, "unseen": split == model.vote_fitted_to}
+    found = evaluate_model(model, net, codec=candidate.codec, report=report, **how)
     return Option(candidate, net, found)
 
 
-def smallest_epsilon(given: Network, *, model: "Pretrained", accuracy: float, seed: int = 0) -> tuple[float, Plan]:
+def smallest_epsilon(given: Network, *, model: "Model", accuracy: float, seed: int = 0) -> tuple[float, Plan]:
     """The smallest common ε at which a network reaches this accuracy on average, and its plan; to 2 % of ε.
 
     Edge cases: no ε does → an error that names the best accuracy that there is.
@@ -176,7 +181,7 @@ def smallest_epsilon(given: Network, *, model: "Pretrained", accuracy: float, se
 
 
 def fewest_devices(
-    given: Network, *, model: "Pretrained", epsilon: float, accuracy: float, seed: int = 0
+    given: Network, *, model: "Model", epsilon: float, accuracy: float, seed: int = 0
 ) -> tuple[int, Plan]:
     """The smallest number of devices, up to those given, that reach this accuracy at this ε, and their plan.
 

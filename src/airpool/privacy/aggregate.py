@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool.arrays import Floats, not_negative, probability
+from airpool.privacy.law import Arrivals, Strength
 
 Neighbours = Literal["zero-out", "replace", "remove"]
 
@@ -36,8 +37,11 @@ class Aggregate:
     weakened: a device that is not present is still received, but weaker: it leaks as if it were present, and its noise
         does not count for the others.
     alone: every device is received by itself (orthogonal access), so nobody's noise protects another.
+    strength: laws of the random factor on each device's received power, or of its direction, where gains are not known
+        exactly; `shift` and `variance` are those at strength 1.
     failure: probability, in one inference, that a device's signal does not follow the law described here, whatever the
         data. It costs δ: see `compose.nearby`.
+    excess: probability that others' noise arrives more strongly than live noise is proven for; no matter where alone.
     """
 
     shift: Floats
@@ -51,8 +55,10 @@ class Aggregate:
     colluding: tuple[int, ...] = ()
     alone: bool = False
     weakened: bool = False
+    strength: Strength | Arrivals | None = None
     presence: Floats = field(default_factory=lambda: np.ones(0))
     failure: Floats = field(default_factory=lambda: np.zeros(0))
+    excess: float = 0.0
 
     def __post_init__(self) -> None:
         missing = {"presence": np.ones_like(self.shift), "failure": np.zeros_like(self.shift)}
@@ -79,6 +85,11 @@ class Aggregate:
         return len(self.shift)
 
     @property
+    def kind_of_strength(self) -> Floats:
+        """A number for each device, the same where strengths have the same law."""
+        return np.zeros(self.num_devices) if self.strength is None else self.strength.of_device.astype(np.float64)
+
+    @property
     def lent(self) -> Floats:
         """The noise variance that each device lends to the others."""
         lent = np.zeros_like(self.variance) if self.alone else self.variance.copy()
@@ -103,7 +114,7 @@ class Aggregate:
         """
         if self.alone:
             return self.failure
-        return np.full(self.num_devices, min(float(np.sum(self.failure)), 1.0))
+        return np.full(self.num_devices, min(float(np.sum(self.failure)) + self.excess, 1.0))
 
     def distance(self, neighbours: Neighbours) -> Floats:
         """The sensitivity: how far the two sums lie apart."""

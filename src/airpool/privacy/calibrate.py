@@ -136,7 +136,8 @@ def largest_shift(aggregate: Aggregate, target: Floats, delta: float, neighbours
     >>> largest_shift(twelve, np.full(12, 2.063924), 1e-5, "zero-out")[0].round(6)      # ε of w C = 1/12
     np.float64(0.083333)
     """
-    columns = (aggregate.variance, aggregate.participation, aggregate.presence, aggregate.lent, target)
+    columns = (aggregate.variance, aggregate.participation, aggregate.presence, aggregate.lent)
+    columns += (aggregate.kind_of_strength, target)
     distinct, kind, _ = alike(*columns)
     wanted = distinct[:, -1]
     # In units of all the noise there is; ±e^40 is further than any target in use lies.

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from airpool.arrays import Floats, Integers, checked
 from airpool.privacy import cover, gaussian, removal
 from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
-from airpool.privacy.floor import floor
 from airpool.privacy.game import Bounds, Direction, Game, mixture, solve
 from airpool.privacy.law import alike, coarsened
+from airpool.privacy.unaligned import surroundings
 
 # The likelihood ratio of removal needs noncentral χ² tails, 100 times dearer than Gaussian ones.
 _REMOVAL_BINS = 1024
@@ -80,18 +80,19 @@ def game(
         raise ValueError(f"neighbours={neighbours!r} must be one of {', '.join(get_args(Neighbours))}")
     covered, removed = aggregate.cover_noise, neighbours == "remove"
     columns = (aggregate.shift, aggregate.variance, aggregate.participation, aggregate.presence, aggregate.lent)
+    columns += (aggregate.kind_of_strength,)
     if isinstance(merge, bool):
         of_device = alike(*columns)[1] if merge else np.arange(aggregate.num_devices)
     else:
         of_device = merge
     # Under cover all noise is there that is on the air, whether its device takes part or not.
-    received = aggregate.presence if covered else aggregate.received
-    found = floor(aggregate.lent, received, extra=aggregate.extra, absent=aggregate.absent)
-    found = found.representatives(of_device, cells)
+    found = surroundings(aggregate, 1.0 if covered else aggregate.participation).representatives(of_device, cells)
     if removed and not covered:
         low = coarsened(found.low, _REMOVAL_BINS, down=True)
         exact = found.exact and low is found.low
         found = replace(found, low=low, high=low if exact else coarsened(found.high, _REMOVAL_BINS, down=False))
+    if removed and aggregate.strength is not None:
+        found = replace(found, high=found.low)  # the noncentral tails of the upper law are too dear: no lower end
     on_air = np.ones_like(aggregate.presence) if aggregate.weakened else aggregate.presence
     sure = (on_air if covered or removed else aggregate.exposed)[found.device]
     shift, own, coin = (x[found.device] for x in (aggregate.shift, aggregate.variance, aggregate.participation))

@@ -1,6 +1,7 @@
-"""Laws of a random variance: discrete, ascending, several rows at once; and devices sorted by kind."""
+"""Laws of a random variance: discrete, ascending, several rows at once; of random strengths; devices by kind."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
@@ -24,6 +25,77 @@ class Kinds:
     participation: Floats
     count: Integers
     of_device: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class Strength:
+    """Laws of S, one a row: Pr(S > edge[i]) = above[i] at ascending edges; `of_device` names each device's row.
+
+    present: Pr(S > 0), a device that is not present is silent. error: of every probability in here, at most.
+    """
+
+    edge: tuple[Floats, ...]
+    above: tuple[Floats, ...]
+    present: tuple[float, ...]
+    of_device: Integers
+    error: float = 0.0
+
+    @property
+    def presence(self) -> Floats:
+        """Pr(S > 0) of each device."""
+        return np.array(self.present)[self.of_device]
+
+    @property
+    def most(self) -> Floats:
+        """A strength that each device exceeds next to never."""
+        return np.array([edge[-1] for edge in self.edge])[self.of_device]
+
+    @property
+    def beyond(self) -> Floats:
+        """How often each device exceeds `most`, at most."""
+        return np.array([above[-1] + self.error for above in self.above])[self.of_device]
+
+    def lent(self, row: int, *, down: bool) -> tuple[Floats, Floats]:
+        """S as it counts for the others, rounded within its cell: values and masses, of which the rest is at 0.
+
+        Rounded up, what lies above the last edge is infinite and left out.
+        """
+        edge, above = self.edge[row], self.above[row]
+        inside = above - np.append(above[1:], 0.0)
+        if down:
+            return edge, inside
+        return edge, np.append(self.present[row], above[:-1]) - above
+
+    def own(self, row: int, *, down: bool) -> tuple[Floats, Floats]:
+        """S of a device that is present, rounded up (`down`: the ratio V/S is to be rounded down) or down."""
+        edge, above, present = self.edge[row], self.above[row], self.present[row]
+        if down:
+            mass = np.append(np.append(present, above[:-1]) - above, above[-1])
+            return np.append(edge, np.inf), mass / present
+        below = np.append(present, above) - np.append(above, 0.0)
+        return np.append(0.0, edge), below / present
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """How devices are received: `draw(n, rng)` gives n outcomes of v, (n, K, d), 0 where a device is silent.
+
+    v is complex for complex symbols, else real with I and Q of every antenna.
+    key: equal where the law of v is. of_device: equal where devices have the same law. presence: Pr(v ≠ 0) of each.
+    most, beyond: a |v|² that each device exceeds with probability `beyond` at most.
+    rayleigh: v is Gaussian, independent and isotropic, of one variance, in so many components.
+    aligned: one component more, in which every v is 1. circular: v is complex.
+    """
+
+    draw: Callable[[int, np.random.Generator], Floats] = field(compare=False)
+    key: Hashable
+    of_device: Integers = field(compare=False)
+    presence: Floats = field(compare=False)
+    most: Floats = field(compare=False)
+    beyond: Floats = field(compare=False)
+    rayleigh: int = 0
+    aligned: bool = False
+    circular: bool = False
 
 
 def kinds(variance: Floats, participation: Floats) -> Kinds:

@@ -12,9 +12,9 @@ from scipy.special import log_ndtr
 
 from airpool.arrays import Floats, finite, not_negative
 from airpool.privacy.aggregate import Aggregate, Neighbours, least_of_others, ratio
-from airpool.privacy.floor import floor
 from airpool.privacy.game import Game, gaussians, mixture
 from airpool.privacy.law import alike
+from airpool.privacy.unaligned import surroundings
 
 # e^ε beyond this is out of floating point's reach; a larger ε is reported as inf.
 _CEILING = 700.0
@@ -70,8 +70,9 @@ def threshold_game(
     chance = np.stack([scheme.log_participation(score) for score in ends], axis=1)
     # Under cover noise the others' noise is there whenever they are on the air, whether they transmit or not.
     rarest = 1.0 if aggregate.cover_noise else np.exp(chance[0, 0])
-    around = floor(aggregate.lent, rarest * aggregate.presence, extra=aggregate.extra, absent=aggregate.absent)
-    of_device = alike(aggregate.shift, aggregate.variance, aggregate.lent, aggregate.presence, *chance[0])[1]
+    around = surroundings(aggregate, rarest)
+    columns = (aggregate.shift, aggregate.variance, aggregate.lent, aggregate.presence, aggregate.kind_of_strength)
+    of_device = alike(*columns, *chance[0])[1]
     found = around.representatives(of_device, cells)
     # Every vertex is a pair of its own.
     here, there = np.repeat(np.array(list(product((0, 1), repeat=2))), len(found.row), axis=0).T
@@ -105,7 +106,8 @@ def ranking_game(
 
     v_sel: the device's own variance and the (k̃ − 1 − absent)₊ smallest of the honest others'. A valid bound, nearly
     exact unless k̃ is small: the adversary sees every noisy score, and is then granted the least noise that a selection
-    can leave. Two Gaussian releases, so it composes exactly. Where devices may be in outage nobody else's noise counts.
+    can leave. Two Gaussian releases, so it composes exactly. Where devices may be in outage, or
+    strengths vary, nobody else's noise counts.
     Edge cases: no noise on the scores → inf, unless the scores cannot differ.
     """
     _reject_removal(neighbours)
@@ -114,7 +116,8 @@ def ranking_game(
     spread, std = not_negative("score_range", score_range), not_negative("score_noise_std", score_noise_std)
     # Under cover noise those who are not selected send their noise too.
     transmitting = aggregate.num_devices if aggregate.cover_noise else num_selected
-    helpers = max(transmitting - 1 - aggregate.absent, 0) if np.all(aggregate.presence == 1) else 0
+    steady = bool(np.all(aggregate.presence == 1)) and aggregate.strength is None
+    helpers = max(transmitting - 1 - aggregate.absent, 0) if steady else 0
     counted = least_of_others(aggregate.lent, helpers) + aggregate.variance + aggregate.extra
     mu = np.hypot(ratio(spread, std), ratio(aggregate.distance(neighbours), np.sqrt(counted)))
     distinct, of_device, _ = alike(mu)

@@ -27,9 +27,11 @@ def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Ga
     """
     if neighbours == "remove" or aggregate.colluders or aggregate.colluding:
         mu, mass, slack = np.array([np.inf]), np.ones(1), 0.0
-    elif aggregate.alone:
+    elif aggregate.alone or aggregate.strength is not None:
         # Every signal by itself: squared distances, in standard deviations, add up. Dropouts only take some away.
-        each = ratio(aggregate.distance(neighbours), np.sqrt(aggregate.variance + aggregate.extra))
+        # Of any mixture of the signals this is a bound (Cauchy-Schwarz), if no other noise is counted.
+        extra = aggregate.extra if aggregate.strength is None else 0.0
+        each = ratio(aggregate.distance(neighbours), np.sqrt(aggregate.variance + extra))
         mu, mass, slack = np.array([np.sqrt(np.sum(each**2))]), np.ones(1), 0.0
     else:
         mu, mass, slack = _outcomes(aggregate, neighbours)

@@ -114,6 +114,12 @@ def noisy(bounded_scores: Array, std: float, *, trials: int, own: Sequence[draws
     return u + std * draws.by_device(draws.standard_normal, own, shape, dtype=u.dtype)
 
 
+def padded(feature: Array, coordinates: int) -> Array:
+    """The feature (..., r) with zeros up to `coordinates`; noise comes on top of them too."""
+    xp, more = array_namespace(feature), coordinates - feature.shape[-1]
+    return feature if more == 0 else xp.concat([feature, xp.zeros_like(feature[..., :more])], axis=-1)
+
+
 def signal(feature: Array, noise: Array, takes_part: Array) -> Array:
     """z̃ = τ w z + n, (..., r), from w z and n."""
     return takes_part * feature + noise

@@ -44,14 +44,19 @@ def link_of(network: Network) -> Link:
     channel, d = network.channel, network.devices
     loss_db = d.column("path_loss_db")
     fading = Fading(
-        channel.fading, k_factor_db=channel.k_factor_db, path_loss_db=loss_db if len(set(loss_db)) > 1 else loss_db[0]
+        channel.fading,
+        k_factor_db=channel.k_factor_db,
+        path_loss_db=loss_db if len(set(loss_db)) > 1 else loss_db[0],
+        # Without fading the beam is the antenna to which everybody aligns.
+        antennas=1 if channel.fading == "none" else channel.antennas,
+        devices=d.count if channel.antennas > 1 and channel.fading != "none" else 1,
     )
     transmitters = Transmitters.of(
         weight=d.column("weight"),
         clip_norm=d.column("clip_norm"),
         noise_std=d.column("noise_std"),
         power_dbm=d.column("power_dbm"),
-        dimension=network.dimension,
+        dimension=network.coordinates,
     )
     csi, gamma = channel.csi_error_std, channel.gamma
     if not np.any(transmitters.amplitude > 0):
@@ -84,6 +89,12 @@ def alignment(network: Network, link: Link) -> "Moments":
         csi_error_std=channel.csi_error_std,
         phase_error_std=channel.phase_error_std,
     )
+
+
+def noise_gain(network: Network, moments: "Moments") -> Floats:
+    """E of the factor on a device's noise variance in one coordinate of ẑ: complex symbols bring in both components."""
+    mixed = network.channel.symbols == "complex" and not network.channel.known
+    return moments.power if mixed else moments.mean_square
 
 
 def receivers(network: Network, link: Link, on_the_air: Floats) -> float:
@@ -128,7 +139,7 @@ class Level:
 def level(network: Network, link: Link | None = None, *, participation: ArrayLike | None = None) -> Level:
     """The public level of ẑ = Σ τ g (w z + n) + m/γ, which a server knows in advance.
 
-        signal = Σ_k p_k E[g_k] w_k C_k,   noise² = Σ_k p_k E[g_k²] σ_k² + σ_m²/γ²
+        signal = Σ_k p_k E[g_k] w_k C_k,   noise² = Σ_k p_k E[g_k²] σ_k² + σ_m²/γ²      (complex symbols: E[q_k²|ρ_k|²])
 
     participation: for Scheme 2.1, and 2.2 where it is not k̃/K: a public p, (K,) or one number, from calibration data
         (`selection.participation.expected_participation`), never from the inference at hand.
@@ -145,7 +156,7 @@ def level(network: Network, link: Link | None = None, *, participation: ArrayLik
     p = _participation(network, participation)
     w, c, std = (np.array(d.column(name)) for name in ("weight", "clip_norm", "noise_std"))
     on_the_air = np.ones_like(p) if network.cover_noise else p
-    noise_var = np.sum(on_the_air * moments.mean_square * std**2)
+    noise_var = np.sum(on_the_air * noise_gain(network, moments) * std**2)
     noise_var += receivers(network, link, on_the_air) * (channel.noise_std / link.gamma) ** 2
     return Level(float(np.sum(p * moments.mean * w * c)), float(np.sqrt(noise_var)))
 

@@ -26,7 +26,7 @@ from airpool.selection.scores import bounded, score_range
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """What device k transmits: x, (r,), all zeros where it is silent.
+    """What device k transmits: x, all zeros where it is silent; (r,), or (r + 1,) where an odd r is padded with noise.
 
     sends: whether it transmits at all, which is visible nearby. Secrets of the device are not included.
     report: what the network leaks, with the δ that live noise costs.
@@ -88,7 +88,8 @@ def signal(
     # Constant steps: the time must depend neither on the feature nor on taking part.
     clip_norm = d.column("clip_norm")[device]
     feature = to_grid(weight * stations.clipped(z[None], [clip_norm])[0], grid_of(std).step, weight * clip_norm)
-    noisy = stations.signal(feature, live_noise(std, network.dimension).values, np.float64(takes_part))
+    feature = stations.padded(feature, network.coordinates)
+    noisy = stations.signal(feature, live_noise(std, network.coordinates).values, np.float64(takes_part))
     sent = stations.power(
         network,
         link_of(network),

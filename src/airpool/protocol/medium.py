@@ -20,7 +20,7 @@ from airpool.wireless.csi import Misalignment, misalign
 
 def misalignment(gain: Array, channel: Channel, rng: draws.Generator) -> Misalignment | None:
     """The devices' estimates of gains (n, t, K) and the resulting misalignment; None where gains are known exactly."""
-    if not (channel.csi_error_std or channel.phase_error_std):
+    if channel.known:
         return None
     normals = draws.standard_normal(rng, (3, *gain.shape), dtype=gain.dtype)
     return misalign(gain, normals, csi_error_std=channel.csi_error_std, phase_error_std=channel.phase_error_std)
@@ -29,6 +29,11 @@ def misalignment(gain: Array, channel: Channel, rng: draws.Generator) -> Misalig
 def in_phase_gain(gain: Array, off: Misalignment | None) -> Array:
     """The real coefficient with which a signal reaches the server: h, or Re(ρ)·ĥ where ρ ≠ 1 (wireless.csi)."""
     return gain if off is None else off.in_phase * off.estimate
+
+
+def complex_gain(off: Misalignment) -> Array:
+    """The complex coefficient with which a symbol reaches the server: ρ·ĥ, of modulus h."""
+    return off.estimate * (off.in_phase + 1j * off.quadrature)
 
 
 def receiver_noise(shape: tuple[int, ...], rng: draws.Generator, *, noise_std: float, dtype: Any = None) -> Array:
@@ -84,6 +89,16 @@ def unpack(symbols: Array, dimension: int) -> Array:
         raise ValueError(f"dimension={dimension} must be the number of reals in {symbols.shape[-1]} symbols")
     both = xp.stack([xp.real(symbols), xp.imag(symbols)], axis=-1)
     return xp.reshape(both, (*symbols.shape[:-1], -1))[..., :dimension]
+
+
+def turned(reals: Array) -> Array:
+    """j·s of packed symbols s, as reals (..., r): what Im ρ adds to every coordinate from the other one of its symbol.
+
+    >>> import numpy as np
+    >>> turned(np.array([1.0, 2.0, 3.0]))
+    array([-2.,  1.,  0.])
+    """
+    return unpack(1j * pack(reals), reals.shape[-1])
 
 
 def channel_uses(dimension: int, *, symbols: str = "complex", num_devices: int = 1) -> int:

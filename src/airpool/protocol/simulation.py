@@ -35,6 +35,7 @@ class Received:
     estimate: ẑ, (n, t, r). All else has shape (n, t, K): who took part (secret under cover noise), the gain h, what
     was transmitted, and the noisy scores (secret in Scheme 2.1, known to the ranking server in 2.2).
     squares: computes ‖z̃‖² of each device on demand; on the fast path its mean over the noise.
+    signals: z̃ of each device, (n, t, K, coordinates), noise included; on the full path alone.
     """
 
     estimate: Array
@@ -43,6 +44,7 @@ class Received:
     sent: Transmission
     squares: Callable[[], Array]
     noisy_scores: Array | None = None
+    signals: Array | None = None
 
     @property
     def alignment(self) -> Array:
@@ -114,8 +116,8 @@ def receive(
     if only_best:
         takes_part = takes_part & _strongest(gain, takes_part, network)
     carry = _full if path == "full" else _fast
-    estimate, sent, squares = carry(z, network, link, _Drawn(gain, off, takes_part, air, own))
-    return Received(estimate, takes_part, gain, sent, squares, noisy_scores)
+    estimate, sent, squares, signals = carry(z, network, link, _Drawn(gain, off, takes_part, air, own))
+    return Received(estimate, takes_part, gain, sent, squares, noisy_scores, signals)
 
 
 class _Drawn(NamedTuple):
@@ -128,8 +130,8 @@ class _Drawn(NamedTuple):
     own: list[draws.Generator]
 
 
-# ẑ, what was transmitted, and a function that computes ‖z̃‖².
-_Carried = tuple[Array, Transmission, Callable[[], Array]]
+# ẑ, what was transmitted, a function that computes ‖z̃‖², and z̃ itself where it was made.
+_Carried = tuple[Array, Transmission, Callable[[], Array], Array | None]
 
 
 def _full(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
@@ -137,7 +139,7 @@ def _full(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
     xp = array_namespace(z)
     gain, off, takes_part, air, own = drawn
     n, trials, num_devices = gain.shape
-    orthogonal, r = network.channel.access == "orthogonal", z.shape[-1]
+    orthogonal, r = network.channel.access == "orthogonal", network.coordinates
     at_receiver = medium.receiver_noise(
         (n, trials, num_devices, r) if orthogonal else (n, trials, r),
         air,
@@ -146,6 +148,7 @@ def _full(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
     )
     weight, std = (like(network.devices.column(name), z)[:, None] for name in ("weight", "noise_std"))
     noise = std * draws.by_device(draws.standard_normal, own, (n, trials, num_devices, r), axis=-2, dtype=z.dtype)
+    z = device.padded(z, r)
     signal = device.signal((weight * z)[:, None], noise, xp.astype(takes_part, z.dtype)[..., None])
     square = xp.vecdot(signal, signal)
     sent = device.power(
@@ -158,13 +161,17 @@ def _full(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
         signal_norm=xp.sqrt(square),
     )
     x, coefficient = sent.scale[..., None] * signal, medium.in_phase_gain(gain, off)
+    mixed = off if network.channel.symbols == "complex" else None
+    if mixed is not None:
+        x, at_receiver, coefficient = medium.pack(x), medium.pack(at_receiver), medium.complex_gain(mixed)
     if orthogonal:
         each = medium.separate(x, coefficient, at_receiver)
         # The server adds up those that it receives.
         y = xp.sum(xp.where((sent.alignment != 0)[..., None], each, xp.zeros_like(each)), axis=-2)
     else:
         y = medium.superpose(x, coefficient, at_receiver)
-    return server.estimate(y, link.gamma), sent, lambda: square
+    y = y if mixed is None else medium.unpack(y, r)[..., : network.dimension]
+    return server.estimate(y, link.gamma), sent, lambda: square, signal
 
 
 def _fast(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
@@ -184,21 +191,27 @@ def _fast(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
     else:
         sent = device.power(network, link, gain, takes_part=takes_part, misalignment=off)
         g, g_square = sent.alignment, sent.alignment**2
+    mixing = sent.quadrature if network.channel.symbols == "complex" else None
+    if mixing is not None:
+        g_square = g_square + mixing**2
     variance = xp.matmul(g_square, (std * std)[:, None])
     receivers = 1.0
     if network.channel.access == "orthogonal":
         receivers = xp.sum(xp.astype(g != 0, z.dtype), axis=-1, keepdims=True)
     variance = variance + receivers * (network.channel.noise_std / link.gamma) ** 2
     active = xp.astype(takes_part, z.dtype) if cover else 1.0
-    estimate = xp.matmul(g * active if cover else g, weight[:, None] * z)
+    feature = weight[:, None] * z
+    estimate = xp.matmul(g * active if cover else g, feature)
+    if mixing is not None:
+        estimate = estimate + xp.matmul(mixing * active if cover else mixing, medium.turned(feature))
     noise = draws.standard_normal(own[0], tuple(estimate.shape), dtype=z.dtype)
     noise *= xp.sqrt(variance)
     estimate += noise
 
     def squares() -> Array:
-        return active * (xp.vecdot(z, z)[:, None, :] * weight**2) + float(network.dimension) * std * std
+        return active * (xp.vecdot(z, z)[:, None, :] * weight**2) + float(network.coordinates) * std * std
 
-    return estimate, sent, squares
+    return estimate, sent, squares, None
 
 
 def _strongest(gain: Array, takes_part: Array, network: Network) -> Array:

@@ -53,7 +53,7 @@ def plain(scheme: str) -> Network:
     """
     given: dict[str, Any] = {"participation": 0.9 if scheme == "1" else 1.0, "scheme": CHOOSING.get(scheme, Coin())}
     network = Network.uniform(num_devices=12, dimension=784, **given)
-    expected = load().participation(network)
+    expected = load().participation(network, codec="q16")
     # Only Theorem 1 reads it where scores choose.
     return network if expected is None else with_column(network, "participation", np.asarray(expected))
 
@@ -68,7 +68,7 @@ def cell(*, scheme: str, account: Account, epsilon: float, seed: int) -> dict[st
         spent = 0.0 if isinstance(network.scheme, Coin) else SCORE_EPSILON[account]
         network = calibrate_claim(network, epsilon=epsilon - spent)
     found = evaluate_model(load(), network, codec="q16", trials=TRIALS, seed=seed)
-    often, row = load().participation(network), found.row()
+    often, row = load().participation(network, codec="q16"), found.row()
     return {
         "accuracy": found.accuracy_mean,
         **{name: row[name] for name in ("accuracy_std", "accuracy_low", "accuracy_high", "trials", "objects")},

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike
 from airpool.arrays import Floats, finite, require_shape
 from airpool.network import Coin, Network
 from airpool.protocol.device import clipped
-from airpool.protocol.link import Link, alignment, link_of, receivers
+from airpool.protocol.link import Link, alignment, link_of, noise_gain, receivers
+from airpool.protocol.medium import turned
 from airpool.protocol.simulation import check_latents
 from airpool.theory.server import affine
 
@@ -77,7 +78,7 @@ def error(
     link = link_of(network) if link is None else link
     p, w, std = (np.array(network.devices.column(name)) for name in ("participation", "weight", "noise_std"))
     moments = alignment(network, link)
-    first, second = moments.mean, moments.mean_square
+    first, second, noisy = moments.mean, moments.mean_square, noise_gain(network, moments)
 
     mean = _decoded(D, pooled(z, p * first * w))
     wanted = _decoded(D, pooled(z, w)) if target is None else finite("target", target)
@@ -87,10 +88,13 @@ def error(
     # ‖Rz‖ = ‖Dz‖ with D = QR, where D has many rows.
     R = D if D is None or D.shape[0] <= D.shape[1] else np.asarray(np.linalg.qr(D, mode="r"))
     participation = np.sum(_decoded(R, z) ** 2, axis=-1) @ variance
+    if noisy is not second:
+        # What Im ρ, which is 0 on average, adds to each coordinate from the other one of its symbol.
+        participation += np.sum(_decoded(R, turned(z)) ** 2, axis=-1) @ (p * np.maximum(noisy - second, 0.0) * w**2)
 
     transmitting = np.ones_like(p) if network.cover_noise else p
     energy = float(network.dimension) if D is None else float(np.sum(D**2))
-    privacy = energy * float(np.sum(transmitting * second * std**2))
+    privacy = energy * float(np.sum(transmitting * noisy * std**2))
     channel = energy * receivers(network, link, transmitting) * (network.channel.noise_std / link.gamma) ** 2
     return Error(bias, participation, np.full(len(z), privacy), np.full(len(z), channel))
 

@@ -21,7 +21,7 @@ from airpool.arrays import Array, Floats, checked, finite, like, not_negative, p
 from airpool.draws import Generator, ones, standard_normal
 from airpool.network import FADING
 from airpool.units import db_to_linear
-from airpool.wireless import sionna_models
+from airpool.wireless import beam, sionna_models
 
 MODELS = (*FADING, *(f"sionna:{name}" for name in sionna_models.MODELS))
 
@@ -37,6 +37,7 @@ class Fading:
     model: none | rician | rayleigh | sionna:tdl-a to tdl-e | sionna:cdl-a to cdl-e | sionna:umi
     k_factor_db: power of the line-of-sight path over the scattered power, in dB; rician only.
     path_loss_db: one value, or one per device (the last axis of the gains).
+    antennas, devices: of a server that receives them by one beam; rician and rayleigh only.
 
     >>> Fading("rician", path_loss_db=(0.0, 20.0)).path_gain
     array([1. , 0.1])
@@ -45,10 +46,14 @@ class Fading:
     model: str = "none"
     k_factor_db: float = 4.8
     path_loss_db: float | tuple[float, ...] = 0.0
+    antennas: int = 1
+    devices: int = 1
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:
             raise ValueError(f"fading={self.model!r} must be one of {', '.join(MODELS)}")
+        if self.antennas > 1 and self.model not in ("rician", "rayleigh"):
+            raise ValueError(f"antennas={self.antennas} needs fading rician or rayleigh, not {self.model!r}")
         finite("k_factor_db", self.k_factor_db)
         if finite("path_loss_db", self.path_loss_db).ndim > 1:
             raise ValueError(f"path_loss_db={self.path_loss_db} must be one number or one per device")
@@ -80,6 +85,11 @@ def sample_gains(fading: Fading, shape: tuple[int, ...], rng: Generator, *, dtyp
         gain = ones(rng, shape, dtype=dtype)
     elif fading.model.startswith("sionna:"):
         gain = sionna_models.sample(fading.model.removeprefix("sionna:"), shape, rng, dtype=dtype)
+    elif fading.antennas > 1:
+        if shape[-1:] != (fading.devices,):
+            raise ValueError(f"shape={shape} must end with the {fading.devices} devices of the beam")
+        h = beam.channels(*path(fading), shape, fading.antennas, rng, dtype=dtype)
+        gain = beam.received(beam.beam(h), h, modulus=True)
     else:
         (mean,), (variance,) = components(fading)
         normals = standard_normal(rng, (2, *shape), dtype=dtype)
@@ -94,16 +104,24 @@ def sample_gains(fading: Fading, shape: tuple[int, ...], rng: Generator, *, dtyp
 def components(fading: Fading) -> tuple[Floats, Floats]:
     """μ and v of c as an equally weighted mixture, of length 1 for the models in closed form.
 
-    For Sionna's models, the sorted reference sample as μ, and v = 0.
+    For Sionna's models and for beams, the sorted reference sample as μ, and v = 0.
     """
+    if fading.antennas > 1:
+        sample = beam.reference(*path(fading), fading.antennas, fading.devices)
+        return sample, np.zeros_like(sample)
     if fading.model.startswith("sionna:"):
         sample = sionna_models.reference(fading.model.removeprefix("sionna:"))
         return sample, np.zeros_like(sample)
+    mean, variance = path(fading)
+    return np.array([mean]), np.array([variance])
+
+
+def path(fading: Fading) -> tuple[float, float]:
+    """μ and v at one antenna, for the models in closed form."""
     if fading.model == "rician":
         k = db_to_linear(fading.k_factor_db)
-        return np.sqrt([k / (k + 1)]), np.array([1 / (k + 1)])
-    line_of_sight = fading.model == "none"
-    return np.array([float(line_of_sight)]), np.array([float(not line_of_sight)])
+        return float(np.sqrt(k / (k + 1))), 1 / (k + 1)
+    return (1.0, 0.0) if fading.model == "none" else (0.0, 1.0)
 
 
 def cdf(fading: Fading, gain: ArrayLike, *, csi_error_std: float = 0.0) -> Floats:

@@ -66,12 +66,14 @@ def auto_gamma(
 class Moments:
     """Expectations of each device that takes part, (K,), over its fading and errors; an outage counts as g = 0.
 
-    mean, mean_square: E[g] and E[g²]. inverse_square: E[q²/ĥ²] with the intended alignment q; a device transmits at
-    scale γq/ĥ, so under truncate and backoff E‖x‖² = γ²·inverse_square·(w²C² + rσ²).
+    mean, mean_square: E[g] and E[g²], g = q·Re ρ with the intended alignment q. power: E[q²|ρ|²], of both components.
+    inverse_square: E[q²/ĥ²]; a device transmits at scale γq/ĥ, so under truncate and backoff
+    E‖x‖² = γ²·inverse_square·(w²C² + rσ²).
     """
 
     mean: Floats
     mean_square: Floats
+    power: Floats
     inverse_square: Floats
 
 
@@ -107,7 +109,7 @@ def alignment_moments(
     first, size, real, inverse = np.einsum("nki,n->ik", integrals[which].reshape(*t.shape, 4), share)
     # E cos φ = exp(−s²/2), E cos 2φ = exp(−2s²).
     mean, square = first * np.exp(-(s_phase**2) / 2), (size + np.exp(-2 * s_phase**2) * real) / 2
-    return Moments(mean, square, inverse / path_gain**2)
+    return Moments(mean, square, size, inverse / path_gain**2)
 
 
 def _path_gain(fading: Fading, transmitters: Transmitters) -> Floats:

@@ -103,14 +103,15 @@ def peak_margin(dimension: int, exceedance: float = PEAK_EXCEEDANCE) -> float:
 class Transmission:
     """Power control of each device in each inference; all of the shape of the gains, and 0 where silent.
 
-    aim: the alignment that the device intends. known: its estimate of the gain. alignment: g at the server; under
-    errors of the phase an adversary with both components receives aim·|ρ|, more than |g|.
+    aim: the alignment that the device intends. known: its estimate of the gain. alignment, quadrature: g = aim·Re ρ at
+    the server, and aim·Im ρ, which an adversary with both components receives as well; None where phases are known.
     """
 
     aim: Array
     known: Array
     gamma: float
     alignment: Array
+    quadrature: Array | None = None
 
     @property
     def scale(self) -> Array:
@@ -160,7 +161,9 @@ def transmit(
     else:
         limited = xp.minimum(known, t) / xp.where(t > 0, t, xp.ones_like(t))
         aim = xp.where(sends, xp.where(known >= t, xp.ones_like(gain), limited), xp.zeros_like(gain))
-    return Transmission(aim, known, gamma, aim if misalignment is None else aim * misalignment.in_phase)
+    if misalignment is None:
+        return Transmission(aim, known, gamma, aim)
+    return Transmission(aim, known, gamma, aim * misalignment.in_phase, aim * misalignment.quadrature)
 
 
 def threshold(

@@ -1,0 +1,141 @@
+"""What errors of channel knowledge mean for ε: the laws of received strengths, or why only the local ε holds."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airpool.arrays import Floats, Integers
+from airpool.network import Network, Ranking
+from airpool.privacy.law import Arrivals, Strength
+from airpool.privacy.sampled import MOST_DEVICES
+from airpool.protocol.link import Link
+from airpool.wireless import beam
+from airpool.wireless.csi import misalign
+from airpool.wireless.fading import Fading, path, sample_gains
+from airpool.wireless.power import threshold, transmit
+
+
+def why_local(network: Network) -> str | None:
+    """Why nobody else's noise can be counted under the network's errors, in words; None where it can."""
+    channel = network.channel
+    several = channel.symbols == "real" or channel.antennas > 1  # components that the adversary has
+    if channel.power_rule == "exact":
+        return "under power_rule = exact the noise in the sum is not Gaussian"
+    if channel.known and channel.antennas == 1:
+        return None
+    if channel.power_rule == "paper":
+        return "under power_rule = paper the strength of a signal depends on its noise"
+    if (channel.csi_error_std or several) and isinstance(network.scheme, Ranking):
+        return "scheme 2.2 may select the devices whose noise is received most weakly"
+    if several and network.devices.count > MOST_DEVICES and not beta(network):
+        return f"several components (I and Q, antennas) are accounted for with up to {MOST_DEVICES} devices"
+    if (channel.csi_error_std or several) and channel.fading.startswith("sionna:"):
+        return "the law of Sionna's gains is that of a sample"
+    return None
+
+
+def strengths(network: Network, link: Link) -> Strength | Arrivals | None:
+    """The laws of |ρ|²q² of all devices; None where every signal is received at strength 1 or not at all.
+
+    Complex symbols: phase errors do not enter; a turned circular noise has the same law, and a turned feature the same
+    length. Real symbols, or several antennas: the laws of ρq, for an adversary with I and Q of all of them.
+    """
+    channel = network.channel
+    if (channel.known and channel.antennas == 1) or why_local(network) is not None:
+        return None
+    power = _received_power(network, link) if channel.csi_error_std and channel.antennas == 1 else None
+    alone = channel.symbols == "complex" and channel.antennas == 1
+    return power if alone else _directions(network, link, power)
+
+
+def _received_power(network: Network, link: Link) -> Strength:
+    from airpool.wireless.strength import survival
+
+    distinct, of_device = like_links(network, link)
+    unit = Fading(link.fading.model, k_factor_db=link.fading.k_factor_db)
+    silent = network.channel.power_rule == "truncate"
+    laws = [survival(unit, float(t), float(s), silent=silent) for t, s in distinct]
+    return Strength(
+        edge=tuple(law.edge for law in laws),
+        above=tuple(law.above for law in laws),
+        present=tuple(law.present for law in laws),
+        of_device=of_device,
+        error=max(law.error for law in laws),
+    )
+
+
+def beta(network: Network) -> bool:
+    """Whether equal devices at a server with several antennas follow the Beta law: aligned at one, else Rayleigh."""
+    channel = network.channel
+    return channel.antennas > 1 and channel.fading == "none" and channel.known and channel.symbols == "complex"
+
+
+def _directions(network: Network, link: Link, power: Strength | None) -> Arrivals:
+    """The law of all that the server receives, ρq·h/(wᴴh): devices align to its beam w, and it keeps every antenna."""
+    channel, count, antennas = network.channel, network.devices.count, network.channel.antennas
+    circular = channel.symbols == "complex"
+
+    def draw(number: int, rng: np.random.Generator) -> Any:
+        v = at_the_server(network, link, (number, count), rng)
+        return v if circular else np.concatenate([v.real, v.imag], axis=-1)
+
+    distinct, of_device = like_links(network, link)
+    law = (antennas, circular, link.fading.model, link.fading.k_factor_db, channel.power_rule, channel.phase_error_std)
+    return Arrivals(
+        draw=draw,
+        key=(*law, *distinct.ravel().tolist(), *of_device.tolist()),
+        of_device=of_device,
+        presence=presence(network, link),
+        most=np.full(count, np.inf if antennas > 1 else 1.0) if power is None else power.most,
+        beyond=np.zeros(count) if power is None else power.beyond,
+        rayleigh=antennas - 1 if beta(network) else 0,
+        aligned=True,
+        circular=circular,
+    )
+
+
+def presence(network: Network, link: Link) -> Floats:
+    """How surely a device on the air is received. The law of a beam's gain is a sample's: no outage is counted on."""
+    silent = network.channel.power_rule == "truncate" and link.fading.antennas == 1
+    return 1 - link.outage if silent else np.ones(network.devices.count)
+
+
+def at_the_server(
+    network: Network, link: Link, shape: tuple[int, int], rng: np.random.Generator
+) -> NDArray[np.complex128]:
+    """A draw of what all antennas of the server receive of a device's signal, (n, K, M): ρq·h/(wᴴh)."""
+    channel = network.channel
+    gain, direction = antenna_gains(link, shape, channel.antennas, rng)
+    errors = {"csi_error_std": channel.csi_error_std, "phase_error_std": channel.phase_error_std}
+    off = misalign(gain, rng.standard_normal((3, *gain.shape)), **errors)
+    sent = transmit(link.transmitters, gain, gamma=link.gamma, rule=channel.power_rule, misalignment=off)
+    assert sent.quadrature is not None
+    return (sent.alignment + 1j * sent.quadrature)[..., None] * direction
+
+
+def antenna_gains(
+    link: Link, shape: tuple[int, int], antennas: int, rng: np.random.Generator
+) -> tuple[Floats, NDArray[np.complex128]]:
+    """Gains (n, K) at the beam, and what all antennas receive relative to it, (n, K, M)."""
+    fading = link.fading
+    if fading.antennas == 1:
+        normals = rng.standard_normal((2, *shape, antennas))
+        normals[:, ..., 0] = np.array([1.0, 0.0])[:, None, None]
+        return sample_gains(fading, shape, rng), normals[0] + 1j * normals[1]
+    h = beam.channels(*path(fading), shape, antennas, rng)
+    c = beam.received(beam.beam(h), h)
+    return np.abs(c) * fading.path_gain, h / c[..., None]
+
+
+def like_links(network: Network, link: Link) -> tuple[Floats, Integers]:
+    """Distinct thresholds and CSI errors, in units of the path gain, and which of them each device has.
+
+    Equal up to rounding is equal; twelve digits move probabilities by less than their stated error.
+    """
+    path_gain = np.broadcast_to(link.fading.path_gain, (network.devices.count,))
+    limit = threshold(link.transmitters, gamma=link.gamma)
+    given = np.stack([limit / path_gain, network.channel.csi_error_std / path_gain], axis=1)
+    rounded = np.array([[float(f"{x:.12g}") for x in row] for row in given])
+    distinct, of_device = np.unique(rounded, axis=0, return_inverse=True)
+    return distinct, np.asarray(of_device, dtype=np.int64).reshape(-1)

@@ -1,0 +1,80 @@
+"""What the adversary receives of a network, for the privacy core: power rules, errors, live noise (spec §2, §9)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from airpool.account.errors import strengths, why_local
+from airpool.network import Coin, Network, NetworkError, Ranking, Threshold
+from airpool.privacy import noise
+from airpool.privacy.aggregate import Aggregate
+from airpool.protocol.link import link_of
+
+# How far Scheme 2.1's live coin is from its probability: the rounding of Φ. Scheme 1's is exact.
+_COIN_BIAS = 2.0**-48
+
+
+def aggregate(
+    network: Network, *, colluding: Sequence[int] = (), credit_channel_noise: bool = False, live: bool = False
+) -> Aggregate:
+    """What the adversary receives of this network, for the privacy core (spec §2, power rules).
+
+    truncate: g ∈ {0, 1}; a device in outage is silent, for itself and as noise for the others.
+    backoff: g ≤ 1. A weak device leaks less than an aligned one, so it counts as aligned; its noise does not count.
+    CSI errors: a random strength, drawn together with the outage. Where errors.why_local has a reason, only the
+        device's own noise is sure to protect it.
+    paper: everybody arrives aligned where power never limits. Where it does, a full feature exceeds the limit and a
+        zero one never, for any receiver: a failure of that probability, in every inference.
+    live: signals that arrive unaligned, or removal, need the receiver noise of case (c) of the theorem in
+        `privacy.noise`; without it own noise alone counts, and removal is not covered at all.
+    """
+    d, channel = network.devices, network.channel
+    for k in colluding:
+        if not (isinstance(k, int | np.integer) and 0 <= k < d.count):
+            raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
+    link = link_of(network)
+    unsure, strength = why_local(network) is not None, strengths(network, link)
+    failure, excess, std = np.zeros(d.count), 0.0, link.transmitters.noise_std
+    if channel.power_rule == "paper":
+        # How often power limits a device. Where scores choose, or under cover noise, `participation` says nothing.
+        coin = isinstance(network.scheme, Coin) and not network.cover_noise
+        failure = link.outage * (np.array(d.column("participation")) if coin else 1.0)
+    if live:
+        coordinates = network.coordinates + isinstance(network.scheme, Ranking)
+        # Refuses what the theorem does not cover.
+        noise.delta_cost(d.column("noise_std"), dimension=coordinates, epsilon=0.0)
+        # Distance of what is sent from what is accounted for: the grids of feature and score, and the coin.
+        failure = failure + coordinates * noise.ERROR + _COIN_BIAS * isinstance(network.scheme, Threshold)
+        drawn = np.array([noise.grid_of(s).sampled_std for s in std])
+        loudest = drawn**2 * (1.0 if strength is None else strength.most)
+        smooth = channel.noise_std / link.gamma >= noise.RECEIVER_NOISE_RATIO * np.sqrt(np.sum(loudest))
+        unaligned = (
+            not channel.known
+            or channel.antennas > 1
+            or (channel.power_rule == "backoff" and bool(np.any(link.outage > 0)))
+        )
+        unsure |= not smooth and unaligned
+        if strength is not None and not unsure:
+            excess = float(np.sum(strength.beyond))
+        credit_channel_noise &= bool(smooth)
+        if network.neighbours == "remove":
+            failure, std = failure if smooth else np.ones(d.count), drawn
+    strength = None if unsure else strength
+    presence = np.ones(d.count) if channel.power_rule == "paper" else 1 - link.outage
+    return Aggregate(
+        shift=link.transmitters.feature_norm,
+        variance=std**2,
+        participation=np.array(d.column("participation")),
+        presence=presence if strength is None else strength.presence,
+        weakened=channel.power_rule in ("backoff", "exact") and strength is None,
+        extra=(channel.noise_std / link.gamma) ** 2 if credit_channel_noise and not unsure else 0.0,
+        dimension=network.coordinates,
+        cover_noise=network.cover_noise,
+        absent=min(network.colluders + network.dropouts, d.count - 1),
+        colluders=network.colluders,
+        colluding=tuple(colluding),
+        alone=channel.access == "orthogonal" or unsure,
+        strength=strength,
+        failure=np.minimum(failure, 1.0),
+        excess=excess,
+    )

@@ -1,0 +1,164 @@
+"""What every model offers, shipped or your own: local heads, codecs, and held-out objects as a codec encodes them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Literal
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from airpool.arrays import Array, require_array, require_shape
+from airpool.models.codec import AnyCodec
+from airpool.network import Coin, Network, Scheme
+from airpool.protocol.link import Level
+from airpool.selection.participation import expected_of_posteriors
+
+HeldOut = Literal["test", "validation"]
+
+_MOST_PER_SENSOR = 10  # devices that may share one sensor of the model
+
+
+@dataclass(frozen=True, eq=False)
+class Objects:
+    """Objects that no weight was trained on: latents (N, K, r), labels (N,), local posteriors (N, K, C).
+
+    note: which sensors were left out or repeated to fit the devices, or None.
+    """
+
+    latents: Tensor
+    labels: Tensor
+    posteriors: Tensor
+    note: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def fitted(self, num_devices: int) -> "Objects":
+        """The objects as `num_devices` devices see them: with evenly spaced sensors, or with all of them in turn.
+
+        Edge cases: more devices than sensors → those that share a sensor send the same latent, each with its own noise.
+        """
+        held = self.latents.shape[1]
+        if not 1 <= num_devices <= _MOST_PER_SENSOR * held:
+            raise ValueError(
+                f"num_devices={num_devices} must be from 1 to {_MOST_PER_SENSOR * held}: the model has {held} sensors, "
+                f"and at most {_MOST_PER_SENSOR} devices may share one; evaluate more devices on latents of your own"
+            )
+        if num_devices == held:
+            return self
+        if num_devices < held:
+            which = [k * held // num_devices for k in range(num_devices)]
+            used, rest = (", ".join(str(k) for k in range(held) if (k in which) == wanted) for wanted in (True, False))
+            note = f"Of the model's {held} sensors, used: {used}; left out: {rest}."
+        else:
+            which = [k % held for k in range(num_devices)]
+            note = (
+                f"The model has {held} sensors: from device {held} on they are repeated in turn, with fresh noise; "
+                f"the accuracy is not that of {num_devices} different sensors."
+            )
+        return Objects(self.latents[:, which], self.labels, self.posteriors[:, which], note)
+
+
+class Model(ABC):
+    """What `evaluate`, `plan`, `design` and `infer` read. codecs: names, the default first, for which None stands.
+
+    vote_fitted_to: the held-out objects that its votes were fitted to, if any.
+    """
+
+    name: str
+    vote_fitted_to: ClassVar[HeldOut | None] = None
+
+    @property
+    @abstractmethod
+    def classes(self) -> tuple[str, ...]: ...
+
+    @property
+    @abstractmethod
+    def codecs(self) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def trunk_of(self, codec: str | None = None) -> str:
+        """The name of what makes the features that a codec reads, such as "lite2"."""
+
+    @abstractmethod
+    def named_codec(self, name: str) -> AnyCodec: ...
+
+    @abstractmethod
+    def encoded_objects(self, split: HeldOut, codec: str) -> Objects: ...
+
+    @abstractmethod
+    def encode(self, inputs: Any, *, codec: str | None = None) -> Tensor:
+        """Latents (N, K, r) of what the sensors measured."""
+
+    @abstractmethod
+    def seen(self, inputs: Any, *, codec: str | None = None) -> tuple[Tensor, Tensor]:
+        """Latents (N, K, r) and local posteriors (N, K, C) of what the sensors measured."""
+
+    @property
+    def num_devices(self) -> int:
+        return self.held_out("validation").posteriors.shape[1]
+
+    def codec(self, name: str | None = None) -> AnyCodec:
+        """A codec: the devices' encoder and the server's decoder. name: left out, the default."""
+        return self.named_codec(self.checked(name))
+
+    def wanted(self, codec: str | None = None) -> dict[str, int]:
+        """Devices and dimension of a network for this codec."""
+        return {"devices": self.num_devices, "dimension": self.codec(codec).shape.dimension}
+
+    @property
+    def deployable(self) -> tuple[str, ...]:
+        """Names of the codecs on the default's trunk, which is the one that ships."""
+        return tuple(name for name in self.codecs if self.trunk_of(name) == self.trunk_of())
+
+    def vote(
+        self, posteriors: Tensor, *, codec: str | None = None
+    ) -> tuple[Tensor, Callable[[Level], Callable[[Tensor], Tensor]]] | None:
+        """Latents (N, K, C) of the vote on the codec's trunk and its server, as `evaluate` takes them.
+
+        None where there is no vote, or the codec is the vote itself.
+        """
+        trunk = self.trunk_of(codec)
+        own = [name for name in self.codecs if self.trunk_of(name) == trunk and self.codec(name).shape.kind == "vote"]
+        if not own or self.checked(codec) in own:
+            return None
+        vote = self.codec(own[0])
+        return vote.encoder(posteriors), vote.server
+
+    def held_out(self, split: HeldOut = "test", *, codec: str | None = None) -> Objects:
+        """Latents by a codec, labels and local posteriors of the test or the validation objects."""
+        if split not in ("test", "validation"):
+            raise ValueError(f"split={split!r} must be test or validation")
+        return self.encoded_objects(split, self.checked(codec))
+
+    def participation(self, network: Network, *, codec: str | None = None) -> NDArray[Any] | None:
+        """How often each device is expected to transmit on the validation objects, where scores choose; else None.
+
+        A public number, for `level`: it does not depend on the object at hand.
+        """
+        if isinstance(network.scheme, Coin):
+            return None
+        return _expected_participation(self, network.scheme, network.devices.count, self.checked(codec)).copy()
+
+    def checked(self, codec: str | None) -> str:
+        """The codec's name; None: the default's."""
+        if codec is not None and codec not in self.codecs:
+            raise ValueError(f"codec {codec!r} must be one of {', '.join(self.codecs)}")
+        return codec or self.codecs[0]
+
+
+@cache
+def _expected_participation(model: Model, scheme: Scheme, num_devices: int, codec: str) -> NDArray[Any]:
+    return expected_of_posteriors(model.held_out("validation", codec=codec).fitted(num_devices).posteriors, scheme)
+
+
+def declared(latents: Tensor, posteriors: Tensor | None, present: Array) -> tuple[Tensor, Tensor | None]:
+    """Latents 0 and posteriors uniform where a sensor is absent; present: (N, K) bool."""
+    require_array("present", present)
+    require_shape("present", present, tuple(latents.shape[:2]))
+    there = torch.as_tensor(present, dtype=torch.bool)[..., None]
+    latents = latents.where(there, 0.0)
+    return latents, None if posteriors is None else posteriors.where(there, 1 / posteriors.shape[-1])

@@ -1,0 +1,101 @@
+"""Features of K sensors, all of one width or of a width each, as one standardised tensor.
+
+an array (N, K, F)             K sensors of one width
+a list of K arrays (N, F_k)    sensors of a width each, filled up with zeros to the largest
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from airpool.arrays import Array, require, require_array, require_shape
+
+_FURTHEST = 5.0  # standard deviations: features of unseen objects beyond these are clipped
+
+
+@dataclass(frozen=True, eq=False)
+class Sensors:
+    """widths: (K,) of the features. centre, scale: (K, F), of the training objects, F the largest width."""
+
+    widths: tuple[int, ...]
+    centre: Tensor
+    scale: Tensor
+
+    def standardised(self, features: Any) -> Tensor:
+        """(N, K, F) of features of the same sensors; never raises on values: NaN stays NaN, which the clip makes 0."""
+        stacked, widths = stack(features)
+        if widths != self.widths:
+            raise ValueError(f"features have widths {_listed(widths)}, the model's sensors {_listed(self.widths)}")
+        return self.scaled(stacked)
+
+    def scaled(self, stacked: Tensor) -> Tensor:
+        return ((stacked - self.centre) / self.scale).clamp(-_FURTHEST, _FURTHEST)
+
+
+def stack(features: Any) -> tuple[Tensor, tuple[int, ...]]:
+    """Features as float32 (N, K, F) on the CPU, and the width of each sensor."""
+    if not isinstance(features, Sequence):
+        require_array("features", features)
+        whole = _numbers("features", features)
+        if whole.ndim != 3 or not all(whole.shape):
+            raise ValueError(
+                f"features has shape {tuple(whole.shape)}, must be (N, K, F), or a list of K arrays (N, F)"
+            )
+        return whole, (whole.shape[2],) * whole.shape[1]
+    parts = []
+    for k, each in enumerate(features):
+        require_array(f"features[{k}]", each)
+        parts.append(_numbers(f"features[{k}]", each))
+        if parts[k].ndim != 2 or not all(parts[k].shape) or len(parts[k]) != len(parts[0]):
+            count = len(parts[0]) if k else "N"
+            raise ValueError(f"features[{k}] has shape {tuple(parts[k].shape)}, must be ({count}, F), of one sensor")
+    if not parts:
+        raise ValueError("features is an empty list, must hold one array (N, F) for each sensor")
+    widths = tuple(part.shape[1] for part in parts)
+    filled = [torch.nn.functional.pad(part, (0, max(widths) - part.shape[1])) for part in parts]
+    return torch.stack(filled, 1), widths
+
+
+def presence(features: Tensor, present: Array | None) -> Tensor:
+    """(N, K) bool: which sensors were there; an error where one that was there measured something not finite."""
+    if present is None:
+        there = torch.ones(features.shape[:2], dtype=torch.bool)
+    else:
+        require_array("present", present)
+        require_shape("present", present, tuple(features.shape[:2]))
+        there = torch.as_tensor(present).cpu()
+        if there.dtype != torch.bool:
+            raise ValueError(f"present is {there.dtype}, must be bool: True where a sensor was there")
+    hint = "must be finite; where a sensor was missing, say so: present (N, K), False there"
+    require("features", features.where(there[..., None], 0.0), hint, ok=torch.isfinite)
+    for k in (~there.any(0)).nonzero().flatten().tolist():
+        raise ValueError(f"sensor {k} is never present: leave it out")
+    return there
+
+
+def standardising(features: Tensor, present: Tensor, widths: tuple[int, ...], *, alike: bool) -> Sensors:
+    """Centre and scale of features (N, K, F) where they are present: one for each sensor, or if alike one for all."""
+    mask = present[..., None]
+    axes = (0, 1) if alike else (0,)
+    count = mask.double().sum(axes, keepdim=True).clamp(min=1)
+    x = features.double().where(mask, 0.0)
+    centre = x.sum(axes, keepdim=True) / count
+    std = ((x - centre).where(mask, 0.0).square().sum(axes, keepdim=True) / count).sqrt()
+    scale = torch.where(std > 1e-6 * centre.abs() + 1e-12, std, 1.0)  # a constant feature says nothing
+    shape = features.shape[1:]
+    return Sensors(widths, *(each[0].expand(shape).float().contiguous() for each in (centre, scale)))
+
+
+def _numbers(name: str, value: Array) -> Tensor:
+    array = value if isinstance(value, np.ndarray) else value.detach().cpu().numpy()
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"{name} is {array.dtype}, must be numbers")
+    return torch.from_numpy(array.astype(np.float32))
+
+
+def _listed(widths: tuple[int, ...]) -> str:
+    return f"{widths[0]} × {len(widths)}" if len(set(widths)) == 1 else ", ".join(map(str, widths))

@@ -1,0 +1,126 @@
+"""Inferences over the waveform: the devices' signals as OFDM frames, through every impairment, back to ẑ.
+
+The devices are those of simulation.py (clip, weight, noise, participation); fading and power control are the
+waveform's. In `receive_waveform` noise comes from the generator that is passed in and gives no privacy; `live_frame` is
+that of a real device.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airpool.account.report import PrivacyReport
+from airpool.arrays import Floats
+from airpool.network import Channel, Coin, Network
+from airpool.privacy.noise import live_noise
+from airpool.protocol import live
+from airpool.protocol.link import link_of
+from airpool.protocol.medium import pack, unpack
+from airpool.protocol.simulation import receive
+from airpool.wireless.waveform.frame import Frame, Symbols, demodulate, guards, modulate
+from airpool.wireless.waveform.uplink import Impairments, uplink
+
+# Inferences at a time: their samples stay in the processor's cache.
+_TOGETHER = 64
+
+
+@dataclass(frozen=True)
+class Waveform:
+    """How symbols become samples, and what happens to them."""
+
+    frame: Frame = field(default_factory=Frame)
+    impairments: Impairments = field(default_factory=Impairments)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrived:
+    """estimate: ẑ (n, t, r). transmitting: who took part, (n, t, K). energy: Σ|x|² of all samples sent, (n, t).
+
+    clipped: whether an amplifier clipped, (n, t, K).
+    """
+
+    estimate: Floats
+    transmitting: NDArray[np.bool_]
+    energy: Floats
+    clipped: NDArray[np.bool_]
+
+
+def receive_waveform(
+    latents: Floats, network: Network, *, rng: np.random.Generator, waveform: Waveform | None = None, trials: int = 1
+) -> Arrived:
+    """What becomes of latents (n, K, r) over the waveform, `trials` times each.
+
+    The waveform's channel takes the place of the network's, of which the receiver's noise alone is left: per sample,
+    and over γ = 1.
+    """
+    require_plain(network)
+    waveform = waveform or Waveform()
+    plain = replace(network, channel=Channel(symbols="complex", gamma=1e-9))
+    got = receive(latents, plain, rng=rng, trials=trials, path="full")
+    assert got.signals is not None
+    n, t, k, _ = got.signals.shape
+    on = (got.alignment != 0).reshape(n * t, k, 1)
+    symbols = pack(got.signals).reshape(n * t, k, -1) * on
+    parts = [
+        _arrived(symbols[i : i + _TOGETHER], on[i : i + _TOGETHER], network, waveform, rng)
+        for i in range(0, n * t, _TOGETHER)
+    ]
+    estimate, energy, clipped = (np.concatenate(each).reshape(n, t, -1) for each in zip(*parts, strict=True))
+    return Arrived(estimate, on.reshape(n, t, k), energy[..., 0], clipped)
+
+
+def _arrived(
+    symbols: Symbols, on: NDArray[np.bool_], network: Network, waveform: Waveform, rng: np.random.Generator
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Estimates (n, r), energy (n,) and what was clipped (n, K), of symbols (n, K, c)."""
+    frame, shape = waveform.frame, symbols.shape[:2]
+    link = uplink(shape, symbols.shape[-1], frame, waveform.impairments, rng)
+    guard_noise = None
+    if frame.guard:
+        std = np.array(network.devices.column("noise_std"))[:, None]
+        normals = rng.standard_normal((2, *shape, 2 * frame.guard))
+        guard_noise = (normals[0] + 1j * normals[1]) * std * on
+    sent, clipped = link.sent(symbols, guard_noise)
+    samples = link.arriving(sent).sum(axis=-2)
+    if network.channel.noise_std:
+        normals = rng.standard_normal((2, *samples.shape))
+        samples = samples + network.channel.noise_std * (normals[0] + 1j * normals[1])
+    energy = np.sum(sent.real**2 + sent.imag**2, axis=(-2, -1))
+    return unpack(link.received(samples), network.dimension), energy, clipped
+
+
+def require_plain(network: Network) -> None:
+    """An error where the network's channel has what a waveform brings itself, or scores choose."""
+    channel = network.channel
+    if channel.fading != "none" or not channel.known or channel.antennas > 1 or channel.access != "superposed":
+        raise ValueError(
+            "over a waveform, fading and errors are its own: leave channel.fading, csi_error_std, phase_error_std, "
+            "antennas and access at their defaults"
+        )
+    if not isinstance(network.scheme, Coin):
+        raise ValueError(f"scheme {network.scheme.name} is simulated with symbols alone; over a waveform use scheme 1")
+
+
+def live_frame(
+    latent: Floats, network: Network, frame: Frame, *, device: int, gain: float
+) -> tuple[Symbols, PrivacyReport]:
+    """The samples that a live device sends, all noise from the operating system, and what they leak.
+
+    Holds for: the local ε of the report. Its device ε needs more: signals that arrive aligned in every sample, and a
+    sum that is not rounded before it is formed (privacy.noise); single precision rounds.
+    """
+    sent = live.signal(latent, network, device=device, gain=gain)
+    symbols = pack(sent.samples)
+    samples = modulate(symbols, frame)
+    if frame.guard and sent.sends:
+        std = network.devices.column("noise_std")[device]
+        noise = live_noise(std, (2, 2 * frame.guard)).values * (link_of(network).gamma / gain)
+        samples = samples + guards(noise[0] + 1j * noise[1], frame, len(symbols))
+    return samples, sent.report
+
+
+def estimate(samples: Symbols, network: Network, frame: Frame) -> Floats:
+    """ẑ (..., r) of a frame that begins with the first sample."""
+    symbols = -(-network.dimension // 2)
+    return unpack(demodulate(samples, frame, symbols), network.dimension) / link_of(network).gamma

@@ -1,0 +1,88 @@
+"""Checks of a network's fields: what a number, a word or a value per device may be. Errors name field and value."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+
+class NetworkError(ValueError):
+    """A value that a network cannot have; the message names the field, the value and what is allowed."""
+
+
+PerDevice = tuple[float, ...]
+_LARGEST_INT = 10**300  # well within the range of a float
+
+
+class Rule(NamedTuple):
+    """A check of a number: the text of its error, the test, and the magnitudes allowed for values other than 0."""
+
+    allowed: str
+    ok: Callable[[float], bool]
+    least: float = 0.0
+    most: float = math.inf
+
+
+def _number(where: str, value: Any, rule: Rule) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise NetworkError(f"{where}={value!r} must be a number")
+    if isinstance(value, int) and abs(value) > _LARGEST_INT:
+        raise NetworkError(f"{where} has more than 300 digits, must be at most {min(rule.most, 1e300):g}")
+    if math.isnan(value) or not rule.ok(float(value)):
+        raise NetworkError(f"{where}={value} {rule.allowed}")
+    if abs(value) > rule.most:
+        below = f"from {-rule.most:g} to" if rule.ok(-1.0) else "at most"
+        raise NetworkError(f"{where}={value} is too large: it must be {below} {rule.most:g}")
+    if 0 < abs(value) < rule.least:
+        raise NetworkError(f"{where}={value} is too small: it must be {'0 or ' * rule.ok(0.0)}at least {rule.least:g}")
+    return float(value)
+
+
+def _per_device(name: str, value: Any, count: int, rule: Rule) -> PerDevice:
+    """One value for each device from a number, which stands for all, or from a sequence."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return (_number(name, value, rule),) * count
+    values: list[Any] = [v.item() if hasattr(v, "item") else v for v in value]
+    if len(values) != count:
+        raise NetworkError(f"{name} has {len(values)} values for {count} devices; give one number or {count}")
+    return tuple(_number(f"{name} of device {k}", v, rule) for k, v in enumerate(values))
+
+
+def whole(where: str, value: Any, *, least: int = 1, most: int, allowed: str = "") -> int:
+    if isinstance(value, int) and abs(value) > _LARGEST_INT:
+        raise NetworkError(f"{where} has more than 300 digits, must be at most {most}")
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (allowed and value > most):
+        raise NetworkError(f"{where}={value!r} {allowed or f'must be a whole number >= {least}'}")
+    if value > most:
+        raise NetworkError(f"{where}={value} is too large: it must be at most {most}")
+    return value
+
+
+def checked(where: str, value: Any, rule: Any, count: int | None = None) -> Any:
+    """The checked value: a number (with `count`, one per device), a whole number within a range, a bool, or a word."""
+    if isinstance(rule, Rule):
+        return _number(where, value, rule) if count is None else _per_device(where, value, count, rule)
+    if isinstance(rule, range):
+        return whole(where, value, least=rule[0], most=rule[-1])
+    if rule is bool:
+        if not isinstance(value, bool):
+            raise NetworkError(f"{where}={value!r} must be true or false")
+    elif value not in rule:
+        raise NetworkError(f"{where}={value!r} must be one of {', '.join(rule)}")
+    return value
+
+
+@cache
+def rules_of(kind: type) -> dict[str, Any]:
+    """The rules of a class's fields: what they are annotated with, or the words of a Literal."""
+    hints = get_type_hints(kind, include_extras=True)
+    annotated = {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
+    words = {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
+    return annotated | words | {name: bool for name, hint in hints.items() if hint is bool}
+
+
+def check(obj: Any, where: str = "", *, but: Sequence[str] = (), count: int | None = None) -> None:
+    """Checks the fields that have a rule and stores numbers as floats; with a count, one per device."""
+    for name, rule in rules_of(type(obj)).items():
+        if name not in but:
+            object.__setattr__(obj, name, checked(f"{where}{name}", getattr(obj, name), rule, count))

@@ -1,0 +1,6 @@
+"""From symbols to samples and back.
+
+frame.py        OFDM with cyclic prefix and noise guards: symbols ↔ samples
+propagation.py  what the samples go through: multipath, timing, carrier offset, phase noise, amplifier
+uplink.py       downlink pilot → estimate → pre-equalised uplink, all devices at once → symbols; what of it is measured
+"""

@@ -1,0 +1,138 @@
+"""ε against several antennas: the numbers of spec §9, and an independent simulation of what they receive."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from airpool.account.calibration import calibrate
+from airpool.account.eavesdropper import _arrivals
+from airpool.account.guarantee import guarantee
+from airpool.network import Adversary, Channel, Devices, Network
+from airpool.privacy import gaussian
+from airpool.protocol.link import level, link_of
+from airpool.wireless.fading import sample_gains
+from airpool.wireless.power import threshold
+
+pytestmark = pytest.mark.usefixtures("few_draws")
+TWELVE = calibrate(Network.uniform(num_devices=12, noise_std=0.09), epsilon=1.0)
+
+
+def listened(network: Network, antennas: int, **changes) -> np.ndarray:
+    report = guarantee(replace(network, adversary=Adversary(antennas), **changes))
+    assert report.epsilon_eavesdropper is not None
+    return report.epsilon_eavesdropper
+
+
+@pytest.mark.parametrize(
+    ("antennas", "epsilon"),
+    [(1, 1.7352), (2, 2.0907), (3, 2.3710), (4, 2.6131), (6, 3.0304), (8, 3.3924), (11, 3.8710)],
+)
+def test_equal_devices_follow_the_beta_law(antennas, epsilon):
+    assert listened(TWELVE, antennas).max() == pytest.approx(epsilon, abs=1e-4)
+
+
+def test_a_server_with_more_antennas_has_a_law_of_its_own():
+    """Laws are kept by their key; at a fixed γ the thresholds do not tell the servers apart, the gains do."""
+    first, second = (
+        replace(TWELVE, channel=Channel(fading="rayleigh", gamma=1.0, antennas=m), adversary=Adversary(2))
+        for m in (1, 4)
+    )
+    assert _arrivals(first, link_of(first)) != _arrivals(second, link_of(second))
+
+
+def test_as_many_antennas_as_devices_get_the_local_epsilon():
+    local = guarantee(TWELVE).epsilon_local
+    assert local[0] == pytest.approx(4.0181, abs=1e-4)
+    for antennas in (12, 20):
+        np.testing.assert_allclose(listened(TWELVE, antennas), local, rtol=1e-6)
+    real = replace(TWELVE, channel=Channel(symbols="real"))
+    np.testing.assert_allclose(listened(real, 6), local, rtol=1e-6)
+    assert (listened(real, 5) < local).all()
+
+
+def test_an_eavesdropper_that_stays_where_it_is_keeps_its_channel():
+    assert listened(TWELVE, 1, inferences=100).max() == pytest.approx(38.1, abs=0.1)
+
+
+def test_nobody_is_granted_less_than_the_server_or_more_than_the_local_epsilon():
+    network = replace(TWELVE, devices=replace(TWELVE.devices, participation=0.8))
+    report = guarantee(network)
+    found = [listened(network, antennas).max() for antennas in (1, 2, 4)]
+    assert report.worst < found[0] < found[1] < found[2] < report.epsilon_local.max()
+
+
+def simulated(network: Network, antennas: int, rng: np.random.Generator, runs: int = 20_000) -> float:
+    """ε of the worst device by plain matrices: no fading."""
+    d, delta = network.devices, network.delta
+    w, c, std, p = (np.array(d.column(x)) for x in ("weight", "clip_norm", "noise_std", "participation"))
+    mu = np.zeros((runs, d.count))
+    for run in range(runs):
+        a = rng.standard_normal((antennas, d.count)) + 1j * rng.standard_normal((antennas, d.count))
+        for k in range(d.count):
+            on = rng.random(d.count) < p
+            on[k] = True
+            noise = a @ np.diag(on * std**2) @ a.conj().T
+            mu[run, k] = w[k] * c[k] * np.sqrt(np.real(a[:, k].conj() @ np.linalg.pinv(noise) @ a[:, k]))
+
+    def excess(eps: float, k: int) -> float:
+        return np.log(max(p[k] * gaussian.delta(np.full(runs, eps), mu[:, k]).mean(), 1e-300)) - np.log(delta)
+
+    return max(brentq(excess, 1e-3, 50.0, args=(k,)) for k in range(d.count))  # pyright: ignore
+
+
+def test_heterogeneous_devices_are_bounded_from_above_and_not_far(monkeypatch):
+    monkeypatch.setattr("airpool.privacy.sampled.DRAWS", 2**18)
+    devices = Devices(
+        count=4, weight=0.25, noise_std=(0.4, 0.5, 0.6, 0.7), participation=(1.0, 0.8, 0.9, 1.0), epsilon=None
+    )
+    network = Network(devices=devices, delta=1e-3)
+    truth, found = simulated(network, 2, np.random.default_rng(1), runs=3000), listened(network, 2).max()
+    assert 0.97 * truth < found < 1.15 * truth
+
+
+def test_fading_is_drawn_with_the_gain_that_devices_invert():
+    faded = replace(TWELVE, channel=Channel(fading="rayleigh"))
+    steady, found = listened(TWELVE, 1).max(), listened(faded, 1).max()
+    assert steady < found < guarantee(faded).epsilon_local.max()
+
+
+def test_where_the_local_epsilon_is_all_the_report_says_why():
+    report = guarantee(replace(TWELVE, adversary=Adversary(2), neighbours="remove"))
+    assert report.epsilon_eavesdropper is not None
+    assert any("eavesdropper elsewhere gets the local ε" in line for line in report.assumptions)
+    assert guarantee(TWELVE).epsilon_eavesdropper is None
+
+
+def test_a_server_that_keeps_all_antennas_learns_more_than_its_beam():
+    found = [guarantee(replace(TWELVE, channel=Channel(antennas=m))).worst for m in (1, 2, 4, 12)]
+    assert found[0] == pytest.approx(1.0, abs=1e-3)
+    assert found[1] == pytest.approx(1.964, abs=1e-3)
+    assert found[1] < found[2] < found[3] == pytest.approx(4.0181, abs=1e-4)
+
+
+def test_a_beam_lifts_the_weakest_device():
+    one, four = (replace(TWELVE, channel=Channel(fading="rayleigh", antennas=m)) for m in (1, 4))
+    assert link_of(four).gamma > 2 * link_of(one).gamma
+    assert level(four).noise_std == pytest.approx(level(one).noise_std, rel=0.05)
+    report = guarantee(four)
+    assert guarantee(one).worst < report.worst < report.epsilon_local.max()
+    assert any("keeps all its 4 antennas" in line for line in report.assumptions)
+
+
+def test_gains_of_a_beam_are_those_that_its_outage_was_computed_for():
+    network = replace(TWELVE, channel=Channel(fading="rician", antennas=3, outage=0.1))
+    link = link_of(network)
+    gain = sample_gains(link.fading, (4000, 12), np.random.default_rng(1))
+    low = gain < threshold(link.transmitters, gamma=link.gamma)
+    assert np.mean(low) == pytest.approx(np.mean(link.outage), abs=0.02)
+
+
+def test_no_outage_of_a_beam_is_counted_on():
+    """The law of a beam's gain is a sample's: a device that may be silent counts as present, there and elsewhere."""
+    channel = Channel(fading="rayleigh", gamma=0.5, antennas=4)
+    network = replace(Network.uniform(num_devices=4, dimension=4), channel=channel, adversary=Adversary(2))
+    one = replace(network, channel=replace(channel, antennas=1))
+    assert np.all(_arrivals(network, link_of(network)).presence == 1.0)
+    assert np.all(_arrivals(one, link_of(one)).presence < 1.0)

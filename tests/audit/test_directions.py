@@ -1,0 +1,71 @@
+"""Errors, I and Q, and antennas: the game stays below the claim, and a planted mistake is caught."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from airpool.account.guarantee import guarantee
+from airpool.audit.adversary import audited
+from airpool.audit.bound import audit
+from airpool.audit.directions import Heard, likelihood_ratio, mechanism, worst_pair
+from airpool.network import Adversary, Channel, Network
+
+pytestmark = pytest.mark.usefixtures("few_draws")
+RUNS, DELTA = 4_000, 0.01
+
+
+def five(channel: dict[str, Any], antennas: int = 0, **fields: Any) -> Network:
+    given: dict[str, Any] = {"num_devices": 5, "noise_std": 0.1, "dimension": 4, "delta": DELTA}
+    return Network.uniform(**(given | fields), channel=Channel(**channel), adversary=Adversary(antennas))
+
+
+CASES = {
+    "csi": five({"csi_error_std": 0.2}),
+    "csi and phase, rayleigh": five({"csi_error_std": 0.1, "phase_error_std": 0.3, "fading": "rayleigh"}),
+    "backoff, odd dimension": five({"csi_error_std": 0.1, "fading": "rician", "power_rule": "backoff"}, dimension=3),
+    "participation, replace": five({"csi_error_std": 0.1}, participation=0.7, neighbours="replace"),
+    "cover noise": five({"csi_error_std": 0.1}, participation=0.7, cover_noise=True),
+    "real symbols": five({"phase_error_std": 0.2, "symbols": "real"}),
+    "server with two antennas": five({"antennas": 2}),
+    "server with three antennas, rayleigh": five({"antennas": 3, "fading": "rayleigh", "csi_error_std": 0.05}),
+    "one antenna elsewhere": five({}, 1),
+    "three antennas elsewhere": five({"fading": "rayleigh"}, 3),
+    "real symbols elsewhere": five({"symbols": "real"}, 1),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_game_stays_below_the_claim_and_near_it(case):
+    network = CASES[case]
+    report, elsewhere = guarantee(network), network.adversary.antennas > 0
+    claim = report.epsilon if report.epsilon_eavesdropper is None else report.epsilon_eavesdropper
+    game = audited(network, 0, claimed_epsilon=float(claim[0]), runs=RUNS, seed=1, elsewhere=elsewhere)
+    assert not game.violated
+    assert game.epsilon_lower > 0.3 * claim[0]
+
+
+@pytest.mark.parametrize("case", ["csi", "real symbols", "one antenna elsewhere"])
+def test_devices_with_a_third_of_their_noise_are_caught(case):
+    network = CASES[case]
+    report = guarantee(network)
+    claim = report.epsilon if report.epsilon_eavesdropper is None else report.epsilon_eavesdropper
+    quiet = replace(network, devices=replace(network.devices, noise_std=0.1 / 3))
+    elsewhere = network.adversary.antennas > 0
+    assert audited(quiet, 0, claimed_epsilon=float(claim[0]), runs=RUNS, seed=2, elsewhere=elsewhere).violated
+
+
+def test_an_auditor_without_the_second_component_of_real_symbols_is_beaten_by_one_that_has_it():
+    network = five({"phase_error_std": 0.5, "symbols": "real"}, num_devices=10)
+    pair, play = worst_pair(network, 0), mechanism(network)
+    both = likelihood_ratio(network, *pair)
+
+    def in_phase(seen: Heard) -> np.ndarray:
+        return both(Heard(seen.components[..., :1], seen.directions[..., :1]))
+
+    found = [
+        audit(play, *pair, runs=20_000, rng=np.random.default_rng(3), delta=DELTA, score=score).epsilon_lower
+        for score in (both, in_phase)
+    ]
+    assert found[0] > found[1] + 0.1

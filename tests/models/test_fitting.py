@@ -1,0 +1,277 @@
+"""A model of one's own sensors: what it learns, what it keeps, and what it refuses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import airpool
+from airpool.evaluate import evaluate, evaluate_model
+from airpool.models import groups as grouping
+from airpool.models.codec import CodecShape, Encoder
+from airpool.models.fitting import FitRecipe
+from airpool.network import Network, Ranking
+from airpool.plan.candidates import Candidate
+from airpool.plan.search import simulated
+
+CLASSES, K, F = 3, 4, 6
+PARTS = ["test"] * 10 + ["train"] * 110
+QUICK = FitRecipe(hidden=(0,), head_steps=40, codec_steps=20, codec_hidden=16, server_hidden=16, trials=2)
+
+
+def data(objects=120, *, seed=0, sensors=K, width=F):
+    """Sensors that see a class each in their own way, and a scale that differs from feature to feature."""
+    rng = np.random.default_rng(seed)
+    means = np.random.default_rng(99).standard_normal((CLASSES, sensors, width))
+    labels = np.arange(objects) % CLASSES
+    seen = 3 * means[labels] + rng.standard_normal((objects, sensors, width))
+    return (seen * 10.0 ** np.arange(width)).astype(np.float32), labels
+
+
+@pytest.fixture(scope="module")
+def model():
+    return airpool.fit(*data(), epsilon=(4.0,), recipe=QUICK)
+
+
+@pytest.fixture(scope="module")
+def saved(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("own") / "own.safetensors"
+    model.save(path)
+    return path
+
+
+# --- what is learnt ---
+
+
+def test_a_model_tells_classes_apart_without_noise_and_through_it(model):
+    held = model.held_out("test")
+    assert (held.posteriors.argmax(-1) == held.labels[:, None]).double().mean() > 0.9
+    net = airpool.calibrate(Network.uniform(num_devices=K, dimension=CLASSES), epsilon=16.0)
+    assert evaluate_model(model, net, codec="vote", trials=5).accuracy_mean > 0.9
+
+
+def test_sensors_that_see_in_their_own_way_get_a_head_each(model):
+    assert model.about["heads"] == {"alike": False, "hidden": 0}
+    assert len(model.heads.classifiers) == K
+    assert vars(model.codec("compact").shape)["encoders"] == K
+
+
+def test_sensors_that_see_alike_share_one_head():
+    features, labels = data(sensors=1)
+    several = np.repeat(features, 2, axis=1) + np.random.default_rng(1).standard_normal((120, 2, F))
+    found = airpool.fit(several[:, :, :2], labels, recipe=replace(QUICK, alike=True))
+    assert len(found.heads.classifiers) == 1
+    assert vars(found.codec("compact").shape)["encoders"] == 1
+
+
+def test_sensors_may_have_a_width_each():
+    features, labels = data()
+    unlike = [features[:, 0], features[:, 1, :2], torch.tensor(features[:, 2, :1])]
+    found = airpool.fit(unlike, labels, recipe=QUICK)
+    assert found.sensors.widths == (F, 2, 1)
+    assert found.encode(unlike).shape == (120, 3, CLASSES)
+    with pytest.raises(ValueError, match=r"features have widths 6, 2, the model's sensors 6, 2, 1"):
+        found.encode(unlike[:2])
+
+
+def test_the_codec_that_is_best_on_validation_comes_first(model):
+    scores = model.about["validation"]
+    assert set(scores) == {"vote", "compact"}
+    assert sum(scores[model.codecs[0]]) == max(map(sum, scores.values()))
+
+
+def test_a_plan_is_judged_by_the_vote_itself_which_never_saw_the_validation_objects(model):
+    net = airpool.calibrate(Network.uniform(num_devices=K, dimension=CLASSES), epsilon=8)
+    held = model.held_out("validation", codec="vote")
+    plain = evaluate(net, held.latents, held.labels, server=model.codec("vote").server, trials=5)
+    found = simulated(Candidate("vote"), net, model, trials=5, seed=0)
+    assert found.accuracy == plain.accuracy_mean
+
+
+def test_the_same_arguments_give_the_same_model(model):
+    again = airpool.fit(*data(), epsilon=(4.0,), recipe=QUICK)
+    assert torch.equal(again.held_out("test", codec="compact").latents, model.held_out("test", codec="compact").latents)
+
+
+# --- the split ---
+
+
+def test_groups_stay_together_and_every_part_has_each_class():
+    labels = np.repeat(np.arange(4), 50)
+    groups = np.arange(200) // 5  # ten of each class
+    parts = grouping.split(labels, groups, None, seed=0)
+    assert all(len(set(parts[groups == each])) == 1 for each in range(40))
+    for part, share in (("train", 30), ("validation", 10), ("test", 10)):
+        assert np.bincount(labels[parts == part]).tolist() == [share] * 4
+
+
+def test_folds_keep_groups_together_too():
+    fold = grouping.folds(np.zeros(12, dtype=int), np.arange(12) // 2, seed=0)
+    assert all(len(set(fold[2 * k : 2 * k + 2])) == 1 for k in range(6))
+    assert sorted(set(fold.tolist())) == [0, 1, 2]
+
+
+def test_a_given_split_is_kept_and_lends_validation_objects():
+    features, labels = data()
+    split = np.where(np.arange(120) < 30, "test", "train")
+    found = airpool.fit(features, labels, split=split, recipe=QUICK)
+    assert found.about["split"]["test"] == 30
+    assert found.held_out("test").labels.tolist() == labels[:30].tolist()
+    assert found.about["split"]["validation"] == 18
+
+
+def test_without_test_objects_there_is_nothing_to_test_on():
+    features, labels = data()
+    found = airpool.fit(features, labels, split=["train"] * 120, recipe=QUICK, name="all")
+    with pytest.raises(ValueError, match="all was fitted without test objects"):
+        found.held_out("test")
+
+
+# --- missing sensors ---
+
+
+def test_a_missing_sensor_sends_nothing_and_its_features_do_not_matter():
+    features, labels = data()
+    present = np.ones((120, K), dtype=bool)
+    present[::3, 1] = False
+    hollow = features.copy()
+    hollow[~present] = np.nan
+    found = airpool.fit(hollow, labels, present=present, recipe=QUICK)
+    other = airpool.fit(np.where(present[..., None], features, 7.0), labels, present=present, recipe=QUICK)
+    for codec in found.codecs:
+        held, same = (each.held_out("test", codec=codec) for each in (found, other))
+        assert torch.equal(held.latents, same.latents)
+        silent = held.latents.norm(dim=-1) < 1e-6
+        assert silent[:, 1].any()
+        assert not silent[:, [0, 2, 3]].any()
+
+
+def test_absence_is_declared_and_a_live_nan_is_sent_as_nothing(model):
+    features, _ = data(20)
+    net = Network.uniform(num_devices=K, dimension=CLASSES, noise_std=1e-6)
+    present = np.ones((20, K), dtype=bool)
+    present[:, 2] = False
+    live = features.copy()
+    live[:, 2] = np.nan
+    rngs = (torch.Generator().manual_seed(0) for _ in range(2))
+    declared = airpool.infer(model, features, network=net, rng=next(rngs), present=present)
+    measured = airpool.infer(model, live, network=net, rng=next(rngs))
+    assert torch.allclose(declared.received.estimate, measured.received.estimate, atol=1e-5)
+
+
+# --- one file ---
+
+
+def test_a_file_gives_the_same_model_again(model, saved):
+    again = airpool.load(saved)
+    assert (again.classes, again.codecs, again.num_devices) == (("0", "1", "2"), model.codecs, K)
+    features, _ = data(20, seed=5)
+    for codec in model.codecs:
+        assert torch.equal(again.encode(features, codec=codec), model.encode(features, codec=codec))
+        for split in ("test", "validation"):
+            assert torch.equal(again.held_out(split, codec=codec).latents, model.held_out(split, codec=codec).latents)
+
+
+def test_what_is_encoded_live_is_what_is_kept(model):
+    features, labels = data()
+    kept = model.held_out("test", codec="compact")
+    rows = grouping.split(labels, np.arange(120), None, seed=0) == "test"
+    assert torch.allclose(model.encode(features[rows], codec="compact"), kept.latents, atol=0.01)
+
+
+def test_a_file_serves_schemes_that_select(saved):
+    model = airpool.load(str(saved))
+    net = Network.uniform(num_devices=K, dimension=CLASSES, scheme=Ranking(num_selected=2))
+    assert evaluate_model(model, net, codec="vote", trials=2).accuracy_mean > 0.5
+
+
+def test_another_file_is_no_model(tmp_path):
+    from airpool.models import vote
+
+    vote.save(tmp_path / "vote.safetensors", vote.unfitted(3), {})
+    with pytest.raises(ValueError, match=r"vote\.safetensors: holds no model; `airpool\.fit`"):
+        airpool.load(tmp_path / "vote.safetensors")
+    with pytest.raises(FileNotFoundError, match=r"absent\.safetensors: no such file"):
+        airpool.load("absent.safetensors")
+    with pytest.raises(ValueError, match=r"own\.npz must end with \.safetensors"):
+        airpool.fit(*data(), recipe=QUICK).save("own.npz")
+
+
+# --- what is refused ---
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"features": np.zeros((120, 4))}, r"features has shape \(120, 4\), must be \(N, K, F\)"),
+        ({"features": [np.zeros((120, 2)), np.zeros((9, 2))]}, r"features\[1\] has shape \(9, 2\), must be \(120, F\)"),
+        ({"features": []}, "features is an empty list"),
+        (
+            {"features": np.full((120, K, F), np.nan)},
+            r"features\[0, 0, 0\]=nan must be finite; where a sensor",
+        ),
+        ({"features": np.zeros((120, K, F), dtype=bool)}, "features is bool, must be numbers"),
+        ({"labels": np.zeros(3)}, r"labels has shape \(3,\), must be \(120,\)"),
+        ({"labels": [np.nan] * 120}, r"labels\[0\] is not finite: every object needs a class"),
+        ({"labels": np.array(["a", np.nan, "b"] * 40, dtype=object)}, r"labels\[1\] is nan: every object needs a"),
+        ({"labels": np.arange(120) / 2}, "labels are fractions"),
+        ({"labels": np.zeros(120, dtype=int)}, "labels hold one class, 0: there is nothing to tell apart"),
+        ({"labels": np.arange(120) == 7, "split": PARTS}, "class True has no training objects, its 1 are all held"),
+        ({"groups": [1, 2]}, r"groups has shape \(2,\), must be \(120,\)"),
+        ({"groups": np.arange(120) % 3}, "3 groups to split, must be 4 or more"),
+        (
+            {"groups": np.arange(120) // 10, "split": ["train", "test"] * 60},
+            r"leaks: row 1 \(test\) and row 0 \(",
+        ),
+        ({"split": ["learn"] * 120}, "split has 'learn', must be train, validation, test"),
+        ({"split": ["train"]}, r"split has shape \(1,\), must be \(120,\)"),
+        ({"present": np.ones((120, 2), dtype=bool)}, r"present has shape \(120, 2\), must be \(120, 4\)"),
+        ({"present": np.ones((120, K))}, "present is torch.float64, must be bool"),
+        ({"present": np.arange(K) * np.ones((120, 1)) > 0}, "sensor 0 is never present: leave it out"),
+        ({"epsilon": ()}, "epsilon is empty"),
+        ({"network": Network.uniform(num_devices=3)}, "the network has 3 devices, features are of 4 sensors"),
+    ],
+)
+def test_what_cannot_be_fitted_is_a_clear_error(change, message):
+    features, labels = data()
+    given = {"features": features, "labels": labels, "recipe": QUICK} | change
+    with pytest.raises(ValueError, match=message):
+        airpool.fit(given.pop("features"), given.pop("labels"), **given)
+
+
+def test_one_object_and_no_array_are_clear_errors():
+    features, labels = data()
+    with pytest.raises(ValueError, match="labels hold one class"):
+        airpool.fit(features[:1], labels[:1])
+    with pytest.raises(TypeError, match=r"features\[0\] is of type str"):
+        airpool.fit([*"ab"], labels)
+
+
+def test_one_sensor_is_a_warning():
+    features, labels = data(sensors=1)
+    with pytest.warns(UserWarning, match="one sensor: nothing is pooled"):
+        found = airpool.fit(features, labels, recipe=QUICK)
+    assert found.num_devices == 1
+
+
+def test_a_class_that_is_not_tested_is_a_warning():
+    features, labels = data()
+    split = np.where(labels == 0, "train", np.array(["train", "train", "validation", "test"])[np.arange(120) // 3 % 4])
+    with pytest.warns(UserWarning, match="objects of class 0: accuracy says nothing"):
+        airpool.fit(features, labels, split=split, recipe=QUICK)
+
+
+def test_an_encoder_each_is_as_many_encoders_side_by_side():
+    torch.manual_seed(0)
+    shape = CodecShape(dimension=3, num_classes=3, features=F, hidden=5, encoders=K)
+    own, x = Encoder(shape), torch.randn(7, K, F)
+    for k in range(K):
+        alone = Encoder(replace(shape, encoders=1))
+        part = {
+            key: value[k] if key.startswith(("hidden", "out")) else value for key, value in own.state_dict().items()
+        }
+        alone.load_state_dict(part)
+        assert torch.allclose(own(x)[:, k], alone(x[:, k]), atol=1e-6)
+    with pytest.raises(ValueError, match="encoders=4 must be 1 for a map codec"):
+        replace(shape, kind="map")
