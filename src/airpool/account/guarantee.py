@@ -62,7 +62,7 @@ def guarantee(
     if network.inferences == 1 and not np.any(received.misses):
         lower, upper = solve(game(network, received), network.delta)
         if received.strength is not None:
-            lower, upper = (np.minimum(end, _local_after(network, received)(1)) for end in (lower, upper))
+            lower, upper = (np.minimum(end, _alone_after(network, received)(1)) for end in (lower, upper))
             lower = None if network.neighbours == "remove" else lower
     else:
         lower, upper = None, epsilon(network, received)
