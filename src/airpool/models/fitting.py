@@ -4,8 +4,8 @@
     model.save("own.safetensors")                            # airpool evaluate --model own.safetensors --epsilon 2
 
 Objects are split into train, validation and test, by group. Heads are chosen, and the vote is fitted, on what heads
-that were trained on other groups say of the training objects; codec or vote, on validation. The test objects are kept
-in the model and not looked at.
+that were trained on other groups say of the training objects. The vote is the default unless the codec is better on the
+validation groups beyond doubt. The test objects are kept in the model and not looked at.
 """
 
 import math
@@ -37,6 +37,7 @@ from airpool.network import Network
 EPSILON = (1.0, 2.0, 4.0, 8.0)
 
 _HELD_OUT: tuple[HeldOut, ...] = ("validation", "test")
+_DOUBT = 2.0  # standard errors over groups, by which a codec must be better than the vote to be the default
 
 
 @dataclass(frozen=True)
@@ -121,17 +122,18 @@ def fit(
     def sent(part: Part) -> dict[str, Tensor]:
         return {each: _latents(by, heads, part) for each, by in made.items()}
 
-    scores = {each: _accuracy(made[each], z, aside.labels, settings, how) for each, z in sent(aside).items()}
+    right = {each: _accuracy(made[each], z, aside.labels, settings, how) for each, z in sent(aside).items()}
     held: dict[HeldOut, dict[str, Tensor]] = {}
     for kind in _HELD_OUT:
         if len(part := best.objects[rows[kind]]):
             _, posteriors = declared(part.features, heads.posteriors(part.features), part.present)
             assert posteriors is not None
             held[kind] = kept(part.labels, posteriors, {"compact": sent(part)["compact"]})
-    order = sorted(made, key=lambda each: -sum(scores[each]))
+    gain = (right["compact"] - right["vote"]).mean(0)
+    order = ("compact", "vote") if _beyond_doubt(gain, group[rows["validation"].numpy()]) else ("vote", "compact")
     about = {
         "epsilon": list(epsilon),
-        "validation": {each: scores[each] for each in order},
+        "validation": {each: right[each].mean(1).tolist() for each in order},
         "split": {kind: int(those.sum()) for kind, those in rows.items()} | {"groups": groups is not None},
         "heads": {"alike": best.alike, "hidden": best.recipe.hidden},
         "missing": int((~there).sum()),
@@ -277,14 +279,19 @@ def _latents(codec: AnyCodec, heads: Heads, part: Part) -> Tensor:
 
 
 @torch.no_grad()
-def _accuracy(
-    codec: AnyCodec, latents: Tensor, labels: Tensor, settings: Sequence[Setting], how: FitRecipe
-) -> list[float]:
-    """In each of the settings, over the same draws of the noise for every codec of one dimension."""
+def _accuracy(codec: AnyCodec, latents: Tensor, labels: Tensor, settings: Sequence[Setting], how: FitRecipe) -> Tensor:
+    """Of every object in each of the settings, (S, N), over the same draws of the noise for codecs of one dimension."""
     out = []
     for each in settings:
         here = setting(replace(each.network, dimension=codec.shape.dimension))
         rng = torch.Generator().manual_seed(how.seed)
         found = decoded(codec, latents, here, rng, trials=how.trials).argmax(-1)
-        out.append(float((found == labels[:, None]).double().mean()))
-    return out
+        out.append((found == labels[:, None]).double().mean(1))
+    return torch.stack(out)
+
+
+def _beyond_doubt(gain: Tensor, group: NDArray[np.int64]) -> bool:
+    """Whether gains (N,) of objects mean one in other groups, too. Of a single group nothing follows for another."""
+    index, sizes = np.unique(group, return_inverse=True, return_counts=True)[1:]
+    each = np.bincount(index, gain.numpy()) / sizes
+    return len(each) > 1 and bool(each.mean() > _DOUBT * each.std(ddof=1) / len(each) ** 0.5)
