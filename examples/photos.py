@@ -90,13 +90,14 @@ def seen(data: Path, imagenet: Path, cache: Path) -> Photos:
 
 
 def models(photos: Photos, out: Path) -> dict[int, Model]:
-    """A model for each fold; fitted where its file is not there yet. Validation objects are taken from training."""
+    """A model for each fold; fitted where its file is not there yet. One training object of each class validates."""
     # A fifth of the objects of each class: their numbers within the class in turn.
     number = np.array([np.sum(photos.labels[:i] == label) for i, label in enumerate(photos.labels)])
     files = {fold: out / f"fold-{fold}.safetensors" for fold in range(FOLDS)}
     for fold, file in files.items():
         if not file.exists():
-            split = np.where(number % FOLDS == fold, "test", "train")
+            aside = np.where(number == (fold + 1) % FOLDS, "validation", "train")
+            split = np.where(number % FOLDS == fold, "test", aside)
             made = airpool.fit(
                 photos.features,
                 photos.labels,
