@@ -13,6 +13,7 @@ import argparse
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from airpool.models import lite
 from airpool.models.fitting import FitRecipe
 from airpool.models.model import Model
 from airpool.network import Network
+from airpool.version import __version__
 
 CAMERAS = 16
 PIXELS = 224
@@ -148,7 +150,14 @@ def main() -> None:
     ]
     print(f"one camera alone, no privacy  {np.mean(single):.3f} ± {np.std(single, ddof=1):.3f}")
     found["one camera"] = single
-    (given.out / "photos.json").write_text(json.dumps(found, indent=1) + "\n")
+    about = {
+        "version": __version__,
+        "seed": RECIPE.seed,
+        "recipe": asdict(RECIPE),
+        "budgets": BUDGETS,
+        "data": given.data.name,
+    }
+    (given.out / "photos.json").write_text(json.dumps(found | {"about": about}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

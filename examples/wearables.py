@@ -5,12 +5,13 @@
 Data: Daily and Sports Activities (UCI, CC BY 4.0), 9,120 segments of 5 s of 8 subjects: x (9120, 5, 9, 125), scale
 (5, 9), label, subject, classes, units. Each subject in turn is the test subject, the next one validation, the other six
 train; every number is a mean and standard deviation over the eight. Some minutes; what is fitted is kept in --out.
+The figures are drawn again from the results by `python examples/wearables.py studies/results/wearables.json`.
 """
 
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from airpool.models.model import Model
 from airpool.network import Network, Ranking
 from airpool.protocol.link import Level, level
 from airpool.protocol.simulation import receive
+from airpool.version import __version__
 
 BUDGETS = (1.0, 2.0, 4.0, 8.0, 16.0)
 TRAINED = (2.0, 4.0, 8.0)  # budgets of the codec
@@ -181,6 +183,14 @@ def study(subjects: dict[int, Model]) -> dict[str, Any]:
         "selection": {f"{e:g}": over(subjects, lambda m, e=e: selected(m, e)) for e in (4.0, 8.0)},
         "without a unit": {f"{e:g}": over(subjects, lambda m, e=e: lost_without(m, e)) for e in (4.0, 16.0)},
         "default codec": {str(each): model.codecs[0] for each, model in subjects.items()},
+        "about": {
+            "version": __version__,
+            "seed": RECIPE.seed,
+            "recipe": asdict(RECIPE),
+            "trials": TRIALS,
+            "delta": 1e-5,
+        }
+        | {"budgets": BUDGETS, "codec trained at": TRAINED, "data": "Daily and Sports Activities (UCI)"},
     }
 
 
@@ -208,6 +218,7 @@ def draw(found: dict[str, Any], units: Sequence[str], out: Path) -> None:
     for name, (run, labels, title) in bars.items():
         with canvas(out / f"wearables-{name}.png", width=5.6) as fig:
             ax = fig.subplots()
+            ax.set_axisbelow(True)
             ax.bar(range(len(labels)), run["mean"], yerr=run["std"], color=BLUE, capsize=2)
             ax.set_xticks(range(len(labels)), labels)
             ax.set(ylabel="accuracy, unseen subjects", title=title, ylim=(0, 1))
@@ -220,10 +231,13 @@ def main() -> None:
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    found = study(models(given.data, given.out))
-    (given.out / "wearables.json").write_text(json.dumps(found, indent=1) + "\n")
-    draw(found, np.load(given.data)["units"].tolist(), given.out)
-    print(json.dumps({key: value for key, value in found.items() if key != "each"}, indent=1))
+    if given.data.suffix == ".json":
+        found = json.loads(given.data.read_text())
+    else:
+        found = study(models(given.data, given.out)) | {"units": np.load(given.data)["units"].tolist()}
+        (given.out / "wearables.json").write_text(json.dumps(found, indent=1) + "\n")
+        print(json.dumps(found, indent=1))
+    draw(found, found["units"], given.out)
 
 
 if __name__ == "__main__":
