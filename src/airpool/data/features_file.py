@@ -7,6 +7,7 @@ present      (N, K)     optional, bool: False where a sensor was missing; rows o
 split        (N,)       optional: train, validation or test
 """
 
+import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
@@ -31,14 +32,14 @@ class FeaturesFile(NamedTuple):
 def read(path: Path) -> FeaturesFile:
     """The features of a file; NaN becomes a missing sensor."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             found = {name: file[name] for name in file.files}
-    except (BadZipFile, ValueError, EOFError, AttributeError) as error:
+    except (AttributeError, BadZipFile, EOFError, RuntimeError, TypeError, ValueError, zlib.error) as error:
         raise ValueError(f"{path}: no npz file that can be read ({error}); numpy.savez writes one") from None
     if "labels" not in found:
         raise ValueError(f"{path}: labels missing; there is {', '.join(sorted(found)) or 'nothing'}")
-    numbered = [f"features_{k}" for k in range(len(found)) if f"features_{k}" in found]
-    if ("features" in found) == bool(numbered):
+    numbered = [f"features_{k}" for k in range(sum(name.startswith("features_") for name in found))]
+    if ("features" in found) == bool(numbered) or not found.keys() >= set(numbered):
         raise ValueError(f"{path}: must hold features (N, K, F), or features_0, features_1, … (N, F) of a sensor each")
     names = ["features", *numbered] if "features" in found else numbered
     for name in sorted(found.keys() - {*names, *_KEYS}):

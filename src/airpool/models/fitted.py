@@ -132,19 +132,44 @@ def read(path: Path) -> Fitted:
 
     try:
         model = about.pop("model")
-        sensors = Sensors(tuple(model["widths"]), **part("sensors."))
+        name, classes, widths = str(model["name"]), tuple(map(str, model["classes"])), tuple(model["widths"])
+        objects: dict[HeldOut, Any] = {split: held for split in _SPLITS if (held := part(f"{split}."))}
         by_name: dict[str, AnyCodec] = {}
-        for name, own in model["codecs"].items():
-            by_name[name] = (votes if "vote" in own else codecs).built(path, floats(f"codecs.{name}."), own)
-        temperatures, classifiers = tensors["heads.temperatures"], []
+        for each, own in model["codecs"].items():
+            by_name[each] = (votes if "vote" in own else codecs).built(path, floats(f"codecs.{each}."), own)
+        _require_shapes(tensors, widths, len(classes), by_name)
+        classifiers = []
         while own := floats(f"heads.{len(classifiers)}."):
             (*_, (_, last)), first = ((k, v) for k, v in own.items() if k.endswith("weight")), own["0.weight"]
             with torch.device("meta"):
                 hidden = len(first) if first is not last else None
-                head = pooled_classifier(len(last), channels=first.shape[1], hidden=hidden)
+                head = pooled_classifier(len(classes), channels=max(widths), hidden=hidden)
             classifiers.append(weights.fill(head, own, path))
-    except (KeyError, TypeError) as error:
+        if len(classifiers) not in (1, len(widths)):
+            raise KeyError(f"heads.{len(classifiers)}")
+    except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: damaged ({error}); {remedy}") from None
-    objects: dict[HeldOut, Any] = {split: held for split in _SPLITS if (held := part(f"{split}."))}
-    heads = Heads(tuple(classifiers), temperatures)
-    return Fitted(model["name"], tuple(model["classes"]), sensors, heads, by_name, objects, about)
+    heads = Heads(tuple(classifiers), tensors["heads.temperatures"])
+    return Fitted(name, classes, Sensors(widths, **part("sensors.")), heads, by_name, objects, about)
+
+
+def _require_shapes(
+    tensors: Mapping[str, Tensor], widths: tuple[int, ...], num_classes: int, by_name: Mapping[str, AnyCodec]
+) -> None:
+    """A KeyError that names the first tensor beside heads and codecs that is missing or does not fit the header."""
+    devices, width = len(widths), max(widths, default=0)
+    wanted: dict[str, tuple[int, ...]] = {"sensors.centre": (devices, width), "sensors.scale": (devices, width)}
+    wanted["heads.temperatures"] = (devices,)
+    tested = any(name.startswith("test.") for name in tensors)
+    for split in _SPLITS if tested else ("validation",):
+        count = len(tensors[f"{split}.labels"])
+        wanted[f"{split}.posteriors"] = (count, devices, num_classes)
+        for name, codec in by_name.items():
+            if not isinstance(codec, Vote):
+                wanted[f"{split}.{name}.latents"] = (count, devices, codec.shape.dimension)
+                wanted[f"{split}.{name}.step"] = (1,)
+    for name, shape in wanted.items():
+        if name not in tensors or tuple(tensors[name].shape) != shape:
+            raise KeyError(name)
+    if not by_name or any(codec.shape.num_classes != num_classes for codec in by_name.values()):
+        raise KeyError("codecs")

@@ -10,7 +10,7 @@ validation groups beyond doubt. The test objects are kept in the model and not l
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from airpool.account.calibration import calibrate
-from airpool.arrays import Array
-from airpool.models import codec_training, sensor_heads
+from airpool.arrays import Array, positive
+from airpool.models import codec_training, columns, sensor_heads
 from airpool.models import groups as grouping
 from airpool.models import vote as votes
 from airpool.models.codec import AnyCodec, Codec, CodecShape
@@ -32,7 +32,7 @@ from airpool.models.model import HeldOut, declared
 from airpool.models.sensor_heads import Crossed, Heads, Part
 from airpool.models.sensors import Sensors, presence, stack, standardising
 from airpool.models.splits import Progress, silent
-from airpool.network import Network
+from airpool.network import Coin, Network, require_network
 
 EPSILON = (1.0, 2.0, 4.0, 8.0)
 
@@ -63,6 +63,14 @@ class FitRecipe:
     trials: int = 20
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        for name in ("head_steps", "codec_steps", "codec_hidden", "server_hidden", "dimension", "trials", "seed"):
+            value, least = getattr(self, name), 0 if name == "seed" else 1
+            if not (name == "dimension" and value is None) and (type(value) is not int or value < least):
+                raise ValueError(f"{name}={value!r} must be a whole number ≥ {least}")
+        if not self.hidden:
+            raise ValueError("hidden is empty: name one size of the local heads at least, 0 for linear")
+
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
@@ -82,7 +90,7 @@ def fit(
     groups: ArrayLike | None = None,
     present: Array | None = None,
     split: ArrayLike | None = None,
-    epsilon: Sequence[float] = EPSILON,
+    epsilon: float | Sequence[float] = EPSILON,
     network: Network | None = None,
     recipe: FitRecipe | None = None,
     name: str = "own",
@@ -98,15 +106,17 @@ def fit(
     how = recipe or FitRecipe()
     whole, widths = stack(features)
     count, num_devices, _ = whole.shape
-    classes, targets = _labels(labels, count)
+    classes, targets = columns.classes(labels, count)
     there = presence(whole, present)
     if num_devices == 1:
         warnings.warn("one sensor: nothing is pooled, and its own noise alone protects it", stacklevel=2)
-    group = _groups(groups, count)
+    group = columns.groups(groups, count)
     kinds = grouping.split(targets, group, split, seed=how.seed)
     rows = {kind: torch.from_numpy(kinds == kind) for kind in grouping.PARTS}
     _check(classes, targets, kinds)
-    settings = _settings(network, num_devices, how.dimension or len(classes), epsilon)
+    budgets = np.atleast_1d(positive("epsilon", epsilon)).tolist()
+    codec_dimension = how.dimension or len(classes)
+    settings = {r: _settings(network, num_devices, r, budgets) for r in {codec_dimension, len(classes)}}
 
     train = rows["train"]
     fold = torch.from_numpy(grouping.folds(targets[train.numpy()], group[train.numpy()], seed=how.seed))
@@ -116,7 +126,7 @@ def fit(
     shown, aside = best.objects[train], best.objects[rows["validation"]]
     heads = _final(best, shown, aside, len(classes))
     vote = votes.fit(best.crossed.posteriors, shown.labels, seed=how.seed)
-    codec = _codec(how, best, shown, settings, progress)
+    codec = _codec(how, best, shown, settings[codec_dimension], progress)
     made = {"vote": vote, "compact": codec}
 
     def sent(part: Part) -> dict[str, Tensor]:
@@ -132,7 +142,7 @@ def fit(
     gain = (right["compact"] - right["vote"]).mean(0)
     order = ("compact", "vote") if _beyond_doubt(gain, group[rows["validation"].numpy()]) else ("vote", "compact")
     about = {
-        "epsilon": list(epsilon),
+        "epsilon": budgets,
         "validation": {each: right[each].mean(1).tolist() for each in order},
         "split": {kind: int(those.sum()) for kind, those in rows.items()} | {"groups": groups is not None},
         "heads": {"alike": best.alike, "hidden": best.recipe.hidden},
@@ -140,39 +150,6 @@ def fit(
         "recipe": asdict(how),
     }
     return Fitted(name, classes, best.sensors, heads, {each: made[each] for each in order}, held, about)
-
-
-def _labels(labels: ArrayLike, count: int) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """The classes, in order, and the class (N,) of every object."""
-    given = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
-    if given.shape != (count,):
-        raise ValueError(f"labels has shape {given.shape}, must be ({count},), one for each object of features")
-    if given.dtype.kind == "f":
-        if not np.all(np.isfinite(given)):
-            raise ValueError(f"labels[{int(np.argmin(np.isfinite(given)))}] is not finite: every object needs a class")
-        if np.any(given != np.round(given)):
-            raise ValueError("labels are fractions, must be whole numbers or text: the class of every object")
-        given = given.astype(np.int64)
-    elif given.dtype.kind not in "iuUSb":
-        for row, each in enumerate(given.tolist()):
-            if each is None or (isinstance(each, float) and math.isnan(each)):
-                raise ValueError(f"labels[{row}] is {each}: every object needs a class")
-        given = given.astype(str)
-    names, index = np.unique(given, return_inverse=True)
-    if len(names) < 2:
-        raise ValueError(f"labels hold one class, {names[0]}: there is nothing to tell apart")
-    return tuple(map(str, names.tolist())), index.astype(np.int64)
-
-
-def _groups(groups: ArrayLike | None, count: int) -> NDArray[np.int64]:
-    if groups is None:
-        return np.arange(count)
-    given = groups.detach().cpu().numpy() if isinstance(groups, Tensor) else np.asarray(groups)
-    if given.shape != (count,):
-        raise ValueError(f"groups has shape {given.shape}, must be ({count},), one for each object of features")
-    if given.dtype.kind == "f" and not np.all(np.isfinite(given)):
-        raise ValueError(f"groups[{int(np.argmin(np.isfinite(given)))}] is not finite: every object needs a group")
-    return np.unique(given, return_inverse=True)[1]
 
 
 def _check(classes: Sequence[str], targets: NDArray[np.int64], kinds: NDArray[np.str_]) -> None:
@@ -193,8 +170,14 @@ def _check(classes: Sequence[str], targets: NDArray[np.int64], kinds: NDArray[np
 
 def _settings(network: Network | None, num_devices: int, dimension: int, epsilon: Sequence[float]) -> list[Setting]:
     """The network calibrated to each ε."""
-    if network is not None and network.devices.count != num_devices:
-        raise ValueError(f"the network has {network.devices.count} devices, features are of {num_devices} sensors")
+    if network is not None:
+        require_network(network)
+        if network.devices.count != num_devices:
+            raise ValueError(f"the network has {network.devices.count} devices, features are of {num_devices} sensors")
+        if not isinstance(network.scheme, Coin):
+            raise ValueError(
+                f"the network has scheme {network.scheme.name}, must be 1 to fit a model, which then serves all schemes"
+            )
     if not epsilon:
         raise ValueError("epsilon is empty: a codec is trained for one budget at least")
     net = Network.uniform(num_devices=num_devices) if network is None else network
@@ -279,11 +262,13 @@ def _latents(codec: AnyCodec, heads: Heads, part: Part) -> Tensor:
 
 
 @torch.no_grad()
-def _accuracy(codec: AnyCodec, latents: Tensor, labels: Tensor, settings: Sequence[Setting], how: FitRecipe) -> Tensor:
-    """Of every object in each of the settings, (S, N), over the same draws of the noise for codecs of one dimension."""
+def _accuracy(
+    codec: AnyCodec, latents: Tensor, labels: Tensor, settings: Mapping[int, Sequence[Setting]], how: FitRecipe
+) -> Tensor:
+    """Of every object in each setting of the codec's dimension, (S, N), over the same draws of the noise for codecs of
+    one dimension."""
     out = []
-    for each in settings:
-        here = setting(replace(each.network, dimension=codec.shape.dimension))
+    for here in settings[codec.shape.dimension]:
         rng = torch.Generator().manual_seed(how.seed)
         found = decoded(codec, latents, here, rng, trials=how.trials).argmax(-1)
         out.append((found == labels[:, None]).double().mean(1))

@@ -26,17 +26,18 @@ def split(labels: NDArray[np.int64], groups: NDArray[np.int64], given: ArrayLike
         raise ValueError(f"split has shape {out.shape}, must be {labels.shape}")
     for other in sorted(set(out.tolist()) - set(PARTS)):
         raise ValueError(f"split has {other!r}, must be {', '.join(PARTS)}")
+    if not np.any(out == "train"):
+        raise ValueError("split has no train objects: there is nothing to learn from")
     out = out.astype(f"<U{len('validation')}")
     if not np.any(out == "validation"):
         rest = out == "train"
         out[rest] = _dealt(labels[rest], groups[rest], ("validation", *["train"] * 4), seed=seed)
-    for group in np.unique(groups):
-        own = np.flatnonzero(groups == group)
-        if len(parts := {part: int(own[out[own] == part][0]) for part in sorted(set(out[own].tolist()))}) > 1:
-            rows = " and ".join(f"row {row} ({part})" for part, row in parts.items())
-            raise ValueError(
-                f"a group leaks: {rows} are of the same one, so accuracy would be too good; keep each group in one part"
-            )
+    first, index = np.unique(groups, return_index=True, return_inverse=True)[1:]
+    for row in np.flatnonzero(out != out[first[index]]).tolist():
+        rows = " and ".join(f"row {each} ({out[each]})" for each in (int(first[index[row]]), row))
+        raise ValueError(
+            f"a group leaks: {rows} are of the same one, so accuracy would be too good; keep each group in one part"
+        )
     return out
 
 

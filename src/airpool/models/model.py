@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal
 
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airpool.arrays import Array, require_array, require_shape
+from airpool.arrays import Array
 from airpool.models.codec import AnyCodec
+from airpool.models.sensors import mask
 from airpool.network import Coin, Network, Scheme
 from airpool.protocol.link import Level
 from airpool.selection.participation import expected_of_posteriors
@@ -157,8 +157,6 @@ def _expected_participation(model: Model, scheme: Scheme, num_devices: int, code
 
 def declared(latents: Tensor, posteriors: Tensor | None, present: Array) -> tuple[Tensor, Tensor | None]:
     """Latents 0 and posteriors uniform where a sensor is absent; present: (N, K) bool."""
-    require_array("present", present)
-    require_shape("present", present, tuple(latents.shape[:2]))
-    there = torch.as_tensor(present, dtype=torch.bool)[..., None]
+    there = mask(present, tuple(latents.shape[:2])).to(latents.device)[..., None]
     latents = latents.where(there, 0.0)
     return latents, None if posteriors is None else posteriors.where(there, 1 / posteriors.shape[-1])

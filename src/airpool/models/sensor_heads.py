@@ -85,15 +85,18 @@ def trained(
     out = []
     for sensors in which:
         shown, held = _pairs(train, sensors), _pairs(aside, sensors)
-        if len(held[1]) < 2:
-            raise ValueError(f"sensor {sensors.start or 0} was present at too few objects to judge it: leave it out")
+        if len(held[1]) < 2 or not len(shown[1]):
+            raise ValueError(
+                f"sensor {sensors.start or 0} was present at {len(shown[1])} objects to train on and {len(held[1])} to "
+                "judge it, must be 1 and 2 at least: leave it out, or give more objects"
+            )
         out.append(local.fit(recipe, *shown, validation=held, num_classes=num_classes).classifier)
     return tuple(out)
 
 
 def long_enough(recipe: HeadRecipe, objects: int, *, steps: int) -> HeadRecipe:
     """The recipe with at least so many steps."""
-    return replace(recipe, epochs=max(recipe.epochs, math.ceil(steps * recipe.views / objects)))
+    return replace(recipe, epochs=max(recipe.epochs, math.ceil(steps * recipe.views / max(objects, recipe.views))))
 
 
 def _pairs(part: Part, sensors: slice) -> tuple[Tensor, Tensor]:
