@@ -86,6 +86,12 @@ def example_rows() -> list[Row]:
     return [Row("example", "a backbone and data of one's own, examples/own_backbone.py", took, "s", limit=300.0)]
 
 
+def runtime_rows() -> list[Row]:
+    from . import runtime
+
+    return runtime.rows()
+
+
 def plan_rows() -> list[Row]:
     from . import plan
 
@@ -102,6 +108,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "sweep": sweep_rows,
     "design": design_rows,
     "plan": plan_rows,
+    "runtime": runtime_rows,
     "example": example_rows,
 }
 

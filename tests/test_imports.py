@@ -69,7 +69,7 @@ FLOORS = [
     ["protocol"],
     ["theory", "audit", "data"],
     ["design", "models"],
-    ["trial"],
+    ["trial", "runtime"],
     ["evaluate", "prediction"],
     ["plan", "settings", "sweep", "demo"],
     ["reproduce"],

@@ -76,6 +76,8 @@ except ImportError as error:
         (["reproduce", "all"], "plots"),
         (["design", "weights", "--epsilon", 2], "models"),
         (["train", "trunk", "x.npz", "--out", "x"], "models"),
+        (["up", "--inferences", 2], "models"),
+        (["bundle", "--out", "x.zip"], "models"),
     ],
 )
 def test_what_needs_an_extra_says_which(arguments, extra, tmp_path, monkeypatch):
@@ -100,7 +102,7 @@ def test_help_lists_every_command_in_one_line():
 def test_every_extra_that_is_named_exists_and_brings_the_library():
     optional = PROJECT["optional-dependencies"]
     for library, extra in extras.EXTRA_OF.items():
-        name = library.replace("_", "-")
+        name = {"grpc": "grpcio", "cv2": "opencv-python-headless"}.get(library, library.replace("_", "-"))
         assert any(re.match(rf"(py)?{name}\b", each) for each in optional[extra]), library
     core = {re.split(r"[>=<\[]", each)[0] for each in PROJECT["dependencies"]}
     assert core == {"array-api-compat", "numpy", "scipy", "threadpoolctl", "typer", "rich"}

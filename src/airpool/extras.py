@@ -17,6 +17,11 @@ EXTRA_OF = {
     "sionna": "sionna",
     "sigmf": "radio",
     "zmq": "radio",
+    "grpc": "runtime",
+    "starlette": "runtime",
+    "uvicorn": "runtime",
+    "prometheus_client": "runtime",
+    "cv2": "camera",
 }
 
 

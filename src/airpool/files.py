@@ -59,6 +59,11 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
 
 
+def log(path: Path) -> BinaryIO:
+    """An empty file for what another process prints."""
+    return path.open("wb")
+
+
 @contextmanager
 def appending(path: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yields the function that adds a record to a file of JSON lines, each one write behind a checksum.

@@ -16,9 +16,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from airpool import draws
 from airpool.arrays import Array, require, require_array
 from airpool.data import tensors
 from airpool.data.tensors import sha256
@@ -32,6 +34,7 @@ from airpool.models.mvcnn import MVCNN, Architecture
 from airpool.network import Coin, Network, require_network
 from airpool.protocol.inference import Inference, infer_features
 from airpool.protocol.link import level
+from airpool.protocol.simulation import Path as Way
 
 ASSETS = Path(__file__).parent.parent / "assets"
 
@@ -162,10 +165,11 @@ def infer(
     inputs: Any,
     *,
     network: Network,
-    rng: torch.Generator,
+    rng: draws.Generator,
     codec: str | None = None,
     present: Array | None = None,
     trials: int = 1,
+    path: Way = "fast",
 ) -> Inference:
     """Labels of N objects, sent through a network, with its guarantee.
 
@@ -174,6 +178,8 @@ def infer(
     2.2 the scores come from the local head. codec: left out, the model's default.
     present: (N, K), False where a sensor was declared absent before it measured: its device sends noise alone. A sensor
     that is there and measures NaN sends the same, which nobody can tell apart.
+    rng, path: with a NumPy generator all is computed in float64 on the CPU; on the full path, as a run of processes
+    with one seed computes it (airpool.runtime.seeded).
     """
     require_network(network)
     if not isinstance(model, Model):
@@ -188,13 +194,13 @@ def infer(
         latents, posteriors = model.seen(inputs, codec=codec) if chooses else (model.encode(inputs, codec=codec), None)
         if present is not None:
             latents, posteriors = declared(latents, posteriors, present)
+        server = chosen.server(level(network, participation=model.participation(network, codec=codec)))
+        features, probabilities, classifier = latents, posteriors, server
+        if isinstance(rng, np.random.Generator):
+            features, probabilities = (None if x is None else x.double().numpy() for x in (latents, posteriors))
+            classifier = lambda estimate: server(torch.from_numpy(estimate)).numpy()  # noqa: E731
         return infer_features(
-            latents,
-            network,
-            posteriors=posteriors,
-            classifier=chosen.server(level(network, participation=model.participation(network, codec=codec))),
-            rng=rng,
-            trials=trials,
+            features, network, posteriors=probabilities, classifier=classifier, rng=rng, trials=trials, path=path
         )
 
 

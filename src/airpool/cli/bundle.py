@@ -1,0 +1,29 @@
+"""`airpool bundle`: what a device needs of a model, in one file that runs without torch."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from airpool.cli import options as o
+from airpool.cli.output import print_json, progress, say_written
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def bundle(
+    out: Annotated[Path, typer.Option(help="The file to write, such as cameras.zip.")],
+    model: o.Model = "modelnet40",
+    codec: Annotated[str | None, typer.Option(help="One of the model's (default: its first).")] = None,
+    json: o.Json = False,
+) -> None:
+    """Write trunk (int8), local head and encoder of a shipped model into one file for `airpool device --bundle`."""
+    from airpool.runtime.bundle import made, write
+
+    with progress("putting the trunk into int8"):
+        write(out, made(model, codec=codec))
+    if json:
+        print_json({"bundle": str(out), "bytes": out.stat().st_size})
+    else:
+        say_written({"bundle": out})

@@ -1,0 +1,90 @@
+"""`airpool device`: one device or several in one process."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airpool.cli import options as o
+from airpool.cli import running as r
+
+if TYPE_CHECKING:
+    from airpool.runtime.bundle import Bundle
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def device(
+    network: r.NetworkFile,
+    air: r.AirAddress,
+    view: Annotated[str, typer.Option(help="Which device: its index; or several in one process, as in 0-49.")],
+    source: Annotated[
+        str,
+        typer.Option(help="latents:MODEL/SPLIT, mesh:PATH, folder:PATH, camera:INDEX or MODULE:FUNCTION of your own."),
+    ] = "latents:modelnet40/test",
+    bundle: Annotated[
+        Path | None, typer.Option(help="What makes latents of views; `airpool bundle` writes it.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of the trunk (default: one per core).")] = None,
+    codec: Annotated[str | None, typer.Option(help="Codec of shipped latents (default: the model's first).")] = None,
+    ranking: Annotated[str | None, typer.Option(help="Address of the ranking server, for Scheme 2.2.")] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="Inferences that each device may spend (default: no limit).")
+    ] = None,
+    simulate: r.SimulationSeed = None,
+    json: o.Json = False,
+    attached: r.Attached = False,
+) -> None:
+    """Run a device: it clips and noises its own feature and transmits it, by its own network file."""
+    import asyncio
+    from contextlib import AsyncExitStack
+
+    from airpool import network_file
+    from airpool.runtime import logs, transport
+    from airpool.runtime.charge import Counted
+    from airpool.runtime.device import Device
+    from airpool.runtime.remote import RemoteRanking
+    from airpool.runtime.roles import Console, run_devices
+    from airpool.runtime.sources import Place, source_of
+
+    logs.start("device")
+    net = network_file.read(network)
+    indices = indices_of(view, net.devices.count)
+
+    async def run() -> None:
+        async with AsyncExitStack() as open_channels:
+            rank = None
+            if ranking is not None:
+                rank = RemoteRanking(
+                    await open_channels.enter_async_context(transport.channel(ranking, role="ranking"))
+                )
+            made = None if bundle is None else read_bundle(bundle, threads)
+            hosted = []
+            for k in indices:
+                found, quick = source_of(source, Place(k, net.devices.count), codec=codec, bundle=made)
+                hosted.append(Device(k, net, found, Counted(budget), rank, simulate, quick))
+            await run_devices(hosted, air, console=Console(attached, json))
+
+    asyncio.run(run())
+
+
+def read_bundle(path: Path, threads: int | None) -> "Bundle":
+    from airpool.runtime.bundle import read
+
+    return read(path, threads=threads)
+
+
+def indices_of(text: str, devices: int) -> list[int]:
+    """
+    >>> indices_of("3", 12), indices_of("0-3", 12)
+    ([3], [0, 1, 2, 3])
+    """
+    first, _, last = text.partition("-")
+    try:
+        found = list(range(int(first), int(last or first) + 1))
+    except ValueError:
+        found = []
+    if not found or not 0 <= found[0] <= found[-1] < devices:
+        raise ValueError(f"--view {text} must be from 0 to {devices - 1}, or a range as in 0-3")
+    return found

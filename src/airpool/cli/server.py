@@ -1,0 +1,46 @@
+"""`airpool server`: announces inferences and answers over gRPC and HTTP."""
+
+from typing import Annotated
+
+import typer
+
+from airpool.cli import options as o
+from airpool.cli import running as r
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def server(
+    network: r.NetworkFile,
+    air: r.AirAddress,
+    listen: r.Address = r.ANYWHERE,
+    http: Annotated[str | None, typer.Option(help="Address of the HTTP API, HOST:PORT; left out: none.")] = None,
+    model: o.Model = "modelnet40",
+    codec: Annotated[str | None, typer.Option(help="One of the model's (default: its first).")] = None,
+    slot_seconds: r.SlotSeconds = 5.0,
+    deadline: Annotated[float, typer.Option(help="Longest time of one inference, in seconds.")] = 20.0,
+    simulate: r.SimulationSeed = None,
+    json: o.Json = False,
+    attached: r.Attached = False,
+) -> None:
+    """Run the server: it announces inferences, decodes the noisy sum and names the object."""
+    import asyncio
+
+    from airpool import network_file
+    from airpool.runtime import logs, transport
+    from airpool.runtime.remote import RemoteServer
+    from airpool.runtime.roles import Console, run_server
+    from airpool.runtime.server import Server, decoder_of
+
+    logs.start("server")
+    net = network_file.read(network)
+    decoder = decoder_of(model, net, codec=codec)
+
+    async def run() -> None:
+        async with transport.channel(air, role="air") as channel:
+            port = RemoteServer(channel, slot_seconds=slot_seconds)
+            it = Server(net, decoder, port, simulated=simulate is not None, deadline=deadline)
+            await run_server(it, listen, http=http, console=Console(attached, json))
+
+    asyncio.run(run())

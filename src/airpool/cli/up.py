@@ -1,0 +1,166 @@
+"""`airpool up`: the whole system on one machine."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from airpool.account.report import shown
+from airpool.cli import options as o
+from airpool.cli import running as r
+from airpool.cli.output import print_json, print_table, progress
+from airpool.network import Network
+
+if TYPE_CHECKING:
+    from airpool.runtime.up import Setup, Tally
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@o.on_network
+def up(
+    wanted: o.NetworkOptions,
+    *,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Scale the noise to this ε (default 2, unless noise is given).")
+    ] = None,
+    share: Annotated[float, typer.Option(help="Schemes 2.1, 2.2: share of --epsilon for the scores.")] = 0.1,
+    processes: Annotated[
+        int | None, typer.Option(help="Processes that host the devices (default: one each, up to 16).")
+    ] = None,
+    source: Annotated[str, typer.Option(help="What devices see: as of airpool device.")] = "latents:modelnet40/test",
+    bundle: Annotated[
+        Path | None, typer.Option(help="What makes latents of views; `airpool bundle` writes it.")
+    ] = None,
+    model: o.Model = "modelnet40",
+    codec: Annotated[str | None, typer.Option(help="One of the model's (default: its first).")] = None,
+    quorum: Annotated[int | None, typer.Option(help="Devices that must be ready for a slot (default: all).")] = None,
+    http: Annotated[str | None, typer.Option(help="Address of the HTTP API, HOST:PORT.")] = None,
+    simulate: r.SimulationSeed = None,
+    json: o.Json = False,
+) -> None:
+    """Start devices, air and server as processes on this machine, run inferences, and print accuracy and ε.
+
+    Runs as many as --inferences says, or until Ctrl-C; ε is that of one. Stops everything at the end, at an error too.
+    Without --network there are 12 devices at ε = 2.
+    """
+    from airpool.models.pretrained import load
+    from airpool.runtime.sources import labels_of
+    from airpool.runtime.up import Setup, Tally
+
+    count = wanted.given.get("inferences")
+    wanted = replace(wanted, given={name: value for name, value in wanted.given.items() if name != "inferences"})
+    o.at_least(1, inferences=count, processes=processes)
+    net = network_of(wanted, epsilon, share, model, codec)
+    hosts = min(net.devices.count, 16) if processes is None else processes
+    of_device = () if bundle is None else ("--bundle", str(bundle), "--threads", "1")
+    setup = Setup(net, hosts, source, model, codec, quorum, http=http, simulate=simulate, device_options=of_device)
+    labels = labels_of(source, load(model).classes)
+    tally = Tally(labels)
+    try:
+        took = asyncio.run(_run(setup, tally, count, live=not json))
+    except KeyboardInterrupt:
+        took = sum(tally.seconds)
+    record = {**tally.record(took), "processes": hosts}
+    print_json(record) if json else _print(record)
+    if tally.count and not tally.statuses["answered"]:
+        raise typer.Exit(1)
+
+
+def network_of(wanted: o.NetworkOptions, epsilon: float | None, share: float, model: str, codec: str | None) -> Network:
+    """The network of the options; at ε = 2 unless a file or options give the noise."""
+    from airpool.account.budget import calibrated
+    from airpool.network import Coin
+
+    wanted.refuse_named_colluders()
+    needed = _dimension(model, codec)
+    net = wanted.network(devices=12, dimension=needed)
+    wanted.check_dimension(net, needed, f"the codec of {model}")
+    if epsilon is None and (wanted.path is not None or "noise_std" in wanted.given):
+        return net
+    with progress("calibrating"):
+        by_score = None if isinstance(net.scheme, Coin) else share
+        return calibrated(net, epsilon=epsilon or 2.0, share=by_score)
+
+
+def _dimension(model: str, codec: str | None) -> int:
+    from airpool.models.pretrained import load
+
+    return load(model).wanted(codec)["dimension"]
+
+
+async def _run(setup: "Setup", tally: "Tally", count: int | None, *, live: bool) -> float:
+    """Runs inferences, one after the other; how long they took together."""
+    from contextlib import AsyncExitStack
+
+    from grpc.aio import AioRpcError
+
+    from airpool.runtime import up as system
+    from airpool.runtime import wire_pb2 as wire
+
+    async with AsyncExitStack() as stack:
+        with progress(f"starting {setup.processes} device processes, air and server"):
+            there = await stack.enter_async_context(system.running(setup))
+        if address := there.roles["server"].said.get("http"):
+            typer.echo(f"HTTP API: http://{address}", err=True)
+        client, began = await stack.enter_async_context(system.client(there)), time.perf_counter()
+        with _live_table(tally, live) as refresh:
+            while count is None or tally.count < count:
+                try:
+                    tally.add(await client.Infer(wire.Nothing(), timeout=60))
+                except AioRpcError as error:
+                    raise OSError(f"the server is gone: {error.details()}") from None
+                refresh()
+        return time.perf_counter() - began
+
+
+@contextmanager
+def _live_table(tally: "Tally", live: bool) -> Iterator[Callable[[], None]]:
+    """A table of the numbers so far, on a terminal; elsewhere nothing."""
+    from rich.console import Console
+
+    if not (live and sys.stderr.isatty()):
+        yield lambda: None
+        return
+    from rich.live import Live
+    from rich.table import Table
+
+    began = time.perf_counter()
+
+    def table() -> Table:
+        shown_now = Table(box=None, show_header=False)
+        for name, text in _rows(tally.record(time.perf_counter() - began)).items():
+            shown_now.add_row(name, text)
+        return shown_now
+
+    with Live(table(), console=Console(file=sys.stderr), refresh_per_second=4, get_renderable=table, transient=True):
+        yield lambda: None
+
+
+def _rows(record: dict[str, Any]) -> dict[str, str]:
+    rows = {
+        "inferences": f"{record['inferences']}  " + ", ".join(f"{n} {what}" for what, n in record["statuses"].items()),
+        "devices in the last slot": str(record["devices"]),
+    }
+    if record["accuracy"] is not None:
+        rows["accuracy"] = f"{record['accuracy']:.4f}"
+    if record["p50_ms"] is not None:
+        rows["latency"] = f"{record['p50_ms']:.1f} ms (median), {record['p99_ms']:.1f} ms (99 %)"
+        rows["rate"] = f"{record['per_second']:.1f} inferences/s"
+    if record["epsilon"] is not None:
+        device, alone, whole = (shown(float(record["epsilon"][name])) for name in ("device", "local", "object"))
+        rows["ε of one inference"] = f"{device} device, {alone} local, {whole} object; δ = {record['delta']:g}"
+    if record["note"]:
+        rows["note"] = record["note"]
+    return rows
+
+
+def _print(record: dict[str, Any]) -> None:
+    print_table(("", ""), _rows(record).items())

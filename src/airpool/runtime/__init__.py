@@ -1,0 +1,15 @@
+"""The running system: devices, air, server and ranking server as processes (extra `runtime`; docs/runtime.md).
+
+medium.py      what a device and a server may do on a medium; neither knows which one it uses
+air.py         the physics of a slot: gains, the sum, the receiver's noise; what is rejected, what is withheld
+loopback.py    the medium in one process
+remote.py      the medium over gRPC, as devices and server use it; service.py: its other end; wire.proto: the messages
+transport.py   the only place that opens a socket
+device.py      one device: ready → announcement → charge → coin, score, feature → signal
+terms.py       what a server asks for, held against the device's own file; charge.py: what an inference costs it
+sources.py     where its view comes from; bundle.py, encoders.py: what it makes of a view, without torch
+server.py      announces, estimates, decodes, reports; http.py, metrics.py: how it answers
+ranking.py     the ranking server of Scheme 2.2
+seeded.py      a simulated device, whose noise protects nobody
+roles.py       each role as a process; up.py: all of them on one machine
+"""

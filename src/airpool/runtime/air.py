@@ -1,0 +1,239 @@
+"""The air: a stand-in for the radio, and trusted to be no more than physics. The same for every medium.
+
+It draws the fading, tells each device its own gain, adds up what is sent in a slot, adds the receiver's noise and hands
+over the sum. What it rejects is judged by form and by the declared scale, never by the realised norm, which would tell
+a full feature from an empty one. A device whose signal is rejected counts as missing, as one that crashed.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy as np
+
+from airpool import draws
+from airpool.arrays import Floats
+from airpool.network import Network, NetworkError
+from airpool.protocol import medium
+from airpool.protocol.link import Link, link_of
+from airpool.runtime import logs, seeded
+from airpool.runtime.medium import Announcement, Rejected, Sum, Withheld
+from airpool.wireless.csi import Misalignment
+from airpool.wireless.fading import sample_gains
+
+_Drawn = tuple[Floats, Misalignment | None]  # gains (1, 1, K), and what devices do not know of them
+SLOT_SECONDS = 5.0
+PATIENCE_SECONDS = 1.0
+_ROUNDING = 1e-9
+
+
+class Air:
+    """Devices 0 to K − 1 of one network, one slot at a time.
+
+    quorum: how many must be ready before a slot is held, from K − dropouts to K. dropouts: the network's own; more
+    missing than these, and the sum is withheld. So the network's ε, which counts on K − dropouts devices, holds.
+    slot_seconds: how long a slot waits for its signals. patience: how long it waits for devices to be ready.
+    seed: of a simulated run.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        quorum: int | None = None,
+        slot_seconds: float = SLOT_SECONDS,
+        patience: float = PATIENCE_SECONDS,
+        seed: int | None = None,
+    ) -> None:
+        require_runnable(network)
+        count, fewest = network.devices.count, network.devices.count - network.dropouts
+        self.network, self.seed = network, seed
+        self.quorum = count if quorum is None else quorum
+        if not fewest <= self.quorum <= count:
+            raise ValueError(
+                f"quorum={quorum} must be from {fewest} to {count}: the network's ε counts on {count} devices less its "
+                f"dropouts={network.dropouts}"
+            )
+        for name, seconds in (("slot_seconds", slot_seconds), ("patience", patience)):
+            if not 0 < seconds <= 600:
+                raise ValueError(f"{name}={seconds} must be > 0 and at most 600")
+        self._slot_seconds, self._patience, self._fewest = slot_seconds, patience, fewest
+        self._link = link_of(network)
+        self._rng = np.random.default_rng()
+        self._deliver: dict[int, Callable[[Announcement], None]] = {}
+        self._ready: set[int] = set()
+        self._stalled: set[int] = set()
+        self._slot: Slot | None = None
+        self._still: _Drawn | None = None
+        self._one_at_a_time = asyncio.Lock()
+        self._change = asyncio.Event()
+
+    # What devices do
+
+    def connect(self, device: int, deliver: Callable[[Announcement], None], *, simulated: bool) -> None:
+        """deliver: called with each announcement to this device; must not block."""
+        if not 0 <= device < self.network.devices.count:
+            raise Rejected(f"device {device} must be from 0 to {self.network.devices.count - 1}")
+        if device in self._deliver:
+            raise Rejected(f"device {device} is connected already")
+        if simulated != (self.seed is not None):
+            how = ("live", "simulated")
+            raise Rejected(f"a {how[simulated]} device cannot take part over a {how[not simulated]} air")
+        self._deliver[device] = deliver
+        logs.event("connected", device=device, connected=len(self._deliver))
+
+    def disconnect(self, device: int) -> None:
+        self._deliver.pop(device, None)
+        self._ready.discard(device)
+        self._stalled.discard(device)
+        if self._slot is not None:
+            self._slot.lose(device)
+        self._change.set()
+        logs.event("disconnected", device=device, connected=len(self._deliver))
+
+    def ready(self, device: int) -> None:
+        if device in self._deliver:
+            self._ready.add(device)
+            self._stalled.discard(device)
+            self._change.set()
+
+    def transmit(self, device: int, id: str, samples: Floats, scale: float) -> None:
+        """Puts a signal into the slot, or raises Rejected."""
+        try:
+            if self._slot is None or self._slot.id != id:
+                raise Rejected("late, or of another slot")
+            self._slot.put(device, samples, scale)
+        except Rejected as why:
+            logs.event("rejected", device=device, reason=str(why))
+            raise
+
+    def withdraw(self, device: int, id: str) -> None:
+        if self._slot is not None and self._slot.id == id:
+            self._slot.lose(device)
+
+    # What the server does
+
+    @property
+    def num_ready(self) -> int:
+        return len(self._ready)
+
+    async def hold(self, id: str, number: int, asked: str) -> Sum | Withheld:
+        """One slot: announced to all that are ready, if these are enough. If it is cancelled, the slot ends at once."""
+        async with self._one_at_a_time:
+            await self._gathered()
+            if len(self._ready) < self.quorum:
+                few = f"{len(self._ready)} devices are ready, {self.quorum} are needed"
+                return Withheld(f"below quorum: {few}", spent=False)
+            there = sorted(self._ready)
+            rng = self._rng if self.seed is None else seeded.child(self.seed, number, 0)
+            slot = self._slot = Slot(id, there, self.network, self._link, rng, self._drawn(rng))
+            self._ready.clear()
+            try:
+                for k in there:
+                    self._deliver[k](Announcement(id, number, float(slot.known[k]), asked, len(there)))
+                await slot.ended(self._slot_seconds)
+            finally:
+                self._slot = None
+            self._stalled |= slot.awaited & set(self._deliver)
+            missing = self.network.devices.count - slot.num_arrived
+            logs.event("slot", id=id, devices=slot.num_arrived, missing=missing)
+            if slot.num_arrived < self._fewest:
+                why = f"{missing} of {self.network.devices.count} devices are missing, {self.network.dropouts} may be"
+                return Withheld(f"withheld: {why}", spent=True)
+            return Sum(slot.received(), slot.num_arrived, slot.carrier, simulated=self.seed is not None)
+
+    def _drawn(self, rng: draws.Generator) -> _Drawn:
+        """Gains and errors of a slot: fresh ones, or those of the first slot where the channel stands still."""
+        if self._still is not None:
+            return self._still
+        gain = sample_gains(self._link.fading, (1, 1, self.network.devices.count), rng, dtype=np.float64)
+        drawn = gain, medium.misalignment(gain, self.network.channel, rng)
+        if not self.network.channel.redrawn and self.seed is None:
+            self._still = drawn
+        return drawn
+
+    async def _gathered(self) -> None:
+        """Waits until all that are connected are ready again, and enough for a quorum; not longer than the patience."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._patience
+        while (left := until - loop.time()) > 0:
+            awaited = self._deliver.keys() - self._stalled
+            if len(self._ready) >= self.quorum and awaited <= self._ready:
+                return
+            self._change.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._change.wait(), left)
+        self._stalled |= self._deliver.keys() - self._ready  # not waited for again, until they are ready
+
+
+class Slot:
+    """One slot: what has arrived of the devices that it was announced to.
+
+    known: the gain of each device as the device knows it.
+    """
+
+    def __init__(
+        self, id: str, devices: list[int], network: Network, link: Link, rng: draws.Generator, drawn: _Drawn
+    ) -> None:
+        self.id, self.awaited, self.carrier = id, set(devices), False
+        self._network, self._limit, self._rng = network, link.transmitters.reach * (1 + _ROUNDING), rng
+        self._gain, self._off = drawn
+        self.known: Floats = (self._gain if self._off is None else self._off.estimate)[0, 0]
+        self._signals = np.zeros((network.devices.count, network.coordinates))
+        self._arrived: set[int] = set()
+        self._end = asyncio.Event()
+
+    @property
+    def num_arrived(self) -> int:
+        return len(self._arrived)
+
+    def put(self, device: int, samples: Floats, scale: float) -> None:
+        if device in self._arrived:
+            raise Rejected("sent twice")
+        if device not in self.awaited:
+            raise Rejected("late, or of another slot")
+        try:
+            if samples.shape != self._signals.shape[1:]:
+                raise Rejected("wrong length")
+            if not np.all(np.isfinite(samples)):
+                raise Rejected("not finite")
+            if not 0 <= scale <= self._limit[device]:
+                raise Rejected("declared scale beyond the power limit")
+        except Rejected:
+            self.lose(device)
+            raise
+        self._signals[device] = samples
+        self._arrived.add(device)
+        self.carrier |= scale > 0
+        self.lose(device)
+
+    def lose(self, device: int) -> None:
+        """Nothing more is expected from this device."""
+        self.awaited.discard(device)
+        if not self.awaited:
+            self._end.set()
+
+    async def ended(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._end.wait(), seconds)
+
+    def received(self) -> Floats:
+        """y = Σ h x + m of what has arrived, as protocol.simulation computes it."""
+        net, r = self._network, self._network.coordinates
+        noise = medium.receiver_noise((1, 1, r), self._rng, noise_std=net.channel.noise_std, dtype=np.float64)
+        x, coefficient = self._signals[None, None], medium.in_phase_gain(self._gain, self._off)
+        if self._off is None or net.channel.symbols != "complex":
+            return medium.superpose(x, coefficient, noise)[0, 0, : net.dimension]
+        y = medium.superpose(medium.pack(x), medium.complex_gain(self._off), medium.pack(noise))
+        return medium.unpack(y, r)[0, 0, : net.dimension]
+
+
+def require_runnable(network: Network) -> None:
+    """An error where a network cannot run as processes."""
+    channel = network.channel
+    if channel.access != "superposed":
+        raise NetworkError(f"channel.access={channel.access!r} must be superposed: the air hands over the sum alone")
+    if channel.power_rule not in ("truncate", "backoff"):
+        raise NetworkError(
+            f"channel.power_rule={channel.power_rule!r} must be truncate or backoff: else the scale tells of the noise"
+        )

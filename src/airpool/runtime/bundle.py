@@ -1,0 +1,156 @@
+"""A device's trunk, local head and encoder in one file: read by NumPy and OpenVINO alone, made once with torch.
+
+    bundle = read(Path("cameras.zip"))
+    seen = bundle.encoder(device=3)(view)      # view (C, H, H), bytes
+
+The file is a zip of OpenVINO's xml and bin (models.int8), the matrices (npz, never pickle) and a description (JSON).
+"""
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airpool import files
+from airpool.models.int8 import Int8Trunk
+from airpool.runtime.device import Seen
+from airpool.runtime.encoders import Encoder, Layers
+from airpool.version import __version__
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from airpool.data.views import Cameras
+    from airpool.models.pretrained import Pretrained
+
+_LARGEST = 256 * 2**20  # bytes of one part, unpacked
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """arrays: head, temperatures (K,) and encoder, by name. about: codec, classes, sharpness, full_norm."""
+
+    trunk: Int8Trunk
+    arrays: dict[str, NDArray[Any]]
+    about: dict[str, Any]
+
+    @property
+    def view_shape(self) -> tuple[int, ...]:
+        """(C, H, H)."""
+        return self.trunk.view_shape
+
+    def encoder(self, *, device: int) -> Callable[[NDArray[Any]], Seen]:
+        """From a view (C, H, H), bytes or floats in [0, 1], to what the device sends of it."""
+        own = self.arrays["temperatures"]
+        encode = Encoder(
+            head=self._layers("head"),
+            temperature=float(own[device] if device < len(own) else own.mean()),
+            sharpness=self.about["sharpness"],
+            centre=self.arrays.get("centre"),
+            scale=float(self.arrays["scale"][0]) if "scale" in self.arrays else 1.0,
+            codec=self._layers("codec"),
+            full_norm=self.about["full_norm"],
+        )
+        return lambda view: encode(self.trunk(view[None])[0])
+
+    def _layers(self, name: str) -> Layers:
+        count = sum(each.startswith(f"{name}.weight") for each in self.arrays)
+        return tuple((self.arrays[f"{name}.weight{k}"], self.arrays[f"{name}.bias{k}"]) for k in range(count))
+
+
+def write(path: Path, bundle: Bundle) -> None:
+    packed = io.BytesIO()
+    np.savez(packed, allow_pickle=False, **bundle.arrays)
+    graph, constants = bundle.trunk.parts
+    about = json.dumps({**bundle.about, "version": __version__}, indent=1)
+    with files.opened(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        parts = {"trunk.xml": graph, "trunk.bin": constants, "arrays.npz": packed.getvalue(), "about.json": about}
+        for name, part in parts.items():
+            archive.writestr(name, part)
+
+
+def read(path: Path, *, threads: int | None = None) -> Bundle:
+    """A written bundle; threads: of its trunk, by default one per core."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file; `airpool bundle` makes one")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            large = [each.filename for each in archive.infolist() if each.file_size > _LARGEST]
+            if large:
+                raise ValueError(f"{large[0]} is too large")
+            graph, constants, packed, about = (
+                archive.read(name) for name in ("trunk.xml", "trunk.bin", "arrays.npz", "about.json")
+            )
+        with np.load(io.BytesIO(packed), allow_pickle=False) as loaded:
+            arrays = {name: loaded[name] for name in loaded.files}
+        return Bundle(Int8Trunk(graph, constants, threads=threads), arrays, json.loads(about))
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[-120:]
+        raise ValueError(f"{path}: damaged, or no bundle of `airpool bundle` ({reason})") from None
+
+
+def made(model_name: str = "modelnet40", *, codec: str | None = None, views: "Tensor | None" = None) -> Bundle:
+    """The bundle of a shipped model, in int8. Needs torch and OpenVINO; takes about a minute.
+
+    views: (N, C, H, H) to fit int8 to, not those it is tested on; by default of our own shapes, but the first variant
+    of each class.
+    """
+    from airpool.models.pretrained import Pretrained, load
+    from airpool.models.quantisation import quantise
+
+    model = load(model_name)
+    if not isinstance(model, Pretrained):
+        raise ValueError(f"{model_name} takes no images, so it has no trunk to bundle: use a source MODULE:FUNCTION")
+    chosen = model.codec(codec)
+    if chosen.shape.kind == "map" or codec not in (None, *model.deployable):
+        raise ValueError(
+            f"codec {codec!r} must be one of {', '.join(model.deployable)}: its trunk is the one that ships"
+        )
+    trunk = quantise(model.trunk.features, calibration_views(model) if views is None else views)
+    arrays: dict[str, Any] = {"temperatures": model.head.temperatures}
+    arrays |= _numbered("head", [p.detach() for p in model.head.classifier.parameters()])
+    about = {"model": model_name, "codec": model.checked(codec), "sharpness": None, "full_norm": True}
+    if chosen.shape.kind == "vote":
+        about["sharpness"] = chosen.sharpness  # pyright: ignore[reportAttributeAccessIssue]
+    else:
+        encoder: Any = chosen.encoder
+        about["full_norm"] = encoder.full_norm
+        arrays |= {"centre": encoder.centre, "scale": encoder.scale}
+        arrays |= _numbered("codec", [*encoder.hidden.parameters(), *encoder.out.parameters()])
+    plain = {name: each.detach().float().numpy() for name, each in arrays.items()}
+    return Bundle(trunk, plain, about | {"classes": list(model.classes)})
+
+
+def _numbered(name: str, parameters: list[Any]) -> dict[str, Any]:
+    """Weights and biases in turn, as of linear layers."""
+    return {f"{name}.{('weight', 'bias')[i % 2]}{i // 2}": each for i, each in enumerate(parameters)}
+
+
+def calibration_views(model: "Pretrained", count: int = 120) -> "Tensor":
+    """Views (count, C, H, H) of our own shapes, but the first variant of each class, evenly over the cameras."""
+    import torch
+
+    from airpool.data import shapes
+    from airpool.data.views import views
+
+    resolution, cameras, first = model.trunk.architecture.resolution, 12, set[str]()
+    some = [shape for shape in shapes.all() if shape.label in first or first.add(shape.label)]
+    seen = []
+    for k in range(count):
+        shape, camera = some[k % len(some)], one_camera(resolution, 5 * k % cameras, cameras)
+        seen.append(views([(shape.vertices, shape.faces)], camera)[0, 0])
+    return torch.stack(seen)
+
+
+def one_camera(resolution: int, device: int, devices: int) -> "Cameras":
+    """The camera of one device of a ring."""
+    from airpool.data.views import Cameras
+
+    return Cameras(num_views=1, first_azimuth_deg=360 * device / devices, resolution=resolution)

@@ -1,0 +1,168 @@
+"""The device: ready → announcement → charge → coin, score, feature → signal. It does not know which medium it uses.
+
+Noise, clip norm, weight and participation come from its own network file, the budget from its own charge. What the
+server asks for is compared with them (terms.py) before anything is charged; from the charge on the inference is spent.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from airpool.arrays import Floats
+from airpool.network import Coin, Network, Ranking, Threshold
+from airpool.privacy.noise import live_noise
+from airpool.protocol import live
+from airpool.protocol.link import link_of
+from airpool.runtime import logs, seeded, terms
+from airpool.runtime.air import require_runnable
+from airpool.runtime.charge import Charge, Counted, Refused
+from airpool.runtime.medium import Announcement, DevicePort, Disconnected, RankingPort
+from airpool.selection.scores import uncertainty
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What a device makes of its view: the latent (r,), and its own posterior (L,) where scores choose."""
+
+    latent: Floats
+    posterior: Floats | None = None
+
+
+_LONGEST_ID = 64
+Source = Callable[[int], Seen]  # of the inference's number, which only stored objects go by
+
+
+@dataclass(frozen=True, eq=False)
+class Device:
+    """index: k. quick: the source takes no time worth a thread. seed: of a simulated run; None: live noise."""
+
+    index: int
+    network: Network
+    source: Source
+    charge: Charge = field(default_factory=Counted)
+    ranking: RankingPort | None = None
+    seed: int | None = None
+    quick: bool = True
+
+    def __post_init__(self) -> None:
+        require_runnable(self.network)
+        if not 0 <= self.index < self.network.devices.count:
+            raise ValueError(f"device {self.index} must be from 0 to {self.network.devices.count - 1}")
+        if isinstance(self.network.scheme, Ranking) and self.ranking is None:
+            raise ValueError("scheme 2.2 needs a ranking server")
+        if self.seed is None:
+            live.live_report(self.network)  # refuses what must not go on the air, before anything is announced
+            live_noise(self.network.devices.column("noise_std")[self.index], 1)  # makes its table
+
+
+async def run(device: Device, port: DevicePort) -> None:
+    """Takes part in one inference after the other, until the medium is gone (Disconnected) or the task is cancelled."""
+    while True:
+        await port.ready()
+        await answer(device, port, await port.announcement())
+
+
+async def answer(device: Device, port: DevicePort, told: Announcement) -> None:
+    """One inference: a signal, or a withdrawal where the device must not or cannot take part."""
+    try:
+        _check(device, told)
+        _charge(device, told.id)
+        samples, scale = await _signal(device, told)
+    except Refused as why:
+        logs.event("refused", id=told.id[:_LONGEST_ID], device=device.index, reason=str(why))
+        await port.withdraw(told.id)
+    else:
+        await port.transmit(told.id, samples, scale)
+
+
+def _check(device: Device, told: Announcement) -> None:
+    """Raises Refused where the device must not take part; nothing is charged then."""
+    net = device.network
+    if not 0 < len(told.id) <= _LONGEST_ID:
+        raise Refused(f"the id of an inference must have 1 to {_LONGEST_ID} characters")
+    if not 0 <= told.gain < math.inf:
+        raise Refused(f"gain={told.gain} must be >= 0 and finite")
+    if told.devices < net.devices.count - net.dropouts:
+        raise Refused(f"announced to {told.devices} devices, fewer than this device's ε counts on")
+    terms.require_same(net, told.asked)
+
+
+def _charge(device: Device, id: str) -> None:
+    """Books the inference. A charge that fails means silence."""
+    try:
+        device.charge.charge(id)
+    except Refused:
+        raise
+    except Exception as error:
+        raise Refused(f"the charge failed: {type(error).__name__}") from None
+
+
+async def _signal(device: Device, told: Announcement) -> tuple[Floats, float]:
+    net, k = device.network, device.index
+    rng = None if device.seed is None else seeded.child(device.seed, told.number, k + 1)
+    seen = _seen(device, told.number) if device.quick else await asyncio.to_thread(_seen, device, told.number)
+    score, classes = _score(net, seen)
+    selected = None
+    if isinstance(net.scheme, Ranking):
+        assert score is not None
+        assert device.ranking is not None
+        if rng is None:
+            noisy = live.noisy_score(score, net, num_classes=classes)
+        else:
+            noisy = seeded.noisy_score(score, net, rng, classes)
+        try:
+            selected, score = await device.ranking.selected(told.id, k, told.devices, noisy), None
+        except Disconnected as why:
+            raise Refused(f"no answer from the ranking server: {why}") from None
+    if rng is not None:
+        return seeded.signal(
+            seen.latent,
+            net,
+            device=k,
+            gain=told.gain,
+            rng=rng,
+            score=score,
+            num_classes=classes,
+            selected=selected,
+        )
+    sent = live.signal(seen.latent, net, device=k, gain=told.gain, score=score, num_classes=classes, selected=selected)
+    return sent.samples, declared_scale(net, k, told.gain) if sent.sends else 0.0
+
+
+def declared_scale(network: Network, device: int, gain: float) -> float:
+    """α/p of a device that transmits, from public numbers alone: γ/h, or less at the power limit (wireless.power).
+
+    Holds for: truncate and backoff, where it depends on neither feature nor noise.
+    """
+    link = link_of(network)
+    return float(min(link.gamma / gain, link.transmitters.reach[device]))
+
+
+def _seen(device: Device, number: int) -> Seen:
+    """The view; nothing (noise alone is sent) where the source fails, which nobody else can tell."""
+    net = device.network
+    nothing = Seen(np.full(net.dimension, np.nan), np.full(2, np.nan))
+    try:
+        seen = device.source(number)
+        shape = np.shape(seen.latent)
+    except Exception as error:
+        logs.event("source failed", device=device.index, reason=type(error).__name__)
+        return nothing
+    if shape != (net.dimension,) or (seen.posterior is None and not isinstance(net.scheme, Coin)):
+        what = "no posterior" if shape == (net.dimension,) else f"a latent of shape {shape}"
+        logs.event("source failed", device=device.index, reason=f"it gives {what}")
+        return nothing
+    return seen
+
+
+def _score(network: Network, seen: Seen) -> tuple[float | None, int | None]:
+    """The raw score in bits and the number of classes, where scores choose."""
+    scheme = network.scheme
+    if not isinstance(scheme, Threshold | Ranking):
+        return None, None
+    assert seen.posterior is not None
+    with np.errstate(all="ignore"):
+        return float(uncertainty(np.asarray(seen.posterior, np.float64), scheme.score)), len(seen.posterior)

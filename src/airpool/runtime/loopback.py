@@ -1,0 +1,47 @@
+"""The medium in one process: ports that call the air directly."""
+
+import asyncio
+
+from airpool.arrays import Floats
+from airpool.runtime.air import Air
+from airpool.runtime.medium import Announcement, Rejected, Sum, Withheld
+
+
+class LoopbackDevice:
+    """A device's port. A rejected signal is counted as missing by the air; the device need not know."""
+
+    def __init__(self, air: Air, device: int) -> None:
+        self._air, self._device = air, device
+        self._announced: asyncio.Queue[Announcement] = asyncio.Queue()
+        air.connect(device, self._announced.put_nowait, simulated=air.seed is not None)
+
+    async def ready(self) -> None:
+        self._air.ready(self._device)
+
+    async def announcement(self) -> Announcement:
+        return await self._announced.get()
+
+    async def transmit(self, id: str, samples: Floats, scale: float) -> None:
+        try:
+            self._air.transmit(self._device, id, samples, scale)
+        except Rejected:
+            return
+
+    async def withdraw(self, id: str) -> None:
+        self._air.withdraw(self._device, id)
+
+    def close(self) -> None:
+        self._air.disconnect(self._device)
+
+
+class LoopbackServer:
+    """The server's port."""
+
+    def __init__(self, air: Air) -> None:
+        self._air = air
+
+    async def ready(self) -> int:
+        return self._air.num_ready
+
+    async def hold(self, id: str, number: int, asked: str) -> Sum | Withheld:
+        return await self._air.hold(id, number, asked)

@@ -1,0 +1,82 @@
+"""What a device and a server may do on a medium. Roles are written against these two ports alone."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from airpool.arrays import Floats
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """One inference, as a device learns of it.
+
+    id: of the inference, never used twice. number: its place in the run. gain: this device's own channel, as far as the
+    device knows it. asked: the network file that the server goes by. devices: how many were announced to.
+    """
+
+    id: str
+    number: int
+    gain: float
+    asked: str
+    devices: int
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """y, (coordinates,), and nothing else of the devices.
+
+    devices: how many were in the slot to its end, silent ones included. carrier: whether anybody transmitted.
+    """
+
+    y: Floats
+    devices: int
+    carrier: bool
+    simulated: bool = False
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """No sum. spent: whether the inference was announced, and so counts as spent."""
+
+    reason: str
+    spent: bool
+
+
+class Disconnected(Exception):  # noqa: N818
+    """The medium is gone for now; the port may be opened again."""
+
+
+class Rejected(Exception):  # noqa: N818
+    """A connection, signal or score that is not accepted; the text names no value of it."""
+
+
+class DevicePort(Protocol):
+    async def ready(self) -> None:
+        """Declares readiness for one inference: before coin, score and feature exist."""
+        ...
+
+    async def announcement(self) -> Announcement: ...
+
+    async def transmit(self, id: str, samples: Floats, scale: float) -> None:
+        """Sends x in the slot; zeros where the device is silent. scale: α/p, for its power; 0 if silent."""
+        ...
+
+    async def withdraw(self, id: str) -> None:
+        """Leaves the slot without noise: counts as missing."""
+        ...
+
+
+class ServerPort(Protocol):
+    async def ready(self) -> int:
+        """How many devices are connected and ready."""
+        ...
+
+    async def hold(self, id: str, number: int, asked: str) -> Sum | Withheld:
+        """Announces an inference, if enough devices are ready, and waits for the end of its slot."""
+        ...
+
+
+class RankingPort(Protocol):
+    async def selected(self, id: str, device: int, devices: int, noisy_score: float) -> bool:
+        """The ranking server's answer to a noisy score; devices: how many scores it may expect."""
+        ...

@@ -1,0 +1,31 @@
+"""Prometheus metrics of a server: counts, times and ε, nothing of any one device."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from airpool.runtime.server import Result, Server
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
+
+
+class Metrics:
+    def __init__(self, server: Server) -> None:
+        self._registry = CollectorRegistry()
+        counter = Counter("airpool_inferences", "Inferences by what came of them.", ["status"], registry=self._registry)
+        spent = Counter("airpool_inferences_spent", "Inferences that count as spent.", registry=self._registry)
+        seconds = Histogram("airpool_inference_seconds", "Time.", buckets=_SECONDS, registry=self._registry)
+        self._ready = Gauge("airpool_devices_ready", "Devices that are connected and ready.", registry=self._registry)
+        epsilon = Gauge("airpool_epsilon", "ε of one inference.", ["of"], registry=self._registry)
+        for name in ("device", "local", "object"):
+            epsilon.labels(name).set(getattr(server.guarantee, name))
+
+        def observe(result: Result) -> None:
+            counter.labels(result.status).inc()
+            spent.inc(result.spent)
+            seconds.observe(result.seconds)
+
+        server.observers.append(observe)
+
+    def text(self, ready: int) -> bytes:
+        self._ready.set(ready)
+        return generate_latest(self._registry)

@@ -1,0 +1,138 @@
+"""Each role as a process: starts, says where it listens, runs until it is told to stop, stops cleanly.
+
+A role prints one line on stdout once it is set up, and logs on stderr. It stops on SIGINT or SIGTERM, and when its
+stdin is closed where it was started with `attached`: so nothing outlives `airpool up`.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from airpool.runtime import device as devices
+from airpool.runtime import logs, transport
+from airpool.runtime.air import Air
+from airpool.runtime.device import Device
+from airpool.runtime.ranking import RankingServer
+from airpool.runtime.remote import RemoteDevice, connected
+from airpool.runtime.server import Server
+from airpool.runtime.service import AirService, InferencesService, RankingService
+from airpool.runtime.transport import Credentials
+from airpool.runtime.wire_pb2_grpc import (
+    add_AirServicer_to_server,
+    add_InferencesServicer_to_server,
+    add_RankingServicer_to_server,
+)
+
+_GRACE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Console:
+    """attached: the role stops when its stdin is closed. json: it says in JSON where it listens, else in words."""
+
+    attached: bool = False
+    json: bool = False
+
+
+_ALONE = Console()
+
+
+async def run_air(air: Air, address: str, *, credentials: Credentials | None = None, console: Console = _ALONE) -> None:
+    service = AirService(air, credentials)
+    server, where = await transport.serve(address, lambda it: add_AirServicer_to_server(service, it), credentials)
+    async with _running("air", console, address=where):
+        pass
+    await server.stop(_GRACE_SECONDS)
+
+
+async def run_ranking(
+    ranking: RankingServer, address: str, *, credentials: Credentials | None = None, console: Console = _ALONE
+) -> None:
+    service = RankingService(ranking, credentials)
+    server, where = await transport.serve(address, lambda it: add_RankingServicer_to_server(service, it), credentials)
+    async with _running("ranking", console, address=where):
+        pass
+    await server.stop(_GRACE_SECONDS)
+
+
+async def run_server(
+    server: Server,
+    address: str,
+    *,
+    http: str | None = None,
+    credentials: Credentials | None = None,
+    console: Console = _ALONE,
+) -> None:
+    """http: where the HTTP API listens; None: nowhere."""
+    service = InferencesService(server)
+    listening, where = await transport.serve(
+        address, lambda it: add_InferencesServicer_to_server(service, it), credentials
+    )
+    said = {"address": where}
+    web = None
+    if http is not None:
+        from airpool.runtime.http import Web
+
+        web = Web(server, http)
+        said["http"] = web.address
+        await web.start()
+    async with _running("server", console, **said):
+        pass
+    if web is not None:
+        await web.stop()
+    await listening.stop(_GRACE_SECONDS)
+
+
+async def run_devices(
+    hosted: Sequence[Device], air: str, *, credentials: Credentials | None = None, console: Console = _ALONE
+) -> None:
+    """One or more devices in this process, each with its own connection to the air; they reconnect when it is gone."""
+    async with transport.channel(air, credentials, role="air") as channel:
+
+        async def one(device: Device) -> None:
+            await connected(
+                lambda: RemoteDevice.opened(channel, device.index, simulated=device.seed is not None),
+                lambda port: devices.run(device, port),
+            )
+
+        async with _running("device", console) as stop:
+            tasks = [asyncio.create_task(one(each)) for each in hosted]
+            for task in tasks:
+                task.add_done_callback(lambda _: stop.set())
+        for task in tasks:
+            task.cancel()
+        for ended in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
+
+
+@asynccontextmanager
+async def _running(role: str, console: Console, **where: str) -> AsyncIterator[asyncio.Event]:
+    """Says that the role is there, and waits at the end of the block until it is told to stop."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(sign, stop.set)
+    if console.attached:
+        await _watch_stdin(stop)
+    line = json.dumps({"role": role, "pid": os.getpid(), **where})
+    print(line if console.json else " ".join([role, "runs;", *(f"{k}: {v}" for k, v in where.items())]), flush=True)
+    logs.event("started", **where)
+    yield stop
+    await stop.wait()
+    logs.event("stopped")
+
+
+async def _watch_stdin(stop: asyncio.Event) -> None:
+    class Watch(asyncio.Protocol):
+        def eof_received(self) -> None:
+            stop.set()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            stop.set()
+
+    await asyncio.get_running_loop().connect_read_pipe(Watch, sys.stdin)

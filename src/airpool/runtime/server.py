@@ -1,0 +1,222 @@
+"""The server: announces inferences, estimates, decodes, classifies, reports. It does not know which medium it uses.
+
+Of the devices it holds the sum of one slot at a time, and nothing else.
+"""
+
+import asyncio
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from airpool import network_file
+from airpool.account.guarantee import guarantee
+from airpool.account.report import PrivacyReport, number
+from airpool.arrays import Floats
+from airpool.network import Network
+from airpool.protocol import server as stations
+from airpool.protocol.link import link_of
+from airpool.protocol.live import live_report
+from airpool.runtime import logs, seeded
+from airpool.runtime.air import require_runnable
+from airpool.runtime.medium import Disconnected, ServerPort, Sum, Withheld
+
+Status = Literal["answered", "no answer", "below quorum", "withheld", "failed"]
+KEPT = 1000  # results that can be asked for again
+DEADLINE_SECONDS = 20.0
+
+
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """Estimates ẑ (r,) to logits (L,): layers (matrix, bias) with ReLU between them, and the names of the classes."""
+
+    layers: tuple[tuple[Floats, Floats], ...]
+    classes: tuple[str, ...]
+
+    def logits(self, estimate: Floats) -> Floats:
+        x = estimate
+        for k, (matrix, bias) in enumerate(self.layers):
+            x = matrix @ (np.maximum(x, 0) if k else x) + bias
+        return x
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """ε of the worst device, with nobody else trusted, and of the object; all at δ, for one inference."""
+
+    device: float
+    local: float
+    object: float
+    delta: float
+    neighbours: str
+
+    @classmethod
+    def of(cls, report: PrivacyReport) -> "Guarantee":
+        local, net = float(np.max(report.epsilon_local)), report.network
+        return cls(report.worst, local, report.epsilon_object, net.delta, net.neighbours)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one inference.
+
+    label: of the class, −1 where nobody transmitted; None without an answer. devices: in the slot to its end.
+    spent: whether it counts against the devices' budgets. note: says so where the noise was seeded.
+    """
+
+    id: str
+    number: int
+    status: Status
+    seconds: float
+    spent: bool
+    guarantee: Guarantee
+    simulated: bool = False
+    label: int | None = None
+    name: str | None = None
+    probabilities: tuple[float, ...] = ()
+    logits: tuple[float, ...] = ()
+    devices: int = 0
+    reason: str = ""
+
+    @property
+    def note(self) -> str:
+        return seeded.NOTE if self.simulated else ""
+
+    def to_json(self) -> dict[str, Any]:
+        promised = self.guarantee
+        return {
+            "id": self.id,
+            "number": self.number,
+            "status": self.status,
+            "label": self.label,
+            "name": self.name,
+            "probabilities": list(self.probabilities),
+            "devices": self.devices,
+            "spent": self.spent,
+            "seconds": self.seconds,
+            "reason": self.reason,
+            "simulated": self.simulated,
+            "note": self.note,
+            "guarantee": {
+                "device": number(promised.device),
+                "local": number(promised.local),
+                "object": number(promised.object),
+                "delta": promised.delta,
+                "neighbours": promised.neighbours,
+            },
+        }
+
+
+def new_id() -> str:
+    return secrets.token_hex(16)
+
+
+class Server:
+    """One network and one decoder over a port. deadline: of an inference, in seconds, whatever the medium does."""
+
+    def __init__(
+        self,
+        network: Network,
+        decoder: Decoder,
+        port: ServerPort,
+        *,
+        simulated: bool = False,
+        deadline: float = DEADLINE_SECONDS,
+    ) -> None:
+        require_runnable(network)
+        if not 0 < deadline <= 3600:
+            raise ValueError(f"deadline={deadline} must be > 0 and at most 3600")
+        width = decoder.layers[0][0].shape[1]
+        if width != network.dimension:
+            raise ValueError(f"the network has dimension={network.dimension}, the decoder needs dimension={width}")
+        self.network, self.decoder, self.port = network, decoder, port
+        self.guarantee = Guarantee.of(guarantee(network) if simulated else live_report(network))
+        self._simulated, self._deadline = simulated, deadline
+        self._asked, self._gamma = network_file.dump(network), link_of(network).gamma
+        self._numbered, self._turn = 0, asyncio.Lock()
+        self.observers: list[Callable[[Result], None]] = []
+        self._results: OrderedDict[str, Result] = OrderedDict()
+
+    def result(self, id: str) -> Result | None:
+        """One of the last results."""
+        return self._results.get(id)
+
+    async def infer(self, id: str | None = None) -> Result:
+        """One inference; returns within the deadline, with an answer or the reason why there is none."""
+        id, this, began = id or new_id(), self._numbered, time.perf_counter()
+        self._numbered += 1
+        announced = False
+        try:
+            async with asyncio.timeout(self._deadline), self._turn:
+                announced = True  # or about to be: it counts as spent
+                got = await self.port.hold(id, this, self._asked)
+        except TimeoutError:
+            what = "no sum" if announced else "others were before it: no turn"
+            found = self._without(id, this, "failed", f"{what} within {self._deadline:g} s", spent=announced)
+        except Disconnected as why:
+            found = self._without(id, this, "failed", str(why), spent=True)
+        else:
+            found = self._answered(id, this, got)
+        found = replace(found, seconds=round(time.perf_counter() - began, 6))
+        logs.event("inference", id=id, number=this, status=found.status, devices=found.devices, reason=found.reason)
+        self._keep(found)
+        for observe in self.observers:
+            observe(found)
+        return found
+
+    def _answered(self, id: str, this: int, got: Sum | Withheld) -> Result:
+        if isinstance(got, Withheld):
+            status = "withheld" if got.spent else "below quorum"
+            return self._without(id, this, status, got.reason, spent=got.spent)
+        if got.simulated != self._simulated:
+            how = ("live", "simulated")
+            why = f"a {how[got.simulated]} air answered a {how[not got.simulated]} server"
+            return self._without(id, this, "failed", why, spent=True)
+        logits = self.decoder.logits(stations.estimate(got.y, self._gamma))
+        label = int(stations.labels(logits, np.array(got.carrier)))
+        answered = label != stations.NO_ANSWER
+        return Result(
+            id,
+            this,
+            "answered" if answered else "no answer",
+            0.0,
+            True,
+            self.guarantee,
+            self._simulated,
+            label,
+            self.decoder.classes[label] if answered else None,
+            tuple(_softmax(logits).tolist()) if answered else (),
+            tuple(logits.tolist()),
+            got.devices,
+            "" if answered else "nobody transmitted",
+        )
+
+    def _without(self, id: str, this: int, status: Status, reason: str, *, spent: bool) -> Result:
+        return Result(id, this, status, 0.0, spent, self.guarantee, self._simulated, reason=reason)
+
+    def _keep(self, found: Result) -> None:
+        self._results[found.id] = found
+        while len(self._results) > KEPT:
+            self._results.popitem(last=False)
+
+
+def decoder_of(model_name: str, network: Network, *, codec: str | None = None, names: Sequence[str] = ()) -> Decoder:
+    """The server's side of a model's codec at the network's public level. Needs torch, once."""
+    from airpool.models.pretrained import load
+    from airpool.protocol.link import level
+
+    model = load(model_name)
+    chosen, needed = model.codec(codec), model.wanted(codec)["dimension"]
+    if network.dimension != needed:
+        raise ValueError(f"the network has dimension={network.dimension}, the codec needs dimension={needed}")
+    at = level(network, participation=model.participation(network, codec=codec))
+    return Decoder(chosen.matrices(at), tuple(names) or model.classes)
+
+
+def _softmax(logits: Floats) -> Floats:
+    e = np.exp(logits - np.max(logits))
+    return e / np.sum(e)

@@ -1,0 +1,152 @@
+"""The gRPC services: each turns messages into calls of an air, a ranking server or a server, and back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+
+from airpool.runtime import medium, transport
+from airpool.runtime import wire_pb2 as wire
+from airpool.runtime.air import Air
+from airpool.runtime.medium import Rejected
+from airpool.runtime.ranking import RankingServer
+from airpool.runtime.remote import packed, unpacked
+from airpool.runtime.server import Result, Server
+from airpool.runtime.transport import Credentials
+from airpool.runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
+
+_QUEUED = 64  # messages that a device may leave unread
+
+
+class AirService(AirServicer):
+    def __init__(self, air: Air, credentials: Credentials | None = None) -> None:
+        self._air, self._credentials = air, credentials
+
+    async def Take(
+        self, request_iterator: AsyncIterator[wire.FromDevice], context: Any
+    ) -> AsyncIterator[wire.ToDevice]:
+        device, simulated = await self._hello(request_iterator, context)
+        outgoing: asyncio.Queue[wire.ToDevice | None] = asyncio.Queue(_QUEUED)
+
+        def say(message: wire.ToDevice | None) -> None:
+            if outgoing.full():
+                outgoing.get_nowait()
+            outgoing.put_nowait(message)
+
+        def announce(told: medium.Announcement) -> None:
+            fields = {"id": told.id, "number": told.number, "gain": told.gain, "asked": told.asked}
+            say(wire.ToDevice(announcement=wire.Announcement(devices=told.devices, **fields)))
+
+        try:
+            self._air.connect(device, announce, simulated=simulated)
+        except Rejected as why:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(why))
+        listening = asyncio.create_task(self._listen(device, request_iterator, say))
+        try:
+            yield wire.ToDevice(welcome=wire.Nothing())
+            while (message := await outgoing.get()) is not None:
+                yield message
+        finally:
+            listening.cancel()
+            self._air.disconnect(device)
+
+    async def _hello(self, requests: AsyncIterator[wire.FromDevice], context: Any) -> tuple[int, bool]:
+        try:
+            async with asyncio.timeout(transport.CALL_SECONDS):
+                first = await anext(requests)
+        except (TimeoutError, StopAsyncIteration):
+            first = wire.FromDevice()
+        if first.WhichOneof("what") != "hello":
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "a device says hello first")
+        await transport.require_peer(context, f"device-{first.hello.device}", self._credentials)
+        return first.hello.device, first.hello.simulated
+
+    async def _listen(self, device: int, requests: AsyncIterator[wire.FromDevice], say: Any) -> None:
+        """What a device sends, until it hangs up. A message that cannot be read is a rejected one."""
+        try:
+            async for said in requests:
+                match said.WhichOneof("what"):
+                    case "ready":
+                        self._air.ready(device)
+                    case "withdraw":
+                        self._air.withdraw(device, said.withdraw)
+                    case "signal":
+                        try:
+                            sent = said.signal
+                            samples = unpacked(sent.samples if len(sent.samples) % 8 == 0 else b"")
+                            self._air.transmit(device, sent.id, samples, sent.scale)
+                        except Rejected as why:
+                            say(wire.ToDevice(rejected=str(why)))
+                    case _:
+                        say(wire.ToDevice(rejected="not understood"))
+        finally:
+            say(None)
+
+    async def Hold(self, request: wire.Inference, context: Any) -> wire.Outcome:
+        await transport.require_peer(context, "server", self._credentials)
+        got = await self._air.hold(request.id, request.number, request.asked)
+        if isinstance(got, medium.Withheld):
+            return wire.Outcome(withheld=True, reason=got.reason, spent=got.spent)
+        return wire.Outcome(y=packed(got.y), devices=got.devices, carrier=got.carrier, simulated=got.simulated)
+
+    async def Count(self, request: wire.Nothing, context: Any) -> wire.Ready:
+        return wire.Ready(devices=self._air.num_ready)
+
+
+class RankingService(RankingServicer):
+    def __init__(self, ranking: RankingServer, credentials: Credentials | None = None) -> None:
+        self._ranking, self._credentials = ranking, credentials
+
+    async def Rank(self, request: wire.Score, context: Any) -> wire.Selected:
+        await transport.require_peer(context, f"device-{request.device}", self._credentials)
+        try:
+            chosen = await self._ranking.selected(request.id, request.device, request.devices, request.noisy_score)
+            return wire.Selected(selected=chosen)
+        except Rejected as why:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(why))
+        except medium.Disconnected as why:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(why))
+        raise AssertionError("abort raises")
+
+
+class InferencesService(InferencesServicer):
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def Infer(self, request: wire.Nothing, context: Any) -> wire.Result:
+        # It goes on when the client hangs up, and is counted: the devices have paid.
+        return message_of(await asyncio.shield(self._server.infer()))
+
+    async def Find(self, request: wire.Inference, context: Any) -> wire.Result:
+        found = self._server.result(request.id)
+        if found is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no such result, or too old")
+        assert found is not None
+        return message_of(found)
+
+
+def message_of(result: Result) -> wire.Result:
+    promised = result.guarantee
+    return wire.Result(
+        id=result.id,
+        number=result.number,
+        status=result.status,
+        label=-1 if result.label is None else result.label,
+        name=result.name or "",
+        probabilities=result.probabilities,
+        logits=result.logits,
+        devices=result.devices,
+        spent=result.spent,
+        seconds=result.seconds,
+        reason=result.reason,
+        simulated=result.simulated,
+        note=result.note,
+        guarantee=wire.Guarantee(
+            device=promised.device,
+            local=promised.local,
+            object=promised.object,
+            delta=promised.delta,
+            neighbours=promised.neighbours,
+        ),
+    )

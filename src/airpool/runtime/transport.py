@@ -1,0 +1,121 @@
+"""Sockets: the only place that opens one. Addresses, message sizes, deadlines, keepalive, certificates.
+
+Without credentials both ends must be on a loopback address. With them both ends show a certificate of the same
+authority, and `identify` says who the other one is: air, server, ranking, or device-K.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+from grpc import aio
+
+MESSAGE_BYTES = 4 * 2**20
+CALL_SECONDS = 10.0
+
+_OPTIONS = [
+    ("grpc.max_receive_message_length", MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MESSAGE_BYTES),
+    ("grpc.max_metadata_size", 16 * 2**10),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.so_reuseport", 0),
+    ("grpc.enable_http_proxy", 0),
+]
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """PEM bytes of the authority, of the own certificate and its key.
+
+    identify: the name in a peer's certificate (PEM); raises where it must not be served.
+    """
+
+    ca: bytes
+    certificate: bytes
+    key: bytes = field(repr=False)
+    identify: Callable[[bytes], str] | None = None
+
+
+async def serve(
+    address: str, add: Callable[[aio.Server], None], credentials: Credentials | None = None
+) -> tuple[aio.Server, str]:
+    """A started gRPC server and the address it listens at; port 0 is any free one. add: registers the services."""
+    host, _ = split(address, credentials is not None)
+    server = aio.server(options=_OPTIONS)
+    add(server)
+    try:
+        if credentials is None:
+            port = server.add_insecure_port(address)
+        else:
+            pair = [(credentials.key, credentials.certificate)]
+            secure = grpc.ssl_server_credentials(pair, credentials.ca, require_client_auth=True)
+            port = server.add_secure_port(address, secure)
+    except RuntimeError:
+        port = 0
+    if port == 0:
+        raise OSError(f"cannot listen at {address}: the port is taken, or the address is not of this machine")
+    await server.start()
+    return server, f"{host}:{port}"
+
+
+def channel(address: str, credentials: Credentials | None = None, *, role: str) -> aio.Channel:
+    """A channel to a role: air, server or ranking, the name that its certificate must have."""
+    split(address, credentials is not None)
+    if credentials is None:
+        return aio.insecure_channel(address, options=_OPTIONS)
+    secure = grpc.ssl_channel_credentials(credentials.ca, credentials.key, credentials.certificate)
+    return aio.secure_channel(address, secure, options=[*_OPTIONS, ("grpc.ssl_target_name_override", role)])
+
+
+async def require_peer(context: Any, name: str, credentials: Credentials | None) -> None:
+    """Ends a call unless the peer's certificate has this name; without credentials anybody on this machine may call."""
+    if credentials is None or credentials.identify is None:
+        return
+    shown = context.auth_context().get("x509_pem_cert") or [b""]
+    try:
+        found = credentials.identify(shown[0])
+    except Exception as error:
+        await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error)[:200])
+    else:
+        if found != name:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, f"{found} must not speak for {name}")
+
+
+def listening(address: str, *, secured: bool = False) -> socket.socket:
+    """A bound TCP socket, for HTTP. secured: it may be beyond loopback."""
+    host, port = split(address, secured)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host.strip("[]"), port))
+    except OSError as error:
+        sock.close()
+        raise OSError(f"cannot listen at {address}: {error.strerror}") from None
+    return sock
+
+
+def split(address: str, secured: bool) -> tuple[str, int]:
+    """Host and port; an error unless the host is a loopback address, or the connection is secured."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 <= int(port) <= 65535:
+        raise ValueError(f"address {address!r} must be HOST:PORT, such as 127.0.0.1:0")
+    try:
+        loopback = host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback and not secured:
+        raise ValueError(
+            f"address {address!r} is beyond this machine: without certificates only loopback is allowed, 127.0.0.1"
+        )
+    return host, int(port)

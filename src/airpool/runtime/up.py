@@ -1,0 +1,236 @@
+"""The whole system on one machine: starts every role as a process, asks for inferences, stops all of it."""
+
+import asyncio
+import json
+import sys
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from airpool import files, network_file
+from airpool.network import Network, Ranking
+from airpool.runtime import transport
+from airpool.runtime import wire_pb2 as wire
+from airpool.runtime.remote import RemoteServer
+from airpool.runtime.wire_pb2_grpc import InferencesStub
+
+_START_SECONDS, _STOP_SECONDS = 300.0, 5.0
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What runs. processes: how many host the devices; source, model, codec: as of the commands of the roles."""
+
+    network: Network
+    processes: int
+    source: str = "latents:modelnet40/test"
+    model: str = "modelnet40"
+    codec: str | None = None
+    quorum: int | None = None
+    slot_seconds: float = 5.0
+    http: str | None = None
+    simulate: int | None = None
+    device_options: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.processes <= self.network.devices.count:
+            raise ValueError(f"processes={self.processes} must be from 1 to {self.network.devices.count}, the devices")
+
+
+class Process:
+    """One role: its first line on stdout says where it listens; what it logs goes to a file."""
+
+    def __init__(self, process: asyncio.subprocess.Process, said: dict[str, Any]) -> None:
+        self._process, self.said = process, said
+
+    @classmethod
+    async def started(cls, *args: str, log: Path) -> "Process":
+        with files.log(log) as stderr:
+            command = [sys.executable, "-m", "airpool", *args, "--attached", "--json"]
+            pipe = asyncio.subprocess.PIPE
+            # In a session of its own: Ctrl-C is for the one that has started it.
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=pipe, stdout=pipe, stderr=stderr, start_new_session=True
+            )
+        assert process.stdout is not None
+        try:
+            line = await asyncio.wait_for(process.stdout.readline(), _START_SECONDS)
+            return cls(process, json.loads(line))
+        except (TimeoutError, ValueError):
+            await _end(process)
+            last = log.read_text("utf-8", "replace").strip().splitlines()[-1:]
+            raise OSError(
+                f"airpool {args[0]} did not start: {(last or ['no message'])[0].removeprefix('error: ')}"
+            ) from None
+        except BaseException:
+            await _end(process)
+            raise
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def kill(self) -> None:
+        """As kill -9 does."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+
+    async def stop(self) -> None:
+        await _end(self._process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Closes stdin, on which the role stops by itself; kills it if it does not."""
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        await asyncio.wait_for(process.wait(), _STOP_SECONDS)
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+@dataclass
+class System:
+    """The running processes. folder: of the network file and of what they log."""
+
+    setup: Setup
+    folder: Path
+    roles: dict[str, Process] = field(default_factory=dict)
+
+    async def start(self, name: str) -> Process:
+        """Starts a role by its name, again too: at the address that it had."""
+        before = self.roles.get(name)
+        args = self.command(name, before.said.get("address", _ANYWHERE) if before else _ANYWHERE)
+        self.roles[name] = await Process.started(*args, log=self.folder / f"{name}.log")
+        return self.roles[name]
+
+    def command(self, name: str, listen: str) -> list[str]:
+        setup, file = self.setup, str(self.folder / "network.toml")
+        role, _, view = name.partition(" ")
+        seed = [] if setup.simulate is None else ["--simulate", str(setup.simulate)]
+        slot = ["--slot-seconds", str(setup.slot_seconds)]
+        codec = [] if setup.codec is None else ["--codec", setup.codec]
+        args = [role, "--network", file]
+        if role == "air":
+            quorum = [] if setup.quorum is None else ["--quorum", str(setup.quorum)]
+            return [*args, "--listen", listen, *slot, *quorum, *seed]
+        if role == "ranking":
+            return [*args, "--listen", listen, "--seconds", str(setup.slot_seconds / 2)]
+        args += ["--air", self.address("air")]
+        if role == "server":
+            http = [] if setup.http is None else ["--http", setup.http]
+            return [*args, "--listen", listen, *slot, "--model", setup.model, *codec, *http, *seed]
+        ranking = ["--ranking", self.address("ranking")] if isinstance(setup.network.scheme, Ranking) else []
+        return [*args, "--view", view, "--source", setup.source, *codec, *ranking, *seed, *setup.device_options]
+
+    def address(self, name: str) -> str:
+        return self.roles[name].said["address"]
+
+    @property
+    def device_names(self) -> list[str]:
+        parts = np.array_split(np.arange(self.setup.network.devices.count), self.setup.processes)
+        return [f"device {part[0]}-{part[-1]}" for part in parts]
+
+    async def ready(self, devices: int, seconds: float = _START_SECONDS) -> None:
+        """Waits until so many devices are ready."""
+        async with transport.channel(self.address("air"), role="air") as channel:
+            port = RemoteServer(channel, slot_seconds=self.setup.slot_seconds)
+            async with asyncio.timeout(seconds):
+                while await port.ready() < devices:
+                    await asyncio.sleep(_POLL_SECONDS)
+
+
+_ANYWHERE = "127.0.0.1:0"
+
+
+@asynccontextmanager
+async def running(setup: Setup) -> AsyncIterator[System]:
+    """All roles, with all devices ready; none of them is left when the block ends."""
+    with TemporaryDirectory(prefix="airpool-") as folder:
+        system = System(setup, Path(folder))
+        network_file.write(setup.network, system.folder / "network.toml")
+        try:
+            await system.start("air")
+            if isinstance(setup.network.scheme, Ranking):
+                await system.start("ranking")
+            starting = [asyncio.create_task(system.start(name)) for name in ("server", *system.device_names)]
+            try:
+                await asyncio.gather(*starting)
+            finally:
+                await asyncio.gather(*starting, return_exceptions=True)
+            await system.ready(setup.network.devices.count)
+            yield system
+        finally:
+            await asyncio.gather(*(each.stop() for each in system.roles.values()))
+
+
+@asynccontextmanager
+async def client(system: System) -> AsyncIterator[InferencesStub]:
+    """A client of the server, over gRPC."""
+    async with transport.channel(system.address("server"), role="server") as channel:
+        yield InferencesStub(channel)
+
+
+@dataclass
+class Tally:
+    """What came of the inferences so far. distinct: those with a higher number than the one before.
+
+    Of the times, the last 100,000 are kept.
+    """
+
+    labels: Sequence[int] | None
+    statuses: Counter[str] = field(default_factory=Counter)
+    right: int = 0
+    distinct: int = 0
+    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=100_000))
+    last: wire.Result | None = None
+
+    def add(self, result: wire.Result) -> None:
+        self.statuses[result.status] += 1
+        self.seconds.append(result.seconds)
+        self.distinct += self.last is None or result.number > self.last.number
+        self.last = result
+        if self.labels is not None:
+            self.right += result.status == "answered" and result.label == self.labels[result.number % len(self.labels)]
+
+    @property
+    def count(self) -> int:
+        return sum(self.statuses.values())
+
+    def record(self, took: float) -> dict[str, Any]:
+        times = np.array(self.seconds) * 1e3
+        told = self.last
+        return {
+            "inferences": self.count,
+            "distinct": self.distinct,
+            "statuses": dict(self.statuses),
+            "accuracy": self.right / self.count if self.labels is not None and self.count else None,
+            "per_second": self.count / took if took else None,
+            "p50_ms": float(np.percentile(times, 50)) if len(times) else None,
+            "p99_ms": float(np.percentile(times, 99)) if len(times) else None,
+            "devices": told.devices if told else 0,
+            "epsilon": {name: _number(getattr(told.guarantee, name)) for name in ("device", "local", "object")}
+            if told
+            else None,
+            "delta": told.guarantee.delta if told else None,
+            "simulated": bool(told and told.simulated),
+            "note": told.note if told else "",
+        }
+
+
+def _number(value: float) -> float | str:
+    return "inf" if np.isinf(value) else value

@@ -1,0 +1,163 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Nothing(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class FromDevice(_message.Message):
+    __slots__ = ("hello", "ready", "signal", "withdraw")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAW_FIELD_NUMBER: _ClassVar[int]
+    hello: Hello
+    ready: Nothing
+    signal: Signal
+    withdraw: str
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ready: _Optional[_Union[Nothing, _Mapping]] = ..., signal: _Optional[_Union[Signal, _Mapping]] = ..., withdraw: _Optional[str] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("device", "simulated")
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    SIMULATED_FIELD_NUMBER: _ClassVar[int]
+    device: int
+    simulated: bool
+    def __init__(self, device: _Optional[int] = ..., simulated: _Optional[bool] = ...) -> None: ...
+
+class Signal(_message.Message):
+    __slots__ = ("id", "samples", "scale")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    samples: bytes
+    scale: float
+    def __init__(self, id: _Optional[str] = ..., samples: _Optional[bytes] = ..., scale: _Optional[float] = ...) -> None: ...
+
+class ToDevice(_message.Message):
+    __slots__ = ("announcement", "rejected", "welcome")
+    ANNOUNCEMENT_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    announcement: Announcement
+    rejected: str
+    welcome: Nothing
+    def __init__(self, announcement: _Optional[_Union[Announcement, _Mapping]] = ..., rejected: _Optional[str] = ..., welcome: _Optional[_Union[Nothing, _Mapping]] = ...) -> None: ...
+
+class Announcement(_message.Message):
+    __slots__ = ("id", "number", "gain", "asked", "devices")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    GAIN_FIELD_NUMBER: _ClassVar[int]
+    ASKED_FIELD_NUMBER: _ClassVar[int]
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    number: int
+    gain: float
+    asked: str
+    devices: int
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., gain: _Optional[float] = ..., asked: _Optional[str] = ..., devices: _Optional[int] = ...) -> None: ...
+
+class Inference(_message.Message):
+    __slots__ = ("id", "number", "asked")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    ASKED_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    number: int
+    asked: str
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., asked: _Optional[str] = ...) -> None: ...
+
+class Outcome(_message.Message):
+    __slots__ = ("y", "devices", "carrier", "simulated", "withheld", "reason", "spent")
+    Y_FIELD_NUMBER: _ClassVar[int]
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    CARRIER_FIELD_NUMBER: _ClassVar[int]
+    SIMULATED_FIELD_NUMBER: _ClassVar[int]
+    WITHHELD_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
+    y: bytes
+    devices: int
+    carrier: bool
+    simulated: bool
+    withheld: bool
+    reason: str
+    spent: bool
+    def __init__(self, y: _Optional[bytes] = ..., devices: _Optional[int] = ..., carrier: _Optional[bool] = ..., simulated: _Optional[bool] = ..., withheld: _Optional[bool] = ..., reason: _Optional[str] = ..., spent: _Optional[bool] = ...) -> None: ...
+
+class Ready(_message.Message):
+    __slots__ = ("devices",)
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    devices: int
+    def __init__(self, devices: _Optional[int] = ...) -> None: ...
+
+class Score(_message.Message):
+    __slots__ = ("id", "device", "devices", "noisy_score")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    NOISY_SCORE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    device: int
+    devices: int
+    noisy_score: float
+    def __init__(self, id: _Optional[str] = ..., device: _Optional[int] = ..., devices: _Optional[int] = ..., noisy_score: _Optional[float] = ...) -> None: ...
+
+class Selected(_message.Message):
+    __slots__ = ("selected",)
+    SELECTED_FIELD_NUMBER: _ClassVar[int]
+    selected: bool
+    def __init__(self, selected: _Optional[bool] = ...) -> None: ...
+
+class Result(_message.Message):
+    __slots__ = ("id", "number", "status", "label", "name", "probabilities", "logits", "devices", "spent", "seconds", "reason", "simulated", "note", "guarantee")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
+    LOGITS_FIELD_NUMBER: _ClassVar[int]
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SIMULATED_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    GUARANTEE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    number: int
+    status: str
+    label: int
+    name: str
+    probabilities: _containers.RepeatedScalarFieldContainer[float]
+    logits: _containers.RepeatedScalarFieldContainer[float]
+    devices: int
+    spent: bool
+    seconds: float
+    reason: str
+    simulated: bool
+    note: str
+    guarantee: Guarantee
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., status: _Optional[str] = ..., label: _Optional[int] = ..., name: _Optional[str] = ..., probabilities: _Optional[_Iterable[float]] = ..., logits: _Optional[_Iterable[float]] = ..., devices: _Optional[int] = ..., spent: _Optional[bool] = ..., seconds: _Optional[float] = ..., reason: _Optional[str] = ..., simulated: _Optional[bool] = ..., note: _Optional[str] = ..., guarantee: _Optional[_Union[Guarantee, _Mapping]] = ...) -> None: ...
+
+class Guarantee(_message.Message):
+    __slots__ = ("device", "local", "object", "delta", "neighbours")
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    DELTA_FIELD_NUMBER: _ClassVar[int]
+    NEIGHBOURS_FIELD_NUMBER: _ClassVar[int]
+    device: float
+    local: float
+    object: float
+    delta: float
+    neighbours: str
+    def __init__(self, device: _Optional[float] = ..., local: _Optional[float] = ..., object: _Optional[float] = ..., delta: _Optional[float] = ..., neighbours: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,118 @@
+"""Small systems in one process, for the tests of the runtime: over loopback, or over gRPC on a free port."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from airpool import Network
+from airpool.network import Ranking
+from airpool.runtime import device as devices
+from airpool.runtime import transport
+from airpool.runtime.air import Air
+from airpool.runtime.device import Device, Seen
+from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
+from airpool.runtime.ranking import RankingServer
+from airpool.runtime.remote import RemoteDevice, RemoteRanking, RemoteServer
+from airpool.runtime.server import Decoder, Server
+from airpool.runtime.service import AirService, RankingService
+from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server, add_RankingServicer_to_server
+
+R, CLASSES = 6, 3
+
+
+def network(count=4, **rest):
+    how = {"noise_std": 0.05, "dimension": R} | rest
+    return Network.uniform(num_devices=count, **how)
+
+
+def decoder(rng=None):
+    rng = rng or np.random.default_rng(7)
+    return Decoder(((rng.standard_normal((CLASSES, R)), rng.standard_normal(CLASSES)),), ("a", "b", "c"))
+
+
+def latents(objects=8, count=4, rng=None):
+    rng = rng or np.random.default_rng(1)
+    z = rng.standard_normal((objects, count, R))
+    return z / np.linalg.norm(z, axis=-1, keepdims=True)
+
+
+def posteriors(objects=8, count=4):
+    p = np.random.default_rng(2).random((objects, count, CLASSES)) ** 4
+    return p / p.sum(-1, keepdims=True)
+
+
+@dataclass
+class Small:
+    """air: the Air itself. server: a Server over the medium. ports, tasks: of the devices that run."""
+
+    air: Air
+    server: Server
+    open_port: Any
+    stop_air: Any = None
+    stop_ranking: Any = None
+    channel: Any = None
+    ports: dict = field(default_factory=dict)
+    tasks: list = field(default_factory=list)
+
+    async def infer(self, times=1):
+        return [await self.server.infer() for _ in range(times)]
+
+
+@asynccontextmanager
+async def small(net, medium="loopback", *, seed=None, running=None, charges=None, z=None, p=None, own=None, **air):
+    """A system of the devices `running` (all). own: a network of its own for some device, by index."""
+    count = net.devices.count
+    z = latents(count=count) if z is None else z
+    p = posteriors(count=count) if p is None else p
+    it = Air(net, seed=seed, **{"patience": 0.5, "slot_seconds": 2.0, **air})
+    rank = RankingServer(net, seconds=1.0) if isinstance(net.scheme, Ranking) else None
+    grpc_servers, channels = [], []
+    if medium == "grpc":
+        server, at = await transport.serve("127.0.0.1:0", lambda s: add_AirServicer_to_server(AirService(it), s))
+        grpc_servers.append(server)
+        channel = transport.channel(at, role="air")
+        channels.append(channel)
+        port = RemoteServer(channel, slot_seconds=2.0)
+        if rank is not None:
+            service = RankingService(rank)
+            server, at = await transport.serve("127.0.0.1:0", lambda s: add_RankingServicer_to_server(service, s))
+            grpc_servers.append(server)
+            channels.append(transport.channel(at, role="ranking"))
+            rank = RemoteRanking(channels[-1])
+
+    else:
+        port = LoopbackServer(it)
+
+    async def open_port(k):
+        if medium == "grpc":
+            return await RemoteDevice.opened(channels[0], k, simulated=seed is not None)
+        return LoopbackDevice(it, k)
+
+    system = Small(it, Server(net, decoder(), port, simulated=seed is not None, deadline=10.0), open_port)
+    if medium == "grpc":
+        system.channel = channels[0]
+        system.stop_air, system.stop_ranking = (lambda s=s: s.stop(0) for s in (grpc_servers[0], grpc_servers[-1]))
+    try:
+        for k in range(count) if running is None else running:
+            extra = {} if charges is None else {"charge": charges[k]}
+            mine = (own or {}).get(k, net)
+            device = Device(
+                k, mine, lambda i, k=k: Seen(z[i % len(z), k], p[i % len(p), k]), ranking=rank, seed=seed, **extra
+            )
+            system.ports[k] = await open_port(k)
+            system.tasks.append(asyncio.create_task(devices.run(device, system.ports[k])))
+        await asyncio.sleep(0)
+        yield system
+    finally:
+        for task in system.tasks:
+            task.cancel()
+        await asyncio.gather(*system.tasks, return_exceptions=True)
+        for each in system.ports.values():
+            each.close()
+        for channel in channels:
+            await channel.close()
+        for server in grpc_servers:
+            await server.stop(0)

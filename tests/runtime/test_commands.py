@@ -1,0 +1,79 @@
+"""The commands of the roles: their errors in one line, and what `up` makes of its options."""
+
+import sys
+
+import pytest
+
+from airpool import Network, network_file
+from airpool.cli import main
+from airpool.cli.device import indices_of
+from airpool.cli.options import NetworkOptions
+from airpool.cli.up import network_of
+from airpool.runtime.up import Setup, System, Tally
+
+
+def command(monkeypatch, capsys, *args):
+    """Exit status and the last line on stderr."""
+    monkeypatch.setattr(sys, "argv", ["airpool", *args])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code, capsys.readouterr().err.strip().splitlines()[-1]
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "net.toml"
+    network_file.write(Network.uniform(num_devices=4, dimension=40, dropouts=1), path)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (("air", "--listen", "0.0.0.0:0"), "beyond this machine: without certificates only loopback is allowed"),
+        (("air", "--quorum", "2"), "quorum=2 must be from 3 to 4"),
+        (("air", "--slot-seconds", "0"), "slot_seconds=0.0 must be > 0"),
+        (("ranking",), "scheme.name='1' must be 2.2"),
+        (("device", "--air", "127.0.0.1:1", "--view", "4"), "--view 4 must be from 0 to 3"),
+        (("device", "--air", "127.0.0.1:1", "--view", "3-1"), "--view 3-1 must be from 0 to 3"),
+        (("device", "--air", "127.0.0.1:1", "--view", "0", "--budget", "-1"), "inferences=-1 must be >= 0"),
+        (("device", "--air", "10.0.0.1:1", "--view", "0"), "beyond this machine"),
+        (("device", "--air", "127.0.0.1:1", "--view", "0", "--source", "mesh:x.off"), "give --bundle FILE"),
+        (("server", "--air", "nowhere"), "address 'nowhere' must be HOST:PORT"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_errors_are_one_line_and_status_2(args, why, file, monkeypatch, capsys):
+    code, line = command(monkeypatch, capsys, args[0], "--network", file, *args[1:])
+    assert code == 2
+    assert line.startswith("error: ")
+    assert why in line
+
+
+def test_a_range_of_views():
+    assert indices_of("0-49", 200) == list(range(50))
+
+
+def test_up_calibrates_to_epsilon_two_unless_noise_is_given(file):
+    from airpool import guarantee
+
+    plain = network_of(NetworkOptions(None, {}), None, 0.1, "modelnet40", None)
+    assert (plain.devices.count, plain.dimension) == (12, 40)
+    assert 1.99 < guarantee(plain).worst <= 2
+    noisy = network_of(NetworkOptions(None, {"noise_std": 0.3, "devices": 3}), None, 0.1, "modelnet40", None)
+    assert noisy.devices.noise_std == (0.3,) * 3
+    scored = network_of(NetworkOptions(None, {"scheme": "2.1"}), 3.0, 0.1, "modelnet40", None)
+    assert guarantee(scored).worst <= 3
+
+
+def test_devices_are_spread_over_processes(tmp_path):
+    setup = Setup(Network.uniform(num_devices=5), 2)
+    assert System(setup, tmp_path).device_names == ["device 0-2", "device 3-4"]
+    with pytest.raises(ValueError, match="processes=6 must be from 1 to 5"):
+        Setup(Network.uniform(num_devices=5), 6)
+
+
+def test_a_tally_of_nothing_has_a_record():
+    record = Tally([1, 2]).record(0.0)
+    assert record["inferences"] == 0
+    assert record["accuracy"] is None

@@ -1,0 +1,216 @@
+"""What devices see, the bundle without torch, and the wire's generated code."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import airpool
+from airpool.data import shapes
+from airpool.data.views import Cameras, views
+from airpool.runtime import bundle as bundles
+from airpool.runtime import seeded, shipped
+from airpool.runtime.air import Air
+from airpool.runtime.device import Device, Seen
+from airpool.runtime.device import run as run_device
+from airpool.runtime.encoders import Encoder
+from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
+from airpool.runtime.server import Server, decoder_of
+from airpool.runtime.sources import Place, labels_of, source_of
+
+RUNTIME = Path(airpool.__file__).parent / "runtime"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return airpool.load("modelnet40")
+
+
+@pytest.mark.parametrize("codec", ["vote", "compact", "q16"])
+@pytest.mark.parametrize("devices", [12, 4, 14])
+def test_shipped_latents_are_the_models_own(model, codec, devices):
+    held = model.held_out("validation", codec=codec).fitted(devices)
+    for k in (0, devices - 1):
+        latents, posteriors = shipped.latents("modelnet40", "validation", codec, k, devices)
+        np.testing.assert_allclose(latents, held.latents[:, k], atol=3e-6)
+        np.testing.assert_array_equal(posteriors, held.posteriors[:, k])
+    assert shipped.labels("modelnet40", "validation") == held.labels.tolist()
+
+
+@pytest.mark.parametrize(
+    "text", ["latents:other/test", "latents:modelnet40/train", "nothing", "no.such:thing", "os:nope"]
+)
+def test_a_source_that_is_not_there_is_an_error(text):
+    with pytest.raises(ValueError, match=r"source|there is|is not a file"):
+        source_of(text, Place(0, 12))
+
+
+@pytest.mark.parametrize("text", ["mesh:x.off", "folder:views", "camera:0"])
+def test_views_need_a_bundle(text):
+    with pytest.raises(ValueError, match="give --bundle FILE"):
+        source_of(text, Place(0, 12))
+
+
+def test_a_function_of_your_own_is_told_which_device_it_is(tmp_path, monkeypatch):
+    (tmp_path / "own_sensor.py").write_text("def measured(number, device): return [number, device, 0.0], [0.5, 0.5]\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source, quick = source_of("own_sensor:measured", Place(3, 12))
+    seen = source(7)
+    assert seen.latent.tolist() == [7.0, 3.0, 0.0]
+    assert seen.posterior is not None
+    assert seen.posterior.tolist() == [0.5, 0.5]
+    assert not quick
+
+
+def test_labels_are_read_from_the_names_of_files(tmp_path, model):
+    for name in ("chair_1", "lamp_0"):
+        (tmp_path / f"{name}.off").write_text("")
+    assert labels_of(f"mesh:{tmp_path}", model.classes) == [model.classes.index("chair"), model.classes.index("lamp")]
+    (tmp_path / "thing_0.off").write_text("")
+    assert labels_of(f"mesh:{tmp_path}", model.classes) is None
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("codec", ["vote", "compact"])
+def test_the_encoder_without_torch_is_that_of_the_model(model, codec):
+    chosen, rng = model.codec(codec), torch.Generator().manual_seed(0)
+    maps = torch.rand(2, 12, 1280, 3, 3, generator=rng)
+    averages = maps.mean((-2, -1))
+    wanted = model._posteriors(averages)
+    latents = chosen.encoder(wanted if codec == "vote" else averages)
+    arrays = {"temperatures": model.head.temperatures.numpy()}
+    arrays |= {n: p.numpy() for n, p in bundles._numbered("head", list(model.head.classifier.parameters())).items()}
+    about = {"sharpness": getattr(chosen, "sharpness", None), "full_norm": True}
+    if codec == "compact":
+        encoder = chosen.encoder
+        arrays |= {"centre": encoder.centre.numpy(), "scale": encoder.scale.numpy()}
+        layers = [*encoder.hidden.parameters(), *encoder.out.parameters()]
+        arrays |= {n: p.numpy() for n, p in bundles._numbered("codec", layers).items()}
+
+    class Trunk:
+        def __call__(self, batch):
+            return batch
+
+    made = bundles.Bundle(Trunk(), arrays, about)  # pyright: ignore[reportArgumentType]
+    for k in (0, 5, 11):
+        seen = made.encoder(device=k)(maps[1, k].numpy())
+        np.testing.assert_allclose(np.asarray(seen.posterior), wanted[1, k], atol=1e-6)
+        np.testing.assert_allclose(seen.latent, latents[1, k], atol=1e-5)
+    assert isinstance(Encoder((), 1.0), Encoder)
+
+
+def test_loopback_and_infer_give_the_same_from_views_of_a_mesh(model):
+    net = airpool.calibrate(airpool.Network.uniform(num_devices=12, dimension=40, participation=0.9), epsilon=2.0)
+    chosen = [next(shape for shape in shapes.all() if shape.label == label) for label in ("lamp", "chair")]
+    resolution = model.trunk.architecture.resolution
+    seen = views([(shape.vertices, shape.faces) for shape in chosen], Cameras(resolution=resolution))
+    latents = model.encode(seen).double().numpy()
+
+    async def play():
+        air = Air(net, seed=2)
+        tasks = []
+        for k in range(12):
+            device = Device(k, net, lambda i, k=k: Seen(latents[i, k]), seed=2)
+            tasks.append(asyncio.create_task(run_device(device, LoopbackDevice(air, k))))
+        server = Server(net, decoder_of("modelnet40", net), LoopbackServer(air), simulated=True)
+        results = [await server.infer() for _ in chosen]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return results
+
+    for result in asyncio.run(play()):
+        i = result.number
+        out = airpool.infer(model, seen[i : i + 1], network=net, rng=seeded.generator(2, i), path="full")
+        assert result.label == int(out.label[0, 0])
+        np.testing.assert_allclose(result.logits, out.logits[0, 0], atol=1e-5)
+        assert result.name == chosen[i].label
+
+
+def test_a_device_of_shipped_latents_loads_no_torch():
+    code = """
+import sys
+from airpool import network_file
+import airpool.runtime.roles, airpool.runtime.bundle, airpool.runtime.transport
+from airpool.network import Network
+from airpool.runtime.sources import Place, source_of
+from airpool.runtime.device import Device
+net = Network.uniform(num_devices=12, dimension=40)
+Device(3, net, source_of("latents:modelnet40/test", Place(3, 12))[0]).source(0)
+sys.exit("torch" in sys.modules or "rich" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_generated_code_is_that_of_the_proto_file(tmp_path):
+    protoc = pytest.importorskip("grpc_tools.protoc")
+    included = RUNTIME.parent.parent
+    args = ["", f"-I{included}", f"--python_out={tmp_path}", f"--grpc_python_out={tmp_path}", f"--pyi_out={tmp_path}"]
+    assert protoc.main([*args, str(RUNTIME / "wire.proto")]) == 0
+    for name in ("wire_pb2.py", "wire_pb2.pyi", "wire_pb2_grpc.py"):
+        made, kept = ((folder / name).read_text() for folder in (tmp_path / "airpool/runtime", RUNTIME))
+        if made.splitlines()[:12] != kept.splitlines()[:12] and name != "wire_pb2.pyi":
+            pytest.skip("made by another version of grpcio-tools")
+        assert made == kept
+
+
+def test_a_file_that_is_no_bundle_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="airpool bundle"):
+        bundles.read(tmp_path / "none.zip")
+    (tmp_path / "bad.zip").write_bytes(b"PK nothing")
+    with pytest.raises(ValueError, match="damaged, or no bundle"):
+        bundles.read(tmp_path / "bad.zip")
+
+
+class Recorded:
+    """A bundle that gives back the view itself."""
+
+    def __init__(self, *shape):
+        self.view_shape = shape
+
+    def encoder(self, *, device):
+        return Seen
+
+
+def seen(text, *shape, device=0, number=0):
+    recorded: Any = Recorded(*shape)
+    return source_of(text, Place(device, 12), bundle=recorded)[0](number).latent
+
+
+def test_images_are_cut_to_a_square_resized_and_put_channels_first(tmp_path):
+    cv2 = pytest.importorskip("cv2", reason="the extra camera is not installed")
+    image = np.zeros((40, 60, 4), np.uint8)
+    image[:, 10:50] = (10, 20, 30, 200)  # blue, green, red, depth; what lies beside the square is cut off
+    for name in ("a", "b"):
+        cv2.imwrite(str(tmp_path / f"{name}.png"), image)
+    folder = f"folder:{tmp_path}"
+    colours, grey, both = (seen(folder, channels, 20, 20) for channels in (3, 1, 2))
+    assert [int(channel.mean()) for channel in colours] == [30, 20, 10]
+    assert (grey.shape, grey.dtype) == ((1, 20, 20), np.uint8)
+    assert int(both[1].mean()) == 200
+    cv2.imwrite(str(tmp_path / "a.png"), image[..., :3])
+    with pytest.raises(ValueError, match="the second is depth"):
+        seen(folder, 2, 20, 20)
+    assert seen(folder, 1, 20, 20, number=1).shape == (1, 20, 20)
+
+
+def test_a_device_has_a_folder_of_its_own(tmp_path):
+    (tmp_path / "3").mkdir()
+    for k in range(2):
+        np.save(tmp_path / "3" / f"{k}.npy", np.full((2, 4, 4), k, np.uint8))
+    assert [seen(f"folder:{tmp_path}", 2, 4, 4, device=3, number=i).mean() for i in range(3)] == [0, 1, 0]
+    with pytest.raises(ValueError, match="no file that ends with"):
+        seen(f"folder:{tmp_path}", 2, 4, 4, device=4)
+
+
+def test_a_camera_that_is_not_there_is_an_error():
+    pytest.importorskip("cv2", reason="the extra camera is not installed")
+    with pytest.raises(ValueError, match="camera 77 cannot be opened"):
+        seen("camera:77", 1, 20, 20)
+    with pytest.raises(ValueError, match="must be a number"):
+        seen("camera:front", 1, 20, 20)
