@@ -7,7 +7,7 @@ ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 MPLBACKEND := Agg
 export ONEDNN_MAX_CPU_ISA MPLBACKEND
 
-.PHONY: help demo test check lint bench clean install
+.PHONY: help demo test check lint bench sbom clean install
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -19,7 +19,7 @@ test: install  ## everything that needs Python, git and make alone
 	$(BIN)/pytest -n auto -m "not check and not gpu"
 
 check: lint  ## lint, the tests that need more (Sionna's channels, int8, Ray, GNU Radio too), and every command in the README and the guide
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[sionna,int8,ray,parquet,camera]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[sionna,int8,ray,parquet,camera]' cyclonedx-bom pip-audit
 	@sh scripts/system.sh
 	$(BIN)/pytest -n auto -m "check and not gpu"
 	$(BIN)/python scripts/readme.py
@@ -32,6 +32,10 @@ lint: install  ## ruff and pyright
 
 bench: install  ## time what has to be fast
 	$(BIN)/python -m benchmarks
+
+sbom: install  ## bill of materials (out/sbom.json), and what is known against it
+	$(BIN)/python -m pip install -q -c constraints.txt cyclonedx-bom pip-audit
+	$(BIN)/python scripts/supply.py
 
 clean:  ## remove .venv, caches and out/
 	rm -rf .venv out build dist .pytest_cache .ruff_cache .hypothesis

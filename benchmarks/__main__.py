@@ -86,6 +86,12 @@ def example_rows() -> list[Row]:
     return [Row("example", "a backbone and data of one's own, examples/own_backbone.py", took, "s", limit=300.0)]
 
 
+def ledger_rows() -> list[Row]:
+    from . import ledger
+
+    return ledger.rows()
+
+
 def runtime_rows() -> list[Row]:
     from . import runtime
 
@@ -108,6 +114,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "sweep": sweep_rows,
     "design": design_rows,
     "plan": plan_rows,
+    "ledger": ledger_rows,
     "runtime": runtime_rows,
     "example": example_rows,
 }

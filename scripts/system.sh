@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs Chromium and GNU Radio for the tests that need them, where that is allowed; they skip visibly without.
+# Installs Chromium, GNU Radio and PostgreSQL for the tests that need them, where that is allowed; they skip visibly without.
 wanted=""
 found=""
 for name in chromium chromium-browser google-chrome; do
@@ -7,6 +7,7 @@ for name in chromium chromium-browser google-chrome; do
 done
 [ -n "$found" ] || wanted="chromium"
 command -v gnuradio-config-info >/dev/null 2>&1 || wanted="$wanted gnuradio"
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1 || wanted="$wanted postgresql"
 [ -n "$wanted" ] || exit 0
 if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
     log=$(mktemp)

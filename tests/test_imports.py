@@ -62,11 +62,11 @@ def modules_of(package):
 FLOORS = [
     ["version", "extras", "units", "arrays", "rules"],
     ["draws", "files", "network", "search"],
-    ["network_file", "privacy", "wireless", "selection", "figures"],
+    ["network_file", "privacy", "wireless", "selection", "figures", "keys"],
     ["protocol.link", "page", "table"],
     ["paper"],
     ["account"],
-    ["protocol"],
+    ["protocol", "ledger"],
     ["theory", "audit", "data"],
     ["design", "models"],
     ["trial", "runtime"],

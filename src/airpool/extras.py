@@ -17,6 +17,8 @@ EXTRA_OF = {
     "sionna": "sionna",
     "sigmf": "radio",
     "zmq": "radio",
+    "cryptography": "ledger",
+    "psycopg": "fleet",
     "grpc": "runtime",
     "starlette": "runtime",
     "uvicorn": "runtime",

@@ -31,6 +31,8 @@ COMMANDS = {
     "reproduce": "Redraw the paper's figures and tables.",
     "data": "Prepare objects and describe them.",
     "train": "Train a trunk, a local head or a codec.",
+    "keys": "Make, renew and revoke the keys of devices and servers.",
+    "ledger": "Show, check and copy what a device has spent.",
 }
 
 

@@ -18,6 +18,7 @@ def air(
     slot_seconds: r.SlotSeconds = 5.0,
     patience: Annotated[float, typer.Option(help="How long a slot waits for devices to be ready.")] = 1.0,
     simulate: r.SimulationSeed = None,
+    keys: r.Keys = None,
     json: o.Json = False,
     attached: r.Attached = False,
 ) -> None:
@@ -34,6 +35,7 @@ def air(
     async def run() -> None:
         net = network_file.read(network)
         it = Air(net, quorum=quorum, slot_seconds=slot_seconds, patience=patience, seed=simulate)
-        await run_air(it, listen, console=Console(attached, json))
+        own, console = r.credentials(keys, "air"), Console(attached, json)
+        await run_air(it, listen, credentials=own, console=console)
 
     asyncio.run(run())

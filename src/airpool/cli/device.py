@@ -7,6 +7,7 @@ import typer
 
 from airpool.cli import options as o
 from airpool.cli import running as r
+from airpool.cli.spending import Spending
 
 if TYPE_CHECKING:
     from airpool.runtime.bundle import Bundle
@@ -15,7 +16,10 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@o.grouped(Spending)
 def device(
+    spending: Spending,
+    *,
     network: r.NetworkFile,
     air: r.AirAddress,
     view: Annotated[str, typer.Option(help="Which device: its index; or several in one process, as in 0-49.")],
@@ -32,6 +36,7 @@ def device(
     budget: Annotated[
         int | None, typer.Option(help="Inferences that each device may spend (default: no limit).")
     ] = None,
+    keys: r.Keys = None,
     simulate: r.SimulationSeed = None,
     json: o.Json = False,
     attached: r.Attached = False,
@@ -42,7 +47,6 @@ def device(
 
     from airpool import network_file
     from airpool.runtime import logs, transport
-    from airpool.runtime.charge import Counted
     from airpool.runtime.device import Device
     from airpool.runtime.remote import RemoteRanking
     from airpool.runtime.roles import Console, run_devices
@@ -54,19 +58,31 @@ def device(
 
     async def run() -> None:
         async with AsyncExitStack() as open_channels:
-            rank = None
-            if ranking is not None:
-                rank = RemoteRanking(
-                    await open_channels.enter_async_context(transport.channel(ranking, role="ranking"))
-                )
+            own = {k: r.credentials(keys_of(keys, k), f"device-{k}") for k in indices}
+            rank: dict[int, RemoteRanking] = {}
+            for k in indices if ranking is not None else ():
+                to = transport.channel(str(ranking), own[k], role="ranking")
+                rank[k] = RemoteRanking(await open_channels.enter_async_context(to))
             made = None if bundle is None else read_bundle(bundle, threads)
             hosted = []
             for k in indices:
                 found, quick = source_of(source, Place(k, net.devices.count), codec=codec, bundle=made)
-                hosted.append(Device(k, net, found, Counted(budget), rank, simulate, quick))
-            await run_devices(hosted, air, console=Console(attached, json))
+                how = {"keys": keys, "several": len(indices) > 1, "budget": budget, "simulated": simulate is not None}
+                charge = spending.charge(k, net, **how)
+                hosted.append(Device(k, net, found, charge, rank.get(k), simulate, quick))
+            known = {k: each for k, each in own.items() if each is not None}
+            await run_devices(hosted, air, credentials=known or None, console=Console(attached, json))
 
     asyncio.run(run())
+
+
+def keys_of(keys: Path | None, k: int) -> Path | None:
+    """The folder of one device's keys."""
+    if keys is None:
+        return None
+    from airpool.runtime import secured
+
+    return secured.home(keys, k)
 
 
 def read_bundle(path: Path, threads: int | None) -> "Bundle":

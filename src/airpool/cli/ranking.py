@@ -15,6 +15,7 @@ def ranking(
     network: r.NetworkFile,
     listen: r.Address = r.ANYWHERE,
     seconds: Annotated[float, typer.Option(help="How long it waits for scores; less than a slot.")] = 2.0,
+    keys: r.Keys = None,
     json: o.Json = False,
     attached: r.Attached = False,
 ) -> None:
@@ -29,8 +30,8 @@ def ranking(
     logs.start("ranking")
 
     async def run() -> None:
-        await run_ranking(
-            RankingServer(network_file.read(network), seconds=seconds), listen, console=Console(attached, json)
-        )
+        it = RankingServer(network_file.read(network), seconds=seconds)
+        own, console = r.credentials(keys, "ranking"), Console(attached, json)
+        await run_ranking(it, listen, credentials=own, console=console)
 
     asyncio.run(run())

@@ -1,9 +1,12 @@
 """Options and steps that the commands of the running system share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from airpool.runtime.transport import Credentials
 
 NetworkFile = Annotated[Path, typer.Option("--network", help="Network file (TOML).")]
 Address = Annotated[str, typer.Option("--listen", help="Address to listen at, HOST:PORT; port 0: any free one.")]
@@ -12,5 +15,17 @@ Attached = Annotated[bool, typer.Option("--attached", help="Stop when stdin is c
 SimulationSeed = Annotated[
     int | None, typer.Option("--simulate", help="Seed of a simulated run, whose noise protects nobody.", metavar="SEED")
 ]
+Keys = Annotated[
+    Path | None, typer.Option("--keys", help="Folder of this role's keys (`airpool keys`); needed beyond loopback.")
+]
 SlotSeconds = Annotated[float, typer.Option(help="How long a slot waits for its signals.")]
 ANYWHERE = "127.0.0.1:0"
+
+
+def credentials(keys: Path | None, role: str) -> "Credentials | None":
+    """What a role's sockets need, where it has keys."""
+    if keys is None:
+        return None
+    from airpool.runtime import secured
+
+    return secured.credentials(keys, role)

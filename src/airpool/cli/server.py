@@ -1,5 +1,6 @@
 """`airpool server`: announces inferences and answers over gRPC and HTTP."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,6 +22,10 @@ def server(
     slot_seconds: r.SlotSeconds = 5.0,
     deadline: Annotated[float, typer.Option(help="Longest time of one inference, in seconds.")] = 20.0,
     simulate: r.SimulationSeed = None,
+    keys: r.Keys = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the token of HTTP clients; needed beyond loopback.")
+    ] = None,
     json: o.Json = False,
     attached: r.Attached = False,
 ) -> None:
@@ -38,9 +43,15 @@ def server(
     decoder = decoder_of(model, net, codec=codec)
 
     async def run() -> None:
-        async with transport.channel(air, role="air") as channel:
+        own, token = r.credentials(keys, "server"), None
+        if token_file is not None:
+            from airpool.runtime import secured
+
+            token = secured.token(token_file)
+        async with transport.channel(air, own, role="air") as channel:
             port = RemoteServer(channel, slot_seconds=slot_seconds)
             it = Server(net, decoder, port, simulated=simulate is not None, deadline=deadline)
-            await run_server(it, listen, http=http, console=Console(attached, json))
+            console = Console(attached, json)
+            await run_server(it, listen, http=http, token=token, credentials=own, console=console)
 
     asyncio.run(run())

@@ -43,6 +43,11 @@ def up(
     codec: Annotated[str | None, typer.Option(help="One of the model's (default: its first).")] = None,
     quorum: Annotated[int | None, typer.Option(help="Devices that must be ready for a slot (default: all).")] = None,
     http: Annotated[str | None, typer.Option(help="Address of the HTTP API, HOST:PORT.")] = None,
+    keys: Annotated[
+        Path | None, typer.Option(help="Authority's folder: all roles use TLS, each with its own keys.")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Folder of the devices' ledgers; needs --keys.")] = None,
+    budget_epsilon: Annotated[float | None, typer.Option(help="ε that each ledger may reach.")] = None,
     simulate: r.SimulationSeed = None,
     json: o.Json = False,
 ) -> None:
@@ -61,7 +66,13 @@ def up(
     net = network_of(wanted, epsilon, share, model, codec)
     hosts = min(net.devices.count, 16) if processes is None else processes
     of_device = () if bundle is None else ("--bundle", str(bundle), "--threads", "1")
-    setup = Setup(net, hosts, source, model, codec, quorum, http=http, simulate=simulate, device_options=of_device)
+    of_device += () if ledger is None else ("--ledger", str(ledger))
+    of_device += () if budget_epsilon is None else ("--budget-epsilon", str(budget_epsilon))
+    if ledger is not None:
+        ledger.mkdir(parents=True, exist_ok=True, mode=0o700)
+    setup = Setup(
+        net, hosts, source, model, codec, quorum, http=http, simulate=simulate, device_options=of_device, keys=keys
+    )
     labels = labels_of(source, load(model).classes)
     tally = Tally(labels)
     try:

@@ -1,7 +1,7 @@
 """What an inference costs a device, booked before coin, score and feature exist. The ledger plugs in here."""
 
 from collections import OrderedDict
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Refused(Exception):  # noqa: N818
@@ -12,6 +12,15 @@ class Charge(Protocol):
     def charge(self, inference_id: str) -> None:
         """Books one inference. Raises Refused where nothing is left, and where this id was booked before: one charge
         pays for one transmission."""
+        ...
+
+
+@runtime_checkable
+class Foreseen(Protocol):
+    """A charge that knows beforehand."""
+
+    def refusal(self) -> str | None:
+        """Why the next inference would be refused; None where it would not."""
         ...
 
 

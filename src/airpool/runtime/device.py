@@ -18,7 +18,7 @@ from airpool.protocol import live
 from airpool.protocol.link import link_of
 from airpool.runtime import logs, seeded, terms
 from airpool.runtime.air import require_runnable
-from airpool.runtime.charge import Charge, Counted, Refused
+from airpool.runtime.charge import Charge, Counted, Foreseen, Refused
 from airpool.runtime.medium import Announcement, DevicePort, Disconnected, RankingPort
 from airpool.selection.scores import uncertainty
 
@@ -32,6 +32,7 @@ class Seen:
 
 
 _LONGEST_ID = 64
+_RETRY_SECONDS = 1.0
 Source = Callable[[int], Seen]  # of the inference's number, which only stored objects go by
 
 
@@ -61,8 +62,19 @@ class Device:
 async def run(device: Device, port: DevicePort) -> None:
     """Takes part in one inference after the other, until the medium is gone (Disconnected) or the task is cancelled."""
     while True:
+        await _allowed(device)
         await port.ready()
         await answer(device, port, await port.announcement())
+
+
+async def _allowed(device: Device) -> None:
+    """Waits while the next inference would be refused: a device that is not ready costs nobody anything."""
+    said = None
+    while isinstance(device.charge, Foreseen) and (why := device.charge.refusal()) is not None:
+        if why != said:
+            logs.event("refused", device=device.index, reason=why)
+            said = why
+        await asyncio.sleep(_RETRY_SECONDS)
 
 
 async def answer(device: Device, port: DevicePort, told: Announcement) -> None:

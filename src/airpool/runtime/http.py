@@ -1,27 +1,37 @@
 """The server's HTTP API (openapi.json describes it), with health, readiness and metrics."""
 
 import asyncio
+import hmac
 from contextlib import nullcontext
 from importlib import resources
 from typing import Any
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from airpool.runtime import transport
+from airpool.runtime import logs, transport
+from airpool.runtime.limits import Bucket
 from airpool.runtime.medium import Disconnected
 from airpool.runtime.metrics import CONTENT_TYPE, Metrics
 from airpool.runtime.server import Result, Server, new_id
+from airpool.runtime.transport import Credentials
 
 _MOST_WAITING = 100
+_MOST_CONNECTIONS = 1_000
+_REQUESTS = 2_000.0  # of all clients in a second
+_REQUEST_SECONDS = 5.0
 _READY_SECONDS = 2.0
 
 
-def app(server: Server) -> Starlette:
-    """The ASGI application of one server."""
+def app(server: Server, token: str | None = None) -> Starlette:
+    """The ASGI application of one server. token: what every client but a health check has to show."""
     metrics, waiting = Metrics(server), dict[str, asyncio.Task[Result]]()
     schema = resources.files("airpool.runtime").joinpath("openapi.json").read_bytes()
 
@@ -72,19 +82,86 @@ def app(server: Server) -> Starlette:
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", measured),
-        ]
+        ],
+        middleware=[Middleware(Guard, token=token)],
     )
 
 
-class Web:
-    """The API at an address of this machine; port 0 is any free one."""
+class Guard:
+    """Lets requests through that show the token, and not too many of them. The time of a comparison tells nothing."""
 
-    def __init__(self, server: Server, address: str) -> None:
-        self._socket = transport.listening(address)
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        self._app, self._wanted = app, None if token is None else f"Bearer {token}".encode()
+        self._allowed = Bucket(_REQUESTS, int(2 * _REQUESTS))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = None
+        if scope["type"] == "http" and scope["path"] != "/healthz":
+            shown = dict(scope["headers"]).get(b"authorization", b"")
+            if self._wanted is not None and not hmac.compare_digest(shown, self._wanted):
+                refused = JSONResponse({"reason": "the token is missing or wrong"}, 401)
+            elif not self._allowed.take():
+                refused = JSONResponse({"reason": "too many requests"}, 429)
+        if refused is None:
+            await self._app(scope, receive, send)
+            return
+        logs.event("rejected", reason=f"HTTP {refused.status_code}")
+        await refused(scope, receive, send)
+
+
+class Patient(H11Protocol):
+    """HTTP that hangs up on a client whose request does not come to its end within a few seconds."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._cancel()
+
+    def _watch(self) -> None:
+        """Counts from the first byte of a request on, not from the last one."""
+        complete = self.conn.their_state in (h11.DONE, h11.MUST_CLOSE, h11.CLOSED)
+        if complete:
+            self._cancel()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(_REQUEST_SECONDS, self._late)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _late(self) -> None:
+        self._timer = None
+        if self.conn.their_state not in (h11.DONE, h11.MUST_CLOSE, h11.CLOSED):
+            logs.event("rejected", reason="a request that does not end")
+            self.transport.close()
+
+
+class Web:
+    """The API at an address; port 0 is any free one. Beyond loopback it needs a token, and certificates for TLS."""
+
+    def __init__(
+        self, server: Server, address: str, *, token: str | None = None, credentials: Credentials | None = None
+    ) -> None:
+        self._socket = transport.listening(address, secured=token is not None and credentials is not None)
         host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         how: dict[str, Any] = {"log_config": None, "access_log": False, "lifespan": "off", "server_header": False}
-        self._uvicorn = uvicorn.Server(uvicorn.Config(app(server), timeout_graceful_shutdown=1, **how))
+        how |= {"http": Patient, "ws": "none", "limit_concurrency": _MOST_CONNECTIONS, "timeout_keep_alive": 5}
+        config = uvicorn.Config(app(server, token), timeout_graceful_shutdown=1, **how)
+        if credentials is not None:
+            config.load()
+            config.ssl = transport.http_context(credentials)
+        self._uvicorn = uvicorn.Server(config)
         self._uvicorn.capture_signals = nullcontext  # pyright: ignore  # the role handles signals
         self._task: asyncio.Task[None] | None = None
 

@@ -9,8 +9,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from airpool.runtime import device as devices
@@ -65,11 +65,12 @@ async def run_server(
     address: str,
     *,
     http: str | None = None,
+    token: str | None = None,
     credentials: Credentials | None = None,
     console: Console = _ALONE,
 ) -> None:
-    """http: where the HTTP API listens; None: nowhere."""
-    service = InferencesService(server)
+    """http: where the HTTP API listens; None: nowhere. token: what its clients have to show."""
+    service = InferencesService(server, credentials)
     listening, where = await transport.serve(
         address, lambda it: add_InferencesServicer_to_server(service, it), credentials
     )
@@ -78,7 +79,7 @@ async def run_server(
     if http is not None:
         from airpool.runtime.http import Web
 
-        web = Web(server, http)
+        web = Web(server, http, token=token, credentials=credentials)
         said["http"] = web.address
         await web.start()
     async with _running("server", console, **said):
@@ -89,12 +90,26 @@ async def run_server(
 
 
 async def run_devices(
-    hosted: Sequence[Device], air: str, *, credentials: Credentials | None = None, console: Console = _ALONE
+    hosted: Sequence[Device],
+    air: str,
+    *,
+    credentials: Mapping[int, Credentials] | None = None,
+    console: Console = _ALONE,
 ) -> None:
-    """One or more devices in this process, each with its own connection to the air; they reconnect when it is gone."""
-    async with transport.channel(air, credentials, role="air") as channel:
+    """One or more devices in this process, each with its own stream to the air; they reconnect when it is gone.
+
+    credentials: of each device, by its index; with them each has a connection of its own.
+    """
+    async with AsyncExitStack() as open_channels:
+        shared = transport.channel(air, role="air") if credentials is None else None
+        channels = {
+            each.index: shared or transport.channel(air, (credentials or {})[each.index], role="air") for each in hosted
+        }
+        for channel in {id(each): each for each in channels.values()}.values():
+            await open_channels.enter_async_context(channel)
 
         async def one(device: Device) -> None:
+            channel = channels[device.index]
             await connected(
                 lambda: RemoteDevice.opened(channel, device.index, simulated=device.seed is not None),
                 lambda port: devices.run(device, port),

@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
+from grpc import aio
 
-from airpool.runtime import medium, transport
+from airpool.runtime import logs, medium, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.air import Air
+from airpool.runtime.limits import Bucket
 from airpool.runtime.medium import Rejected
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import packed, unpacked
@@ -17,6 +21,9 @@ from airpool.runtime.transport import Credentials
 from airpool.runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
 
 _QUEUED = 64  # messages that a device may leave unread
+_MESSAGES = 2_000.0  # of one device in a second
+_TRUSTED_SECONDS = 1.0
+_CALLS = 2_000.0  # of all clients in a second
 
 
 class AirService(AirServicer):
@@ -42,7 +49,8 @@ class AirService(AirServicer):
             self._air.connect(device, announce, simulated=simulated)
         except Rejected as why:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(why))
-        listening = asyncio.create_task(self._listen(device, request_iterator, say))
+        trusted = partial(transport.require_peer, context, f"device-{device}", self._credentials)
+        listening = asyncio.create_task(self._listen(device, request_iterator, say, trusted))
         try:
             yield wire.ToDevice(welcome=wire.Nothing())
             while (message := await outgoing.get()) is not None:
@@ -55,17 +63,26 @@ class AirService(AirServicer):
         try:
             async with asyncio.timeout(transport.CALL_SECONDS):
                 first = await anext(requests)
-        except (TimeoutError, StopAsyncIteration):
+        except (TimeoutError, StopAsyncIteration, DecodeError):
             first = wire.FromDevice()
         if first.WhichOneof("what") != "hello":
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "a device says hello first")
         await transport.require_peer(context, f"device-{first.hello.device}", self._credentials)
         return first.hello.device, first.hello.simulated
 
-    async def _listen(self, device: int, requests: AsyncIterator[wire.FromDevice], say: Any) -> None:
-        """What a device sends, until it hangs up. A message that cannot be read is a rejected one."""
+    async def _listen(self, device: int, requests: AsyncIterator[wire.FromDevice], say: Any, trusted: Any) -> None:
+        """What a device sends, until it hangs up. A message that cannot be read is a rejected one.
+
+        trusted: ends the call if the device's certificate has been revoked, or has expired; asked now and then.
+        """
         try:
+            recheck, allowed = Bucket(1 / _TRUSTED_SECONDS, 1), Bucket(_MESSAGES, int(2 * _MESSAGES))
             async for said in requests:
+                if not allowed.take():
+                    logs.event("rejected", device=device, reason="too many messages")
+                    return
+                if recheck.take():
+                    await trusted()
                 match said.WhichOneof("what"):
                     case "ready":
                         self._air.ready(device)
@@ -80,6 +97,8 @@ class AirService(AirServicer):
                             say(wire.ToDevice(rejected=str(why)))
                     case _:
                         say(wire.ToDevice(rejected="not understood"))
+        except (DecodeError, aio.BaseError, aio.AbortError) as error:
+            logs.event("rejected", device=device, reason=type(error).__name__)
         finally:
             say(None)
 
@@ -91,6 +110,7 @@ class AirService(AirServicer):
         return wire.Outcome(y=packed(got.y), devices=got.devices, carrier=got.carrier, simulated=got.simulated)
 
     async def Count(self, request: wire.Nothing, context: Any) -> wire.Ready:
+        await transport.require_client(context, self._credentials)
         return wire.Ready(devices=self._air.num_ready)
 
 
@@ -111,14 +131,19 @@ class RankingService(RankingServicer):
 
 
 class InferencesService(InferencesServicer):
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, server: Server, credentials: Credentials | None = None) -> None:
+        self._server, self._credentials = server, credentials
+        self._allowed = Bucket(_CALLS, int(2 * _CALLS))
 
     async def Infer(self, request: wire.Nothing, context: Any) -> wire.Result:
+        await transport.require_client(context, self._credentials)
+        if not self._allowed.take():
+            await transport.refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
         # It goes on when the client hangs up, and is counted: the devices have paid.
         return message_of(await asyncio.shield(self._server.infer()))
 
     async def Find(self, request: wire.Inference, context: Any) -> wire.Result:
+        await transport.require_client(context, self._credentials)
         found = self._server.result(request.id)
         if found is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such result, or too old")

@@ -5,13 +5,19 @@ authority, and `identify` says who the other one is: air, server, ranking, or de
 """
 
 import ipaddress
+import logging
+import os
 import socket
+import ssl
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 from grpc import aio
+
+from airpool.runtime import logs
 
 MESSAGE_BYTES = 4 * 2**20
 CALL_SECONDS = 10.0
@@ -29,8 +35,26 @@ _OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.so_reuseport", 0),
+    ("grpc.server_handshake_timeout_ms", 5_000),
+    ("grpc.max_concurrent_streams", 1_000),
     ("grpc.enable_http_proxy", 0),
 ]
+
+
+class _Short(logging.Filter):
+    """gRPC writes a traceback for every message that it cannot read, and for every error: one line instead."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            return True
+        unreadable = type(error).__name__ == "DecodeError"
+        reason = "a message that cannot be read" if unreadable else type(error).__name__
+        logs.event("rejected" if unreadable else "failed", reason=reason)
+        return False
+
+
+logging.getLogger("grpc._cython.cygrpc").addFilter(_Short())
 
 
 @dataclass(frozen=True)
@@ -79,16 +103,34 @@ def channel(address: str, credentials: Credentials | None = None, *, role: str) 
 
 async def require_peer(context: Any, name: str, credentials: Credentials | None) -> None:
     """Ends a call unless the peer's certificate has this name; without credentials anybody on this machine may call."""
+    found = await _peer(context, credentials)
+    if found is not None and found != name:
+        await refuse(context, grpc.StatusCode.PERMISSION_DENIED, f"{found} must not speak for {name}")
+
+
+async def require_client(context: Any, credentials: Credentials | None) -> None:
+    """Ends a call unless the peer's certificate is valid, and not a device's: devices do not ask for inferences."""
+    found = await _peer(context, credentials)
+    if found is not None and found.startswith("device-"):
+        await refuse(context, grpc.StatusCode.PERMISSION_DENIED, f"{found} must not ask for inferences")
+
+
+async def refuse(context: Any, code: grpc.StatusCode, reason: str) -> None:
+    """Ends a call, and says so in the log."""
+    logs.event("rejected", reason=reason)
+    await context.abort(code, reason)
+
+
+async def _peer(context: Any, credentials: Credentials | None) -> str | None:
+    """The name in the peer's certificate; None without credentials."""
     if credentials is None or credentials.identify is None:
-        return
+        return None
     shown = context.auth_context().get("x509_pem_cert") or [b""]
     try:
-        found = credentials.identify(shown[0])
+        return credentials.identify(shown[0])
     except Exception as error:
-        await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error)[:200])
-    else:
-        if found != name:
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, f"{found} must not speak for {name}")
+        await refuse(context, grpc.StatusCode.UNAUTHENTICATED, str(error)[:200])
+    raise AssertionError("abort raises")
 
 
 def listening(address: str, *, secured: bool = False) -> socket.socket:
@@ -103,6 +145,20 @@ def listening(address: str, *, secured: bool = False) -> socket.socket:
         sock.close()
         raise OSError(f"cannot listen at {address}: {error.strerror}") from None
     return sock
+
+
+def http_context(credentials: Credentials) -> ssl.SSLContext:
+    """TLS for HTTP, with the role's certificate; clients show a token instead of one."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # OpenSSL reads files alone; this one is the owner's, and gone at once
+        file = os.path.join(folder, "pair.pem")
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            out.write(credentials.key + credentials.certificate)
+        context.load_cert_chain(file)
+    return context
 
 
 def split(address: str, secured: bool) -> tuple[str, int]:

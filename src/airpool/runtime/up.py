@@ -38,6 +38,7 @@ class Setup:
     http: str | None = None
     simulate: int | None = None
     device_options: tuple[str, ...] = ()
+    keys: Path | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.processes <= self.network.devices.count:
@@ -125,6 +126,8 @@ class System:
         slot = ["--slot-seconds", str(setup.slot_seconds)]
         codec = [] if setup.codec is None else ["--codec", setup.codec]
         args = [role, "--network", file]
+        if setup.keys is not None:
+            args += ["--keys", str(setup.keys if role == "device" else setup.keys / role)]
         if role == "air":
             quorum = [] if setup.quorum is None else ["--quorum", str(setup.quorum)]
             return [*args, "--listen", listen, *slot, *quorum, *seed]
@@ -140,6 +143,14 @@ class System:
     def address(self, name: str) -> str:
         return self.roles[name].said["address"]
 
+    def credentials(self) -> transport.Credentials | None:
+        """The server's, for whoever has started it."""
+        if self.setup.keys is None:
+            return None
+        from airpool.runtime.secured import credentials
+
+        return credentials(self.setup.keys / "server", "server")
+
     @property
     def device_names(self) -> list[str]:
         parts = np.array_split(np.arange(self.setup.network.devices.count), self.setup.processes)
@@ -147,7 +158,7 @@ class System:
 
     async def ready(self, devices: int, seconds: float = _START_SECONDS) -> None:
         """Waits until so many devices are ready."""
-        async with transport.channel(self.address("air"), role="air") as channel:
+        async with transport.channel(self.address("air"), self.credentials(), role="air") as channel:
             port = RemoteServer(channel, slot_seconds=self.setup.slot_seconds)
             async with asyncio.timeout(seconds):
                 while await port.ready() < devices:
@@ -181,7 +192,7 @@ async def running(setup: Setup) -> AsyncIterator[System]:
 @asynccontextmanager
 async def client(system: System) -> AsyncIterator[InferencesStub]:
     """A client of the server, over gRPC."""
-    async with transport.channel(system.address("server"), role="server") as channel:
+    async with transport.channel(system.address("server"), system.credentials(), role="server") as channel:
         yield InferencesStub(channel)
 
 

@@ -1,0 +1,174 @@
+"""`airpool ledger show|verify|export|backup|rebuild|fleet`: what a device has spent, and whether the file is whole."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from airpool import files
+from airpool.cli import options as o
+from airpool.cli.output import print_json, print_table, progress, say_written
+
+app = typer.Typer(help="Show, check and copy what a device has spent.", no_args_is_help=True, add_completion=False)
+
+File = Annotated[Path, typer.Argument(help="The ledger's file.")]
+Out = Annotated[Path, typer.Option(help="New file to write.")]
+Delta = Annotated[float, typer.Option(help="δ at which ε is computed.")]
+
+
+@app.command()
+def show(file: File, delta: Delta = 1e-5, json: o.Json = False) -> None:
+    """Print what was charged, and the ε of all of it together."""
+    with _refusing(), progress("composing"):
+        from airpool.ledger.backup import content
+        from airpool.ledger.spending import total
+
+        found = content(file)
+        counts = found.counts
+        spent = total(counts, delta)
+        each = [(mechanism, number, total({mechanism: 1}, delta)) for mechanism, number in counts.items()]
+    summary = {"device": found.origin.device, "inferences": len(found.rows), "delta": delta}
+    if json:
+        parts = [
+            {"mechanism": mechanism.digest, "device": mechanism.device, "inferences": number, "epsilon_of_one": one}
+            for mechanism, number, one in each
+        ]
+        print_json(files.jsonable({**summary, "epsilon": spent, "key": found.origin.key, "mechanisms": parts}))
+        return
+    print_table(
+        ("mechanism", "device", "inferences", "ε of one"),
+        [(mechanism.digest[:12], str(mechanism.device), str(number), f"{one:.4f}") for mechanism, number, one in each],
+    )
+    last = f", the last on {_day(found.rows[-1].date)}" if found.rows else ""
+    typer.echo(f"{found.origin.device or 'this device'}: {len(found.rows)} inferences{last}")
+    typer.echo(f"ε = {spent:.4f} at δ = {delta:g}, all of them together")
+
+
+@app.command()
+def verify(
+    file: File,
+    head: Annotated[Path | None, typer.Option(help="The file with the newest row (identity.head).")] = None,
+    key: Annotated[Path | None, typer.Option(help="The device's identity.key or identity.crt.")] = None,
+    json: o.Json = False,
+) -> None:
+    """Find rows that were changed, left out, exchanged or cut off. Exit status 1 if there are any."""
+    from airpool.ledger import backup
+
+    with _refusing(), progress("checking signatures"):
+        found = backup.content(file)
+        beside = key.with_suffix(".head") if key is not None else None
+        head = head or (beside if beside is not None and beside.exists() else None)
+        wrong = list(backup.faults(found, head=head, key=_public_key(key) if key else None))
+    unknown = [text for text, given in (("the end (--head)", head), ("whose it is (--key)", key)) if given is None]
+    if json:
+        print_json({"rows": len(found.rows), "faults": wrong, "unchecked": unknown})
+    else:
+        for line in wrong:
+            typer.echo(line)
+        checked = f" Not checked: {' and '.join(unknown)}." if unknown else ""
+        typer.echo(f"{len(found.rows)} rows, {len(wrong) or 'no'} fault{'s' * (len(wrong) != 1)}.{checked}")
+    raise typer.Exit(1 if wrong else 0)
+
+
+@app.command()
+def export(file: File, out: Out, json: o.Json = False) -> None:
+    """Write all rows with their signatures as lines of JSON."""
+    from airpool.ledger import backup
+
+    with _refusing():
+        found = backup.content(file)
+        files.write(out, "".join(f"{line}\n" for line in backup.exported(found)))
+    _written(out, len(found.rows), json=json)
+
+
+@app.command()
+def backup(file: File, out: Out, json: o.Json = False) -> None:
+    """Copy the file, also while a device is charging. A restored copy is noticed as the old one it is."""
+    from airpool.ledger import backup as copies
+
+    with _refusing():
+        copies.copy(file, out)
+        number = len(copies.content(out).rows)
+    _written(out, number, json=json)
+
+
+@app.command()
+def rebuild(
+    file: Annotated[Path, typer.Argument(help="An export, of the device or of the fleet view.")],
+    out: Out,
+    json: o.Json = False,
+) -> None:
+    """Make a ledger's file from an export; the device goes on with it if no row is missing."""
+    from airpool.ledger import backup
+
+    with _refusing():
+        found = backup.imported(file.read_text("utf-8").splitlines())
+        backup.rebuilt(found, out)
+    _written(out, len(found.rows), json=json)
+
+
+@app.command()
+def fleet(
+    url: Annotated[str, typer.Argument(help="sqlite:///FILE or postgresql://USER@HOST/BASE.")],
+    take: Annotated[list[Path] | None, typer.Option(help="Exports of devices to take in; repeatable.")] = None,
+    delta: Delta = 1e-5,
+    json: o.Json = False,
+) -> None:
+    """Print what all devices have spent, as far as they have told; never trusted over their own ledgers."""
+    from airpool.ledger.backup import imported
+    from airpool.ledger.fleet import Fleet
+
+    with _refusing(), progress("composing"):
+        view = Fleet(url)
+        try:
+            taken = sum(view.take(imported(path.read_text("utf-8").splitlines())) for path in take or [])
+            found = view.accounts(delta)
+        finally:
+            view.close()
+    if json:
+        print_json(files.jsonable({"taken": taken, "delta": delta, "devices": [each._asdict() for each in found]}))
+        return
+    print_table(
+        ("device", "key", "inferences", "last", f"ε at δ = {delta:g}"),
+        [(x.device, x.key[:12], str(x.inferences), _day(x.date), f"{x.epsilon:.4f}") for x in found],
+    )
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """A refusal is an error of one line."""
+    from airpool.ledger.refused import Refused
+
+    try:
+        yield
+    except Refused as error:
+        raise ValueError(str(error)) from None
+
+
+def _public_key(path: Path) -> str:
+    """The public identity key of a private key or of an identity certificate, hexadecimal."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    from airpool.keys import secret
+
+    if path.suffix != ".crt":
+        return secret.identity(path).public_key().public_bytes_raw().hex()
+    key = x509.load_pem_x509_certificate(path.read_bytes()).public_key()
+    if not isinstance(key, Ed25519PublicKey):
+        raise ValueError(f"{path} is not an identity certificate: give identity.crt, not tls.crt")
+    return key.public_bytes_raw().hex()
+
+
+def _day(date: int) -> str:
+    return datetime.fromtimestamp(date / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _written(out: Path, rows: int, *, json: bool) -> None:
+    if json:
+        print_json({"out": str(out), "rows": rows})
+    else:
+        say_written({f"{rows} rows": out})

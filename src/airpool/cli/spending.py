@@ -1,0 +1,73 @@
+"""Options of a device that keeps a ledger: where it is, and how much may be spent."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from airpool.ledger.budget import Budget
+    from airpool.network import Network
+    from airpool.runtime.charge import Charge
+
+
+def _option(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="Ledger (ε at the network's δ; default: no limit)")
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What the command line says about the ledger and its budgets."""
+
+    ledger: Annotated[Path | None, _option("The ledger's file, or a folder of one for each device.")] = None
+    key: Annotated[Path | None, _option("The device's identity key (default: identity.key of --keys).")] = None
+    head: Annotated[Path | None, _option("Where its newest row is kept as well (default: beside the key).")] = None
+    budget_epsilon: Annotated[float | None, _option("ε that all inferences together may reach.")] = None
+    window_epsilon: Annotated[float | None, _option("ε that those of any --window-seconds may reach.")] = None
+    window_seconds: Annotated[float | None, _option("Length of a window, in time that the ledger is in use.")] = None
+    scene_epsilon: Annotated[float | None, _option("ε that those of one scene may reach.")] = None
+    scene: Annotated[str, _option("The scene that the device looks at from now on.")] = ""
+
+    def budgets(self, delta: float) -> "list[Budget]":
+        from airpool.ledger.budget import Budget
+
+        if (self.window_epsilon is None) != (self.window_seconds is None):
+            raise ValueError("--window-epsilon and --window-seconds go together")
+        if self.scene_epsilon is not None and not self.scene:
+            raise ValueError("--scene-epsilon needs --scene, the name of the scene")
+        found = [
+            (self.budget_epsilon, {}),
+            (self.window_epsilon, {"window_s": self.window_seconds}),
+            (self.scene_epsilon, {"scene": True}),
+        ]
+        return [Budget(epsilon, delta, **rest) for epsilon, rest in found if epsilon is not None]
+
+    def charge(
+        self, k: int, net: "Network", *, keys: Path | None, several: bool, budget: int | None, simulated: bool
+    ) -> "Charge":
+        """What device k pays with: its own ledger, or a count in memory. several: the process hosts others too."""
+        if self.ledger is None:
+            from airpool.runtime.charge import Counted
+
+            given = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+            if given:
+                name = given[0].replace("_", "-")
+                raise ValueError(f"--{name} needs --ledger: what was spent must outlive the process")
+            return Counted(budget)
+        from airpool.runtime import logs, secured
+
+        if simulated or budget is not None:
+            other = "--simulate, whose noise protects nobody" if simulated else "--budget"
+            raise ValueError(f"--ledger does not go with {other}")
+        if several and not self.ledger.is_dir():
+            raise ValueError(f"--ledger {self.ledger} must be a folder where a process hosts several devices")
+        if several and self.key is not None:
+            raise ValueError("--key is for one device; give --keys, a folder with one for each")
+        if self.key is None and keys is None:
+            raise ValueError("--ledger needs --key, or --keys with an identity.key: `airpool keys` makes them")
+        budgets = self.budgets(net.delta)
+        for each in budgets:
+            logs.event("budget", device=k, reason=f"ε ≤ {each.epsilon:g} for {each.covers}, if {each.assumes}")
+        key = self.key or secured.home(keys or Path(), k) / "identity.key"
+        return secured.booked(self.ledger, key, net, k, budgets, head=self.head, scene=self.scene)

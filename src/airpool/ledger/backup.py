@@ -1,0 +1,145 @@
+"""Copies, exports and checks of a ledger, without the device's key: a reader never writes to the file it reads."""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from airpool.ledger import chain
+from airpool.ledger import head as heads
+from airpool.ledger.chain import Origin, Row
+from airpool.ledger.mechanism import Mechanism, parse
+from airpool.ledger.refused import Refused, because
+from airpool.ledger.store import Store
+
+FORMAT = "airpool ledger export 1"
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that a ledger says: who, which mechanisms (texts by digest), and every row."""
+
+    origin: Origin
+    texts: Mapping[str, str]
+    rows: tuple[Row, ...]
+
+    @property
+    def counts(self) -> dict[Mechanism, int]:
+        """How many inferences of each mechanism."""
+        found: dict[str, int] = {}
+        for row in self.rows:
+            found[row.mechanism] = found.get(row.mechanism, 0) + 1
+        return {parse(self.texts[digest]): number for digest, number in found.items()}
+
+
+def content(path: str | Path) -> Content:
+    """What is in a ledger's file; Refused where it cannot be read. Nothing is checked, see `faults`."""
+    path = Path(path)
+    try:
+        if not path.is_file():
+            raise Refused("missing", f"{path}: no such file")
+        store = Store(path, readonly=True)
+        try:
+            return Content(store.origin(), store.mechanisms(), tuple(store.rows()))
+        finally:
+            store.close()
+    except (sqlite3.Error, OSError) as error:
+        raise because(error, str(path)) from None
+
+
+def faults(found: Content, *, head: Path | None = None, key: str | None = None) -> Iterator[str]:
+    """What is wrong with a ledger, in words; nothing if all is well. key: the device's public key, hexadecimal.
+
+    Without the head a cut-off end is not seen, and without the key a ledger that was written anew by another one.
+    """
+    if key is not None and found.origin.key != key:
+        yield "the ledger belongs to another key"
+    kept = None
+    if head is not None:
+        try:
+            kept = heads.read(head)
+        except Refused as error:
+            yield str(error)
+        if kept is None:
+            yield f"{head} is missing or damaged: a cut-off end cannot be ruled out"
+        elif kept.ledger != found.origin.hash:
+            yield f"{head} belongs to another ledger"
+            kept = None
+    for digest, text in found.texts.items():
+        if hashlib.sha256(text.encode()).hexdigest() != digest:
+            yield f"mechanism {digest[:12]} was changed"
+    for digest in {row.mechanism for row in found.rows} - found.texts.keys():
+        yield f"mechanism {digest[:12]} is missing"
+    yield from chain.faults(found.origin, found.rows, head=kept and kept.tip)
+
+
+def copy(path: str | Path, target: str | Path) -> None:
+    """A consistent copy in a new file, also while a device is charging; restored, it is noticed as an old copy."""
+    try:
+        store = Store(Path(path), readonly=True)
+        try:
+            store.copy(Path(target))
+        finally:
+            store.close()
+    except FileExistsError:
+        raise ValueError(f"{target} exists already: a backup is a new file") from None
+    except (sqlite3.Error, OSError) as error:
+        raise because(error, str(path)) from None
+
+
+def exported(found: Content) -> Iterator[str]:
+    """A ledger as lines of JSON: the origin, the mechanisms, the rows."""
+    yield json.dumps({"format": FORMAT, **asdict(found.origin)})
+    for digest, text in found.texts.items():
+        yield json.dumps({"digest": digest, "text": text})
+    for row in found.rows:
+        yield json.dumps(row._asdict())
+
+
+def imported(lines: Iterable[str]) -> Content:
+    """What `exported` has written; a ValueError where it is something else. Nothing is checked, see `faults`."""
+    origin, texts, rows = None, {}, []
+    for number, line in enumerate(lines, start=1):
+        try:
+            data: dict[str, Any] = json.loads(line)
+            if number == 1:
+                if data.pop("format") != FORMAT:
+                    raise ValueError("another format")
+                origin = Origin(**data)
+            elif "digest" in data:
+                texts[str(data["digest"])] = str(data["text"])
+            else:
+                rows.append(_row(data))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"line {number} is not of {FORMAT!r}: {error}") from None
+    if origin is None:
+        raise ValueError(f"an empty file is not of {FORMAT!r}")
+    return Content(origin, texts, tuple(rows))
+
+
+def rebuilt(found: Content, path: str | Path) -> None:
+    """A ledger's file from an export that is whole; the device goes on with it if it reaches up to its head."""
+    for wrong in faults(found):
+        raise ValueError(f"the export must be whole: {wrong}")
+    if Path(path).exists():
+        raise ValueError(f"{path} exists already: a ledger is rebuilt in a new file")
+    try:
+        store = Store(Path(path), found.origin)
+        try:
+            for row in found.rows:
+                store.append(row, found.texts[row.mechanism])
+        finally:
+            store.close()
+    except (sqlite3.Error, OSError) as error:
+        raise because(error, str(path)) from None
+
+
+def _row(data: dict[str, Any]) -> Row:
+    row = Row(**data)
+    kinds = [int if field in ("seq", "since_boot", "elapsed", "date") else str for field in Row._fields]
+    if any(type(value) is not kind for value, kind in zip(row, kinds, strict=True)):
+        raise ValueError("a value of another type")
+    return row

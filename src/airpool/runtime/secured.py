@@ -1,0 +1,81 @@
+"""Keys and ledgers of the roles, from the folders that `airpool keys` makes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from airpool.keys import credentials as keys
+from airpool.keys import secret
+from airpool.keys.secret import KeyFileError
+from airpool.ledger import refused
+from airpool.ledger.budget import Budget
+from airpool.ledger.ledger import Ledger
+from airpool.ledger.mechanism import Mechanism, mechanism
+from airpool.network import Network
+from airpool.runtime.charge import Refused
+from airpool.runtime.transport import Credentials
+
+_SHORTEST_TOKEN = 16
+
+
+def credentials(folder: Path, role: str) -> Credentials:
+    """What a role's sockets need. The certificate must be that of the role: nobody speaks for another."""
+    own, trust = keys.load(folder)
+    if own.name != role:
+        raise KeyFileError(f"{folder} holds the keys of {own.name}, must be those of {role}")
+    return Credentials(own.ca, own.certificate, own.key, trust.name)
+
+
+def home(folder: Path, device: int) -> Path:
+    """The folder of one device: this one, or the one of its name in an authority's folder."""
+    return folder if (folder / "tls.crt").exists() else folder / f"device-{device}"
+
+
+def token(path: Path) -> str:
+    """The token that HTTP clients have to show, from a file that nobody else can read."""
+    found = secret.read(path).decode("ascii", "replace").strip()
+    if len(found) < _SHORTEST_TOKEN or not found.isprintable():
+        raise KeyFileError(f"{path} must hold a token of at least {_SHORTEST_TOKEN} characters")
+    return found
+
+
+class Booked:
+    """A charge in a device's own ledger: it outlives restarts, and refuses what its budgets do not cover."""
+
+    def __init__(self, ledger: Ledger, one: Mechanism, scene: str = "") -> None:
+        self._ledger, self._one, self._scene = ledger, one, scene
+
+    def refusal(self) -> str | None:
+        """Why the next inference would be refused; a device that knows this is not ready, which costs nobody."""
+        try:
+            self._ledger.prepare(self._one, scene=self._scene)
+        except refused.Refused as why:
+            return f"{why.status}: {why}"
+        return None
+
+    def charge(self, inference_id: str) -> None:
+        try:
+            new = self._ledger.charge(inference_id, self._one, scene=self._scene).new
+        except refused.Refused as why:
+            raise Refused(f"{why.status}: {why}") from None
+        if not new:
+            raise Refused("this inference was charged before")
+
+
+def booked(
+    path: Path,
+    key: Path,
+    network: Network,
+    device: int,
+    budgets: Sequence[Budget],
+    *,
+    head: Path | None = None,
+    scene: str = "",
+) -> Booked:
+    """The ledger of one device. path, head: a file, or a folder with one file for each device."""
+    file = path / f"device-{device}.db" if path.is_dir() else path
+    head = head / f"device-{device}.head" if head is not None and head.is_dir() else head
+    try:
+        ledger = Ledger(file, key, device=f"device-{device}", budgets=budgets, head=head)
+    except refused.Refused as why:
+        raise ValueError(f"{why.status}: {why}") from None
+    return Booked(ledger, mechanism(network, device=device), scene)

@@ -1,0 +1,100 @@
+"""`airpool keys` and `airpool ledger`."""
+
+import json
+import sqlite3
+
+import pytest
+from typer.testing import CliRunner
+
+from airpool import Network, guarantee
+from airpool.cli import app
+from airpool.ledger.ledger import Ledger
+from airpool.ledger.mechanism import mechanism
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    assert done.exit_code == code, done.output
+    return done.stdout
+
+
+@pytest.fixture
+def keys(tmp_path):
+    run("keys", "init", "--keys", tmp_path / "keys")
+    run("keys", "device", "device-3", "--keys", tmp_path / "keys")
+    return tmp_path / "keys"
+
+
+@pytest.fixture
+def ledger(tmp_path, keys):
+    net = Network.uniform(num_devices=12, participation=0.9)
+    with Ledger(tmp_path / "ledger.db", keys / "device-3" / "identity.key", device="device-3") as opened:
+        for i in range(5):
+            opened.charge(f"{i}", mechanism(net, device=3))
+    return tmp_path / "ledger.db"
+
+
+def test_keys_are_made_listed_rotated_and_revoked(keys):
+    run("keys", "rotate", "device-3", "--keys", keys)
+    assert "device-3 is revoked" in run("keys", "revoke", "device-3", "--keys", keys)
+    found = json.loads(run("keys", "show", "--keys", keys, "--json"))["issued"]
+    assert [each["revoked"] for each in found if each["name"] == "device-3"] == [True] * 4
+    assert {each["name"] for each in found} == {"server", "air", "ranking", "device-3"}
+    assert "revoked" in run("keys", "show", "--keys", keys)
+
+
+def test_no_command_prints_a_private_key(keys, ledger):
+    said = run("keys", "show", "--keys", keys, "--json") + run("ledger", "show", ledger, "--json")
+    for path in keys.rglob("*.key"):
+        assert path.read_text().splitlines()[1] not in said
+
+
+def test_show_prints_what_was_spent(ledger):
+    found = json.loads(run("ledger", "show", ledger, "--json"))
+    net = Network.uniform(num_devices=12, participation=0.9)
+    assert found["inferences"] == 5
+    assert found["epsilon"] == pytest.approx(float(guarantee(net, inferences=5, live=True).epsilon[3]))
+    assert "5 inferences" in run("ledger", "show", ledger)
+
+
+def test_verify_finds_what_is_wrong(ledger, keys):
+    key = keys / "device-3" / "identity.key"
+    assert "5 rows, no faults." in run("ledger", "verify", ledger, "--key", key)
+    assert "5 rows, no faults." in run("ledger", "verify", ledger, "--key", key.with_suffix(".crt"))
+    assert "Not checked: the end (--head) and whose it is (--key)" in run("ledger", "verify", ledger)
+    base = sqlite3.connect(ledger)
+    base.executescript("DROP TRIGGER no_delete; DELETE FROM charge WHERE seq > 3;")
+    base.close()
+    found = json.loads(run("ledger", "verify", ledger, "--key", key, "--json", code=1))
+    assert found["faults"] == ["cut off: the ledger ends with row 3, but 5 rows were written"]
+    assert run("ledger", "verify", ledger)
+
+
+def test_export_backup_rebuild_and_fleet(ledger, tmp_path):
+    run("ledger", "export", ledger, "--out", tmp_path / "rows.jsonl")
+    run("ledger", "backup", ledger, "--out", tmp_path / "copy.db")
+    run("ledger", "rebuild", tmp_path / "rows.jsonl", "--out", tmp_path / "new.db")
+    for path in ("copy.db", "new.db"):
+        assert "5 rows, no faults" in run("ledger", "verify", tmp_path / path)
+    url = f"sqlite:///{tmp_path}/fleet.db"
+    found = json.loads(run("ledger", "fleet", url, "--take", tmp_path / "rows.jsonl", "--json"))
+    assert (found["taken"], found["devices"][0]["inferences"]) == (5, 5)
+    assert "device-3" in run("ledger", "fleet", url)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ledger", "show", "none.db"),
+        ("ledger", "verify", "rubbish.db"),
+        ("ledger", "backup", "none.db", "--out", "x.db"),
+        ("ledger", "rebuild", "rubbish.db", "--out", "x.db"),
+        ("ledger", "fleet", "nothing"),
+        ("keys", "show", "--keys", "none"),
+        ("keys", "device", "../x", "--keys", "none"),
+    ],
+)
+def test_bad_input_is_an_error_of_one_line(arguments, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rubbish.db").write_text("rubbish" * 100)
+    assert refused(*arguments).count("\n") == 1

@@ -1,0 +1,142 @@
+"""The fleet view: fed by signed rows, in SQLite and in a real PostgreSQL; never trusted over a device."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airpool.ledger.backup import content, exported, imported, rebuilt
+from airpool.ledger.fleet import Fleet, Rejected, since
+from airpool.ledger.refused import Refused
+
+
+def found_program(name):
+    places = [shutil.which(name), *map(str, sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True))]
+    return next((place for place in places if place), None)
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """A cluster of our own in a temporary folder, on a Unix socket alone; stopped and removed afterwards."""
+    programs = [found_program(name) for name in ("initdb", "pg_ctl")]
+    if None in programs:
+        pytest.skip("no PostgreSQL here: apt install postgresql")
+    pytest.importorskip("psycopg")
+    folder = Path(tempfile.mkdtemp(prefix="airpool-pg-"))  # a short path: a socket's has at most 107 bytes
+    user = None
+    if os.geteuid() == 0:  # PostgreSQL does not run as root
+        user = next((u for u in ("postgres", "nobody") if any(p.pw_name == u for p in pwd.getpwall())), None)
+        if user is None:
+            pytest.skip("PostgreSQL needs a user that is not root")
+        shutil.chown(folder, user)
+    data, log = folder / "data", folder / "log"
+
+    def run(*command, check=True):
+        subprocess.run(command, check=check, capture_output=True, text=True, timeout=120, cwd=folder, user=user)
+
+    try:
+        run(programs[0], "-D", data, "-A", "trust", "-U", "airpool", "--no-sync")
+        options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
+        run(programs[1], "-D", data, "-l", log, "-o", options, "-w", "start")
+        yield f"postgresql:///postgres?host={folder}&user=airpool"
+    finally:
+        run(programs[1], "-D", data, "-m", "immediate", "stop", check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.check)])
+def view(request, tmp_path):
+    url = f"sqlite:///{tmp_path / 'fleet.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres")
+    fleet = Fleet(url)
+    yield fleet
+    if request.param == "postgres":
+        for table in ("ledger_charge", "ledger_mechanism", "ledger_origin"):
+            fleet._base.execute(f"DROP TABLE {table}")
+    fleet.close()
+
+
+@pytest.fixture
+def told(device, one):
+    with device.open() as ledger:
+        for i in range(6):
+            ledger.charge(f"{i}", one)
+    return content(device.path)
+
+
+def test_rows_are_taken_once_and_in_parts(view, told, one):
+    from airpool.ledger.spending import total
+
+    assert view.take(since(told, 0)) == 6
+    assert view.take(told) == 0
+    (account,) = view.accounts(1e-5)
+    assert (account.device, account.inferences) == ("device-3", 6)
+    assert account.epsilon == pytest.approx(total({one: 6}, 1e-5))
+    assert view.newest(told.origin) == told.rows[-1]
+
+
+def test_a_part_after_a_part(view, device, told, one):
+    view.take(told)
+    with device.open(seen=view.newest(told.origin)) as ledger:
+        ledger.charge("another", one)
+    assert view.take(since(content(device.path), 6), name="device-3") == 1
+
+
+def test_what_the_device_did_not_sign_or_does_not_follow_is_rejected(view, told):
+    def of(*rows):
+        return type(told)(told.origin, told.texts, rows)
+
+    forged = told.rows[0]._replace(mechanism=told.rows[0].mechanism, date=1)
+    for wrong, said in (
+        (of(told.rows[1]), "does not follow row 0"),
+        (of(forged), "not signed"),
+        (of(forged._replace(hash=forged.true_hash)), "not signed"),
+        (type(told)(told.origin, {}, told.rows), "was not told"),
+        (type(told)(replace(told.origin, device="device-4"), told.texts, told.rows), "does not follow"),
+    ):
+        with pytest.raises(Rejected, match=said):
+            view.take(wrong)
+    with pytest.raises(Rejected, match="a device speaks only for itself"):
+        view.take(told, name="device-4")
+    assert view.accounts(1e-5) == []
+    assert view.take(of(*told.rows[:2])) == 2
+
+
+def test_a_fork_is_rejected_and_a_fresh_start_is_noticed_by_the_device(view, device, told, one):
+    """All of a device is restored, the head too: only the view has seen the newer rows."""
+    import shutil as files
+
+    kept = device.folder / "kept"
+    files.copytree(device.folder, kept, ignore=files.ignore_patterns("kept"))
+    with device.open() as ledger:
+        ledger.charge("newer", one)
+    view.take(content(device.path))
+    files.copy(kept / "ledger.db", device.path)
+    files.copy(kept / "keys" / "identity.head", device.head)
+    with pytest.raises(Refused) as caught:
+        device.open(seen=view.newest(told.origin))
+    assert caught.value.status == "restored"
+    with device.open() as ledger:  # without the view it cannot know
+        ledger.charge("other", one)
+    with pytest.raises(Rejected, match="a fork: row 7"):
+        view.take(content(device.path))
+
+
+def test_a_lost_ledger_is_rebuilt_from_the_view(view, device, told, one):
+    view.take(told)
+    device.path.unlink()
+    lines = list(exported(view.content(told.origin.hash)))
+    rebuilt(imported(lines), device.path)
+    with device.open() as ledger:
+        assert ledger.tip.seq == 6
+        assert not ledger.charge("3", one).new
+
+
+@pytest.mark.parametrize("url", ["", "mysql://x", "sqlite://", "sqlite:///", "ledger.db"])
+def test_another_url_is_an_error(url):
+    with pytest.raises(ValueError, match="sqlite:///FILE or postgresql://"):
+        Fleet(url)

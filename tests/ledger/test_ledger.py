@@ -1,0 +1,267 @@
+"""The ledger: charged once, before anything is sent, and never beyond its budget."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from airpool import Network, guarantee
+from airpool.ledger import store
+from airpool.ledger.backup import content, copy, faults
+from airpool.ledger.budget import Budget
+from airpool.ledger.ledger import Ledger
+from airpool.ledger.mechanism import mechanism
+from airpool.ledger.refused import Refused
+from airpool.ledger.store import Store
+
+
+def for_inferences(network, number, *, live=True):
+    return Budget(float(guarantee(network, inferences=number, live=live).epsilon[3]), network.delta)
+
+
+def status(call, *arguments, **more):
+    with pytest.raises(Refused) as caught:
+        call(*arguments, **more)
+    assert "\n" not in str(caught.value)
+    return caught.value.status
+
+
+@pytest.mark.parametrize("participation", [1.0, 0.9])
+def test_a_budget_for_fifty_inferences_refuses_the_fifty_first(device, participation):
+    network = Network.uniform(num_devices=4, noise_std=0.5, participation=participation)
+    one, budget = mechanism(network, device=3), for_inferences(network, 50)
+    with device.open(budget) as ledger:
+        for i in range(50):
+            assert ledger.charge(f"inference {i}", one).new
+        assert status(ledger.charge, "one more", one) == "over budget"
+        assert ledger.epsilon(network.delta) <= budget.epsilon
+    for _ in range(2):
+        with device.open(budget) as ledger:
+            assert status(ledger.charge, "one more", one) == "over budget"
+            assert not ledger.charge("inference 49", one).new
+    assert len(content(device.path).rows) == 50
+
+
+def test_an_inference_is_charged_once_and_says_so(device, one, network):
+    with device.open() as ledger:
+        first = ledger.charge("a", one)
+        again = ledger.charge("a", one)
+        assert (first.new, again.new) == (True, False)
+        assert first.row == again.row
+        assert status(ledger.charge, "a", mechanism(network, device=2)) == "clash"
+        assert status(ledger.charge, "a", one, scene="another") == "clash"
+        assert ledger.charge("b", one).row.seq == 2
+
+
+def test_a_restored_copy_is_noticed_before_anything_is_sent(device, one, network):
+    budget, old = for_inferences(network, 50), device.folder / "old.db"
+    with device.open(budget) as ledger:
+        for i in range(10):
+            ledger.charge(f"{i}", one)
+        copy(device.path, old)
+        for i in range(10, 50):
+            ledger.charge(f"{i}", one)
+    shutil.copy(device.path, device.folder / "new.db")
+    shutil.copy(old, device.path)
+    assert status(device.open, budget) == "restored"
+    shutil.copy(device.folder / "new.db", device.path)
+    with device.open(budget) as ledger:
+        assert status(ledger.charge, "50", one) == "over budget"
+
+
+def test_a_copy_that_is_restored_under_a_running_device_is_noticed(device, one):
+    with device.open() as ledger:
+        ledger.charge("a", one)
+        copy(device.path, device.folder / "old.db")
+        ledger.charge("b", one)
+        os.replace(device.folder / "old.db", device.path)
+        assert status(ledger.charge, "c", one) == "restored"
+    Path(f"{device.path}-wal").unlink(missing_ok=True)  # with it, SQLite would bring the newer row back
+    assert status(device.open) == "restored"
+
+
+def test_a_deleted_ledger_is_not_begun_anew(device, one):
+    with device.open() as ledger:
+        ledger.charge("a", one)
+        device.path.unlink()
+        assert status(ledger.charge, "b", one) == "missing"
+        assert status(ledger.charge, "b", one) == "missing"
+    assert status(device.open) == "missing"
+    assert not device.path.exists()
+
+
+def test_a_ledger_whose_head_is_gone_is_refused(device, one):
+    with device.open() as ledger:
+        ledger.charge("a", one)
+    device.head.unlink()
+    assert status(device.open) == "missing"
+    device.head.write_bytes(b"rubbish")
+    assert status(device.open) == "corrupt"
+
+
+def test_a_ledger_of_another_key_or_of_another_head_is_refused(device, one, tmp_path_factory):
+    other = type(device)(tmp_path_factory.mktemp("other"))
+    for each in (device, other):
+        with each.open() as ledger:
+            ledger.charge("a", one)
+    shutil.copy(other.path, device.path)
+    assert status(device.open) == "clash"
+    shutil.copy(other.key, device.key)
+    assert status(device.open) == "restored"
+
+
+def test_a_kill_between_row_and_head_loses_nothing(device, one, monkeypatch):
+    with device.open() as ledger:
+        ledger.charge("a", one)
+        with monkeypatch.context() as patch:
+
+            def fail(*_):
+                raise OSError(28, "No space left on device")
+
+            patch.setattr("airpool.ledger.head.write", fail)
+            assert status(ledger.charge, "b", one) == "disk full"
+        assert not ledger.charge("b", one).new
+        assert ledger.charge("c", one).row.seq == 3
+    with device.open() as ledger:
+        assert ledger.tip.seq == 3
+
+
+def test_the_newest_row_of_the_fleet_is_believed_only_if_the_device_signed_it(device, one):
+    with device.open() as ledger:
+        row = ledger.charge("a", one).row
+    device.open(seen=row).close()
+    forged = row._replace(seq=9, inference="x")
+    device.open(seen=forged._replace(hash=forged.true_hash)).close()  # a lie silences nobody
+    for path in (device.path, device.head):  # all is gone: a fresh start, but for the fleet
+        path.unlink()
+    assert status(device.open, seen=row) == "restored"
+
+
+def test_threads_share_a_ledger(device, one, network):
+    budget, new, refusals = for_inferences(network, 20), [], []
+    with device.open(budget) as ledger:
+
+        def charge(name):
+            for i in range(15):
+                try:
+                    new.append(ledger.charge(f"{name} {i}", one).row.seq)
+                except Refused as refused:
+                    refusals.append(refused.status)
+
+        threads = [threading.Thread(target=charge, args=(name,)) for name in "abc"]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    assert sorted(new) == list(range(1, 21))
+    assert refusals == ["over budget"] * 25
+
+
+TWO = """
+import sys
+from airpool import Network
+from airpool.ledger.ledger import *
+from airpool.ledger.mechanism import mechanism
+path, key, epsilon, name = sys.argv[1:]
+one = mechanism(Network.uniform(num_devices=4, noise_std=0.5), device=3)
+print("ready", flush=True)
+sys.stdin.readline()
+charged = 0
+with Ledger(path, key, budgets=[Budget(float(epsilon))]) as ledger:
+    for i in range(40):
+        try:
+            charged += ledger.charge(f"{name} {i}", one).new
+        except Refused as refused:
+            assert refused.status == "over budget", refused
+print(charged)
+"""
+
+
+def test_two_processes_do_not_overspend(device, network):
+    epsilon = for_inferences(network, 50).epsilon
+    device.open().close()
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", TWO, device.path, device.key, repr(epsilon), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in "ab"
+    ]
+    try:
+        for process in both:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        found = [process.communicate("go\n", timeout=120)[0] for process in reversed(both)]
+    finally:
+        for process in both:
+            process.kill()
+            process.wait()
+    assert sum(map(int, found)) == 50
+    assert list(faults(content(device.path), head=device.head)) == []
+
+
+def test_a_name_that_is_no_name_is_an_error(device, one):
+    with device.open() as ledger:
+        for name in ("", "x" * 201, 7):
+            with pytest.raises(ValueError, match="inference must be a text"):
+                ledger.charge(name, one)
+
+
+# The schema
+
+
+def test_an_older_schema_is_migrated_and_keeps_its_rows(device, one, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "MIGRATIONS", store.MIGRATIONS[:1])
+        patch.setattr(store, "VERSION", 1)
+        with device.open() as ledger:
+            ledger.charge("a", one)
+    with device.open() as ledger:
+        assert ledger.charge("b", one).row.seq == 2
+        with pytest.raises(Exception, match="rows are never deleted"):
+            ledger._store._base.execute("DELETE FROM charge")
+    assert Store(device.path, readonly=True)._base.execute("PRAGMA user_version").fetchone() == (store.VERSION,)
+
+
+def test_a_newer_schema_is_refused_and_left_alone(device, one):
+    with device.open() as ledger:
+        ledger.charge("a", one)
+        ledger._store._base.execute("PRAGMA user_version = 99")
+    before = device.path.read_bytes()
+    assert status(device.open) == "failed"
+    assert device.path.read_bytes() == before
+
+
+def test_a_migration_that_is_killed_leaves_the_old_version(device, one, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "MIGRATIONS", store.MIGRATIONS[:1])
+        patch.setattr(store, "VERSION", 1)
+        with device.open() as ledger:
+            ledger.charge("a", one)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "MIGRATIONS", (*store.MIGRATIONS, "CREATE NONSENSE;\n"))
+        patch.setattr(store, "VERSION", 3)
+        assert status(device.open) == "failed"
+    with device.open() as ledger:
+        assert ledger.tip.seq == 1
+
+
+def test_other_files_are_not_taken_for_a_ledger(device, one):
+    import sqlite3
+
+    base = sqlite3.connect(device.path)
+    base.execute("CREATE TABLE something (x)")
+    base.close()
+    assert status(device.open) == "corrupt"
+
+
+def test_the_ledger_and_its_head_are_private(device, one):
+    with device.open() as ledger:
+        ledger.charge("a", one)
+        for path in (device.path, device.head, Path(f"{device.path}-wal")):
+            assert path.stat().st_mode & 0o077 == 0
+    assert isinstance(ledger, Ledger)

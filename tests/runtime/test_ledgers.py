@@ -1,0 +1,202 @@
+"""Devices with ledgers, as real processes over TLS: killed, restarted, restored; never more than the budget is sent."""
+
+import asyncio
+import random
+import shutil
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from airpool import Network, guarantee, write_network
+from airpool.keys import authority
+from airpool.ledger import backup
+from airpool.ledger.budget import Budget
+from airpool.ledger.ledger import Ledger
+from airpool.ledger.mechanism import mechanism
+from airpool.runtime import secured, up
+from airpool.runtime import wire_pb2 as wire
+from airpool.runtime.charge import Refused
+
+from .systems import network, small
+
+COUNT, R = 3, 40
+NET = Network.uniform(num_devices=COUNT, dimension=R, noise_std=0.3)
+
+
+def keys_for(folder, count):
+    authority.create(folder)
+    for k in range(count):
+        authority.add(folder, f"device-{k}")
+    return folder
+
+
+def epsilon_of(net, number, k=0):
+    return float(guarantee(net, inferences=number, live=True).epsilon[k])
+
+
+# In one process
+
+
+@pytest.mark.parametrize("medium", ["loopback", "grpc"])
+def test_the_inference_beyond_the_budget_is_not_transmitted_after_restarts_too(medium, tmp_path):
+    net, keys = network(), keys_for(tmp_path / "keys", 4)
+    (tmp_path / "ledgers").mkdir()
+    budgets = [Budget(epsilon_of(net, 5), net.delta)]
+
+    async def play(number):
+        charges = [
+            secured.booked(tmp_path / "ledgers", keys / f"device-{k}" / "identity.key", net, k, budgets)
+            for k in range(4)
+        ]
+        try:
+            async with small(net, medium, charges=charges, patience=0.2) as system:
+                return [result.status for result in await system.infer(number)]
+        finally:
+            for charge in charges:
+                charge._ledger.close()
+
+    said = asyncio.run(play(3)) + asyncio.run(play(4))
+    assert said == ["answered"] * 5 + ["below quorum"] * 2
+    for k in range(4):
+        assert len(backup.content(tmp_path / "ledgers" / f"device-{k}.db").rows) == 5
+
+
+def test_an_announcement_that_is_repeated_is_not_answered_again(tmp_path):
+    net, keys = network(), keys_for(tmp_path / "keys", 1)
+    charge = secured.booked(tmp_path / "ledger.db", keys / "device-0" / "identity.key", net, 0, [])
+    charge.charge("a")
+    with pytest.raises(Refused, match="charged before"):
+        charge.charge("a")
+    charge._ledger.path.unlink()
+    assert (charge.refusal() or "").startswith("missing: ")
+    with pytest.raises(Refused, match="missing: "):
+        charge.charge("b")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--ledger", "l.db"], "--ledger needs --key"),
+        (["--budget-epsilon", "1"], "--budget-epsilon needs --ledger"),
+        (["--ledger", "l.db", "--keys", "keys/device-0", "--simulate", "1"], "--ledger does not go with --simulate"),
+        (["--ledger", "l.db", "--keys", "keys/device-0", "--budget", "3"], "--ledger does not go with --budget"),
+        (["--ledger", "l.db", "--keys", "keys", "--view", "0-1"], "l.db must be a folder"),
+        (["--scene", "a"], "--scene needs --ledger"),
+        (["--ledger", "l.db", "--keys", "keys/device-0", "--window-epsilon", "1"], "--window-seconds go together"),
+        (["--ledger", "l.db", "--keys", "keys/device-0", "--scene-epsilon", "1"], "--scene-epsilon needs --scene"),
+        (["--keys", "keys/device-1"], "holds the keys of device-1, must be those of device-0"),
+        (["--keys", "none"], "none/device-0/ca.crt: No such file"),
+        (["--ledger", "l.db", "--keys", "keys/device-0", "--budget-epsilon", "0"], "budget epsilon=0.0 must be > 0"),
+    ],
+)
+def test_options_that_do_not_fit_are_an_error_of_one_line(options, said, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("airpool.runtime.logs._state", {"role": "", "on": False})
+    keys_for(tmp_path / "keys", 2)
+    write_network(NET, "net.toml")
+    view = [] if "--view" in options else ["--view", "0"]
+    assert said in refused("device", "--network", "net.toml", "--air", "127.0.0.1:1", *view, *options)
+
+
+# As processes
+
+
+@asynccontextmanager
+async def running(folder, *, epsilon=None, processes=COUNT):
+    (folder / "ledgers").mkdir(exist_ok=True)
+    limit = () if epsilon is None else ("--budget-epsilon", repr(epsilon))
+    options = ("--ledger", str(folder / "ledgers"), *limit)
+    setup = up.Setup(NET, processes, slot_seconds=2.0, device_options=options, keys=folder / "keys")
+    async with up.running(setup) as system, up.client(system) as client:
+
+        async def infer():
+            return await client.Infer(wire.Nothing(), timeout=60)
+
+        yield system, infer
+
+
+def ledger_of(folder, k):
+    found = backup.content(folder / "ledgers" / f"device-{k}.db")
+    wrong = list(backup.faults(found, head=folder / "keys" / f"device-{k}" / "identity.head"))
+    assert wrong == []
+    return [row.inference for row in found.rows]
+
+
+@pytest.mark.check
+def test_kill_9_between_announcement_and_result(tmp_path):
+    """Ten kills in mid-inference; with a quorum of all, an answer means that every device has transmitted."""
+    keys_for(tmp_path / "keys", COUNT)
+    rng = random.Random(5)
+
+    async def play():
+        answered, spent = [], []
+        async with running(tmp_path) as (system, infer):
+            for _ in range(10):
+                for _ in range(rng.randrange(3)):
+                    result = await infer()
+                    (answered if result.status == "answered" else spent).append(result.id)
+                going = asyncio.create_task(infer())
+                await asyncio.sleep(rng.random() * 0.03)
+                name = rng.choice(system.device_names)
+                await system.roles[name].kill()
+                result = await going
+                (answered if result.status == "answered" else spent).append(result.id)
+                await system.start(name)
+                await system.ready(COUNT, seconds=60)
+            while (result := await infer()).status != "answered":
+                await asyncio.sleep(0.1)
+            answered.append(result.id)
+        return answered, spent
+
+    answered, spent = asyncio.run(play())
+    assert len(answered) > 3
+    for k in range(COUNT):
+        charged = ledger_of(tmp_path, k)
+        assert len(set(charged)) == len(charged)
+        assert set(answered) <= set(charged) <= set(answered) | set(spent)
+
+
+@pytest.mark.check
+def test_the_fifty_first_inference_is_not_transmitted(tmp_path):
+    """Also after a restart, and after an old copy of a ledger was put back; and nothing secret is logged."""
+    keys = keys_for(tmp_path / "keys", COUNT)
+    epsilon, said = epsilon_of(NET, 50), []
+
+    async def play(number):
+        async with running(tmp_path, epsilon=epsilon, processes=1) as (system, infer):
+            found = [(await infer()).status for _ in range(number)]
+            said.append("".join(path.read_text() for path in system.folder.glob("*.log")))
+            return found
+
+    first = asyncio.run(play(30))
+    backup.copy(tmp_path / "ledgers" / "device-1.db", tmp_path / "old.db")
+    second = asyncio.run(play(22))
+    assert first + second == ["answered"] * 50 + ["below quorum"] * 2
+    assert "over budget: the budget for all inferences" in said[-1]
+    for k in range(COUNT):
+        assert len(ledger_of(tmp_path, k)) == 50
+    shutil.copy(tmp_path / "old.db", tmp_path / "ledgers" / "device-1.db")
+    with pytest.raises(OSError, match=r"restored: .* cut off: the ledger ends with row 30, but 50 rows were written"):
+        asyncio.run(play(1))
+    everything = "".join(said)
+    assert everything
+    for path in keys.rglob("*.key"):
+        assert path.read_text().splitlines()[1] not in everything
+
+
+@pytest.mark.check
+def test_up_takes_keys_and_ledgers(tmp_path):
+    keys_for(tmp_path / "keys", 2)
+    command = [sys.executable, "-m", "airpool", "up", "--devices", "2", "--noise-std", "0.3", "--inferences", "3"]
+    command += ["--keys", tmp_path / "keys", "--ledger", tmp_path / "ledgers", "--processes", "1", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    net = Network.uniform(num_devices=2, dimension=R, noise_std=0.3)
+    with Ledger(tmp_path / "ledgers" / "device-0.db", Path(tmp_path / "keys" / "device-0" / "identity.key")) as ledger:
+        assert ledger.epsilon(1e-5) == pytest.approx(epsilon_of(net, 3), rel=0.01)
+        assert ledger.tip.seq == 3
+        first = backup.content(ledger.path).rows[0].inference
+        assert not ledger.charge(first, mechanism(net, device=0)).new
