@@ -80,6 +80,12 @@ def design_rows() -> list[Row]:
     return design.rows()
 
 
+def secure_rows() -> list[Row]:
+    from . import secure
+
+    return secure.rows()
+
+
 def example_rows() -> list[Row]:
     script = Path(__file__).parent.parent / "examples" / "own_backbone.py"
     took, _ = privacy.timed(lambda: subprocess.run([sys.executable, script], check=True, capture_output=True))
@@ -116,6 +122,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "plan": plan_rows,
     "ledger": ledger_rows,
     "runtime": runtime_rows,
+    "secure": secure_rows,
     "example": example_rows,
 }
 

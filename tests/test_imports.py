@@ -63,7 +63,7 @@ FLOORS = [
     ["version", "extras", "units", "arrays", "rules"],
     ["draws", "files", "network", "search"],
     ["network_file", "privacy", "wireless", "selection", "figures", "keys"],
-    ["protocol.link", "page", "table"],
+    ["protocol.link", "page", "secure", "table"],
     ["paper"],
     ["account"],
     ["protocol", "ledger"],

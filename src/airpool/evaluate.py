@@ -22,6 +22,8 @@ from airpool.protocol.medium import channel_uses
 from airpool.protocol.server import labels
 from airpool.protocol.simulation import check_latents, in_batches
 from airpool.protocol.waveform import Waveform
+from airpool.secure.messages import traffic
+from airpool.secure.ring import ring_of
 from airpool.selection.scores import raw
 from airpool.trial import Draws, Heard
 from airpool.version import __version__
@@ -43,8 +45,9 @@ class Evaluation:
     accuracy_std: standard deviation over the trials, each of all objects once. accuracy_ci: of the mean, for the noise
     and for the choice of objects. class_mean: accuracy averaged over classes. no_answer: fraction of inferences without
     an answer, which count as wrong. mse: E‖ẑ − Σ w z‖². energy: of all devices, in mW · channel uses. channel_uses:
-    complex, per inference. vote_accuracy: of the vote on the same noise; against_vote: accuracy_mean minus that, with
-    its standard error for the noise and for the choice of objects; None where there is no vote to compare with.
+    complex, per inference; secure access has neither. vote_accuracy: of the vote on the same noise; against_vote:
+    accuracy_mean minus that, with its standard error for the noise and for the choice of objects; None where there is
+    no vote to compare with.
     """
 
     accuracy_mean: float
@@ -63,6 +66,14 @@ class Evaluation:
     vote_accuracy: float | None = None
     against_vote: float | None = None
     against_vote_error: float | None = None
+
+    @property
+    def bytes_per_device(self) -> tuple[int, int] | None:
+        """Sent and received in one inference; None where devices transmit by radio."""
+        network = self.report.network
+        if network.channel.access != "secure":
+            return None
+        return traffic(network.devices.count, network.dimension * ring_of(network).wire.itemsize)
 
     def row(self) -> dict[str, Any]:
         """The measurements, one number per column."""
@@ -84,6 +95,8 @@ class Evaluation:
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "report"}
         data = {
             "scheme": network.scheme.name,
+            "access": network.channel.access,
+            "bytes_per_device": self.bytes_per_device,
             **own,
             "epsilon": report.epsilon,
             "epsilon_local": report.epsilon_local,
@@ -198,7 +211,7 @@ def evaluate(
         **({} if vote is None else _against(right, vote_right)),
         no_answer=silent / inferences,
         mse=square / inferences,
-        energy=energy / inferences,
+        energy=0.0 if sender.channel.access == "secure" else energy / inferences,
         channel_uses=_channel_uses(sender, baseline),
         trials=trials,
         objects=len(latents),
@@ -242,6 +255,8 @@ def evaluate_model(
 
 
 def _channel_uses(network: Network, baseline: Baseline | None) -> int:
+    if network.channel.access == "secure":
+        return 0
     alone = network.channel.access == "orthogonal" and baseline != "best-device"
     return channel_uses(
         network.dimension, symbols=network.channel.symbols, num_devices=network.devices.count if alone else 1

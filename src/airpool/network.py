@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from airpool.rules import NetworkError, PerDevice, Rule, check, checked, rules_of, whole
 
 Neighbours = Literal["zero-out", "replace", "remove"]
-Access = Literal["superposed", "orthogonal"]
+Access = Literal["superposed", "orthogonal", "secure"]
 PowerRule = Literal["truncate", "backoff", "paper", "exact"]
 Symbols = Literal["complex", "real"]
 SchemeName = Literal["1", "2.1", "2.2"]
@@ -76,6 +76,8 @@ class Devices:
 class Channel:
     """How the signals reach the server. `noise_std` is the receiver's, per real coordinate, in the unit of √mW.
 
+    access: superposed (the radio adds up), orthogonal (one after the other), or secure: no radio at all, a secure sum
+        over an ordinary network; power, path loss and outage play no part, and no other setting may be given.
     symbols: two real coordinates in each complex symbol, or one in each use; they differ where channels are not known
         exactly. csi_error_std: √E|e|² of the whole complex error. redrawn: gains and errors are new in every inference,
         else common to all of them. antennas: of the server, which receives by one public beam and keeps them all.
@@ -103,6 +105,10 @@ class Channel:
         if not (self.fading in FADING or str(self.fading).startswith("sionna:")):
             raise NetworkError(f"channel.fading={self.fading!r} must be one of {', '.join(FADING)} or sionna:MODEL")
         check(self, "channel.", but=("gamma",) if self.gamma == "auto" else ())
+        if self.access == "secure":
+            for name in ("fading", "noise_std", "power_rule", "gamma", "csi_error_std", "phase_error_std", "antennas"):
+                if (value := getattr(self, name)) != (default := getattr(Channel, name)):
+                    raise NetworkError(f"channel.{name}={value!r} must be {default!r}: access = secure has no radio")
 
 
 @dataclass(frozen=True)
@@ -180,7 +186,11 @@ def named_scheme(name: str = "1", **settings: Any) -> Scheme:
 
 @dataclass(frozen=True)
 class Network:
-    """Everything that determines leakage and accuracy; `colluders` and `dropouts` are numbers of devices."""
+    """Everything that determines leakage and accuracy; `colluders` and `dropouts` are numbers of devices.
+
+    Secure access implies cover noise. Its sum is opened for `survivors` devices or more, which must be more than half
+    of all devices and colluders: else a server could have two sums opened.
+    """
 
     devices: Devices
     channel: Channel = field(default_factory=Channel)
@@ -204,6 +214,27 @@ class Network:
             raise NetworkError(
                 f"scheme.num_selected={self.scheme.num_selected} must not exceed the {self.devices.count} devices"
             )
+        if self.channel.access == "secure":
+            self._require_secure()
+            object.__setattr__(self, "cover_noise", True)
+
+    def _require_secure(self) -> None:
+        count, colluders = self.devices.count, self.colluders
+        if count < 2:
+            raise NetworkError("access = secure needs at least 2 devices: a sum of one is its own value")
+        if 2 * self.survivors <= count + colluders:
+            most = (count - colluders - 1) // 2
+            raise NetworkError(
+                f"dropouts={self.dropouts} must be at most {most} with access = secure, {count} devices and "
+                f"colluders={colluders}: the {self.survivors} survivors must be more than half of devices and colluders"
+            )
+        if self.adversary.antennas:
+            raise NetworkError(f"adversary.antennas={self.adversary.antennas} must be 0: access = secure has no radio")
+
+    @property
+    def survivors(self) -> int:
+        """How many devices are left at least: all but the dropouts."""
+        return self.devices.count - self.dropouts
 
     @property
     def coordinates(self) -> int:

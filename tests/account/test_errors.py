@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from airpool.account.guarantee import guarantee
-from airpool.network import Channel, Network, Ranking
+from airpool.network import Channel, Devices, Network, Ranking
 
 
 def twelve(*, channel: dict[str, Any], **network: Any) -> Network:
@@ -71,3 +71,10 @@ def test_live_noise_that_arrives_unaligned_needs_a_receiver_noise():
     quiet, noisy = (twelve(channel={"csi_error_std": 0.1, "noise_std": s}) for s in (0.0, 1.0))
     assert guarantee(quiet, live=True).worst == pytest.approx(guarantee(quiet).epsilon_local.max(), rel=1e-3)
     assert guarantee(noisy, live=True).worst < 1.1
+
+
+def test_a_channel_that_is_not_known_at_all_has_an_epsilon():
+    """Next to all of the law lies at one end of the lattice."""
+    devices = Devices(count=4, weight=0.0, noise_std=(0.0, 0.0, 0.0, 1.0), participation=(0.0, 0.0, 0.0, 1.0))
+    net = Network(devices=replace(devices, power_dbm=0.0), channel=Channel(csi_error_std=1e9, outage=0.1), delta=0.1)
+    assert guarantee(net).worst == 0.0

@@ -35,15 +35,21 @@ def networks(draw: st.DrawFn) -> Network:
         participation=column(0.0, 0.01, 0.5, 0.9, 1.0),
         power_dbm=column(20.0, 30.0),
     )
-    channel = Channel(
-        fading=draw(st.sampled_from(["none", "rician", "rayleigh"])),
-        noise_std=draw(st.sampled_from([0.0, 1.0])),
-        access=draw(st.sampled_from(get_args(Access))),
-        power_rule=draw(st.sampled_from(get_args(PowerRule))),
-        outage=draw(st.sampled_from([0.01, 0.3])),
-        csi_error_std=draw(st.sampled_from([0.0, 0.0, 0.1])),
-        phase_error_std=draw(st.sampled_from([0.0, 0.0, 0.1])),
-        symbols="real",
+    access = draw(st.sampled_from(get_args(Access)))
+    assume(access != "secure" or count > 1)
+    channel = (
+        Channel(access="secure", symbols="real")
+        if access == "secure"
+        else Channel(
+            fading=draw(st.sampled_from(["none", "rician", "rayleigh"])),
+            noise_std=draw(st.sampled_from([0.0, 1.0])),
+            access=access,
+            power_rule=draw(st.sampled_from(get_args(PowerRule))),
+            outage=draw(st.sampled_from([0.01, 0.3])),
+            csi_error_std=draw(st.sampled_from([0.0, 0.0, 0.1])),
+            phase_error_std=draw(st.sampled_from([0.0, 0.0, 0.1])),
+            symbols="real",
+        )
     )
     name = draw(st.sampled_from(["1", "1", "2.1", "2.2"]))
     scheme = named_scheme(
@@ -54,6 +60,8 @@ def networks(draw: st.DrawFn) -> Network:
     )
     neighbours = draw(st.sampled_from(get_args(Neighbours)))
     assume(name == "1" or neighbours != "remove")
+    colluders, dropouts = draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))
+    assume(access != "secure" or 2 * dropouts + colluders < count)
     return Network(
         devices=devices,
         channel=channel,
@@ -62,8 +70,8 @@ def networks(draw: st.DrawFn) -> Network:
         delta=draw(st.sampled_from([1e-6, 1e-3, 0.1])),
         neighbours=neighbours,
         cover_noise=draw(st.booleans()),
-        colluders=draw(st.integers(0, count - 1)),
-        dropouts=draw(st.integers(0, count - 1)),
+        colluders=colluders,
+        dropouts=dropouts,
     )
 
 

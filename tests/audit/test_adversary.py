@@ -226,7 +226,7 @@ def test_a_seed_that_comes_again_in_the_next_inference_is_caught(monkeypatch):
 @pytest.mark.parametrize(
     ("network", "message"),
     [
-        (twelve({"access": "orthogonal"}), "audits superposed access, not access='orthogonal'"),
+        (twelve({"access": "orthogonal"}), "audits superposed and secure access, not access='orthogonal'"),
         (twelve({"csi_error_std": 0.1}), "csi_error_std and phase_error_std must be 0"),
         (twelve({"phase_error_std": 0.1}), "csi_error_std and phase_error_std must be 0"),
         (

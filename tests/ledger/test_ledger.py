@@ -211,6 +211,16 @@ def test_a_name_that_is_no_name_is_an_error(device, one):
                 ledger.charge(name, one)
 
 
+def test_what_cannot_be_accounted_for_is_refused(device):
+    """Composition needs δ ≥ 1e-10; a network that must not go on the air has no live guarantee at all."""
+    coin = mechanism(Network.uniform(num_devices=4, participation=0.9), device=3)
+    silent = mechanism(Network.uniform(num_devices=4, noise_std=0.0), device=3)
+    with device.open(Budget(1e3, delta=1e-12)) as ledger:
+        assert status(ledger.charge, "a", coin) == "failed"
+        assert status(ledger.charge, "a", silent) == "failed"
+    assert content(device.path).rows == ()
+
+
 # The schema
 
 

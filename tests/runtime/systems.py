@@ -62,8 +62,13 @@ class Small:
 
 
 @asynccontextmanager
-async def small(net, medium="loopback", *, seed=None, running=None, charges=None, z=None, p=None, own=None, **air):
-    """A system of the devices `running` (all). own: a network of its own for some device, by index."""
+async def small(
+    net, medium="loopback", *, seed=None, running=None, charges=None, z=None, p=None, own=None, secured=None, **air
+):
+    """A system of the devices `running` (all). own: a network of its own for some device, by index.
+
+    secured: makes the port of secure access out of a device's port and index.
+    """
     count = net.devices.count
     z = latents(count=count) if z is None else z
     p = posteriors(count=count) if p is None else p
@@ -103,7 +108,8 @@ async def small(net, medium="loopback", *, seed=None, running=None, charges=None
                 k, mine, lambda i, k=k: Seen(z[i % len(z), k], p[i % len(p), k]), ranking=rank, seed=seed, **extra
             )
             system.ports[k] = await open_port(k)
-            system.tasks.append(asyncio.create_task(devices.run(device, system.ports[k])))
+            port = system.ports[k] if secured is None else secured(system.ports[k], k)
+            system.tasks.append(asyncio.create_task(devices.run(device, port)))
         await asyncio.sleep(0)
         yield system
     finally:

@@ -8,17 +8,20 @@ import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 
 from airpool import Network, guarantee, write_network
 from airpool.keys import authority
 from airpool.ledger import backup
 from airpool.ledger.budget import Budget
+from airpool.ledger.fleet import Fleet
 from airpool.ledger.ledger import Ledger
 from airpool.ledger.mechanism import mechanism
-from airpool.runtime import secured, up
+from airpool.runtime import secured, telling, transport, up
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.charge import Refused
+from airpool.runtime.wire_pb2_grpc import FleetStub, add_FleetServicer_to_server
 
 from .systems import network, small
 
@@ -64,6 +67,23 @@ def test_the_inference_beyond_the_budget_is_not_transmitted_after_restarts_too(m
         assert len(backup.content(tmp_path / "ledgers" / f"device-{k}.db").rows) == 5
 
 
+def test_silent_rounds_are_charged_too(tmp_path):
+    net, keys = network(participation=0.3), keys_for(tmp_path / "keys", 4)
+    (tmp_path / "ledgers").mkdir()
+
+    async def play():
+        charges = [
+            secured.booked(tmp_path / "ledgers", keys / f"device-{k}" / "identity.key", net, k, []) for k in range(4)
+        ]
+        async with small(net, charges=charges) as system:
+            return [result.status for result in await system.infer(12)]
+
+    said = asyncio.run(play())
+    assert set(said) <= {"answered", "no answer"}
+    for k in range(4):
+        assert len(backup.content(tmp_path / "ledgers" / f"device-{k}.db").rows) == 12
+
+
 def test_an_announcement_that_is_repeated_is_not_answered_again(tmp_path):
     net, keys = network(), keys_for(tmp_path / "keys", 1)
     charge = secured.booked(tmp_path / "ledger.db", keys / "device-0" / "identity.key", net, 0, [])
@@ -99,6 +119,71 @@ def test_options_that_do_not_fit_are_an_error_of_one_line(options, said, refused
     write_network(NET, "net.toml")
     view = [] if "--view" in options else ["--view", "0"]
     assert said in refused("device", "--network", "net.toml", "--air", "127.0.0.1:1", *view, *options)
+
+
+# The fleet
+
+
+@asynccontextmanager
+async def telling_server(folder, keys):
+    """A view behind a server with certificates, and channels to it by name."""
+    view = Fleet(f"sqlite:///{folder}/fleet.db")
+    shown = secured.credentials(keys / "server", "server")
+    service = telling.FleetService(view, shown)
+    server, at = await transport.serve("127.0.0.1:0", lambda it: add_FleetServicer_to_server(service, it), shown)
+    channels = {}
+    try:
+        for k in range(2):
+            name = f"device-{k}"
+            channels[name] = transport.channel(at, secured.credentials(keys / name, name), role="server")
+        yield view, channels
+    finally:
+        for channel in channels.values():
+            await channel.close()
+        await server.stop(0)
+        view.close()
+
+
+def test_devices_tell_the_fleet_and_learn_that_they_were_restored(tmp_path, monkeypatch):
+    monkeypatch.setattr(telling, "_ROWS", 3)
+    net, keys = network(), keys_for(tmp_path / "keys", 2)
+    path, key = tmp_path / "ledger.db", keys / "device-0" / "identity.key"
+
+    def open_ledger(seen=None):
+        return secured.booked(path, key, net, 0, [], seen=seen)
+
+    async def play():
+        async with telling_server(tmp_path, keys) as (view, channels):
+            mine, other = channels["device-0"], channels["device-1"]
+            public = secured.public_key(key)
+            assert await telling.newest(mine, public) is None
+            charge = open_ledger()
+            for i in range(7):
+                charge.charge(f"{i}")
+            assert await telling.tell(mine, path) == 7
+            assert await telling.tell(mine, path) == 0
+            with pytest.raises(grpc.aio.AioRpcError, match="device-1 must not speak for device-0"):
+                await telling.tell(other, path)
+            assert await telling.newest(other, public) is None
+            for wrong in ("rubbish", "{}", "[" * 100_000):
+                with pytest.raises(grpc.aio.AioRpcError, match="is not of"):
+                    await FleetStub(mine).Tell(wire.Told(key=public, export=wrong), timeout=30)
+            charge._ledger.close()
+            for file in (path, key.with_suffix(".head")):  # all is lost, and would begin anew
+                file.unlink()
+            with pytest.raises(ValueError, match=r"restored: .* lacks row 7, which the fleet has"):
+                open_ledger(seen=await telling.newest(mine, public))
+            return [(each.device, each.inferences) for each in view.accounts(1e-5)]
+
+    assert asyncio.run(play()) == [("device-0", 7)]
+
+
+def test_a_view_that_cannot_be_reached_changes_nothing(tmp_path):
+    async def play():
+        async with transport.channel("127.0.0.1:9", role="server") as channel:
+            return await telling.newest(channel, "00")
+
+    assert asyncio.run(play()) is None
 
 
 # As processes

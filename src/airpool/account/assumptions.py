@@ -4,8 +4,9 @@ import numpy as np
 
 from airpool.account import eavesdropper
 from airpool.account.errors import why_local
-from airpool.network import Coin, Network, Ranking, Threshold
+from airpool.network import Coin, Network, NetworkError, Ranking, Threshold
 from airpool.privacy.aggregate import Aggregate
+from airpool.secure.ring import MOST_WRAPS, ring_of
 
 
 def assumptions(network: Network, received: Aggregate, *, live: bool = False) -> tuple[str, ...]:
@@ -19,8 +20,11 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
         neighbours[network.neighbours],
         "Every latent is clipped to its clip_norm, and the noise is Gaussian, fresh and independent each time.",
     ]
+    secure = network.channel.access == "secure"
     if network.channel.access == "orthogonal":
         lines.append("Every device is received by itself, so only its own noise protects it.")
+    elif received.alone and secure:
+        lines.append("So many collude that the server could have two sums opened: only own noise counts (the local ε).")
     elif received.alone:
         why = why_local(network) or "live noise that arrives unaligned needs a receiver noise of 2^-17 of it (case c)"
         lines.append(f"Signals need not arrive aligned, so only own noise counts (the local ε): {why}.")
@@ -34,7 +38,9 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
         )
     else:
         lines.append("All other devices are honest and add their noise; nobody colludes or drops out.")
-    if not received.alone:
+    if secure:
+        lines += _secure_sum(network)
+    elif not received.alone:
         lines.append(
             "The adversary has one antenna, where the signals arrive aligned; otherwise the local ε holds."
             if network.channel.antennas == 1
@@ -72,12 +78,34 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
         lines.append("A changed feature may have any score; the others take part as rarely as their scores allow.")
     if isinstance(network.scheme, Ranking):
         lines.append("All noisy scores are visible; ε assumes the selection that leaves the least noise.")
-    credited = "The receiver's noise is counted" if received.extra else "The receiver's noise is not counted"
-    lines.append(f"{credited}.")
+    if not secure:
+        credited = "The receiver's noise is counted" if received.extra else "The receiver's noise is not counted"
+        lines.append(f"{credited}.")
     if network.inferences > 1:
         lines.append(f"ε covers {network.inferences} inferences together.")
     lines.append("A device's ε does not protect the object: see the object's ε.")
     return tuple(lines)
+
+
+def _secure_sum(network: Network) -> list[str]:
+    """What a secure sum trusts, and on which integers it works (docs/secure-sum.md)."""
+    count, t = network.devices.count, network.survivors
+    lines = [
+        f"A secure sum, opened for at least {t} of {count} devices; the server may lie, and chooses which.",
+        f"Devices that collude with the server: at most {network.colluders}. It does not issue their identities, "
+        "and X25519, Ed25519, HKDF, ChaCha20-Poly1305 and SHA-256 hold. Whoever breaks this gets the local ε.",
+    ]
+    try:
+        ring = ring_of(network)
+        lines.append(
+            f"Values are integers modulo 2^{ring.bits} on a grid of {ring.step:.3g}. The sum wraps around with "
+            f"probability below {MOST_WRAPS:g}, which costs accuracy, never ε."
+        )
+    except NetworkError as error:
+        lines.append(f"The network cannot run: {error}.")
+    if network.neighbours == "remove":
+        lines.append("ε is infinite: the server sees which devices send.")
+    return lines
 
 
 def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:

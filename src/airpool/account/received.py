@@ -25,6 +25,8 @@ def aggregate(
         device's own noise is sure to protect it.
     paper: everybody arrives aligned where power never limits. Where it does, a full feature exceeds the limit and a
         zero one never, for any receiver: a failure of that probability, in every inference.
+    secure access: everybody who is left is aligned. Removal is visible, since the server knows who sends; so is the
+        rest, if more collude than 2t > K + c allows: own noise alone counts then.
     live: signals that arrive unaligned, or removal, need the receiver noise of case (c) of the theorem in
         `privacy.noise`; without it own noise alone counts, and removal is not covered at all.
     """
@@ -34,6 +36,7 @@ def aggregate(
             raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
     link = link_of(network)
     unsure, strength = why_local(network) is not None, strengths(network, link)
+    unsure |= outnumbered(network, colluding)
     failure, excess, std = np.zeros(d.count), 0.0, link.transmitters.noise_std
     if channel.power_rule == "paper":
         # How often power limits a device. Where scores choose, or under cover noise, `participation` says nothing.
@@ -60,6 +63,8 @@ def aggregate(
         if network.neighbours == "remove":
             failure, std = failure if smooth else np.ones(d.count), drawn
     strength = None if unsure else strength
+    if channel.access == "secure" and network.neighbours == "remove":
+        failure = np.ones(d.count)
     presence = np.ones(d.count) if channel.power_rule == "paper" else 1 - link.outage
     return Aggregate(
         shift=link.transmitters.feature_norm,
@@ -78,3 +83,9 @@ def aggregate(
         failure=np.minimum(failure, 1.0),
         excess=excess,
     )
+
+
+def outnumbered(network: Network, colluding: Sequence[int]) -> bool:
+    """Whether, under secure access, so many collude that a lying server could have two lists of survivors signed."""
+    colluders = network.colluders + len(set(colluding))
+    return network.channel.access == "secure" and 2 * network.survivors <= network.devices.count + colluders

@@ -151,7 +151,8 @@ def _title(report: PrivacyReport) -> str:
     network = report.network
     times = f" over {network.inferences} inferences" if network.inferences > 1 else ""
     cover = ", cover noise" if network.cover_noise else ""
-    return f"Privacy of each device: {network.neighbours} neighbours{cover}, δ = {network.delta:g}{times}"
+    secure = ", secure sum" if network.channel.access == "secure" else ""
+    return f"Privacy of each device: {network.neighbours} neighbours{secure}{cover}, δ = {network.delta:g}{times}"
 
 
 def _rows(report: PrivacyReport) -> list[tuple[str, ...]]:

@@ -1,7 +1,7 @@
 """`airpool device`: one device or several in one process."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,9 @@ from airpool.cli import running as r
 from airpool.cli.spending import Spending
 
 if TYPE_CHECKING:
+    from grpc import aio
+
+    from airpool.ledger.chain import Row
     from airpool.runtime.bundle import Bundle
 
 app = typer.Typer(add_completion=False)
@@ -37,6 +40,10 @@ def device(
         int | None, typer.Option(help="Inferences that each device may spend (default: no limit).")
     ] = None,
     keys: r.Keys = None,
+    identities: Annotated[
+        Path | None, typer.Option(help="Secure access: folder with roster.txt and device-K.key.")
+    ] = None,
+    quorum: Annotated[int | None, typer.Option(help="Secure access: fewest devices in a sum (default: all).")] = None,
     simulate: r.SimulationSeed = None,
     json: o.Json = False,
     attached: r.Attached = False,
@@ -64,14 +71,27 @@ def device(
                 to = transport.channel(str(ranking), own[k], role="ranking")
                 rank[k] = RemoteRanking(await open_channels.enter_async_context(to))
             made = None if bundle is None else read_bundle(bundle, threads)
-            hosted = []
+            hosted, background = [], []
+            open_channels.callback(lambda: [task.cancel() for task in background])
             for k in indices:
                 found, quick = source_of(source, Place(k, net.devices.count), codec=codec, bundle=made)
                 how = {"keys": keys, "several": len(indices) > 1, "budget": budget, "simulated": simulate is not None}
-                charge = spending.charge(k, net, **how)
+                view = None
+                if spending.fleet is not None and spending.ledger is not None:
+                    to = transport.channel(spending.fleet, own[k], role="server")
+                    view = await open_channels.enter_async_context(to)
+                seen = None if view is None else await asked(view, spending.key_of(k, keys))
+                charge = spending.charge(k, net, seen=seen, **how)
+                if view is not None:
+                    background.append(asyncio.create_task(told(view, charge)))
                 hosted.append(Device(k, net, found, charge, rank.get(k), simulate, quick))
             known = {k: each for k, each in own.items() if each is not None}
-            await run_devices(hosted, air, credentials=known or None, console=Console(attached, json))
+            secured = None
+            if net.channel.access == "secure":
+                from airpool.runtime.secure_device import secured_by
+
+                secured = secured_by(net, indices, identities, quorum=quorum)
+            await run_devices(hosted, air, credentials=known or None, console=Console(attached, json), secured=secured)
 
     asyncio.run(run())
 
@@ -83,6 +103,20 @@ def keys_of(keys: Path | None, k: int) -> Path | None:
     from airpool.runtime import secured
 
     return secured.home(keys, k)
+
+
+async def asked(view: "aio.Channel", key: Path) -> "Row | None":
+    """The newest row that the fleet has of a device."""
+    from airpool.runtime import secured, telling
+
+    return await telling.newest(view, secured.public_key(key))
+
+
+async def told(view: "aio.Channel", charge: Any) -> None:
+    """Tells the fleet what is new in a device's ledger, for ever."""
+    from airpool.runtime import telling
+
+    await telling.telling(view, charge.path)
 
 
 def read_bundle(path: Path, threads: int | None) -> "Bundle":

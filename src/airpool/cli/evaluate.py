@@ -165,6 +165,14 @@ def _expected(net: Network, model: "Model | None", codec: str | None, *, given: 
     return None if isinstance(net.scheme, Coin) else given
 
 
+def _costs(record: Mapping[str, Any]) -> dict[str, str]:
+    """What an inference costs on the air, or over a network."""
+    if record["bytes_per_device"] is not None:
+        sent, received = record["bytes_per_device"]
+        return {"traffic of a device": f"{sent:,} bytes sent, {received:,} received"}
+    return {"energy": f"{record['energy']:.4g} mW · channel uses", "channel uses": str(record["channel_uses"])}
+
+
 def _print(record: Mapping[str, Any]) -> None:
     from airpool.account.report import shown
 
@@ -184,8 +192,7 @@ def _print(record: Mapping[str, Any]) -> None:
         "ε of the object": worst([record["epsilon_object"]]),
         "the paper's claim": worst(record["epsilon_paper"]),
         "mean square error": f"{record['mse']:.4g}",
-        "energy": f"{record['energy']:.4g} mW · channel uses",
-        "channel uses": str(record["channel_uses"]),
+        **_costs(record),
         "objects × trials": f"{record['objects']} × {record['trials']}, seed {record['seed']}",
     }
     if record["vote_accuracy"] is not None:

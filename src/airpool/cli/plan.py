@@ -82,7 +82,8 @@ def _search(net: "Network", model: Any, target: Any, accuracy: float | None, see
 
     each = isinstance(target, list | tuple)
     if accuracy is None:
-        tried = len(candidates(net.devices.count, model.deployable, heterogeneous=each))
+        secure = net.channel.access == "secure"
+        tried = len(candidates(net.devices.count, model.deployable, heterogeneous=each, secure=secure))
         with progress("planning", total=tried) as advance:
             return plan(net, model=model, epsilon=target, seed=seed, on_candidate=lambda _: advance(1))
     if target is None:
@@ -110,7 +111,11 @@ def _print(found: "Plan") -> None:
         f"ε = {shown(report.worst)} (local {shown(float(max(report.epsilon_local)))}, object "
         f"{shown(report.epsilon_object)}) at δ = {net.delta:g}, {net.neighbours}, {net.inferences} inference(s), "
         f"{net.devices.count} devices\n"
-        f"{run.channel_uses} channel uses and {run.energy:.4g} mW·uses an inference",
+        + (
+            f"{run.channel_uses} channel uses and {run.energy:.4g} mW·uses an inference"
+            if run.bytes_per_device is None
+            else "{:,} bytes sent and {:,} received by each device an inference".format(*run.bytes_per_device)
+        ),
         markup=False,
     )
     rows = [

@@ -23,6 +23,9 @@ def server(
     deadline: Annotated[float, typer.Option(help="Longest time of one inference, in seconds.")] = 20.0,
     simulate: r.SimulationSeed = None,
     keys: r.Keys = None,
+    fleet: Annotated[
+        str | None, typer.Option(help="View of the devices' ledgers: sqlite:///FILE or postgresql://USER@HOST/BASE.")
+    ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="File with the token of HTTP clients; needed beyond loopback.")
     ] = None,
@@ -43,7 +46,12 @@ def server(
     decoder = decoder_of(model, net, codec=codec)
 
     async def run() -> None:
-        own, token = r.credentials(keys, "server"), None
+        own, token, view = r.credentials(keys, "server"), None, None
+        if fleet is not None:
+            from airpool.ledger.fleet import Fleet
+            from airpool.runtime.telling import FleetService
+
+            view = FleetService(Fleet(fleet), own)
         if token_file is not None:
             from airpool.runtime import secured
 
@@ -52,6 +60,6 @@ def server(
             port = RemoteServer(channel, slot_seconds=slot_seconds)
             it = Server(net, decoder, port, simulated=simulate is not None, deadline=deadline)
             console = Console(attached, json)
-            await run_server(it, listen, http=http, token=token, credentials=own, console=console)
+            await run_server(it, listen, http=http, token=token, fleet=view, credentials=own, console=console)
 
     asyncio.run(run())

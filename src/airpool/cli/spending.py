@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from airpool.ledger.budget import Budget
+    from airpool.ledger.chain import Row
     from airpool.network import Network
     from airpool.runtime.charge import Charge
 
@@ -29,6 +30,8 @@ class Spending:
     scene_epsilon: Annotated[float | None, _option("ε that those of one scene may reach.")] = None
     scene: Annotated[str, _option("The scene that the device looks at from now on.")] = ""
 
+    fleet: Annotated[str | None, _option("Address of the server, to tell its view of the fleet what is new.")] = None
+
     def budgets(self, delta: float) -> "list[Budget]":
         from airpool.ledger.budget import Budget
 
@@ -43,10 +46,27 @@ class Spending:
         ]
         return [Budget(epsilon, delta, **rest) for epsilon, rest in found if epsilon is not None]
 
+    def key_of(self, k: int, keys: Path | None) -> Path:
+        """The identity key of device k."""
+        from airpool.runtime import secured
+
+        return self.key or secured.home(keys or Path(), k) / "identity.key"
+
     def charge(
-        self, k: int, net: "Network", *, keys: Path | None, several: bool, budget: int | None, simulated: bool
+        self,
+        k: int,
+        net: "Network",
+        *,
+        keys: Path | None,
+        several: bool,
+        budget: int | None,
+        simulated: bool,
+        seen: "Row | None" = None,
     ) -> "Charge":
-        """What device k pays with: its own ledger, or a count in memory. several: the process hosts others too."""
+        """What device k pays with: its own ledger, or a count in memory.
+
+        several: the process hosts others too. seen: the newest row that the fleet has of the device.
+        """
         if self.ledger is None:
             from airpool.runtime.charge import Counted
 
@@ -69,5 +89,5 @@ class Spending:
         budgets = self.budgets(net.delta)
         for each in budgets:
             logs.event("budget", device=k, reason=f"ε ≤ {each.epsilon:g} for {each.covers}, if {each.assumes}")
-        key = self.key or secured.home(keys or Path(), k) / "identity.key"
-        return secured.booked(self.ledger, key, net, k, budgets, head=self.head, scene=self.scene)
+        key = self.key_of(k, keys)
+        return secured.booked(self.ledger, key, net, k, budgets, head=self.head, scene=self.scene, seen=seen)

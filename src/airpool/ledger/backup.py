@@ -35,15 +35,15 @@ class Content:
         return {parse(self.texts[digest]): number for digest, number in found.items()}
 
 
-def content(path: str | Path) -> Content:
-    """What is in a ledger's file; Refused where it cannot be read. Nothing is checked, see `faults`."""
+def content(path: str | Path, *, after: int = 0) -> Content:
+    """What is in a ledger's file, from one row on; Refused where it cannot be read. Nothing is checked: `faults`."""
     path = Path(path)
     try:
         if not path.is_file():
             raise Refused("missing", f"{path}: no such file")
         store = Store(path, readonly=True)
         try:
-            return Content(store.origin(), store.mechanisms(), tuple(store.rows()))
+            return Content(store.origin(), store.mechanisms(), tuple(store.rows(after)))
         finally:
             store.close()
     except (sqlite3.Error, OSError) as error:

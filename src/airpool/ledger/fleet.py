@@ -8,7 +8,7 @@ and only if it signed that row itself.
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -92,9 +92,22 @@ class Fleet:
                 self._put("ledger_mechanism", digest, text, ignore=True)
             return taken
 
-    def newest(self, origin: Origin) -> Row | None:
-        """The newest row of a ledger that the view has: what `Ledger(seen=...)` takes."""
-        return self._newest(origin)
+    def newest(self, key: str) -> Row | None:
+        """The newest row that the view has of a device's key (hexadecimal): what `Ledger(seen=...)` takes.
+
+        A key has one ledger; a second one, begun after all was lost, would have other rows, so its device is refused.
+        """
+        found = self._rows(
+            "SELECT c.body FROM ledger_charge c JOIN ledger_origin o ON c.origin = o.hash WHERE o.key = {} "
+            "ORDER BY c.seq DESC LIMIT 1",
+            key,
+        )
+        return Row(*json.loads(found[0][0])) if found else None
+
+    def owner(self, key: str) -> str | None:
+        """The name of the device that has a key; None where the view does not know it."""
+        found = self._rows("SELECT device FROM ledger_origin WHERE key = {} LIMIT 1", key)
+        return found[0][0] if found else None
 
     def content(self, origin_hash: str) -> Content:
         """All that the view has of a ledger, for an export."""
@@ -156,9 +169,3 @@ def _require_next(origin: Origin, row: Row, before: tuple[int, str]) -> None:
         raise Rejected(f"row {row.seq} of {origin.device} does not follow row {before[0]}: send the rows between")
     if row.hash != row.true_hash or not chain.signature_holds(row, origin.public_key):
         raise Rejected(f"row {row.seq} of {origin.device} is not signed by its key")
-
-
-def since(told: Content, seq: int) -> Content:
-    """The part of a ledger after a row, to tell a view that has the rest."""
-    rows: Sequence[Row] = [row for row in told.rows if row.seq > seq]
-    return Content(told.origin, told.texts, tuple(rows))

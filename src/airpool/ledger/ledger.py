@@ -232,6 +232,8 @@ class Ledger:
             except (sqlite3.Error, OSError) as error:
                 self._stamps = None
                 raise because(error, str(self.path)) from None
+            except ValueError as error:  # what cannot be accounted for is not sent
+                raise Refused("failed", str(error)) from None
             except Refused as refused:
                 if refused.status not in ("over budget", "clash"):
                     self._stamps = None

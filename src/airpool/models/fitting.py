@@ -90,7 +90,7 @@ def fit(
     groups: ArrayLike | None = None,
     present: Array | None = None,
     split: ArrayLike | None = None,
-    epsilon: float | Sequence[float] = EPSILON,
+    epsilon: ArrayLike = EPSILON,
     network: Network | None = None,
     recipe: FitRecipe | None = None,
     name: str = "own",

@@ -111,7 +111,8 @@ def plan(
         raise ValueError(f"epsilon={epsilon} must be > 0 and finite")
     cameras = model.held_out("validation").fitted(count).note
     if choice is None:
-        choice = candidates(count, model.deployable, heterogeneous=bool(np.any(targets != targets[0])))
+        each_its_own, secure = bool(np.any(targets != targets[0])), given.channel.access == "secure"
+        choice = candidates(count, model.deployable, heterogeneous=each_its_own, secure=secure)
     going: list[tuple[Candidate, Network]] = []
     impossible: list[tuple[Candidate, str]] = []
     for each in choice:

@@ -144,7 +144,7 @@ class _Laws:
         length = 1 << (size - 1).bit_length()
         law = np.maximum(np.fft.irfft(np.fft.rfft(law_v, length) * np.fft.rfft(law_s, length), length)[:size], 0.0)
         total = as_floats(np.cumsum(law))
-        first = int(np.searchsorted(total, _RAREST))
+        first = min(int(np.searchsorted(total, _RAREST)), size - 1)  # the last cell, where all of it is rarer
         last = max(int(np.searchsorted(total, float(total[-1]) * (1 - _COMMON))), first)
         cells = law[first : last + 1].copy()
         below, beyond = float(total[first] - law[first]), float(total[-1] - total[last])

@@ -36,7 +36,8 @@ class Link:
 def link_of(network: Network) -> Link:
     """The link of a network, computed once; γ is found here where the network says "auto".
 
-    Edge cases: under truncate, a device that can never be aligned at a fixed γ → an error that names it.
+    Edge cases: under truncate, a device that can never be aligned at a fixed γ → an error that names it. Secure access
+    has no radio: γ = 1, no fading, no limit of power, no outage.
     """
     # Laws need SciPy; a link that is given does not (training on a machine without it).
     from airpool.wireless.outage import auto_gamma, outage_probability
@@ -58,6 +59,9 @@ def link_of(network: Network) -> Link:
         power_dbm=d.column("power_dbm"),
         dimension=network.coordinates,
     )
+    if channel.access == "secure":
+        unlimited = replace(transmitters, power_max=np.full(d.count, np.inf))
+        return Link(Fading("none"), unlimited, 1.0, np.zeros(d.count))
     csi, gamma = channel.csi_error_std, channel.gamma
     if not np.any(transmitters.amplitude > 0):
         return Link(fading, transmitters, 1.0, np.zeros(d.count))
@@ -102,7 +106,7 @@ def receivers(network: Network, link: Link, on_the_air: Floats) -> float:
 
     on_the_air: how often each device sends, whether or not its power then suffices.
     """
-    if network.channel.access == "superposed":
+    if network.channel.access != "orthogonal":
         return 1.0
     # Whoever is too weak is silent under truncate alone.
     silent = link.outage if network.channel.power_rule == "truncate" else 0.0

@@ -9,6 +9,8 @@ device.py      one device: ready → announcement → charge → coin, score, fe
 terms.py       what a server asks for, held against the device's own file; charge.py: what an inference costs it
 sources.py     where its view comes from; bundle.py, encoders.py: what it makes of a view, without torch
 server.py      announces, estimates, decodes, reports; http.py, metrics.py: how it answers
+secured.py     keys, ledgers and tokens of the roles     limits.py  how often somebody may call
+telling.py     what devices tell the server's view of the fleet
 ranking.py     the ranking server of Scheme 2.2
 seeded.py      a simulated device, whose noise protects nobody
 roles.py       each role as a process; up.py: all of them on one machine

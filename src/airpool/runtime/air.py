@@ -8,6 +8,7 @@ a full feature from an empty one. A device whose signal is rejected counts as mi
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from airpool.runtime import logs, seeded
 from airpool.runtime.medium import Announcement, Rejected, Sum, Withheld
 from airpool.wireless.csi import Misalignment
 from airpool.wireless.fading import sample_gains
+
+if TYPE_CHECKING:
+    from airpool.runtime.secure_slot import SecureSlot
 
 _Drawn = tuple[Floats, Misalignment | None]  # gains (1, 1, K), and what devices do not know of them
 SLOT_SECONDS = 5.0
@@ -60,18 +64,24 @@ class Air:
         self._slot_seconds, self._patience, self._fewest = slot_seconds, patience, fewest
         self._link = link_of(network)
         self._rng = np.random.default_rng()
-        self._deliver: dict[int, Callable[[Announcement], None]] = {}
+        self._deliver: dict[int, Callable[[Announcement | bytes], None]] = {}
         self._ready: set[int] = set()
+        self._adverts: dict[int, bytes] = {}
         self._stalled: set[int] = set()
-        self._slot: Slot | None = None
+        self._slot: Slot | SecureSlot | None = None
         self._still: _Drawn | None = None
+        self._secure: type[SecureSlot] | None = None
+        if network.channel.access == "secure":
+            from airpool.runtime import secure_slot  # needs cryptography, which other networks do without
+
+            self._secure = secure_slot.SecureSlot
         self._one_at_a_time = asyncio.Lock()
         self._change = asyncio.Event()
 
     # What devices do
 
-    def connect(self, device: int, deliver: Callable[[Announcement], None], *, simulated: bool) -> None:
-        """deliver: called with each announcement to this device; must not block."""
+    def connect(self, device: int, deliver: Callable[[Announcement | bytes], None], *, simulated: bool) -> None:
+        """deliver: called with each announcement to this device, and each message of a secure round; must not block."""
         if not 0 <= device < self.network.devices.count:
             raise Rejected(f"device {device} must be from 0 to {self.network.devices.count - 1}")
         if device in self._deliver:
@@ -91,8 +101,12 @@ class Air:
         self._change.set()
         logs.event("disconnected", device=device, connected=len(self._deliver))
 
-    def ready(self, device: int) -> None:
+    def ready(self, device: int, advert: bytes = b"") -> None:
+        """advert: what a device advertises under secure access; raises Rejected where it is not one."""
         if device in self._deliver:
+            if self._secure is not None:
+                self._secure.check(advert, [self._adverts[k] for k in self._ready - {device}])
+            self._adverts[device] = advert
             self._ready.add(device)
             self._stalled.discard(device)
             self._change.set()
@@ -103,6 +117,16 @@ class Air:
             if self._slot is None or self._slot.id != id:
                 raise Rejected("late, or of another slot")
             self._slot.put(device, samples, scale)
+        except Rejected as why:
+            logs.event("rejected", device=device, reason=str(why))
+            raise
+
+    def answer(self, device: int, id: str, content: bytes) -> None:
+        """Takes a device's answer to a message of a secure round, or raises Rejected."""
+        try:
+            if self._slot is None or self._slot.id != id:
+                raise Rejected("late, or of another slot")
+            self._slot.answer(device, content)
         except Rejected as why:
             logs.event("rejected", device=device, reason=str(why))
             raise
@@ -126,21 +150,30 @@ class Air:
                 return Withheld(f"below quorum: {few}", spent=False)
             there = sorted(self._ready)
             rng = self._rng if self.seed is None else seeded.child(self.seed, number, 0)
-            slot = self._slot = Slot(id, there, self.network, self._link, rng, self._drawn(rng))
+            slot = self._slot = self._opened(id, there, rng)
             self._ready.clear()
             try:
                 for k in there:
-                    self._deliver[k](Announcement(id, number, float(slot.known[k]), asked, len(there)))
+                    group = slot.group(k)
+                    self._deliver[k](Announcement(id, number, float(slot.known[k]), asked, len(there), group))
                 await slot.ended(self._slot_seconds)
             finally:
                 self._slot = None
             self._stalled |= slot.awaited & set(self._deliver)
             missing = self.network.devices.count - slot.num_arrived
             logs.event("slot", id=id, devices=slot.num_arrived, missing=missing)
+            if slot.dropped:
+                return Withheld(f"withheld: {slot.dropped}", spent=True)
             if slot.num_arrived < self._fewest:
                 why = f"{missing} of {self.network.devices.count} devices are missing, {self.network.dropouts} may be"
                 return Withheld(f"withheld: {why}", spent=True)
             return Sum(slot.received(), slot.num_arrived, slot.carrier, simulated=self.seed is not None)
+
+    def _opened(self, id: str, there: list[int], rng: draws.Generator) -> "Slot | SecureSlot":
+        if self._secure is None:
+            return Slot(id, there, self.network, self._link, rng, self._drawn(rng))
+        adverts = {k: self._adverts.pop(k) for k in there}
+        return self._secure(id, adverts, self.network, self.quorum, self._say)
 
     def _drawn(self, rng: draws.Generator) -> _Drawn:
         """Gains and errors of a slot: fresh ones, or those of the first slot where the channel stands still."""
@@ -151,6 +184,10 @@ class Air:
         if not self.network.channel.redrawn and self.seed is None:
             self._still = drawn
         return drawn
+
+    def _say(self, device: int, message: bytes) -> None:
+        if device in self._deliver:
+            self._deliver[device](message)
 
     async def _gathered(self) -> None:
         """Waits until all that are connected are ready again, and enough for a quorum; not longer than the patience."""
@@ -175,7 +212,7 @@ class Slot:
     def __init__(
         self, id: str, devices: list[int], network: Network, link: Link, rng: draws.Generator, drawn: _Drawn
     ) -> None:
-        self.id, self.awaited, self.carrier = id, set(devices), False
+        self.id, self.awaited, self.carrier, self.dropped = id, set(devices), False, ""
         self._network, self._limit, self._rng = network, link.transmitters.reach * (1 + _ROUNDING), rng
         self._gain, self._off = drawn
         self.known: Floats = (self._gain if self._off is None else self._off.estimate)[0, 0]
@@ -186,6 +223,12 @@ class Slot:
     @property
     def num_arrived(self) -> int:
         return len(self._arrived)
+
+    def group(self, device: int) -> bytes:
+        return b""
+
+    def answer(self, device: int, content: bytes) -> None:
+        raise Rejected("this network takes signals, not a secure sum")
 
     def put(self, device: int, samples: Floats, scale: float) -> None:
         if device in self._arrived:
@@ -231,8 +274,8 @@ class Slot:
 def require_runnable(network: Network) -> None:
     """An error where a network cannot run as processes."""
     channel = network.channel
-    if channel.access != "superposed":
-        raise NetworkError(f"channel.access={channel.access!r} must be superposed: the air hands over the sum alone")
+    if channel.access == "orthogonal":
+        raise NetworkError("channel.access='orthogonal' must be superposed or secure: the server gets the sum alone")
     if channel.power_rule not in ("truncate", "backoff"):
         raise NetworkError(
             f"channel.power_rule={channel.power_rule!r} must be truncate or backoff: else the scale tells of the noise"

@@ -12,14 +12,26 @@ class LoopbackDevice:
 
     def __init__(self, air: Air, device: int) -> None:
         self._air, self._device = air, device
-        self._announced: asyncio.Queue[Announcement] = asyncio.Queue()
-        air.connect(device, self._announced.put_nowait, simulated=air.seed is not None)
+        self._told: asyncio.Queue[Announcement | bytes] = asyncio.Queue()
+        air.connect(device, self._told.put_nowait, simulated=air.seed is not None)
 
-    async def ready(self) -> None:
-        self._air.ready(self._device)
+    async def ready(self, advert: bytes = b"") -> None:
+        self._air.ready(self._device, advert)
 
     async def announcement(self) -> Announcement:
-        return await self._announced.get()
+        while not isinstance(told := await self._told.get(), Announcement):
+            continue
+        return told
+
+    async def answer(self, id: str, content: bytes) -> None:
+        try:
+            self._air.answer(self._device, id, content)
+        except Rejected:
+            self._told.put_nowait(b"")
+
+    async def message(self) -> bytes:
+        told = await self._told.get()
+        return told if isinstance(told, bytes) else b""
 
     async def transmit(self, id: str, samples: Floats, scale: float) -> None:
         try:

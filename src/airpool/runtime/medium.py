@@ -12,6 +12,7 @@ class Announcement:
 
     id: of the inference, never used twice. number: its place in the run. gain: this device's own channel, as far as the
     device knows it. asked: the network file that the server goes by. devices: how many were announced to.
+    group: secure access, the first message of the round.
     """
 
     id: str
@@ -19,6 +20,7 @@ class Announcement:
     gain: float
     asked: str
     devices: int
+    group: bytes = b""
 
 
 @dataclass(frozen=True, eq=False)

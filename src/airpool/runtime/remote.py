@@ -42,16 +42,25 @@ class RemoteDevice:
             raise Disconnected("the air did not welcome this device")
         return port
 
-    async def ready(self) -> None:
-        await self._write(wire.FromDevice(ready=wire.Nothing()))
+    async def ready(self, advert: bytes = b"") -> None:
+        await self._write(wire.FromDevice(advert=advert) if advert else wire.FromDevice(ready=wire.Nothing()))
 
     async def announcement(self) -> Announcement:
         while True:
             said = await self._read()
             if said.WhichOneof("what") == "announcement":
                 told = said.announcement
-                return Announcement(told.id, told.number, told.gain, told.asked, told.devices)
-            logs.event("rejected", device=self._device, reason=said.rejected)
+                return Announcement(told.id, told.number, told.gain, told.asked, told.devices, told.group)
+            if said.rejected:
+                logs.event("rejected", device=self._device, reason=said.rejected)
+
+    async def answer(self, id: str, content: bytes) -> None:
+        await self._write(wire.FromDevice(part=wire.Part(id=id, content=content)))
+
+    async def message(self) -> bytes:
+        """The next message of a secure round; empty where it is over."""
+        said = await self._read()
+        return said.part
 
     async def transmit(self, id: str, samples: Floats, scale: float) -> None:
         await self._write(wire.FromDevice(signal=wire.Signal(id=id, samples=packed(samples), scale=scale)))

@@ -9,14 +9,18 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from grpc import aio
 
 from airpool.runtime import device as devices
 from airpool.runtime import logs, transport
 from airpool.runtime.air import Air
 from airpool.runtime.device import Device
+from airpool.runtime.medium import DevicePort
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import RemoteDevice, connected
 from airpool.runtime.server import Server
@@ -24,9 +28,13 @@ from airpool.runtime.service import AirService, InferencesService, RankingServic
 from airpool.runtime.transport import Credentials
 from airpool.runtime.wire_pb2_grpc import (
     add_AirServicer_to_server,
+    add_FleetServicer_to_server,
     add_InferencesServicer_to_server,
     add_RankingServicer_to_server,
 )
+
+if TYPE_CHECKING:
+    from airpool.runtime.telling import FleetService
 
 _GRACE_SECONDS = 1.0
 
@@ -66,14 +74,19 @@ async def run_server(
     *,
     http: str | None = None,
     token: str | None = None,
+    fleet: "FleetService | None" = None,
     credentials: Credentials | None = None,
     console: Console = _ALONE,
 ) -> None:
-    """http: where the HTTP API listens; None: nowhere. token: what its clients have to show."""
+    """http: where the HTTP API listens; None: nowhere. token: what its clients have to show. fleet: takes rows."""
     service = InferencesService(server, credentials)
-    listening, where = await transport.serve(
-        address, lambda it: add_InferencesServicer_to_server(service, it), credentials
-    )
+
+    def add(it: aio.Server) -> None:
+        add_InferencesServicer_to_server(service, it)
+        if fleet is not None:
+            add_FleetServicer_to_server(fleet, it)
+
+    listening, where = await transport.serve(address, add, credentials)
     said = {"address": where}
     web = None
     if http is not None:
@@ -95,10 +108,12 @@ async def run_devices(
     *,
     credentials: Mapping[int, Credentials] | None = None,
     console: Console = _ALONE,
+    secured: Callable[[RemoteDevice, int], DevicePort] | None = None,
 ) -> None:
     """One or more devices in this process, each with its own stream to the air; they reconnect when it is gone.
 
-    credentials: of each device, by its index; with them each has a connection of its own.
+    credentials: of each device, by its index; with them each has a connection of its own. secured: makes the port of
+    secure access out of a device's connection.
     """
     async with AsyncExitStack() as open_channels:
         shared = transport.channel(air, role="air") if credentials is None else None
@@ -112,7 +127,7 @@ async def run_devices(
             channel = channels[device.index]
             await connected(
                 lambda: RemoteDevice.opened(channel, device.index, simulated=device.seed is not None),
-                lambda port: devices.run(device, port),
+                lambda port: devices.run(device, port if secured is None else secured(port, device.index)),
             )
 
         async with _running("device", console) as stop:

@@ -8,6 +8,7 @@ from airpool.keys import secret
 from airpool.keys.secret import KeyFileError
 from airpool.ledger import refused
 from airpool.ledger.budget import Budget
+from airpool.ledger.chain import Row
 from airpool.ledger.ledger import Ledger
 from airpool.ledger.mechanism import Mechanism, mechanism
 from airpool.network import Network
@@ -38,11 +39,17 @@ def token(path: Path) -> str:
     return found
 
 
+def public_key(path: Path) -> str:
+    """The public part of an identity key, hexadecimal."""
+    return secret.identity(path).public_key().public_bytes_raw().hex()
+
+
 class Booked:
     """A charge in a device's own ledger: it outlives restarts, and refuses what its budgets do not cover."""
 
     def __init__(self, ledger: Ledger, one: Mechanism, scene: str = "") -> None:
         self._ledger, self._one, self._scene = ledger, one, scene
+        self.path = ledger.path
 
     def refusal(self) -> str | None:
         """Why the next inference would be refused; a device that knows this is not ready, which costs nobody."""
@@ -70,12 +77,13 @@ def booked(
     *,
     head: Path | None = None,
     scene: str = "",
+    seen: Row | None = None,
 ) -> Booked:
-    """The ledger of one device. path, head: a file, or a folder with one file for each device."""
+    """The ledger of one device. path, head: a file, or a folder with one file for each device. seen: as of Ledger."""
     file = path / f"device-{device}.db" if path.is_dir() else path
     head = head / f"device-{device}.head" if head is not None and head.is_dir() else head
     try:
-        ledger = Ledger(file, key, device=f"device-{device}", budgets=budgets, head=head)
+        ledger = Ledger(file, key, device=f"device-{device}", budgets=budgets, head=head, seen=seen)
     except refused.Refused as why:
         raise ValueError(f"{why.status}: {why}") from None
     return Booked(ledger, mechanism(network, device=device), scene)

@@ -41,9 +41,12 @@ class AirService(AirServicer):
                 outgoing.get_nowait()
             outgoing.put_nowait(message)
 
-        def announce(told: medium.Announcement) -> None:
+        def announce(told: medium.Announcement | bytes) -> None:
+            if isinstance(told, bytes):
+                say(wire.ToDevice(part=told))
+                return
             fields = {"id": told.id, "number": told.number, "gain": told.gain, "asked": told.asked}
-            say(wire.ToDevice(announcement=wire.Announcement(devices=told.devices, **fields)))
+            say(wire.ToDevice(announcement=wire.Announcement(devices=told.devices, group=told.group, **fields)))
 
         try:
             self._air.connect(device, announce, simulated=simulated)
@@ -86,6 +89,16 @@ class AirService(AirServicer):
                 match said.WhichOneof("what"):
                     case "ready":
                         self._air.ready(device)
+                    case "advert":
+                        try:
+                            self._air.ready(device, said.advert)
+                        except Rejected as why:
+                            say(wire.ToDevice(rejected=str(why)))
+                    case "part":
+                        try:
+                            self._air.answer(device, said.part.id, said.part.content)
+                        except Rejected as why:
+                            say(wire.ToDevice(rejected=str(why)))
                     case "withdraw":
                         self._air.withdraw(device, said.withdraw)
                     case "signal":

@@ -6,7 +6,6 @@ authority, and `identify` says who the other one is: air, server, ranking, or de
 
 import ipaddress
 import logging
-import os
 import socket
 import ssl
 import tempfile
@@ -108,6 +107,11 @@ async def require_peer(context: Any, name: str, credentials: Credentials | None)
         await refuse(context, grpc.StatusCode.PERMISSION_DENIED, f"{found} must not speak for {name}")
 
 
+async def require_known(context: Any, credentials: Credentials | None) -> None:
+    """Ends a call unless the peer's certificate is valid."""
+    await _peer(context, credentials)
+
+
 async def require_client(context: Any, credentials: Credentials | None) -> None:
     """Ends a call unless the peer's certificate is valid, and not a device's: devices do not ask for inferences."""
     found = await _peer(context, credentials)
@@ -151,13 +155,11 @@ def http_context(credentials: Credentials) -> ssl.SSLContext:
     """TLS for HTTP, with the role's certificate; clients show a token instead of one."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    with (
-        tempfile.TemporaryDirectory() as folder
-    ):  # OpenSSL reads files alone; this one is the owner's, and gone at once
-        file = os.path.join(folder, "pair.pem")
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            out.write(credentials.key + credentials.certificate)
-        context.load_cert_chain(file)
+    # OpenSSL reads files alone; this one is the owner's, and gone at once.
+    with tempfile.NamedTemporaryFile(suffix=".pem") as file:
+        file.write(credentials.key + credentials.certificate)
+        file.flush()
+        context.load_cert_chain(file.name)
     return context
 
 

@@ -138,6 +138,9 @@ class System:
             http = [] if setup.http is None else ["--http", setup.http]
             return [*args, "--listen", listen, *slot, "--model", setup.model, *codec, *http, *seed]
         ranking = ["--ranking", self.address("ranking")] if isinstance(setup.network.scheme, Ranking) else []
+        if setup.network.channel.access == "secure":
+            args += ["--identities", str(self.folder / "identities")]
+            args += [] if setup.quorum is None else ["--quorum", str(setup.quorum)]
         return [*args, "--view", view, "--source", setup.source, *codec, *ranking, *seed, *setup.device_options]
 
     def address(self, name: str) -> str:
@@ -174,6 +177,10 @@ async def running(setup: Setup) -> AsyncIterator[System]:
     with TemporaryDirectory(prefix="airpool-") as folder:
         system = System(setup, Path(folder))
         network_file.write(setup.network, system.folder / "network.toml")
+        if setup.network.channel.access == "secure":
+            from airpool.secure import identities
+
+            identities.write(system.folder / "identities", setup.network.devices.count)
         try:
             await system.start("air")
             if isinstance(setup.network.scheme, Ranking):

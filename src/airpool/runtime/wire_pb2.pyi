@@ -11,16 +11,20 @@ class Nothing(_message.Message):
     def __init__(self) -> None: ...
 
 class FromDevice(_message.Message):
-    __slots__ = ("hello", "ready", "signal", "withdraw")
+    __slots__ = ("hello", "ready", "signal", "withdraw", "advert", "part")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
     WITHDRAW_FIELD_NUMBER: _ClassVar[int]
+    ADVERT_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     ready: Nothing
     signal: Signal
     withdraw: str
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ready: _Optional[_Union[Nothing, _Mapping]] = ..., signal: _Optional[_Union[Signal, _Mapping]] = ..., withdraw: _Optional[str] = ...) -> None: ...
+    advert: bytes
+    part: Part
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ready: _Optional[_Union[Nothing, _Mapping]] = ..., signal: _Optional[_Union[Signal, _Mapping]] = ..., withdraw: _Optional[str] = ..., advert: _Optional[bytes] = ..., part: _Optional[_Union[Part, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("device", "simulated")
@@ -29,6 +33,14 @@ class Hello(_message.Message):
     device: int
     simulated: bool
     def __init__(self, device: _Optional[int] = ..., simulated: _Optional[bool] = ...) -> None: ...
+
+class Part(_message.Message):
+    __slots__ = ("id", "content")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    content: bytes
+    def __init__(self, id: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
 
 class Signal(_message.Message):
     __slots__ = ("id", "samples", "scale")
@@ -41,28 +53,32 @@ class Signal(_message.Message):
     def __init__(self, id: _Optional[str] = ..., samples: _Optional[bytes] = ..., scale: _Optional[float] = ...) -> None: ...
 
 class ToDevice(_message.Message):
-    __slots__ = ("announcement", "rejected", "welcome")
+    __slots__ = ("announcement", "rejected", "welcome", "part")
     ANNOUNCEMENT_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
     announcement: Announcement
     rejected: str
     welcome: Nothing
-    def __init__(self, announcement: _Optional[_Union[Announcement, _Mapping]] = ..., rejected: _Optional[str] = ..., welcome: _Optional[_Union[Nothing, _Mapping]] = ...) -> None: ...
+    part: bytes
+    def __init__(self, announcement: _Optional[_Union[Announcement, _Mapping]] = ..., rejected: _Optional[str] = ..., welcome: _Optional[_Union[Nothing, _Mapping]] = ..., part: _Optional[bytes] = ...) -> None: ...
 
 class Announcement(_message.Message):
-    __slots__ = ("id", "number", "gain", "asked", "devices")
+    __slots__ = ("id", "number", "gain", "asked", "devices", "group")
     ID_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     GAIN_FIELD_NUMBER: _ClassVar[int]
     ASKED_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     id: str
     number: int
     gain: float
     asked: str
     devices: int
-    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., gain: _Optional[float] = ..., asked: _Optional[str] = ..., devices: _Optional[int] = ...) -> None: ...
+    group: bytes
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., gain: _Optional[float] = ..., asked: _Optional[str] = ..., devices: _Optional[int] = ..., group: _Optional[bytes] = ...) -> None: ...
 
 class Inference(_message.Message):
     __slots__ = ("id", "number", "asked")
@@ -161,3 +177,17 @@ class Guarantee(_message.Message):
     delta: float
     neighbours: str
     def __init__(self, device: _Optional[float] = ..., local: _Optional[float] = ..., object: _Optional[float] = ..., delta: _Optional[float] = ..., neighbours: _Optional[str] = ...) -> None: ...
+
+class Told(_message.Message):
+    __slots__ = ("key", "export")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    EXPORT_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    export: str
+    def __init__(self, key: _Optional[str] = ..., export: _Optional[str] = ...) -> None: ...
+
+class Newest(_message.Message):
+    __slots__ = ("row",)
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    row: str
+    def __init__(self, row: _Optional[str] = ...) -> None: ...

@@ -370,3 +370,76 @@ class Inferences:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class FleetStub:
+    """Missing associated documentation comment in .proto file."""
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Tell = channel.unary_unary(
+                '/airpool.Fleet/Tell',
+                request_serializer=airpool_dot_runtime_dot_wire__pb2.Told.SerializeToString,
+                response_deserializer=airpool_dot_runtime_dot_wire__pb2.Newest.FromString,
+                _registered_method=True)
+
+
+class FleetServicer:
+    """Missing associated documentation comment in .proto file."""
+
+    def Tell(self, request, context):
+        """a device's, of its own ledger
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_FleetServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Tell': grpc.unary_unary_rpc_method_handler(
+                    servicer.Tell,
+                    request_deserializer=airpool_dot_runtime_dot_wire__pb2.Told.FromString,
+                    response_serializer=airpool_dot_runtime_dot_wire__pb2.Newest.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'airpool.Fleet', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('airpool.Fleet', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Fleet:
+    """Missing associated documentation comment in .proto file."""
+
+    @staticmethod
+    def Tell(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/airpool.Fleet/Tell',
+            airpool_dot_runtime_dot_wire__pb2.Told.SerializeToString,
+            airpool_dot_runtime_dot_wire__pb2.Newest.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

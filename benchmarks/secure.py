@@ -1,0 +1,87 @@
+"""How long a secure sum takes: in one process, and over processes beside the air in the same run."""
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+
+import numpy as np
+
+from airpool import Channel, Network, calibrate
+from airpool.runtime import up
+from airpool.runtime import wire_pb2 as wire
+from airpool.secure.group import Terms
+from airpool.secure.rehearsal import Rehearsal, rehearse, sessions
+from airpool.secure.ring import Ring
+
+from . import Row
+
+SECURE = Channel(access="secure")
+ROUNDS, SKIPPED = 60, 10
+
+
+def rows() -> list[Row]:
+    (small, bytes_small), (large, bytes_large), (many, bytes_many) = (
+        alone(*size) for size in ((12, 40, 4, 15), (12, 784, 4, 15), (100, 40, 33, 3))
+    )
+    air, secure, long = asyncio.run(taking_turns())
+    told = f"12 processes, medians of {ROUNDS - SKIPPED} inferences that take turns"
+
+    def traffic(what: str, found: Rehearsal) -> Row:
+        sent, received = found.sent[0], found.received[0]
+        return Row(
+            "secure", f"- bytes per device, {what}", sent + received, "B", f"{sent:,} sent, {received:,} received"
+        )
+
+    return [
+        Row("secure", "a round, 12 devices, r = 40, in one process", small, "s", "CPU time, 8 survive", limit=0.06),
+        traffic("12 devices, r = 40", bytes_small),
+        Row("secure", "- r = 784, relative to r = 40", large / small, "times the time", limit=2.0),
+        traffic("12 devices, r = 784", bytes_large),
+        Row("secure", "a round, 100 devices, r = 40, in one process", many, "s", "CPU time, 67 survive"),
+        traffic("100 devices, r = 40", bytes_many),
+        Row("secure", "an inference over the simulated air, r = 40", air, "s", told),
+        Row("secure", "an inference by a secure sum, r = 40", secure, "s", told + "; aim 40 ms"),
+        Row("secure", "- relative to the air's", secure / air, "times the time", limit=5.0),
+        Row("secure", "- r = 784, relative to r = 40", long / secure, "times the time", limit=2.0),
+    ]
+
+
+def alone(count: int, dimension: int, dropouts: int, repeat: int) -> tuple[float, Rehearsal]:
+    """Median CPU time of a round of all devices in this process, one after the other, and its bytes."""
+    terms = Terms(count, count - dropouts, count, 0, dimension, Ring(2.0**-24, 32))
+    fleet, rng = sessions(count), np.random.default_rng(0)
+    values = {k: terms.ring.encode(rng.normal(0, 0.1, dimension)) for k in range(count)}
+    done = rehearse(values, terms, fleet)  # certificates are checked once
+    times = []
+    for _ in range(repeat):
+        start = time.process_time()
+        rehearse(values, terms, fleet)
+        times.append(time.process_time() - start)
+    return float(np.median(times)), done
+
+
+async def taking_turns() -> tuple[float, float, float]:
+    """Seconds of an inference over the air, by a secure sum, and by one of r = 784; a slow moment hits all of them."""
+    setups = [
+        up.Setup(_network(40, Channel()), 12),
+        up.Setup(_network(40, SECURE), 12),
+        up.Setup(_network(784, SECURE), 12, codec="q16"),
+    ]
+    times = np.empty((ROUNDS, len(setups)))
+    async with AsyncExitStack() as stack:
+        clients = []
+        for setup in setups:
+            system = await stack.enter_async_context(up.running(setup))
+            clients.append(await stack.enter_async_context(up.client(system)))
+        for row in times:
+            for i, client in enumerate(clients):
+                result = await client.Infer(wire.Nothing(), timeout=60)
+                if result.status != "answered":
+                    raise RuntimeError(f"{setups[i].network.channel.access}: {result.reason}")
+                row[i] = result.seconds
+    air, secure, long = np.median(times[SKIPPED:], axis=0)
+    return float(air), float(secure), float(long)
+
+
+def _network(dimension: int, channel: Channel) -> Network:
+    return calibrate(Network.uniform(num_devices=12, dimension=dimension, channel=channel), epsilon=2.0)

@@ -1,0 +1,86 @@
+"""Devices tell the server's view of the fleet what is new in their ledgers. What it answers can only silence them."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from airpool.ledger.backup import Content, content, exported, imported
+from airpool.ledger.chain import Row
+from airpool.ledger.fleet import Fleet
+from airpool.ledger.refused import Refused
+from airpool.runtime import logs, transport
+from airpool.runtime import wire_pb2 as wire
+from airpool.runtime.transport import Credentials
+from airpool.runtime.wire_pb2_grpc import FleetServicer, FleetStub
+
+_EVERY_SECONDS = 5.0
+_ROWS = 2_000  # in one message, about 1 MB
+
+
+class FleetService(FleetServicer):
+    """Takes rows into a view. A device speaks only for itself, and only by rows that it has signed."""
+
+    def __init__(self, view: Fleet, credentials: Credentials | None = None) -> None:
+        self._view, self._credentials, self._one = view, credentials, asyncio.Lock()
+
+    async def Tell(self, request: wire.Told, context: Any) -> wire.Newest:
+        await transport.require_known(context, self._credentials)
+        try:
+            told = imported(request.export.splitlines()) if request.export else None
+            if told is not None:
+                await transport.require_peer(context, told.origin.device, self._credentials)
+            async with self._one:
+                owner, newest = await asyncio.to_thread(self._taken, told, request.key)
+            if owner is not None:
+                await transport.require_peer(context, owner, self._credentials)
+        except ValueError as why:
+            await transport.refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(why)[:200])
+            raise AssertionError("abort raises") from None
+        return wire.Newest(row="" if newest is None else json.dumps(newest))
+
+    def _taken(self, told: Content | None, key: str) -> tuple[str | None, Row | None]:
+        if told is not None:
+            self._view.take(told)
+        return self._view.owner(key), self._view.newest(key)
+
+
+async def newest(channel: aio.Channel, key: str) -> Row | None:
+    """The newest row that the view has of a key; None too where it cannot be asked: it is not relied on."""
+    try:
+        told = await FleetStub(channel).Tell(wire.Told(key=key), timeout=transport.CALL_SECONDS)
+        return Row(*json.loads(told.row)) if told.row else None
+    except (aio.AioRpcError, ValueError, TypeError) as error:
+        logs.event("fleet", reason=error.details() if isinstance(error, aio.AioRpcError) else "not understood")
+        return None
+
+
+async def tell(channel: aio.Channel, path: Path) -> int:
+    """Tells all rows that the view lacks; how many."""
+    stub, told = FleetStub(channel), 0
+    key = (await asyncio.to_thread(content, path, after=2**62)).origin.key
+    reply = await stub.Tell(wire.Told(key=key), timeout=transport.CALL_SECONDS)
+    while True:
+        after = int(json.loads(reply.row)[0]) if reply.row else 0
+        found = await asyncio.to_thread(content, path, after=after)
+        if not found.rows:
+            return told
+        part = Content(found.origin, found.texts, found.rows[:_ROWS])
+        asked = wire.Told(key=key, export="\n".join(exported(part)))
+        reply = await stub.Tell(asked, timeout=transport.CALL_SECONDS)
+        told += len(part.rows)
+
+
+async def telling(channel: aio.Channel, path: Path) -> None:
+    """Tells what is new, now and then, for ever. A view that is gone, or that refuses, changes nothing."""
+    while True:
+        try:
+            await tell(channel, path)
+        except aio.AioRpcError as error:
+            logs.event("fleet", reason=error.details() or error.code().name.lower())
+        except (Refused, ValueError, TypeError, IndexError) as error:
+            logs.event("fleet", reason=str(error)[:200])
+        await asyncio.sleep(_EVERY_SECONDS)

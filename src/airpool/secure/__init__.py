@@ -1,0 +1,16 @@
+"""The same noisy sum without a radio: secure aggregation (Bonawitz et al. 2017) as pure state machines.
+
+ring.py        values ↔ integers modulo 2^B on one public grid
+shamir.py      t-of-n shares of a secret
+keys.py        identities, channel keys, agreed secrets
+masks.py       keystreams, and what a device adds to its values
+group.py       what a device agrees to; one inference and its devices, bound together by a hash
+messages.py    bytes in, bytes out
+client.py      one device in one inference
+server.py      the server in one inference
+identities.py  identities as files
+rehearsal.py   all of them in one process
+
+No transport, no clock, no torch: whoever drives client and server decides how bytes travel. What is proven, and against
+whom: docs/secure-sum.md.
+"""

@@ -1,0 +1,137 @@
+"""Messages: bytes in, bytes out. Each begins with its kind and inference, and has exactly one length that is right.
+
+    server → device                                       device → server
+    ANNOUNCEMENT  who is ready, with their adverts        SHARES     one ciphertext for every other device, and hashes
+    SHARED        who shared, with the ciphertexts        MASKED     the masked values, a signature on this list
+    SURVIVORS     who survived, if not all of them        SIGNATURE  on this list
+    SIGNED        the signatures                          REVEALED   a share for every device: of key or of seed
+
+An advert comes before: it is what a device says when it declares itself ready.
+"""
+
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple, Self
+
+ID = 16
+SHARE = 32
+CIPHERTEXT = 2 * SHARE + 16  # two shares, and an authentication tag
+HASH = 16
+SIGNATURE = 64
+_HEAD = struct.Struct(">B16s")
+_ADVERT = struct.Struct("32s64s32s32s")
+
+
+class RefusedError(Exception):
+    """A device or the server does not go on: what it was sent is not what the protocol allows."""
+
+
+class Kind(IntEnum):
+    ANNOUNCEMENT = 1
+    SHARES = 2
+    SHARED = 3
+    MASKED = 4
+    SURVIVORS = 5
+    SIGNATURE = 6
+    SIGNED = 7
+    REVEALED = 8
+
+
+class Advert(NamedTuple):
+    """What a device advertises: its channel key with the identity's signature; mask key and hash of its seed, fresh."""
+
+    channel: bytes
+    certificate: bytes
+    mask_key: bytes
+    seed_hash: bytes
+
+    def to_bytes(self) -> bytes:
+        return _ADVERT.pack(*self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        if len(data) != _ADVERT.size:
+            raise RefusedError(f"an advert of {len(data)} bytes, must be {_ADVERT.size}")
+        return cls(*_ADVERT.unpack(data))
+
+
+def pack(kind: Kind, inference: bytes, *parts: bytes) -> bytes:
+    return b"".join((_HEAD.pack(kind, inference), *parts))
+
+
+def kind_of(data: bytes) -> int:
+    """The kind of a message; 0 where there is none."""
+    return data[0] if data else 0
+
+
+def unpack(kind: Kind, inference: bytes, data: bytes) -> bytes:
+    """The body of a message of this kind and inference; an error for any other."""
+    if len(data) < _HEAD.size:
+        raise RefusedError(f"a message of {len(data)} bytes")
+    found, of = _HEAD.unpack_from(data)
+    if found != kind:
+        raise RefusedError(f"a message of kind {found}, must be {kind.name}")
+    if of != inference:
+        raise RefusedError(f"a message of inference {of.hex()}, must be {inference.hex()}")
+    return data[_HEAD.size :]
+
+
+def announced(data: bytes) -> tuple[bytes, dict[int, Advert]]:
+    """The inference of an announcement, and the adverts of the ready by device."""
+    if len(data) < _HEAD.size:
+        raise RefusedError(f"an announcement of {len(data)} bytes")
+    inference = _HEAD.unpack_from(data)[1]
+    each = cut(unpack(Kind.ANNOUNCEMENT, inference, data), 2 + _ADVERT.size)
+    adverts = {int.from_bytes(one[:2], "big"): Advert.from_bytes(one[2:]) for one in each}
+    if len(adverts) < len(each):
+        raise RefusedError("an announcement names a device twice")
+    return inference, adverts
+
+
+def announcement(inference: bytes, adverts: dict[int, Advert]) -> bytes:
+    each = (device.to_bytes(2, "big") + advert.to_bytes() for device, advert in adverts.items())
+    return pack(Kind.ANNOUNCEMENT, inference, *each)
+
+
+def cut(body: bytes, size: int, number: int | None = None) -> list[bytes]:
+    """A body as pieces of one size; an error unless it is made of them, `number` where that is given."""
+    if len(body) % size or (number is not None and len(body) != number * size):
+        raise RefusedError(
+            f"a body of {len(body)} bytes, must be {'a multiple' if number is None else number} of {size}"
+        )
+    return [body[start : start + size] for start in range(0, len(body), size)]
+
+
+def subset(some: Sequence[int], of: Sequence[int]) -> bytes:
+    """Who of a list is meant: one bit each.
+
+    >>> subset([2, 7], [0, 2, 4, 7]).hex()
+    '0a'
+    """
+    chosen = set(some)
+    bits = sum(1 << place for place, device in enumerate(of) if device in chosen)
+    return bits.to_bytes((len(of) + 7) // 8, "big")
+
+
+def chosen(body: bytes, of: Sequence[int]) -> tuple[list[int], bytes]:
+    """The inverse of `subset`, and what follows it."""
+    size = (len(of) + 7) // 8
+    bits = int.from_bytes(body[:size], "big")
+    if len(body) < size or bits >> len(of):
+        raise RefusedError("a list that names devices beyond those it may name")
+    return [device for place, device in enumerate(of) if bits >> place & 1], body[size:]
+
+
+def traffic(devices: int, residues: int) -> tuple[int, int]:
+    """Bytes that a device sends and receives in one inference in which nobody vanishes.
+
+    devices: those that are ready. residues: bytes of its values.
+
+    >>> traffic(12, 40 * 4)
+    (2083, 3647)
+    """
+    n, heads, some = devices, 3 * _HEAD.size, (devices + 7) // 8
+    sent = _ADVERT.size + (n - 1) * CIPHERTEXT + 2 * n * HASH + residues + SIGNATURE + n * SHARE
+    received = n * (2 + _ADVERT.size) + (n - 1) * CIPHERTEXT + n * SIGNATURE + 2 * some
+    return heads + sent, heads + received

@@ -1,0 +1,353 @@
+"""Secure access over both media: the same results as in the simulator, vanishing devices, kills of real processes."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from airpool import Network, Ranking, Threshold, network_file
+from airpool.network import Channel
+from airpool.protocol.inference import infer_features
+from airpool.protocol.live import live_report
+from airpool.runtime import seeded, transport, up
+from airpool.runtime.air import Air
+from airpool.runtime.charge import Counted
+from airpool.runtime.loopback import LoopbackDevice
+from airpool.runtime.medium import Rejected, Sum, Withheld
+from airpool.runtime.remote import RemoteServer
+from airpool.runtime.secure_device import SecureDevice, secured_by
+from airpool.runtime.service import AirService
+from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server
+from airpool.secure import identities
+from airpool.secure.messages import kind_of
+from airpool.secure.rehearsal import sessions
+
+from .systems import decoder, latents, network, posteriors, small
+
+SECURE = Channel(access="secure")
+MEDIA = ("loopback", "grpc")
+NETWORKS = {
+    "everybody": network(channel=SECURE),
+    "coin": network(participation=0.5, channel=SECURE),
+    "threshold": network(scheme=Threshold(score_bound=1.0, threshold=0.5), channel=SECURE),
+    "ranking": network(scheme=Ranking(score_bound=1.0, num_selected=2), channel=SECURE),
+}
+TOLERANT = network(6, channel=SECURE, dropouts=2)
+
+
+def securely(net, of=None, quorum=None):
+    """Ports with fresh identities."""
+    known = sessions(net.devices.count) if of is None else of
+    return lambda line, k: SecureDevice(line, known[k], net, quorum=quorum)
+
+
+def run(coroutine):
+    return asyncio.run(coroutine)
+
+
+@pytest.mark.parametrize("medium", MEDIA)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_one_seed_gives_what_the_simulator_gives(name, medium):
+    net, z, p = NETWORKS[name], latents(), posteriors()
+
+    async def play():
+        async with small(net, medium, seed=5, secured=securely(net)) as system:
+            return await system.infer(4)
+
+    for result in run(play()):
+        i = result.number
+        out = infer_features(
+            z[i : i + 1],
+            net,
+            classifier=lambda x: np.apply_along_axis(decoder().logits, -1, x),
+            rng=seeded.generator(5, i),
+            path="full",
+            posteriors=None if net.scheme.name == "1" else p[i : i + 1],
+        )
+        assert result.label == out.label[0, 0]
+        np.testing.assert_allclose(result.logits, out.logits[0, 0], atol=1e-5)
+        assert result.simulated
+
+
+@pytest.mark.parametrize("medium", MEDIA)
+def test_a_live_run_has_the_live_guarantee(medium):
+    async def play():
+        async with small(TOLERANT, medium, secured=securely(TOLERANT)) as system:
+            return await system.infer(3)
+
+    for result in run(play()):
+        assert (result.status, result.devices, result.spent) == ("answered", 6, True)
+        assert result.guarantee.device == live_report(TOLERANT).worst
+
+
+def step_of(message):
+    """0: announcement, 1: who shared, 2: who survived, if not all did, 3: signatures."""
+    return kind_of(message) // 2 if isinstance(message, bytes) else 0
+
+
+def vanishing(air, device, step):
+    """The device is cut off when it would get the message of this step."""
+    deliver = air._deliver[device]
+
+    def say(message):
+        if step_of(message) >= step:
+            air.disconnect(device)
+        else:
+            deliver(message)
+
+    air._deliver[device] = say
+
+
+@pytest.mark.parametrize("medium", MEDIA)
+@pytest.mark.parametrize("step", range(4))
+def test_devices_that_vanish_in_any_step_are_done_without_down_to_t(step, medium):
+    charges = {k: Counted() for k in range(6)}
+
+    async def play():
+        async with small(TOLERANT, medium, secured=securely(TOLERANT, quorum=4), quorum=4, charges=charges) as system:
+            await system.infer()
+            for k in (1, 4):
+                vanishing(system.air, k, step)
+            first = (await system.infer())[0]
+            vanishing(system.air, 0, step)
+            below = (await system.infer())[0]
+            return first, below
+
+    first, below = run(play())
+    assert first.status == "answered"
+    assert first.devices == (4 if step < 2 else 6)
+    assert below.status == "withheld"  # three are left, four must be
+    assert below.spent
+    assert "must be 4 or more" in below.reason
+    assert charges[5].spent == 3  # from the announcement on
+
+
+def test_below_quorum_nothing_is_announced_and_nothing_spent():
+    charges = {k: Counted() for k in range(6)}
+
+    async def play():
+        running = range(5)
+        async with small(TOLERANT, secured=securely(TOLERANT), running=running, charges=charges) as system:
+            return (await system.infer())[0]
+
+    result = run(play())
+    assert (result.status, result.spent) == ("below quorum", False)
+    assert all(charge.spent == 0 for charge in charges.values())
+
+
+def test_a_device_of_another_fleet_stops_the_round_and_no_values_leave(monkeypatch):
+    """Its channel key is signed by no identity of the roster: the others refuse to share."""
+    known = sessions(6)
+    strange = [*known[:5], sessions(6)[5]]
+    asked = []
+    monkeypatch.setattr(SecureDevice, "_taken", lambda self: asked.append(1))
+
+    async def play():
+        async with small(TOLERANT, secured=securely(TOLERANT, strange)) as system:
+            return (await system.infer())[0]
+
+    result = run(play())
+    assert (result.status, result.spent) == ("withheld", True)
+    assert asked == []
+
+
+def test_a_device_of_another_quorum_does_not_take_part_and_the_others_stop():
+    """Terms are part of every key: devices that do not agree on them cannot read each other's shares."""
+    known = sessions(6)
+
+    def secured(line, k):
+        return SecureDevice(line, known[k], TOLERANT, quorum=4 if k == 5 else None)
+
+    async def play():
+        async with small(TOLERANT, secured=secured) as system:
+            return (await system.infer())[0]
+
+    assert run(play()).status == "withheld"
+
+
+def test_a_wrong_or_copied_advert_does_not_make_a_device_ready():
+    async def play():
+        air = Air(network(2, channel=SECURE), patience=0.1)
+        for k in range(2):
+            air.connect(k, lambda _: pytest.fail("announced"), simulated=False)
+        with pytest.raises(Rejected, match="an advert of 0 bytes, must be 160"):
+            air.ready(1)
+        air.ready(0, bytes(160))
+        with pytest.raises(Rejected, match="another device's mask key"):
+            air.ready(1, bytes(160))
+        return await air.hold("a", 0, "")
+
+    got = run(play())
+    assert isinstance(got, Withheld)
+    assert got.reason == "below quorum: 1 devices are ready, 2 are needed"
+
+
+def test_a_device_that_sends_no_advert_over_grpc_is_told_and_the_others_go_on():
+    net = network(3, channel=SECURE, dropouts=1)
+    known = sessions(3)
+
+    async def play():
+        async with small(net, "grpc", secured=securely(net, known, quorum=2), running=(0, 1), quorum=2) as system:
+            stranger = await system.open_port(2)
+            await stranger.ready(b"no advert")
+            system.ports[2] = stranger
+            return (await system.infer())[0]
+
+    result = run(play())
+    assert (result.status, result.devices) == ("answered", 2)
+
+
+def test_signals_and_parts_go_to_the_networks_that_take_them():
+    async def play(net, secured, what):
+        async with small(net, secured=secured, running=range(3), quorum=4) as system:
+            line = LoopbackDevice(system.air, 3)
+            await line.ready(sessions(4)[3].channel * 5 if secured else b"")
+            held = asyncio.create_task(system.air.hold("x", 0, network_file.dump(net)))
+            await line.announcement()
+            with pytest.raises(Rejected, match="this network takes"):
+                what(system.air)
+            held.cancel()
+
+    run(play(network(), None, lambda air: air.answer(3, "x", b"")))
+    net = network(channel=SECURE)
+    run(play(net, securely(net), lambda air: air.transmit(3, "x", np.zeros(6), 1.0)))
+
+
+def test_a_device_needs_keys():
+    with pytest.raises(ValueError, match="needs --identities FOLDER"):
+        secured_by(TOLERANT, [0], None)
+
+
+def test_identities_are_files_that_only_their_owner_reads(tmp_path):
+    identities.write(tmp_path, 3)
+    assert [identities.session(tmp_path, k).device for k in range(3)] == [0, 1, 2]
+    assert os.stat(tmp_path / "device-0.key").st_mode & 0o077 == 0
+    (tmp_path / "device-0.key").write_text((tmp_path / "device-1.key").read_text())
+    with pytest.raises(ValueError, match="does not have this one as device 0"):
+        identities.session(tmp_path, 0)
+    with pytest.raises(ValueError, match="cannot read the identity of device 7"):
+        identities.session(tmp_path, 7)
+
+
+@pytest.mark.check
+def test_kill_9_in_each_step_of_a_round_over_real_processes(tmp_path):
+    """Devices 0 and 1 are processes of their own. 0 is killed as a message is on its way to it; the next round works.
+
+    There are survivors to sign for where somebody vanished before: there, 1 is killed when it should send its values.
+    """
+    net = Network.uniform(num_devices=7, dimension=40, noise_std=0.05, dropouts=2, channel=SECURE)
+    file, keys = tmp_path / "net.toml", tmp_path / "keys"
+    network_file.write(net, file)
+    identities.write(keys, 7)
+
+    async def started(view, at):
+        args = [
+            "device",
+            "--network",
+            str(file),
+            "--air",
+            at,
+            "--view",
+            view,
+            "--identities",
+            str(keys),
+            "--quorum",
+            "5",
+        ]
+        return await up.Process.started(*args, log=tmp_path / f"device-{view}.log")
+
+    async def ready(port, count):
+        async with asyncio.timeout(120):
+            while await port.ready() < count:
+                await asyncio.sleep(0.05)
+
+    async def play():
+        air, processes, seen = Air(net, quorum=5, slot_seconds=20.0, patience=5.0), {}, []
+        server, at = await transport.serve("127.0.0.1:0", lambda s: add_AirServicer_to_server(AirService(air), s))
+        try:
+            processes["2-6"] = await started("2-6", at)
+            async with transport.channel(at, role="air") as channel:
+                port = RemoteServer(channel, slot_seconds=20.0)
+                for step in range(4):
+                    processes |= {view: await started(view, at) for view in ("0", "1") if view not in processes}
+                    await ready(port, 7)
+                    killed = {"0": step, "1": 1} if step == 2 else {"0": step}
+                    for view, when in killed.items():
+                        killed_in(air, int(view), when, processes[view].pid)
+                    seen.append(await port.hold(f"kill {step}", step, network_file.dump(net)))
+                    for view in killed:
+                        await processes.pop(view).kill()  # it is dead already, and waited for
+                    await ready(port, 5)
+                    seen.append(await port.hold(f"after {step}", step, network_file.dump(net)))
+        finally:
+            await asyncio.gather(*(each.stop() for each in processes.values()))
+            await server.stop(0)
+        return seen
+
+    def killed_in(air, device, step, pid):
+        deliver = air._deliver[device]
+
+        def say(message):
+            if step_of(message) == step:
+                os.kill(pid, signal.SIGKILL)
+            deliver(message)
+
+        air._deliver[device] = say
+
+    seen = run(play())
+    assert all(isinstance(each, Sum) for each in seen), seen
+    assert [each.devices for each in seen] == [6, 6, 6, 6, 6, 5, 7, 6]
+    assert all(np.all(np.abs(each.y) < 2) for each in seen)
+
+
+@pytest.mark.check
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
+def test_a_hundred_devices_in_a_few_processes():
+    net = Network.uniform(num_devices=100, dimension=40, noise_std=0.05, dropouts=33, colluders=20, channel=SECURE)
+
+    async def play():
+        async with up.running(up.Setup(net, 4, slot_seconds=60.0)) as system, up.client(system) as client:
+            from airpool.runtime import wire_pb2 as wire
+
+            return [await client.Infer(wire.Nothing(), timeout=120) for _ in range(3)]
+
+    for result in run(play()):
+        assert (result.status, result.devices) == ("answered", 100)
+
+
+def test_the_terms_that_a_device_checks_are_its_own():
+    """The server's network file asks for another clip norm: refused before anything is charged, as over the air."""
+    charges = {k: Counted() for k in range(6)}
+    other = replace(TOLERANT, devices=replace(TOLERANT.devices, clip_norm=2.0))
+
+    async def play():
+        own = dict.fromkeys(range(3), other)
+        async with small(TOLERANT, secured=securely(TOLERANT), charges=charges, own=own) as system:
+            return (await system.infer())[0]
+
+    assert run(play()).status == "withheld"
+    assert [charges[k].spent for k in range(6)] == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.check
+def test_up_runs_it_with_one_command():
+    command = [sys.executable, "-m", "airpool", "up", "--access", "secure", "--devices", "5", "--dropouts", "1"]
+    done = subprocess.run(
+        [*command, "--inferences", "5", "--processes", "2", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["statuses"] == {"answered": 5}
+    assert record["devices"] == 5
+    assert record["epsilon"]["device"] <= 2.0
