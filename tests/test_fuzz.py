@@ -192,7 +192,7 @@ def test_a_damaged_file_is_read_or_refused(name, tmp_path_factory):
         len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0,
     )
 
-    @settings(max_examples=60)
+    @settings(max_examples=40)
     @given(EDITS)
     def attempt(edits):
         read_without_surprise(name, damaged(seed_of(name), edits), folder)
@@ -229,7 +229,7 @@ def tables():
     return st.tuples(one[""], several).map(lambda both: {"version": 2, **both[1], **both[0]})
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(tables(), st.integers(1, 5))
 def test_a_network_of_any_values_is_built_or_refused(data, count):
     data.setdefault("devices", {})
@@ -245,10 +245,10 @@ def test_a_network_of_any_values_is_built_or_refused(data, count):
 @pytest.mark.check
 @pytest.mark.parametrize("name", TARGETS)
 def test_readers_hold_for_a_bounded_time(name, tmp_path_factory):
-    """New examples every time, for at most four seconds each: a minute in all."""
-    folder, end = tmp_path_factory.mktemp("fuzz"), time.monotonic() + 4.0
+    """New examples every time, for at most three seconds each: a minute in all."""
+    folder, end = tmp_path_factory.mktemp("fuzz"), time.monotonic() + 3.0
 
-    @settings(max_examples=1000, derandomize=False, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=300, derandomize=False, suppress_health_check=[HealthCheck.too_slow])
     @given(EDITS)
     def attempt(edits):
         if time.monotonic() < end:

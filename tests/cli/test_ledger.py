@@ -90,6 +90,7 @@ def test_export_backup_rebuild_and_fleet(ledger, tmp_path):
         ("ledger", "backup", "none.db", "--out", "x.db"),
         ("ledger", "rebuild", "rubbish.db", "--out", "x.db"),
         ("ledger", "fleet", "nothing"),
+        ("ledger", "fleet", "sqlite:///no/such/folder/fleet.db"),
         ("keys", "show", "--keys", "none"),
         ("keys", "device", "../x", "--keys", "none"),
     ],

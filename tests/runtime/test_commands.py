@@ -33,6 +33,7 @@ def file(tmp_path):
         (("air", "--listen", "0.0.0.0:0"), "beyond this machine: without certificates only loopback is allowed"),
         (("air", "--quorum", "2"), "quorum=2 must be from 3 to 4"),
         (("air", "--slot-seconds", "0"), "slot_seconds=0.0 must be > 0"),
+        (("air", "--simulate", "-1"), "the seed of a simulated run, -1, must be >= 0"),
         (("ranking",), "scheme.name='1' must be 2.2"),
         (("device", "--air", "127.0.0.1:1", "--view", "4"), "--view 4 must be from 0 to 3"),
         (("device", "--air", "127.0.0.1:1", "--view", "3-1"), "--view 3-1 must be from 0 to 3"),
@@ -40,6 +41,7 @@ def file(tmp_path):
         (("device", "--air", "10.0.0.1:1", "--view", "0"), "beyond this machine"),
         (("device", "--air", "127.0.0.1:1", "--view", "0", "--source", "mesh:x.off"), "give --bundle FILE"),
         (("server", "--air", "nowhere"), "address 'nowhere' must be HOST:PORT"),
+        (("server", "--air", "127.0.0.1:1", "--http", "nowhere"), "address 'nowhere' must be HOST:PORT"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

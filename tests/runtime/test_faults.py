@@ -14,9 +14,9 @@ from airpool.runtime import logs, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted, Refused
-from airpool.runtime.medium import Disconnected, Rejected
+from airpool.runtime.medium import Disconnected, Rejected, Sum
 from airpool.runtime.ranking import RankingServer
-from airpool.runtime.server import Server
+from airpool.runtime.server import Decoder, Server
 from airpool.runtime.terms import require_same
 from airpool.runtime.wire_pb2_grpc import AirStub
 
@@ -217,6 +217,34 @@ def test_an_air_that_cannot_be_reached_is_an_answer_too():
     assert "cannot be reached" in result.reason
 
 
+class _Told:
+    """A medium that hands over this sum."""
+
+    def __init__(self, *sum):
+        self._sum = Sum(*sum)
+
+    async def hold(self, id, number, asked):
+        return self._sum
+
+
+@pytest.mark.parametrize(
+    ("got", "why"),
+    [
+        ((np.zeros(R + 1), 4, True), "a sum of 7 numbers, must be 6"),
+        ((np.full(R, 1e308), 4, True), "too large or no number"),
+        ((np.full(R, np.nan), 4, True), "too large or no number"),
+        ((np.zeros(R), 2, True), "a sum of 2 devices, must be of 3 to 4"),
+        ((np.zeros(R), 5, True), "a sum of 5 devices, must be of 3 to 4"),
+    ],
+)
+def test_a_sum_that_cannot_be_is_no_answer(got, why):
+    """An air of another network file, or devices whose huge numbers overflow in the sum: an error, and ε as it is."""
+    wide = Decoder(((1e3 * decoder().layers[0][0], decoder().layers[0][1]),), ("a", "b", "c"))
+    result = asyncio.run(Server(NET, wide, _Told(*got)).infer())
+    assert (result.status, result.spent, result.label) == ("failed", True, None)
+    assert why in result.reason
+
+
 # The ranking server
 
 
@@ -249,6 +277,21 @@ def test_a_score_sent_twice_is_rejected():
     assert found[0] is False
 
 
+def test_a_device_that_hangs_up_leaves_the_others_their_round():
+    async def play():
+        server = RankingServer(network(dropouts=1, scheme=Ranking(num_selected=2)), seconds=0.2)
+        early = [asyncio.create_task(server.selected("x", k, 4, 0.1 * k)) for k in (0, 1)]
+        await asyncio.sleep(0)
+        early[0].cancel()
+        await asyncio.sleep(0)
+        late = [asyncio.create_task(server.selected("x", k, 4, 0.1 * k)) for k in (2, 3)]
+        return await asyncio.gather(early[1], *late), server
+
+    chosen, server = asyncio.run(play())
+    assert chosen == [True, False, False]  # its score came, and is ranked
+    assert not server._rounds
+
+
 def test_without_the_ranking_server_the_slot_is_withheld():
     async def play():
         net = network(scheme=Ranking(num_selected=2))
@@ -270,6 +313,8 @@ def test_without_the_ranking_server_the_slot_is_withheld():
         "version = 2\ndevices = 3",
         "[devices",
         "version = 2\n[devices]\ncount = 10000000",
+        "version = 1" + "0" * 5000,
+        "[devices]\ncount = 0x" + "f" * 5000,
         "a" * 10_000,
     ],
 )

@@ -275,7 +275,8 @@ def test_the_fifty_first_inference_is_not_transmitted(tmp_path):
 @pytest.mark.check
 def test_up_takes_keys_and_ledgers(tmp_path):
     keys_for(tmp_path / "keys", 2)
-    command = [sys.executable, "-m", "airpool", "up", "--devices", "2", "--noise-std", "0.3", "--inferences", "3"]
+    command: list[str | Path] = [sys.executable, "-m", "airpool", "up", "--devices", "2", "--noise-std", "0.3"]
+    command += ["--inferences", "3"]
     command += ["--keys", tmp_path / "keys", "--ledger", tmp_path / "ledgers", "--processes", "1", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -285,3 +286,7 @@ def test_up_takes_keys_and_ledgers(tmp_path):
         assert ledger.tip.seq == 3
         first = backup.content(ledger.path).rows[0].inference
         assert not ledger.charge(first, mechanism(net, device=0)).new
+    command += ["--budget-epsilon", "0.01"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "airpool device 0-1 does not take part: over budget" in done.stderr

@@ -164,8 +164,9 @@ def test_a_thousand_inferences_of_twelve_processes():
     held = model.held_out("test")
     from airpool.evaluate import evaluate
 
+    first = shipped.order(len(held.labels))[:count]
     expected = evaluate(
-        net, held.latents[:count], held.labels[:count], server=model.codec().server, trials=20, seed=0
+        net, held.latents[first], held.labels[first], server=model.codec().server, trials=20, seed=0
     ).record()["accuracy_mean"]
     # The same objects: what differs is the noise alone. Four standard errors of a binomial are more than enough.
     assert abs(tally.right / count - expected) < 4 * np.sqrt(expected * (1 - expected) / count)
@@ -233,8 +234,9 @@ def test_a_simulated_run_of_processes_gives_what_the_simulator_gives():
 
     for result in asyncio.run(play()):
         i = result.number
+        place = shipped.order(len(held.labels))[i]
         out = infer_features(
-            held.latents[i : i + 1].double().numpy(),
+            held.latents[place : place + 1].double().numpy(),
             net,
             classifier=lambda estimate: server(torch.from_numpy(estimate)).numpy(),
             rng=seeded.generator(3, i),
@@ -244,6 +246,13 @@ def test_a_simulated_run_of_processes_gives_what_the_simulator_gives():
         np.testing.assert_allclose(result.logits, out.logits[0, 0], atol=1e-5)
         assert result.simulated
         assert "protects nobody" in result.note
+
+
+def test_up_shows_a_model_its_own_objects():
+    """By default: objects of another model have latents of another length, and would be noise alone."""
+    done = airpool_up("--model", "wearables", "--devices", "3", "--noise-std", "0.02", "--inferences", "20", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["accuracy"] > 0.5
 
 
 def test_up_says_in_one_line_why_a_role_does_not_start():
@@ -273,3 +282,22 @@ def test_up_stops_everything_when_it_is_killed_or_interrupted(sign):
     finally:
         process.kill()
         process.communicate()
+
+
+def test_up_that_is_told_to_end_leaves_nothing_behind(tmp_path):
+    """Neither processes nor its folder, which holds the keys of secure access."""
+    command = [sys.executable, "-m", "airpool", "up", "--devices", "2", "--access", "secure", "--noise-std", "0.05"]
+    with (tmp_path / "out").open("w") as out:
+        running = subprocess.Popen(command, stdout=out, env={**os.environ, "TMPDIR": str(tmp_path)})
+        try:
+            for _ in range(1200):
+                if list(tmp_path.glob("airpool-*/device 1-1.log")):
+                    break
+                time.sleep(0.1)
+            running.terminate()
+            assert running.wait(60) == 0
+        finally:
+            running.kill()
+            running.wait()
+    assert "inferences" in (tmp_path / "out").read_text()
+    assert not list(tmp_path.glob("airpool-*"))

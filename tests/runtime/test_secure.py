@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from airpool import Network, Ranking, Threshold, network_file
+from airpool.keys import authority
 from airpool.network import Channel
 from airpool.protocol.inference import infer_features
 from airpool.protocol.live import live_report
-from airpool.runtime import seeded, transport, up
+from airpool.runtime import roster, seeded, transport, up
 from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted
 from airpool.runtime.loopback import LoopbackDevice
@@ -26,8 +27,10 @@ from airpool.runtime.secure_device import SecureDevice, secured_by
 from airpool.runtime.service import AirService
 from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server
 from airpool.secure import identities
+from airpool.secure.group import Terms
 from airpool.secure.messages import kind_of
-from airpool.secure.rehearsal import sessions
+from airpool.secure.rehearsal import rehearse, sessions
+from airpool.secure.ring import Ring
 
 from .systems import decoder, latents, network, posteriors, small
 
@@ -197,11 +200,37 @@ def test_a_device_that_sends_no_advert_over_grpc_is_told_and_the_others_go_on():
         async with small(net, "grpc", secured=securely(net, known, quorum=2), running=(0, 1), quorum=2) as system:
             stranger = await system.open_port(2)
             await stranger.ready(b"no advert")
+            await stranger.ready()  # nor none at all
             system.ports[2] = stranger
             return (await system.infer())[0]
 
     result = run(play())
     assert (result.status, result.devices) == ("answered", 2)
+
+
+@pytest.mark.parametrize("medium", MEDIA)
+def test_devices_are_told_when_the_server_is_gone_in_mid_round(medium):
+    """They would wait for its next message for ever, and never be ready again."""
+    net, known = network(4, channel=SECURE, dropouts=1), sessions(4)
+    how = securely(net, known, quorum=3)
+
+    async def play():
+        async with small(net, medium, secured=how, running=(0, 1, 2), quorum=3, slot_seconds=60.0) as system:
+            stalled = how(await system.open_port(3), 3)
+            await stalled.ready()
+            held = asyncio.create_task(system.server.port.hold("x", 0, network_file.dump(net)))
+            await stalled.announcement()
+            await asyncio.sleep(0.1)  # the others have shared, and wait for this one
+            held.cancel()
+            await asyncio.wait([held])
+            stalled.close()
+            async with asyncio.timeout(20):
+                while system.air.num_ready < 3:
+                    await asyncio.sleep(0.01)
+            return (await system.infer())[0]
+
+    result = run(play())
+    assert (result.status, result.devices) == ("answered", 3)
 
 
 def test_signals_and_parts_go_to_the_networks_that_take_them():
@@ -221,8 +250,30 @@ def test_signals_and_parts_go_to_the_networks_that_take_them():
 
 
 def test_a_device_needs_keys():
-    with pytest.raises(ValueError, match="needs --identities FOLDER"):
-        secured_by(TOLERANT, [0], None)
+    with pytest.raises(ValueError, match=r"needs --keys FOLDER .* or --identities FOLDER"):
+        secured_by(TOLERANT, [0])
+
+
+def test_certified_identities_work_together_until_one_is_revoked(tmp_path):
+    authority.create(tmp_path / "keys")
+    for k in range(3):
+        authority.add(tmp_path / "keys", f"device-{k}")
+    terms = Terms(3, 3, 3, 0, 2, Ring(1.0, 32))
+    values = {k: np.full(2, 10**k, dtype=np.uint64) for k in range(3)}
+    whole = [roster.session(tmp_path / "keys", k, 3) for k in range(3)]
+    total = rehearse(values, terms, whole).outcome.total
+    assert total is not None
+    assert total.tolist() == [111, 111]
+    assert roster.session(tmp_path / "keys" / "device-1", 1, 3).device == 1
+    with pytest.raises(ValueError, match=r"device-3.identity.crt: .* copy the identity.crt of every device there"):
+        roster.session(tmp_path / "keys", 0, 4)
+    authority.revoke(tmp_path / "keys", "device-2")
+    with pytest.raises(ValueError, match="device-2 is revoked"):
+        roster.session(tmp_path / "keys", 0, 3)
+    one, two = (tmp_path / "keys" / f"device-{k}" / "identity.crt" for k in (1, 2))
+    two.write_bytes(one.read_bytes())
+    with pytest.raises(ValueError, match="is of device-1, must be of device-2"):
+        roster.session(tmp_path / "keys", 0, 3)
 
 
 def test_identities_are_files_that_only_their_owner_reads(tmp_path):
@@ -337,10 +388,16 @@ def test_the_terms_that_a_device_checks_are_its_own():
 
 
 @pytest.mark.check
-def test_up_runs_it_with_one_command():
-    command = [sys.executable, "-m", "airpool", "up", "--access", "secure", "--devices", "5", "--dropouts", "1"]
+@pytest.mark.parametrize("keys", [False, True], ids=["bare identities", "certified ones over TLS"])
+def test_up_runs_it_with_one_command(keys, tmp_path):
+    command = [sys.executable, "-m", "airpool", "up", "--access", "secure", "--devices", "3"]
+    if keys:
+        authority.create(tmp_path / "keys")
+        for k in range(3):
+            authority.add(tmp_path / "keys", f"device-{k}")
+        command += ["--keys", str(tmp_path / "keys")]
     done = subprocess.run(
-        [*command, "--inferences", "5", "--processes", "2", "--json"],
+        [*command, "--dropouts", "1", "--inferences", "5", "--processes", "2", "--json"],
         capture_output=True,
         text=True,
         timeout=180,
@@ -349,5 +406,5 @@ def test_up_runs_it_with_one_command():
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
     assert record["statuses"] == {"answered": 5}
-    assert record["devices"] == 5
+    assert record["devices"] == 3
     assert record["epsilon"]["device"] <= 2.0

@@ -35,11 +35,36 @@ def model():
 @pytest.mark.parametrize("devices", [12, 4, 14])
 def test_shipped_latents_are_the_models_own(model, codec, devices):
     held = model.held_out("validation", codec=codec).fitted(devices)
+    turn = shipped.order(len(held.labels))
     for k in (0, devices - 1):
         latents, posteriors = shipped.latents("modelnet40", "validation", codec, k, devices)
-        np.testing.assert_allclose(latents, held.latents[:, k], atol=3e-6)
-        np.testing.assert_array_equal(posteriors, held.posteriors[:, k])
-    assert shipped.labels("modelnet40", "validation") == held.labels.tolist()
+        np.testing.assert_allclose(latents, held.latents[turn, k], atol=3e-6)
+        np.testing.assert_array_equal(posteriors, held.posteriors[turn, k])
+    assert shipped.labels("modelnet40", "validation") == held.labels[turn].tolist()
+
+
+def test_a_model_of_own_sensors_is_a_source_too(tmp_path):
+    own = airpool.load("wearables")
+    own.save(tmp_path / "own.safetensors")
+    held = own.held_out("test")
+    turn = shipped.order(len(held))
+    for name in ("wearables", str(tmp_path / "own.safetensors")):
+        for text in (f"latents:{name}/test", f"latents:{name}"):
+            source, quick = source_of(text, Place(3, 5))
+            assert quick
+            seen = source(7)
+            np.testing.assert_array_equal(seen.latent, held.latents[turn[7], 3])
+            np.testing.assert_array_equal(seen.posterior, held.posteriors[turn[7], 3])
+            assert labels_of(text, own.classes) == held.labels[turn].tolist()
+    with pytest.raises(ValueError, match="held-out objects 'train' must be test or validation"):
+        source_of("latents:wearables/train", Place(3, 5))
+
+
+def test_shipped_objects_come_in_one_shuffled_order():
+    """Files are sorted by class: their first hundred objects are of one class, and its accuracy is not the model's."""
+    assert sorted(shipped.order(2468)) == list(range(2468))
+    assert shipped.order(6) == [4, 3, 0, 1, 2, 5]  # wherever it runs
+    assert len(set(shipped.labels("modelnet40", "test")[:100])) > 20
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def device(
     ] = None,
     keys: r.Keys = None,
     identities: Annotated[
-        Path | None, typer.Option(help="Secure access: folder with roster.txt and device-K.key.")
+        Path | None, typer.Option(help="Secure access without --keys: folder of roster.txt and device-K.key.")
     ] = None,
     quorum: Annotated[int | None, typer.Option(help="Secure access: fewest devices in a sum (default: all).")] = None,
     simulate: r.SimulationSeed = None,
@@ -90,7 +90,7 @@ def device(
             if net.channel.access == "secure":
                 from airpool.runtime.secure_device import secured_by
 
-                secured = secured_by(net, indices, identities, quorum=quorum)
+                secured = secured_by(net, indices, identities=identities, keys=keys, quorum=quorum)
             await run_devices(hosted, air, credentials=known or None, console=Console(attached, json), secured=secured)
 
     asyncio.run(run())

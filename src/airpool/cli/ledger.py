@@ -119,15 +119,18 @@ def fleet(
 ) -> None:
     """Print what all devices have spent, as far as they have told; never trusted over their own ledgers."""
     from airpool.ledger.backup import imported
-    from airpool.ledger.fleet import Fleet
+    from airpool.ledger.fleet import Fleet, base_errors
 
-    with _refusing(), progress("composing"):
-        view = Fleet(url)
-        try:
-            taken = sum(view.take(imported(path.read_text("utf-8").splitlines())) for path in take or [])
-            found = view.accounts(delta)
-        finally:
-            view.close()
+    try:
+        with _refusing(), progress("composing"):
+            view = Fleet(url)
+            try:
+                taken = sum(view.take(imported(path.read_text("utf-8").splitlines())) for path in take or [])
+                found = view.accounts(delta)
+            finally:
+                view.close()
+    except base_errors() as error:
+        raise ValueError(f"the fleet view: {str(error).splitlines()[0]}") from None
     if json:
         print_json(files.jsonable({"taken": taken, "delta": delta, "devices": [each._asdict() for each in found]}))
         return

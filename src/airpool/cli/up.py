@@ -1,6 +1,7 @@
 """`airpool up`: the whole system on one machine."""
 
 import asyncio
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -35,7 +36,9 @@ def up(
     processes: Annotated[
         int | None, typer.Option(help="Processes that host the devices (default: one each, up to 16).")
     ] = None,
-    source: Annotated[str, typer.Option(help="What devices see: as of airpool device.")] = "latents:modelnet40/test",
+    source: Annotated[
+        str | None, typer.Option(help="What devices see, as of airpool device (default: the model's test objects).")
+    ] = None,
     bundle: Annotated[
         Path | None, typer.Option(help="What makes latents of views; `airpool bundle` writes it.")
     ] = None,
@@ -63,6 +66,7 @@ def up(
     count = wanted.given.get("inferences")
     wanted = replace(wanted, given={name: value for name, value in wanted.given.items() if name != "inferences"})
     o.at_least(1, inferences=count, processes=processes)
+    source = source or f"latents:{model}/test"
     net = network_of(wanted, epsilon, share, model, codec)
     hosts = min(net.devices.count, 16) if processes is None else processes
     of_device = () if bundle is None else ("--bundle", str(bundle), "--threads", "1")
@@ -77,7 +81,7 @@ def up(
     tally = Tally(labels)
     try:
         took = asyncio.run(_run(setup, tally, count, live=not json))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         took = sum(tally.seconds)
     record = {**tally.record(took), "processes": hosts}
     print_json(record) if json else _print(record)
@@ -116,11 +120,15 @@ async def _run(setup: "Setup", tally: "Tally", count: int | None, *, live: bool)
     from airpool.runtime import up as system
     from airpool.runtime import wire_pb2 as wire
 
+    whole = asyncio.current_task()
+    assert whole is not None
+    for sign in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: nothing is left behind
+        asyncio.get_running_loop().add_signal_handler(sign, whole.cancel)
     async with AsyncExitStack() as stack:
         with progress(f"starting {setup.processes} device processes, air and server"):
             there = await stack.enter_async_context(system.running(setup))
         if address := there.roles["server"].said.get("http"):
-            typer.echo(f"HTTP API: http://{address}", err=True)
+            typer.echo(f"HTTP API: {'http' if setup.keys is None else 'https'}://{address}", err=True)
         client, began = await stack.enter_async_context(system.client(there)), time.perf_counter()
         with _live_table(tally, live) as refresh:
             while count is None or tally.count < count:

@@ -8,6 +8,7 @@ and only if it signed that row itself.
 
 import json
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -31,6 +32,12 @@ _TABLES = (
 
 class Rejected(ValueError):  # noqa: N818
     """Rows that the view does not take. A fork (two different rows of one number) is a restored or forged ledger."""
+
+
+def base_errors() -> tuple[type[Exception], ...]:
+    """What a database raises: it cannot be reached or written to, or does not take a value."""
+    postgres = sys.modules.get("psycopg")
+    return (sqlite3.Error, OverflowError, *(() if postgres is None else (postgres.Error,)))
 
 
 class Account(NamedTuple):

@@ -48,7 +48,7 @@ def write(path: Path, head: Head) -> None:
     try:
         if os.pwrite(file, _text(head), at) != _SLOT:
             raise OSError("the head was not written whole")
-        os.fdatasync(file)
+        getattr(os, "fdatasync", os.fsync)(file)
     finally:
         os.close(file)
 

@@ -58,6 +58,7 @@ class Air:
                 f"quorum={quorum} must be from {fewest} to {count}: the network's ε counts on {count} devices less its "
                 f"dropouts={network.dropouts}"
             )
+        seeded.require(seed)
         for name, seconds in (("slot_seconds", slot_seconds), ("patience", patience)):
             if not 0 < seconds <= 600:
                 raise ValueError(f"{name}={seconds} must be > 0 and at most 600")

@@ -54,6 +54,7 @@ class Device:
             raise ValueError(f"device {self.index} must be from 0 to {self.network.devices.count - 1}")
         if isinstance(self.network.scheme, Ranking) and self.ranking is None:
             raise ValueError("scheme 2.2 needs a ranking server")
+        seeded.require(self.seed)
         if self.seed is None:
             live.live_report(self.network)  # refuses what must not go on the air, before anything is announced
             live_noise(self.network.devices.column("noise_std")[self.index], 1)  # makes its table
@@ -159,12 +160,12 @@ def _seen(device: Device, number: int) -> Seen:
     nothing = Seen(np.full(net.dimension, np.nan), np.full(2, np.nan))
     try:
         seen = device.source(number)
-        shape = np.shape(seen.latent)
+        shape, own = np.shape(seen.latent), () if seen.posterior is None else np.shape(seen.posterior)
     except Exception as error:
         logs.event("source failed", device=device.index, reason=type(error).__name__)
         return nothing
-    if shape != (net.dimension,) or (seen.posterior is None and not isinstance(net.scheme, Coin)):
-        what = "no posterior" if shape == (net.dimension,) else f"a latent of shape {shape}"
+    if shape != (net.dimension,) or not (isinstance(net.scheme, Coin) or (len(own) == 1 and own[0] > 1)):
+        what = f"a latent of shape {shape}" if shape != (net.dimension,) else f"a posterior of shape {own}, not (L,)"
         logs.event("source failed", device=device.index, reason=f"it gives {what}")
         return nothing
     return seen

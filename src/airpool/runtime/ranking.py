@@ -13,7 +13,7 @@ WAIT_SECONDS = 2.0
 
 class _Round:
     def __init__(self, expected: int) -> None:
-        self.expected, self.scores = expected, dict[int, float]()
+        self.expected, self.scores, self.waiting = expected, dict[int, float](), 0
         self.complete = asyncio.Event()
 
 
@@ -42,12 +42,15 @@ class RankingServer:
         this.scores[device] = noisy_score
         if len(this.scores) == this.expected:
             this.complete.set()
+        this.waiting += 1
         try:
             await asyncio.wait_for(this.complete.wait(), self._seconds)
         except TimeoutError:
             this.complete.set()
         finally:
-            self._rounds.pop(id, None)
+            this.waiting -= 1  # somebody who hangs up leaves the others their round
+            if (this.complete.is_set() or not this.waiting) and self._rounds.get(id) is this:
+                del self._rounds[id]
         there = sorted(this.scores)
         if len(there) < self._fewest:
             raise Disconnected(f"{len(there)} scores have come, {self._fewest} are needed")

@@ -79,21 +79,20 @@ async def run_server(
     console: Console = _ALONE,
 ) -> None:
     """http: where the HTTP API listens; None: nowhere. token: what its clients have to show. fleet: takes rows."""
-    service = InferencesService(server, credentials)
+    service, web, said = InferencesService(server, credentials), None, {}
 
     def add(it: aio.Server) -> None:
         add_InferencesServicer_to_server(service, it)
         if fleet is not None:
             add_FleetServicer_to_server(fleet, it)
 
-    listening, where = await transport.serve(address, add, credentials)
-    said = {"address": where}
-    web = None
-    if http is not None:
+    if http is not None:  # first: where its address is wrong, nothing runs yet
         from airpool.runtime.http import Web
 
         web = Web(server, http, token=token, credentials=credentials)
         said["http"] = web.address
+    listening, said["address"] = await transport.serve(address, add, credentials)
+    if web is not None:
         await web.start()
     async with _running("server", console, **said):
         pass

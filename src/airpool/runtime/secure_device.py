@@ -12,9 +12,9 @@ from airpool.arrays import Floats
 from airpool.network import Network
 from airpool.runtime import logs
 from airpool.runtime.medium import Announcement, DevicePort
+from airpool.secure import identities as bare
 from airpool.secure.client import Client
 from airpool.secure.group import inference_of, terms_of
-from airpool.secure.identities import session
 from airpool.secure.keys import Session
 from airpool.secure.messages import RefusedError, announced
 from airpool.secure.ring import Residues
@@ -81,10 +81,23 @@ class SecureDevice:
 
 
 def secured_by(
-    network: Network, devices: Sequence[int], folder: Path | None, *, quorum: int | None = None
+    network: Network,
+    devices: Sequence[int],
+    *,
+    identities: Path | None = None,
+    keys: Path | None = None,
+    quorum: int | None = None,
 ) -> Callable[[Line, int], SecureDevice]:
-    """Makes the port of each of these devices out of its line, with the identities in a folder."""
-    if folder is None:
-        raise ValueError("channel.access='secure' needs --identities FOLDER, with roster.txt and the device's own key")
-    sessions = {device: session(folder, device) for device in devices}
+    """Makes the port of each of these devices out of its line.
+
+    identities: folder with a roster and bare keys (secure/identities.py). keys: of certified ones (roster.py).
+    """
+    if identities is not None:
+        sessions = {device: bare.session(identities, device) for device in devices}
+    elif keys is not None:
+        from airpool.runtime import roster
+
+        sessions = {device: roster.session(keys, device, network.devices.count) for device in devices}
+    else:
+        raise ValueError("channel.access='secure' needs --keys FOLDER (`airpool keys`) or --identities FOLDER")
     return lambda line, device: SecureDevice(line, sessions[device], network, quorum=quorum)

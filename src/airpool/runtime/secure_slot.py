@@ -76,7 +76,18 @@ class SecureSlot:
             self._step.set()
 
     async def ended(self, seconds: float) -> None:
-        """The round, step by step; each waits for its share of the time, and goes on without those who are late."""
+        """The round, step by step; each waits for its share of the time, and goes on without those who are late.
+
+        If it is cancelled, the round is over for all: nobody waits for a message that will not come.
+        """
+        try:
+            await self._steps(seconds)
+        except asyncio.CancelledError:
+            for device in self._round.messages():
+                self._say(device, b"")
+            raise
+
+    async def _steps(self, seconds: float) -> None:
         while self._round.outcome is None:
             try:
                 await asyncio.wait_for(self._step.wait(), seconds / STEPS)

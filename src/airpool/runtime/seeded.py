@@ -17,6 +17,11 @@ from airpool.selection.scores import bounded
 NOTE = "Simulated: the noise is seeded and protects nobody."
 
 
+def require(seed: int | None) -> None:
+    if seed is not None and seed < 0:
+        raise ValueError(f"the seed of a simulated run, {seed}, must be >= 0")
+
+
 def generator(seed: int, number: int) -> np.random.Generator:
     """The generator of inference `number` of a run."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))

@@ -176,7 +176,19 @@ class Server:
             how = ("live", "simulated")
             why = f"a {how[got.simulated]} air answered a {how[not got.simulated]} server"
             return self._without(id, this, "failed", why, spent=True)
-        logits = self.decoder.logits(stations.estimate(got.y, self._gamma))
+        net, fewest = self.network, self.network.devices.count - self.network.dropouts
+        if not fewest <= got.devices <= net.devices.count:
+            why = (
+                f"a sum of {got.devices} devices, must be of {fewest} to {net.devices.count}: the air has another file"
+            )
+            return self._without(id, this, "failed", why, spent=True)
+        if got.y.shape != (net.dimension,):
+            why = f"a sum of {got.y.size} numbers, must be {net.dimension}: the air has another network file"
+            return self._without(id, this, "failed", why, spent=True)
+        with np.errstate(all="ignore"):
+            logits = self.decoder.logits(stations.estimate(got.y, self._gamma))
+        if not np.all(np.isfinite(logits)):
+            return self._without(id, this, "failed", "a sum that is too large or no number", spent=True)
         label = int(stations.labels(logits, np.array(got.carrier)))
         answered = label != stations.NO_ANSWER
         return Result(

@@ -87,9 +87,7 @@ class AirService(AirServicer):
                 if recheck.take():
                     await trusted()
                 match said.WhichOneof("what"):
-                    case "ready":
-                        self._air.ready(device)
-                    case "advert":
+                    case "ready" | "advert":
                         try:
                             self._air.ready(device, said.advert)
                         except Rejected as why:

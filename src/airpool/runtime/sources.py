@@ -1,6 +1,6 @@
 """Where a device's view comes from, by a short text:
 
-    latents:MODEL/SPLIT    shipped latents, one object after the other
+    latents:MODEL/SPLIT    held-out latents, shipped or of a model of your own (a file), one object after the other
     mesh:PATH              a mesh, or a folder of them in turn, rendered from this device's camera (needs torch)
     folder:PATH            a folder of images in turn: .npy (C, H, H) bytes, or what OpenCV reads
     camera:INDEX           a camera, by OpenCV
@@ -62,8 +62,7 @@ def labels_of(text: str, classes: tuple[str, ...]) -> list[int] | None:
     """The true labels of a source's objects, where they are known: of shipped latents, and of files named CLASS_N."""
     kind, _, rest = text.partition(":")
     if kind == "latents":
-        model, _, split = rest.partition("/")
-        return shipped.labels(model, split or "test")
+        return shipped.labels(*_held_out(rest))
     if kind in ("mesh", "folder") and Path(rest).is_dir():
         names = [path.stem.rpartition("_")[0] for path in in_turn(Path(rest), _MESHES if kind == "mesh" else _IMAGES)]
         return [classes.index(name) for name in names] if set(names) <= set(classes) else None
@@ -78,9 +77,14 @@ def in_turn(path: Path, endings: tuple[str, ...]) -> list[Path]:
     return found
 
 
+def _held_out(text: str) -> tuple[str, str]:
+    """Model and split of a text such as modelnet40/test; a model may be a path."""
+    model, _, split = text.rpartition("/")
+    return (model, split) if model and not split.endswith(".safetensors") else (text, shipped.SPLITS[0])
+
+
 def _latents(text: str, at: Place, codec: str | None) -> Source:
-    model, _, split = text.partition("/")
-    latents, posteriors = shipped.latents(model, split or "test", codec, at.device, at.devices)
+    latents, posteriors = shipped.latents(*_held_out(text), codec, at.device, at.devices)
     return lambda number: Seen(latents[number % len(latents)], posteriors[number % len(latents)])
 
 

@@ -32,7 +32,7 @@ _OPTIONS = [
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5_000),  # how long one attempt may take, TLS included; not a wait
     ("grpc.so_reuseport", 0),
     ("grpc.server_handshake_timeout_ms", 5_000),
     ("grpc.max_concurrent_streams", 1_000),

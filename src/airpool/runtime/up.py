@@ -17,11 +17,12 @@ from airpool import files, network_file
 from airpool.network import Network, Ranking
 from airpool.runtime import transport
 from airpool.runtime import wire_pb2 as wire
+from airpool.runtime.medium import Disconnected
 from airpool.runtime.remote import RemoteServer
 from airpool.runtime.wire_pb2_grpc import InferencesStub
 
 _START_SECONDS, _STOP_SECONDS = 300.0, 5.0
-_POLL_SECONDS = 0.05
+_POLL_SECONDS, _REFUSED_SECONDS = 0.05, 5.0
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class System:
             return [*args, "--listen", listen, *slot, "--model", setup.model, *codec, *http, *seed]
         ranking = ["--ranking", self.address("ranking")] if isinstance(setup.network.scheme, Ranking) else []
         if setup.network.channel.access == "secure":
-            args += ["--identities", str(self.folder / "identities")]
+            args += [] if setup.keys is not None else ["--identities", str(self.folder / "identities")]
             args += [] if setup.quorum is None else ["--quorum", str(setup.quorum)]
         return [*args, "--view", view, "--source", setup.source, *codec, *ranking, *seed, *setup.device_options]
 
@@ -163,9 +164,39 @@ class System:
         """Waits until so many devices are ready."""
         async with transport.channel(self.address("air"), self.credentials(), role="air") as channel:
             port = RemoteServer(channel, slot_seconds=self.setup.slot_seconds)
-            async with asyncio.timeout(seconds):
-                while await port.ready() < devices:
-                    await asyncio.sleep(_POLL_SECONDS)
+            try:
+                async with asyncio.timeout(seconds):
+                    while True:
+                        with suppress(Disconnected):  # on a busy machine an attempt may fail
+                            if await port.ready() >= devices:
+                                return
+                        await asyncio.sleep(_POLL_SECONDS)
+            except TimeoutError:
+                raise TimeoutError(f"fewer than {devices} devices were ready within {seconds:g} s") from None
+
+    def refusal(self) -> str | None:
+        """Why a device does not take part: what it logged, such as a budget that is spent; or that it has ended."""
+        for name in self.device_names:
+            lines = (self.folder / f"{name}.log").read_text("utf-8", "replace").splitlines()
+            said = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+            why = next((line["reason"] for line in said if line["event"] == "refused"), None)
+            if why is None and not self.roles[name].alive:
+                why = (lines or ["it has ended"])[-1].removeprefix("error: ")
+            if why is not None:
+                return f"airpool {name} does not take part: {why}"
+        return None
+
+    async def all_ready(self) -> None:
+        """Waits until all devices are ready; an error where one says why it will not be."""
+        waiting = asyncio.create_task(self.ready(self.setup.network.devices.count))
+        try:
+            while not (await asyncio.wait([waiting], timeout=_REFUSED_SECONDS))[0]:
+                if why := self.refusal():
+                    raise OSError(why)
+            await waiting
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
 
 
 _ANYWHERE = "127.0.0.1:0"
@@ -177,7 +208,7 @@ async def running(setup: Setup) -> AsyncIterator[System]:
     with TemporaryDirectory(prefix="airpool-") as folder:
         system = System(setup, Path(folder))
         network_file.write(setup.network, system.folder / "network.toml")
-        if setup.network.channel.access == "secure":
+        if setup.network.channel.access == "secure" and setup.keys is None:
             from airpool.secure import identities
 
             identities.write(system.folder / "identities", setup.network.devices.count)
@@ -190,7 +221,7 @@ async def running(setup: Setup) -> AsyncIterator[System]:
                 await asyncio.gather(*starting)
             finally:
                 await asyncio.gather(*starting, return_exceptions=True)
-            await system.ready(setup.network.devices.count)
+            await system.all_ready()
             yield system
         finally:
             await asyncio.gather(*(each.stop() for each in system.roles.values()))
