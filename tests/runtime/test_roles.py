@@ -340,7 +340,8 @@ def test_a_source_that_fails_sends_noise_alone():
     assert np.isnan(_seen(Device(0, network(), raising), 0).latent).all()
     assert np.isnan(_seen(Device(0, network(), lambda _: Seen(np.ones(R + 1))), 0).latent).all()
     scored = network(scheme=Threshold(score_bound=1.0, threshold=0.5))
-    for own in (None, np.ones(0), np.ones(1), np.full((1, 2), 0.5), np.float64(0.5)):
+    given: list[Any] = [None, np.ones(0), np.ones(1), np.full((1, 2), 0.5), np.float64(0.5)]
+    for own in given:
         assert np.isnan(_seen(Device(0, scored, lambda _, own=own: Seen(np.ones(R), own)), 0).latent).all()
 
 

@@ -13,6 +13,7 @@ import torch
 import airpool
 from airpool.data import shapes
 from airpool.data.views import Cameras, views
+from airpool.models.fitted import Fitted
 from airpool.runtime import bundle as bundles
 from airpool.runtime import seeded, shipped
 from airpool.runtime.air import Air
@@ -45,6 +46,7 @@ def test_shipped_latents_are_the_models_own(model, codec, devices):
 
 def test_a_model_of_own_sensors_is_a_source_too(tmp_path):
     own = airpool.load("wearables")
+    assert isinstance(own, Fitted)
     own.save(tmp_path / "own.safetensors")
     held = own.held_out("test")
     turn = shipped.order(len(held))
