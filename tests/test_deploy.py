@@ -83,6 +83,14 @@ def test_systemd_accepts_the_unit_and_finds_it_tight(tmp_path):
     assert float(exposure[1]) < 3.0
 
 
+def test_the_image_owns_the_folders_that_volumes_are_mounted_on():
+    (made,) = re.findall(
+        r"install -d -o 10001 -g 10001 -m 0700 (.*)", (ROOT / "deploy" / "Dockerfile").read_text("utf-8")
+    )
+    volumes = [volume.split(":") for service in compose()["services"].values() for volume in service["volumes"]]
+    assert {target for source, target, *_ in volumes if "/" not in source} == set(made.split())
+
+
 def test_the_image_does_not_run_as_root():
     lines = (ROOT / "deploy" / "Dockerfile").read_text("utf-8").splitlines()
     assert [line for line in lines if line.startswith("USER")] == ["USER 10001:10001"]

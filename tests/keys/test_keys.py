@@ -180,6 +180,9 @@ def test_an_authority_is_made_once(keys):
         authority.revoke(keys, "device-9")
     with pytest.raises(KeyFileError, match="days=0"):
         authority.rotate(keys, "device-3", days=0)
+    with pytest.raises(KeyFileError, match="days=0"):
+        authority.add(keys, "device-4", days=0)
+    assert authority.add(keys, "device-4").is_dir()  # nothing was left half made
 
 
 def test_files_written_in_secret_are_private_from_the_first_byte(tmp_path, monkeypatch):

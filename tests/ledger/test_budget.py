@@ -115,6 +115,13 @@ def test_elapsed_time_never_falls_and_never_exceeds_what_has_passed(steps):
         last = moment
 
 
+def test_where_a_start_has_no_name_another_process_does_not_add_the_time_that_the_machine_runs(monkeypatch, tmp_path):
+    monkeypatch.setattr(clock, "_BOOT_ID", tmp_path / "none")
+    monkeypatch.setattr(clock, "_STARTED", time.monotonic_ns())
+    earlier = Moment("process-before", 10**9, 1000, 0)
+    assert 1000 <= clock.now(earlier).elapsed < 1000 + 60_000
+
+
 def test_the_real_counter_goes_on():
     first = clock.now(None)
     later = clock.now(first)

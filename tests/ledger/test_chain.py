@@ -1,6 +1,8 @@
 """Tampering with a ledger's rows is found: changed, missing, exchanged, cut off, written anew."""
 
+import random
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -19,12 +21,11 @@ def charged(device, one):
 
 
 def tampered(device, *statements):
-    base = sqlite3.connect(device.path, isolation_level=None)
-    for trigger in ("no_change", "no_delete"):
-        base.execute(f"DROP TRIGGER {trigger}")
-    for statement in statements:
-        base.execute(statement)
-    base.close()
+    with closing(sqlite3.connect(device.path, isolation_level=None)) as base:
+        for trigger in ("no_change", "no_delete"):
+            base.execute(f"DROP TRIGGER {trigger}")
+        for statement in statements:
+            base.execute(statement)
     return list(faults(content(device.path), head=device.head))
 
 
@@ -36,6 +37,7 @@ def tampered(device, *statements):
         (["UPDATE charge SET inference = 'other' WHERE seq = 8"], "row 8 was changed"),
         (["UPDATE charge SET hash = replace(hash, 'a', 'b') WHERE seq = 4"], "row 4 was changed"),
         (["UPDATE charge SET signature = substr(signature, 3) || '00' WHERE seq = 4"], "row 4 is not signed"),
+        (["UPDATE charge SET signature = upper(signature) WHERE seq = 4"], "row 4 is not signed"),
         (["DELETE FROM charge WHERE seq = 4"], "row 4 is missing"),
         (["DELETE FROM charge WHERE seq IN (3, 4, 5)"], "rows 3 to 5 are missing"),
         (["DELETE FROM charge WHERE seq > 5"], "cut off: the ledger ends with row 5, but 8 rows were written"),
@@ -55,6 +57,10 @@ def tampered(device, *statements):
         (["UPDATE origin SET device = 'another'"], "belongs to another ledger"),
         (["UPDATE mechanism SET text = replace(text, '0.5', '5.0')"], "was changed"),
         (["DELETE FROM mechanism"], "is missing"),
+        (
+            ["CREATE TRIGGER t AFTER INSERT ON charge BEGIN DELETE FROM charge WHERE seq = NEW.seq; END"],
+            "'t' was not made by airpool",
+        ),
     ],
 )
 def test_tampering_is_found_and_silences_the_device(charged, statements, said):
@@ -63,6 +69,42 @@ def test_tampering_is_found_and_silences_the_device(charged, statements, said):
     if "signature" not in statements[0]:  # of all signatures only the last one decides whether a device goes on
         with pytest.raises(Refused):
             charged.open()
+
+
+def test_every_byte_that_is_changed_is_found_or_changes_nothing(charged):
+    whole, said = charged.path.read_bytes(), content(charged.path)
+    chosen = random.Random(21)
+    for number in range(300):
+        damaged = bytearray(whole)
+        damaged[chosen.randrange(len(whole))] ^= 1 << chosen.randrange(8)
+        path = charged.folder / f"{number}.db"
+        path.write_bytes(damaged)
+        try:
+            found = content(path)
+            wrong = list(faults(found, head=charged.head))
+        except (Refused, ValueError):
+            continue
+        assert wrong or found == said
+
+
+@pytest.mark.parametrize("table", ["charge", "mechanism", "origin"])
+@pytest.mark.parametrize("value", ["x'ff'", "x'00'", "1.5", "'x'", "NULL"])
+def test_a_cell_of_another_kind_is_found_and_silences_the_device(charged, table, value):
+    base = sqlite3.connect(charged.path)
+    columns = [each[1] for each in base.execute(f"PRAGMA table_info({table})") if each[1] != "signature"]
+    base.close()
+    whole = charged.path.read_bytes()
+    for column in columns:
+        charged.path = charged.folder / f"{column}.db"
+        charged.path.write_bytes(whole)
+        try:
+            wrong = tampered(charged, f"UPDATE {table} SET {column} = {value} WHERE rowid = 1")
+        except (Refused, ValueError, sqlite3.IntegrityError) as error:  # what SQLite itself does not take is no damage
+            wrong = error
+        if not isinstance(wrong, sqlite3.IntegrityError):
+            assert wrong, column
+            with pytest.raises(Refused):
+                charged.open()
 
 
 def test_rows_that_are_hashed_anew_lack_the_signature(charged, device):

@@ -107,6 +107,14 @@ def test_what_the_device_did_not_sign_or_does_not_follow_is_rejected(view, told)
     assert view.take(of(*told.rows[:2])) == 2
 
 
+def test_nobody_claims_a_key_without_a_row_that_it_has_signed(view, told):
+    claim = replace(told, origin=replace(told.origin, device="device-0"), rows=())
+    assert view.take(claim) == 0
+    assert view.owner(told.origin.key) is None
+    view.take(told)
+    assert view.owner(told.origin.key) == "device-3"
+
+
 def test_a_fork_is_rejected_and_a_fresh_start_is_noticed_by_the_device(view, device, told, one):
     """All of a device is restored, the head too: only the view has seen the newer rows."""
     import shutil as files
@@ -141,3 +149,20 @@ def test_a_lost_ledger_is_rebuilt_from_the_view(view, device, told, one):
 def test_another_url_is_an_error(url):
     with pytest.raises(ValueError, match="sqlite:///FILE or postgresql://"):
         Fleet(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:////nonexistent/folder/fleet.db",
+        "postgresql://user:S3cret@127.0.0.1:1/base",
+        "postgresql://user:S3cr%zzet@127.0.0.1:1/base",
+    ],
+)
+def test_a_view_that_cannot_be_opened_is_an_error_of_one_line_without_the_password(url):
+    if url.startswith("postgresql"):
+        pytest.importorskip("psycopg")
+    with pytest.raises(ValueError, match="the fleet view: ") as caught:
+        Fleet(url)
+    assert "S3cr" not in str(caught.value)
+    assert "\n" not in str(caught.value)

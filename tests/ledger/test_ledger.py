@@ -84,6 +84,46 @@ def test_a_copy_that_is_restored_under_a_running_device_is_noticed(device, one):
     assert status(device.open) == "restored"
 
 
+def test_two_copies_that_are_open_at_once_do_not_both_charge(device, one):
+    with device.open() as ledger:
+        ledger.charge("a", one)
+    twin = device.folder / "twin.db"
+    twin.write_bytes(device.path.read_bytes())
+    with device.open() as ledger, Ledger(twin, device.key) as other:
+        assert ledger.charge("b", one).row.seq == 2
+        assert status(other.charge, "c", one) == "restored"
+        assert ledger.charge("d", one).row.seq == 3
+
+
+def test_a_link_to_a_ledger_is_that_ledger(device, one):
+    with device.open() as ledger:
+        link = device.folder / "link.db"
+        link.symlink_to(device.path)
+        with Ledger(link, device.key) as other:
+            for seq in range(1, 5):
+                assert (ledger, other)[seq % 2].charge(f"{seq}", one).row.seq == seq
+
+
+def test_a_ledger_and_head_that_are_restored_together_under_a_running_device_are_noticed(device, one):
+    with device.open() as ledger:
+        ledger.charge("a", one)
+    old, old_head = device.path.read_bytes(), device.head.read_bytes()
+    with device.open() as ledger:
+        ledger.charge("b", one)
+        ledger._store._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        device.path.write_bytes(old)
+        device.head.write_bytes(old_head)
+        assert status(ledger.charge, "c", one) == "restored"
+        assert status(ledger.charge, "c", one) == "restored"
+
+
+def test_a_head_that_is_deleted_under_a_running_device_is_not_begun_anew(device, one):
+    with device.open() as ledger:
+        ledger.charge("a", one)
+        device.head.unlink()
+        assert status(ledger.charge, "b", one) == "missing"
+
+
 def test_a_deleted_ledger_is_not_begun_anew(device, one):
     with device.open() as ledger:
         ledger.charge("a", one)
@@ -139,6 +179,14 @@ def test_the_newest_row_of_the_fleet_is_believed_only_if_the_device_signed_it(de
     for path in (device.path, device.head):  # all is gone: a fresh start, but for the fleet
         path.unlink()
     assert status(device.open, seen=row) == "restored"
+
+
+def test_a_false_row_of_the_fleet_does_not_stop_a_device(device, one):
+    with device.open() as ledger:
+        row = ledger.charge("a", one).row
+    for false in (row._replace(signature=5), row._replace(inference=["b"]), row._replace(seq={}, signature=None)):
+        with device.open(seen=false._replace(hash=false.true_hash)) as ledger:
+            assert ledger.tip.seq == 1
 
 
 def test_threads_share_a_ledger(device, one, network):

@@ -21,7 +21,7 @@ from airpool.ledger.mechanism import mechanism
 from airpool.runtime import secured, telling, transport, up
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.charge import Refused
-from airpool.runtime.wire_pb2_grpc import FleetStub, add_FleetServicer_to_server
+from airpool.runtime.wire_pb2_grpc import FleetServicer, FleetStub, add_FleetServicer_to_server
 
 from .systems import network, small
 
@@ -108,6 +108,7 @@ def test_an_announcement_that_is_repeated_is_not_answered_again(tmp_path):
         (["--ledger", "l.db", "--keys", "keys/device-0", "--window-epsilon", "1"], "--window-seconds go together"),
         (["--ledger", "l.db", "--keys", "keys/device-0", "--scene-epsilon", "1"], "--scene-epsilon needs --scene"),
         (["--keys", "keys/device-1"], "holds the keys of device-1, must be those of device-0"),
+        (["--ledger", "l.db", "--keys", "keys/device-0", "--scene", "x" * 201], "must have at most 200"),
         (["--keys", "none"], "none/device-0/ca.crt: No such file"),
         (["--ledger", "l.db", "--keys", "keys/device-0", "--budget-epsilon", "0"], "budget epsilon=0.0 must be > 0"),
     ],
@@ -176,6 +177,33 @@ def test_devices_tell_the_fleet_and_learn_that_they_were_restored(tmp_path, monk
             return [(each.device, each.inferences) for each in view.accounts(1e-5)]
 
     assert asyncio.run(play()) == [("device-0", 7)]
+
+
+@pytest.mark.parametrize("row", ["[" * 100_000, "5", "{}", "[1e999]", '["x"]', f"[{10**30}]", "[0]", '{"0": 1}', "[]"])
+def test_a_view_that_answers_nonsense_changes_nothing(tmp_path, monkeypatch, row):
+    class Liar(FleetServicer):
+        async def Tell(self, request, context):  # noqa: N802
+            return wire.Newest(row=row)
+
+    monkeypatch.setattr(telling, "_EVERY_SECONDS", 0.05)
+    keys = keys_for(tmp_path / "keys", 1)
+    charge = secured.booked(tmp_path / "ledger.db", keys / "device-0" / "identity.key", network(), 0, [])
+    charge.charge("a")
+
+    async def play():
+        server, at = await transport.serve("127.0.0.1:0", lambda it: add_FleetServicer_to_server(Liar(), it))
+        async with transport.channel(at, role="server") as channel:
+            assert await telling.newest(channel, "00") is None
+            with pytest.raises((ValueError, TypeError, LookupError, ArithmeticError, RecursionError)):
+                await asyncio.wait_for(telling.tell(channel, charge.path), 30)
+            task = asyncio.create_task(telling.telling(channel, charge.path))
+            await asyncio.sleep(0.3)
+            goes_on = not task.done()
+            task.cancel()
+        await server.stop(0)
+        return goes_on
+
+    assert asyncio.run(play())
 
 
 def test_a_view_that_cannot_be_reached_changes_nothing(tmp_path):

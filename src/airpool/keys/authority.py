@@ -79,6 +79,7 @@ def add(folder: Path, name: str, *, days: float = 365) -> Path:
     """Keys and certificates for a new name, in a folder of its own; returns that folder."""
     if not _NAME.fullmatch(name):
         raise KeyFileError(f"name {name!r} must be of small letters, digits and hyphens, at most 63, such as device-3")
+    _days(days)
     known = issued(folder)
     home = folder / name
     if home.exists() or any(each.name == name for each in known):

@@ -13,18 +13,22 @@ from airpool.ledger import head as heads
 from airpool.ledger.chain import Origin, Row
 from airpool.ledger.mechanism import Mechanism, parse
 from airpool.ledger.refused import Refused, because
-from airpool.ledger.store import Store
+from airpool.ledger.store import KINDS, Store
 
 FORMAT = "airpool ledger export 1"
 
 
 @dataclass(frozen=True)
 class Content:
-    """All that a ledger says: who, which mechanisms (texts by digest), and every row."""
+    """All that a ledger says: who, which mechanisms (texts by digest), and every row.
+
+    strange: what is wrong with its file, whatever the rows say.
+    """
 
     origin: Origin
     texts: Mapping[str, str]
     rows: tuple[Row, ...]
+    strange: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[Mechanism, int]:
@@ -43,7 +47,8 @@ def content(path: str | Path, *, after: int = 0) -> Content:
             raise Refused("missing", f"{path}: no such file")
         store = Store(path, readonly=True)
         try:
-            return Content(store.origin(), store.mechanisms(), tuple(store.rows(after)))
+            strange = () if after else tuple(store.strange())
+            return Content(store.origin(), store.mechanisms(), tuple(store.rows(after)), strange)
         finally:
             store.close()
     except (sqlite3.Error, OSError) as error:
@@ -57,6 +62,7 @@ def faults(found: Content, *, head: Path | None = None, key: str | None = None) 
     """
     if key is not None and found.origin.key != key:
         yield "the ledger belongs to another key"
+    yield from found.strange
     kept = None
     if head is not None:
         try:
@@ -109,6 +115,8 @@ def imported(lines: Iterable[str]) -> Content:
                 if data.pop("format") != FORMAT:
                     raise ValueError("another format")
                 origin = Origin(**data)
+                if not all(isinstance(value, str) for value in data.values()):
+                    raise ValueError("a value of another type")
             elif "digest" in data:
                 texts[str(data["digest"])] = str(data["text"])
             else:
@@ -139,7 +147,6 @@ def rebuilt(found: Content, path: str | Path) -> None:
 
 def _row(data: dict[str, Any]) -> Row:
     row = Row(**data)
-    kinds = [int if field in ("seq", "since_boot", "elapsed", "date") else str for field in Row._fields]
-    if any(type(value) is not kind for value, kind in zip(row, kinds, strict=True)):
+    if any(type(value) is not kind for value, kind in zip(row, KINDS, strict=True)):
         raise ValueError("a value of another type")
     return row

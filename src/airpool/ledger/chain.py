@@ -28,7 +28,10 @@ class Origin:
 
     @property
     def public_key(self) -> Ed25519PublicKey:
-        return Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key))
+        try:
+            return Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key))
+        except ValueError:
+            raise ValueError("the key that the ledger names is none: its origin was changed") from None
 
 
 class Row(NamedTuple):
@@ -71,11 +74,13 @@ def signed(key: Ed25519PrivateKey, tip: Tip, moment: Moment, *, inference: str, 
 
 
 def signature_holds(row: Row, key: Ed25519PublicKey) -> bool:
+    """Whether this key has signed a row, and the signature is spelled as `signed` spells it."""
     try:
-        key.verify(bytes.fromhex(row.signature), _CONTEXT + bytes.fromhex(row.hash))
-    except (InvalidSignature, ValueError):
+        signature = bytes.fromhex(row.signature)
+        key.verify(signature, _CONTEXT + bytes.fromhex(row.hash))
+    except (InvalidSignature, ValueError, TypeError):
         return False
-    return True
+    return signature.hex() == row.signature
 
 
 def faults(origin: Origin, rows: Iterable[Row], *, head: Tip | None = None, signatures: bool = True) -> Iterator[str]:

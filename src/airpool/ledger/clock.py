@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # Where the system does not name its start, that of this process stands for it.
-_PROCESS = f"process-{secrets.token_hex(8)}"
+_PROCESS, _STARTED = f"process-{secrets.token_hex(8)}", time.monotonic_ns()
 
 
 class Moment(NamedTuple):
@@ -37,4 +37,4 @@ def _counter() -> tuple[str, int]:
     """What names this start of the machine, and milliseconds since then, sleep included; nobody can set it."""
     if hasattr(time, "CLOCK_BOOTTIME") and _BOOT_ID.exists():
         return _BOOT_ID.read_text("ascii").strip(), time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
-    return _PROCESS, time.monotonic_ns() // 1_000_000
+    return _PROCESS, (time.monotonic_ns() - _STARTED) // 1_000_000

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from airpool.extras import load
 from airpool.ledger import chain
@@ -51,10 +51,21 @@ class Account(NamedTuple):
 
 
 class Fleet:
-    """The view at `sqlite:///FILE` or `postgresql://USER@HOST/BASE`; its tables are made on first use."""
+    """The view at `sqlite:///FILE` or `postgresql://USER@HOST/BASE`; its tables are made on first use.
+
+    A ValueError of one line, without the password, where it cannot be opened.
+    """
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
+        try:
+            self._open(url, parts)
+        except base_errors() as error:
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            why = why.replace(parts.password, "***") if parts.password else why
+            raise ValueError(f"the fleet view: {why}") from None
+
+    def _open(self, url: str, parts: SplitResult) -> None:
         if parts.scheme == "sqlite" and not parts.netloc and len(parts.path) > 1:
             file = unquote(parts.path)[1:]
             self._base: Any = sqlite3.connect(file, isolation_level=None, timeout=10, check_same_thread=False)
@@ -93,6 +104,8 @@ class Fleet:
                     raise Rejected(f"the mechanism of row {row.seq} of {origin.device} was not told")
                 self._put("ledger_charge", origin.hash, row.seq, row.mechanism, row.date, row.hash, json.dumps(row))
                 before, taken = (row.seq, row.hash), taken + 1
+            if not taken:  # without a signed row anybody could claim a key
+                return 0
             if not known:
                 self._put("ledger_origin", origin.hash, origin.ledger, origin.device, origin.key)
             for digest, text in texts.items():

@@ -18,8 +18,9 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -36,7 +37,7 @@ from airpool.ledger.store import Store
 from airpool.rules import NetworkError
 
 _WAIT_S = 5.0
-_LONGEST = 200
+LONGEST = 200
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Ledger:
         head: str | Path | None = None,
         seen: Row | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(path).resolve()  # SQLite keeps its log beside the file itself, not beside a link to it
         self._key = key if isinstance(key, Ed25519PrivateKey) else secret.identity(key)
         beside = self.path if isinstance(key, Ed25519PrivateKey) else Path(key)
         self.head_path = Path(head) if head is not None else beside.with_suffix(".head")
@@ -77,7 +78,7 @@ class Ledger:
         self._tallies: list[Tally] = []
         self._mechanisms: dict[str, Mechanism] = {}
         self._store: Store | None = None
-        self._inode = 0
+        self._inode, self._known = 0, Tip(0, "")
         self._stamps: object = None
         self._threads = threading.Lock()
         with self._alone():
@@ -86,8 +87,8 @@ class Ledger:
     def charge(self, inference: str, mechanism: Mechanism, *, scene: str = "") -> Charged:
         """Charges an inference, once however often this name is charged. Raises Refused where it must not run."""
         for name, value in (("inference", inference), ("scene", scene)):
-            if not isinstance(value, str) or len(value) > _LONGEST or (name == "inference" and not value):
-                raise ValueError(f"{name} must be a text of at most {_LONGEST} characters")
+            if not isinstance(value, str) or len(value) > LONGEST or (name == "inference" and not value):
+                raise ValueError(f"{name} must be a text of at most {LONGEST} characters")
         with self._alone():
             store = self._current()
             if (known := store.find(inference)) is not None:
@@ -104,6 +105,7 @@ class Ledger:
             store.append(row, mechanism.text)
             head.write(self.head_path, Head(self.origin.hash, Tip(row.seq, row.hash)))
             self._note(row)
+            self._known = self.tip
             self._stamps = store.stamps()
             self._require_same_file(self._stamps[0].inode)
             return Charged(row, new=True)
@@ -148,8 +150,15 @@ class Ledger:
     # What is on the disk
 
     def _current(self) -> Store:
-        """The store, read again from the beginning if anybody else has touched the file since."""
-        if self._store is None or self._stamps != self._store.stamps():
+        """The store, read again from the beginning if anybody else has touched the file or the head since.
+
+        The head too: a copy of the ledger that another process charges has the same one.
+        """
+        if (
+            self._store is None
+            or self._stamps != self._store.stamps()
+            or head.read(self.head_path) != Head(self.origin.hash, self.tip)
+        ):
             self._require_same_file(os.stat(self.path).st_ino)
             self._read()
         assert self._store is not None
@@ -187,8 +196,12 @@ class Ledger:
         if kept is None and self.tip.seq:
             raise Refused("missing", f"{self.head_path} is missing, but {self.path} has {self.tip.seq} rows")
         self._require_seen(store)
+        known = self._known
+        if known.seq and not any(Tip(row.seq, row.hash) == known for row in islice(store.rows(known.seq - 1), 1)):
+            raise Refused("restored", f"{self.path} lacks row {known.seq}, which this process has written or read")
         if kept is None or kept.tip != self.tip:  # new, or killed between row and head
             head.write(self.head_path, Head(self.origin.hash, self.tip))
+        self._known = self.tip
         self._stamps = store.stamps()
 
     def _require_seen(self, store: Store) -> None:
@@ -227,7 +240,9 @@ class Ledger:
         """No other thread and no other process is at the ledger; whatever fails is a refusal."""
         with self._threads:
             try:
-                with _locked(Path(f"{self.path}.lock")):
+                with _locked(Path(f"{self.path}.lock"), os.O_RDWR | os.O_CREAT), ExitStack() as stack:
+                    if self.head_path.exists():  # copies of a ledger share it
+                        stack.enter_context(_locked(self.head_path, os.O_RDONLY))
                     yield
             except (sqlite3.Error, OSError) as error:
                 self._stamps = None
@@ -255,9 +270,9 @@ def _parsed(texts: dict[str, str], path: Path) -> dict[str, Mechanism]:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, flags: int) -> Iterator[None]:
     """Holds a lock that ends with the process; waits for it for a few seconds."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    file = os.open(path, flags, 0o600)
     try:
         end = time.monotonic() + _WAIT_S
         while True:

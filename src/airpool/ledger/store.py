@@ -7,8 +7,9 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from airpool.ledger.chain import Origin, Row
 from airpool.ledger.head import sync_folder
@@ -41,6 +42,7 @@ MIGRATIONS = (
 )
 VERSION = len(MIGRATIONS)
 _COLUMNS = ", ".join(Row._fields)
+KINDS = tuple(int if field in ("seq", "since_boot", "elapsed", "date") else str for field in Row._fields)
 
 
 class Stamp(NamedTuple):
@@ -109,26 +111,40 @@ class Store:
         found = self._base.execute("SELECT ledger, device, key FROM origin").fetchall()
         if len(found) != 1:
             raise Refused("corrupt", f"{self.path} has {len(found)} origins, must have one")
-        return Origin(*found[0])
+        return Origin(*self._typed(found[0], (str, str, str), "the origin"))
 
     def mechanisms(self) -> dict[str, str]:
         """Texts by digest."""
-        return dict(self._base.execute("SELECT digest, text FROM mechanism").fetchall())
+        found = self._base.execute("SELECT digest, text FROM mechanism").fetchall()
+        return dict(self._typed(each, (str, str), "a mechanism") for each in found)
 
     def rows(self, after: int = 0) -> Iterator[Row]:
         """All rows after a number, in order."""
         found = self._base.execute(f"SELECT {_COLUMNS} FROM charge WHERE seq > ? ORDER BY seq", (after,))
-        return map(Row._make, found)
+        return (Row._make(self._typed(each, KINDS, f"row {each[0]}")) for each in found)
 
     def find(self, inference: str) -> Row | None:
         found = self._base.execute(f"SELECT {_COLUMNS} FROM charge WHERE inference = ?", (inference,)).fetchone()
         return None if found is None else Row._make(found)
 
+    def _typed(self, values: tuple[Any, ...], kinds: tuple[type, ...], what: str) -> tuple[Any, ...]:
+        """SQLite stores any kind of value in any column; only those that airpool writes are read."""
+        if any(type(value) is not kind for value, kind in zip(values, kinds, strict=True)):
+            raise Refused("corrupt", f"{self.path}: {what} was changed: it holds a value of another kind")
+        return values
+
+    def strange(self) -> list[str]:
+        """What is wrong with the file itself, in words: damage, and what airpool did not make, such as a trigger."""
+        version = self._base.execute("PRAGMA user_version").fetchone()[0]
+        added = [each[1] for each in _schema(self._base) if each not in _schema_of(version)]
+        found = str(self._base.execute("PRAGMA integrity_check(1)").fetchone()[0]).splitlines()[0]
+        damage = [] if found == "ok" else [f"the file is damaged: {found}"]
+        return [f"{name!r} was not made by airpool: it could take rows away" for name in added] + damage
+
     def sound(self) -> None:
-        """Raises where SQLite finds the file damaged."""
-        found = self._base.execute("PRAGMA integrity_check(1)").fetchone()[0]
-        if found != "ok":
-            raise Refused("corrupt", f"{self.path} is damaged: {str(found).splitlines()[0]}")
+        """Raises where the file is damaged, and where somebody has put something of his own into it."""
+        for wrong in self.strange():
+            raise Refused("corrupt", f"{self.path}: {wrong}")
 
     def append(self, row: Row, mechanism: str) -> None:
         """Adds a row; it is on the disk when this returns."""
@@ -179,6 +195,21 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(found):
             yield found
             found = ""
+
+
+def _schema(base: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    return base.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
+
+
+@cache
+def _schema_of(version: int) -> list[tuple[Any, ...]]:
+    """What the migrations up to a version make."""
+    base = sqlite3.connect(":memory:")
+    try:
+        base.executescript("".join(MIGRATIONS[:version]))
+        return _schema(base)
+    finally:
+        base.close()
 
 
 def _stamp(path: Path) -> Stamp:

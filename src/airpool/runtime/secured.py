@@ -9,7 +9,7 @@ from airpool.keys.secret import KeyFileError
 from airpool.ledger import refused
 from airpool.ledger.budget import Budget
 from airpool.ledger.chain import Row
-from airpool.ledger.ledger import Ledger
+from airpool.ledger.ledger import LONGEST, Ledger
 from airpool.ledger.mechanism import Mechanism, mechanism
 from airpool.network import Network
 from airpool.runtime.charge import Refused
@@ -80,6 +80,8 @@ def booked(
     seen: Row | None = None,
 ) -> Booked:
     """The ledger of one device. path, head: a file, or a folder with one file for each device. seen: as of Ledger."""
+    if len(scene) > LONGEST:
+        raise ValueError(f"a scene of {len(scene)} characters must have at most {LONGEST}: every charge would fail")
     file = path / f"device-{device}.db" if path.is_dir() else path
     head = head / f"device-{device}.head" if head is not None and head.is_dir() else head
     try:

@@ -53,25 +53,27 @@ async def newest(channel: aio.Channel, key: str) -> Row | None:
     try:
         told = await FleetStub(channel).Tell(wire.Told(key=key), timeout=transport.CALL_SECONDS)
         return Row(*json.loads(told.row)) if told.row else None
-    except (aio.AioRpcError, ValueError, TypeError) as error:
+    except (aio.AioRpcError, ValueError, TypeError, RecursionError) as error:
         logs.event("fleet", reason=error.details() if isinstance(error, aio.AioRpcError) else "not understood")
         return None
 
 
 async def tell(channel: aio.Channel, path: Path) -> int:
     """Tells all rows that the view lacks; how many."""
-    stub, told = FleetStub(channel), 0
+    stub, told, sent = FleetStub(channel), 0, 0
     key = (await asyncio.to_thread(content, path, after=2**62)).origin.key
     reply = await stub.Tell(wire.Told(key=key), timeout=transport.CALL_SECONDS)
     while True:
         after = int(json.loads(reply.row)[0]) if reply.row else 0
+        if after < sent:
+            raise ValueError(f"the view does not have row {sent}, which it was told")
         found = await asyncio.to_thread(content, path, after=after)
         if not found.rows:
             return told
         part = Content(found.origin, found.texts, found.rows[:_ROWS])
         asked = wire.Told(key=key, export="\n".join(exported(part)))
         reply = await stub.Tell(asked, timeout=transport.CALL_SECONDS)
-        told += len(part.rows)
+        told, sent = told + len(part.rows), part.rows[-1].seq
 
 
 async def telling(channel: aio.Channel, path: Path) -> None:
@@ -81,6 +83,6 @@ async def telling(channel: aio.Channel, path: Path) -> None:
             await tell(channel, path)
         except aio.AioRpcError as error:
             logs.event("fleet", reason=error.details() or error.code().name.lower())
-        except (Refused, ValueError, TypeError, IndexError) as error:
+        except (Refused, ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
             logs.event("fleet", reason=str(error)[:200])
         await asyncio.sleep(_EVERY_SECONDS)
