@@ -9,8 +9,9 @@ import numpy as np
 
 from airpool import Network
 from airpool.network import Ranking
+from airpool.protocol.inference import infer_features
 from airpool.runtime import device as devices
-from airpool.runtime import transport
+from airpool.runtime import seeded, transport
 from airpool.runtime.air import Air
 from airpool.runtime.device import Device, Seen
 from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
@@ -42,6 +43,19 @@ def latents(objects=8, count=4, rng=None):
 def posteriors(objects=8, count=4):
     p = np.random.default_rng(2).random((objects, count, CLASSES)) ** 4
     return p / p.sum(-1, keepdims=True)
+
+
+def simulated(net, number, seed=5):
+    """What the simulator makes of an object of `latents`, from the seed of a run and the inference's number."""
+    chosen_by = None if net.scheme.name == "1" else posteriors()[number : number + 1]
+    return infer_features(
+        latents()[number : number + 1],
+        net,
+        classifier=lambda x: np.apply_along_axis(decoder().logits, -1, x),
+        rng=seeded.generator(seed, number),
+        path="full",
+        posteriors=chosen_by,
+    )
 
 
 @dataclass

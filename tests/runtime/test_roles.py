@@ -10,7 +10,6 @@ import pytest
 from airpool import Network, Ranking, Threshold, guarantee, network_file
 from airpool.network import Channel, NetworkError
 from airpool.protocol import device as stations
-from airpool.protocol.inference import infer_features
 from airpool.protocol.link import link_of
 from airpool.protocol.live import live_report
 from airpool.runtime import seeded
@@ -19,7 +18,7 @@ from airpool.runtime.charge import Counted
 from airpool.runtime.device import Device, Seen, answer, declared_scale
 from airpool.runtime.medium import Announcement, Withheld
 
-from .systems import R, decoder, latents, network, posteriors, small
+from .systems import R, latents, network, simulated, small
 
 MEDIA = ("loopback", "grpc")
 NETWORKS = {
@@ -42,23 +41,14 @@ def run(coroutine):
 @pytest.mark.parametrize("medium", MEDIA)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_one_seed_gives_what_the_simulator_gives(name, medium):
-    net, z, p = NETWORKS[name], latents(), posteriors()
+    net = NETWORKS[name]
 
     async def play():
         async with small(net, medium, seed=5) as system:
             return await system.infer(8)
 
     for result in run(play()):
-        i = result.number
-        scores = None if net.scheme.name == "1" else p[i : i + 1]
-        out = infer_features(
-            z[i : i + 1],
-            net,
-            classifier=lambda x: np.apply_along_axis(decoder().logits, -1, x),
-            rng=seeded.generator(5, i),
-            path="full",
-            posteriors=scores,
-        )
+        out = simulated(net, result.number)
         assert result.label == out.label[0, 0]
         np.testing.assert_allclose(result.logits, out.logits[0, 0], atol=1e-9)
         assert result.simulated

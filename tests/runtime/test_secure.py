@@ -15,9 +15,8 @@ import pytest
 from airpool import Network, Ranking, Threshold, network_file
 from airpool.keys import authority
 from airpool.network import Channel
-from airpool.protocol.inference import infer_features
 from airpool.protocol.live import live_report
-from airpool.runtime import roster, seeded, transport, up
+from airpool.runtime import roster, transport, up
 from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted
 from airpool.runtime.loopback import LoopbackDevice
@@ -32,7 +31,7 @@ from airpool.secure.messages import kind_of
 from airpool.secure.rehearsal import rehearse, sessions
 from airpool.secure.ring import Ring
 
-from .systems import decoder, latents, network, posteriors, small
+from .systems import network, simulated, small
 
 SECURE = Channel(access="secure")
 MEDIA = ("loopback", "grpc")
@@ -58,22 +57,14 @@ def run(coroutine):
 @pytest.mark.parametrize("medium", MEDIA)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_one_seed_gives_what_the_simulator_gives(name, medium):
-    net, z, p = NETWORKS[name], latents(), posteriors()
+    net = NETWORKS[name]
 
     async def play():
         async with small(net, medium, seed=5, secured=securely(net)) as system:
             return await system.infer(4)
 
     for result in run(play()):
-        i = result.number
-        out = infer_features(
-            z[i : i + 1],
-            net,
-            classifier=lambda x: np.apply_along_axis(decoder().logits, -1, x),
-            rng=seeded.generator(5, i),
-            path="full",
-            posteriors=None if net.scheme.name == "1" else p[i : i + 1],
-        )
+        out = simulated(net, result.number)
         assert result.label == out.label[0, 0]
         np.testing.assert_allclose(result.logits, out.logits[0, 0], atol=1e-5)
         assert result.simulated
