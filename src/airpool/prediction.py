@@ -98,7 +98,8 @@ def predict(
     # Margins at E[ẑ], so that the error there has no bias.
     center = mse.expected(z, network, link=link)
     x_error = mse.pooled_error(z, np.array(network.devices.column("weight")))
-    spread = mse.error(z, network, target=center, link=link).total
+    around = mse.error(z, network, target=center, link=link)
+    spread = around.total + around.unsure
 
     def bounds(served: Server, most: int) -> AccuracyBounds:
         y = class_labels(labels, count=len(z), num_classes=served.num_classes)

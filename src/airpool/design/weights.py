@@ -22,11 +22,12 @@ from airpool.design.qp import Normalise, Quadratic, solve
 from airpool.network import Coin, Network
 from airpool.privacy.calibrate import largest, largest_shift
 from airpool.protocol.device import clipped
-from airpool.protocol.link import Link, alignment, link_of, noise_gain
+from airpool.protocol.link import Link, link_of, noise_gain
 from airpool.protocol.medium import turned
 from airpool.protocol.simulation import check_latents
 from airpool.search import smallest_number
 from airpool.theory.mse import error, pooled
+from airpool.theory.together import joint_alignment
 
 # Weights stay this far below what meets the target, so that rounding never lifts ε above it.
 _MARGIN = 1e-12
@@ -191,12 +192,14 @@ def quadratic(
     """E‖Dẑ − t‖² without the noise, averaged over the objects, as a function of the weights at this alignment.
 
     mean_i:  ‖Σ_k p_k E[g_k] w_k D z_ik − t_i‖² + Σ_k (p_k E[g_k²] − p_k² E[g_k]²) w_k² ‖D z_ik‖²
+
+    Where devices fade together, p_k² Var(g_k) belongs to the covariance of all p_k g_k, which is one more factor.
     """
     z = np.asarray(latents, dtype=np.float64)
     check_latents(z, network)
     wished = _target(z, target, decoder)
     z = clipped(z, network.devices.column("clip_norm"))
-    moments = alignment(network, link_of(network) if link is None else link)
+    moments, together, _ = joint_alignment(network, link_of(network) if link is None else link)
     p = np.array(network.devices.column("participation"))
     arriving = p * moments.mean
     spread = np.maximum(p * moments.mean_square - arriving**2, 0.0)
@@ -208,13 +211,19 @@ def quadratic(
     factor = seen.swapaxes(1, 2).reshape(-1, count)
     if len(factor) > count:
         factor = np.asarray(np.linalg.qr(factor, mode="r"))
-    diagonal = spread * np.sum(seen**2, axis=(0, 2))
+    rows, diagonal = factor * arriving, spread * np.sum(seen**2, axis=(0, 2))
+    if together is not None:
+        # Covariance ∘ Gram matrix is positive semidefinite with its diagonal, which is then no longer by itself.
+        covariance = together.covariance + np.diag(moments.mean_square - moments.mean**2)
+        value, vector = np.linalg.eigh(np.outer(p, p) * covariance * (factor.T @ factor))
+        rows = np.concatenate([rows, (vector * np.sqrt(np.maximum(value, 0.0))).T])
+        diagonal = p * (1 - p) * moments.mean_square * np.sum(seen**2, axis=(0, 2))
     mixed = p * np.maximum(noise_gain(network, moments) - moments.mean_square, 0.0)
     if np.any(mixed > 0):
         # Im ρ of complex symbols, which is 0 on average.
         across = turned(z) if D is None else turned(z) @ np.asarray(np.linalg.qr(D, mode="r")).T
         diagonal = diagonal + mixed * np.sum(across**2, axis=(0, 2))
-    return Quadratic(factor * arriving / n**0.5, diagonal / n, arriving * cross / n, float(np.sum(wished**2)) / n)
+    return Quadratic(rows / n**0.5, diagonal / n, arriving * cross / n, float(np.sum(wished**2)) / n)
 
 
 def scaled_error(

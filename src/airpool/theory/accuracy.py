@@ -6,7 +6,8 @@
     smoothing    studies.smoothing                       measured, then certified under changes of the input
 
 They are mostly ordered from loose to sharp; under strong noise the union bound can fall below the ball. Differences of
-scores count only beyond their rounding error (server.bounded_scores); probabilities are accurate to about 1e-12.
+scores count only beyond their rounding error (server.bounded_scores); probabilities are accurate to about 1e-12. Where
+devices fade together (theory.together) they leave room for the draws, and fail with probability 1e-9 over them.
 Theorem 2 as printed is paper.theorem2.
 """
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtr, ndtr
 
-from airpool.arrays import Floats, not_negative, probability, require_shape
+from airpool.arrays import Floats, checked, probability, require_shape
 from airpool.network import Network
 from airpool.protocol.link import Link, link_of
 from airpool.search import smallest
@@ -25,21 +26,28 @@ from airpool.theory.lipschitz import lipschitz_constants
 from airpool.theory.margin import margin, quotient
 from airpool.theory.mse import pooled_error, require_coin
 from airpool.theory.server import Server, affine, bounded_scores, class_labels, gamma, gaps
+from airpool.theory.together import at_most, drawn, fade_together
 
 # Relative error of SciPy's ndtr and of exp in double precision: Cephes states 5.7e-14 at most.
 _NORMAL = 2.0**-42
 
 
 def no_answer(network: Network, link: Link | None = None) -> float:
-    """Probability that nobody transmits, so that there is no label. Holds for: Scheme 1.
+    """Probability that nobody transmits, so that there is no label; an upper bound where devices fade together.
+
+    Holds for: Scheme 1.
 
     >>> round(no_answer(Network.uniform(num_devices=2, participation=0.9)), 4)
     0.01
     """
     require_coin(network)
     link = link_of(network) if link is None else link
-    silent = link.outage if network.channel.power_rule == "truncate" else np.zeros(network.devices.count)
+    truncate = network.channel.power_rule == "truncate"
+    silent = link.outage if truncate else np.zeros(network.devices.count)
     p = np.ones(network.devices.count) if network.cover_noise else np.array(network.devices.column("participation"))
+    if truncate and fade_together(link):
+        strong = drawn(network, link).aim > 0
+        return float(at_most(np.mean(np.prod(1 - p * strong, axis=1)), len(strong)))
     return float(np.prod(1 - p * (1 - silent)))
 
 
@@ -47,12 +55,13 @@ def chebyshev(error: ArrayLike, margins: ArrayLike, *, unanswered: float = 0.0) 
     """(1 − MSE_i/Δ_i²)₊ of each object, less the probability of no answer.
 
     error: E‖ẑ_i − x_i‖² (n,), from theory.mse with target x_i. margins: lower bounds at the same x_i, ≤ 0 for a wrong
-    label. Holds for: whatever the mean square error holds for, including fading, misalignment and backoff.
+    label. Holds for: whatever the mean square error holds for, including fading, misalignment and backoff. Where that
+    comes from draws, add its `unsure`.
 
     >>> chebyshev([0.25, 0.25, 0.25], [1.0, 0.4, -1.0])
     array([0.75, 0.  , 0.  ])
     """
-    mse, away = not_negative("error", error), np.asarray(margins, dtype=np.float64)
+    mse, away = checked("error", error, "must be >= 0", ok=lambda x: x >= 0), np.asarray(margins, dtype=np.float64)
     require_shape("margins", away, mse.shape)
     probability("unanswered", unanswered)
     # Squared last: the square of a small margin may underflow.
@@ -116,10 +125,17 @@ def ceiling(server: Server, law: Mixture, latents: ArrayLike, labels: ArrayLike)
         expected, error = bounded_scores(server, means, x_error=x_error)
         return 1 - np.max(ndtr(-quotient(gaps(expected, own, -error), L * std, undecided=np.inf)), axis=1)
 
-    return np.minimum(law.left_out + _over_patterns(law, latents, correct), 1.0)
+    right = np.minimum(law.left_out + _mean_over_patterns(law, latents, correct), 1.0)
+    return right if law.draws is None else at_most(right, law.draws)
 
 
 def _over_patterns(law: Mixture, latents: ArrayLike, chance: Callable[[Floats, Floats, float], Floats]) -> Floats:
+    """A lower bound on E[chance] (n,), which is the mean where the law is exact."""
+    right = _mean_over_patterns(law, latents, chance)
+    return right if law.draws is None else 1 - at_most(1 - right, law.draws)
+
+
+def _mean_over_patterns(law: Mixture, latents: ArrayLike, chance: Callable[[Floats, Floats, float], Floats]) -> Floats:
     """Σ_patterns probability · chance(means, their rounding error, noise std), (n,)."""
     z = law.sent(latents)
     out, x_error = np.zeros(len(z)), pooled_error(z, law.weight)

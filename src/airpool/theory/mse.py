@@ -7,10 +7,11 @@
                + ‖D‖²_F Σ_k p_k E[g_k²] σ_k²                     privacy noise   (cover noise: without p_k)
                + ‖D‖²_F σ_m²/γ²                                  channel noise   (orthogonal: per received device)
 
-The paper's bound on it is paper.mse.
+Where devices fade together (theory.together), Σ_{j≠k} p_j p_k Cov(g_j, g_k) a_jᵀa_k is part of participation, and the
+moments of g are those of a sample. The paper's bound on it is paper.mse.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +23,7 @@ from airpool.protocol.link import Link, alignment, link_of, noise_gain, receiver
 from airpool.protocol.medium import turned
 from airpool.protocol.simulation import check_latents
 from airpool.theory.server import affine
+from airpool.theory.together import at_most, joint_alignment
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +32,15 @@ class Error:
 
     bias: of the expected estimate, from silence, outage, misalignment, and clipping where t is not clipped.
     participation: variance of participation and alignment. privacy_noise, channel_noise: the same for all objects.
+    unsure: total + unsure is a proven upper bound; 0 where the parts are exact, inf where they are those of a sample
+    that no bound is known for (devices that fade together and do not know their gains).
     """
 
     bias: Floats
     participation: Floats
     privacy_noise: Floats
     channel_noise: Floats
+    unsure: Floats
 
     @property
     def total(self) -> Floats:
@@ -44,7 +49,7 @@ class Error:
     @property
     def mean(self) -> "Error":
         """Part by part, the average over the objects."""
-        parts = (self.bias, self.participation, self.privacy_noise, self.channel_noise)
+        parts = (self.bias, self.participation, self.privacy_noise, self.channel_noise, self.unsure)
         return Error(*(np.asarray(np.mean(part), dtype=np.float64)[()] for part in parts))
 
 
@@ -62,8 +67,9 @@ def error(
     clipping adds no error; `pooled` makes other targets. link: the network's, if already computed.
 
     Holds for: Scheme 1; truncate and backoff; any fading, outage, CSI and phase error, access and cover noise. Devices
-        fade independently; γ, also "auto", depends on the distribution of the gains only. Under Sionna's models the
-        distribution is that of a large sample. Inferences without an answer are included.
+        fade independently, or together behind a server's beam, where the moments are those of a sample (`unsure`). γ,
+        also "auto", depends on the distribution of the gains only. Under Sionna's models the distribution is that of a
+        large sample. Inferences without an answer are included.
     Differs from the paper: the exact value; the paper's bound does not hold (paper.mse).
     Edge cases: p = 0 or w = 0 everywhere → bias ‖t‖² plus noise. A latent that is not finite counts as 0. Power rules
         paper and exact are refused: there g depends on the noise.
@@ -77,7 +83,7 @@ def error(
     z, D = _clipped(latents, network), None if decoder is None else np.asarray(decoder, dtype=np.float64)
     link = link_of(network) if link is None else link
     p, w, std = (np.array(network.devices.column(name)) for name in ("participation", "weight", "noise_std"))
-    moments = alignment(network, link)
+    moments, together, link = joint_alignment(network, link)
     first, second, noisy = moments.mean, moments.mean_square, noise_gain(network, moments)
 
     mean = _decoded(D, pooled(z, p * first * w))
@@ -87,7 +93,11 @@ def error(
     variance = np.maximum(p * second - (p * first) ** 2, 0.0) * w**2
     # ‖Rz‖ = ‖Dz‖ with D = QR, where D has many rows.
     R = D if D is None or D.shape[0] <= D.shape[1] else np.asarray(np.linalg.qr(D, mode="r"))
-    participation = np.sum(_decoded(R, z) ** 2, axis=-1) @ variance
+    seen = _decoded(R, z)
+    participation = np.sum(seen**2, axis=-1) @ variance
+    if together is not None:
+        arriving = seen * (p * w)[:, None]
+        participation += np.sum(np.matmul(together.covariance, arriving) * arriving, axis=(1, 2))
     if noisy is not second:
         # What Im ρ, which is 0 on average, adds to each coordinate from the other one of its symbol.
         participation += np.sum(_decoded(R, turned(z)) ** 2, axis=-1) @ (p * np.maximum(noisy - second, 0.0) * w**2)
@@ -96,7 +106,20 @@ def error(
     energy = float(network.dimension) if D is None else float(np.sum(D**2))
     privacy = energy * float(np.sum(transmitting * noisy * std**2))
     channel = energy * receivers(network, link, transmitting) * (network.channel.noise_std / link.gamma) ** 2
-    return Error(bias, participation, np.full(len(z), privacy), np.full(len(z), channel))
+    found = Error(bias, participation, np.full(len(z), privacy), np.full(len(z), channel), np.zeros(len(z)))
+    if together is None:
+        return found
+    if not network.channel.known:
+        return replace(found, unsure=np.full(len(z), np.inf))
+    # What the error given the gains is at most: its mean over the draws, 0 ≤ g ≤ 1, is `found.total`.
+    size = np.sqrt(np.sum(seen**2, axis=-1)) * p * w
+    far = np.sqrt(np.sum((_decoded(D, pooled(z, p * w / 2)) - wanted) ** 2, axis=-1)) + np.sum(size, axis=-1) / 2
+    count = float(np.sum(transmitting)) if network.channel.access == "orthogonal" else 1.0
+    loudest = energy * (float(np.sum(transmitting * std**2)) + count * (network.channel.noise_std / link.gamma) ** 2)
+    most = far**2 + np.sum(seen**2, axis=-1) @ (p * (1 - p) * w**2) + loudest
+    with np.errstate(invalid="ignore"):
+        bound = np.where(most > 0, most * at_most(found.total / most, together.draws), 0.0)
+    return replace(found, unsure=np.maximum(bound - found.total, 0.0))
 
 
 def expected(latents: ArrayLike, network: Network, *, link: Link | None = None) -> Floats:
