@@ -17,6 +17,9 @@ from airpool.cli import app, main
 from airpool.data.latents_file import Latents, read, read_views
 from airpool.evaluate import evaluate
 from airpool.protocol.inference import Baseline
+from airpool.protocol.waveform import Waveform
+from airpool.wireless.waveform.frame import Frame
+from airpool.wireless.waveform.uplink import Impairments
 
 RUN = CliRunner()
 
@@ -103,6 +106,33 @@ def test_baselines_say_what_they_cost(baseline):
         case "centralised":
             assert found.accuracy_mean == 1
             assert found.record()["epsilon"] == ["inf"] * 3
+
+
+@pytest.mark.parametrize(
+    ("radio", "changes", "epsilon"),
+    [
+        (Waveform(), {}, 1.0),
+        (Waveform(Frame(guard=4)), {}, 1.0),
+        (Waveform(impairments=Impairments(timing=1)), {}, 4.018),
+        (Waveform(Frame(guard=4), Impairments(timing=1)), {}, 4.018),
+        (Waveform(impairments=Impairments(carrier_std=1e-3)), {}, 4.018),
+        (Waveform(impairments=Impairments(limit=9.0)), {}, 4.018),
+        (Waveform(Frame(guard=4)), {"neighbours": "remove", "participation": 0.5}, np.inf),
+        (Waveform(Frame(guard=0)), {"channel": Channel(gamma=3.0)}, 1.0),
+    ],
+)
+def test_over_a_waveform_the_report_is_that_of_its_samples(radio, changes, epsilon):
+    latents, labels = two_classes(4, devices=12, dimension=40)
+    twelve = Network.uniform(num_devices=12, dimension=40, noise_std=0.08975, **changes)
+    found = evaluate(twelve, latents, labels, server=by_sign, trials=1, waveform=radio)
+    assert found.report.worst == pytest.approx(epsilon, abs=1e-3)
+    assert found.report.network == twelve
+    assert found.record()["access"] == "superposed"
+    exact = found.report.epsilon_lower is not None
+    assert exact == (radio.impairments == Impairments() and epsilon < np.inf)
+    assert exact or "keeps every sample" in found.report.assumptions[0]
+    with pytest.raises(ValueError, match="report is that of symbols"):
+        evaluate(twelve, latents, labels, server=by_sign, waveform=radio, report=guarantee(twelve))
 
 
 def test_the_record_carries_what_a_reader_needs():

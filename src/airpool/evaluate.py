@@ -21,7 +21,7 @@ from airpool.protocol.link import Level, Link, link_of
 from airpool.protocol.medium import channel_uses
 from airpool.protocol.server import labels
 from airpool.protocol.simulation import check_latents, in_batches
-from airpool.protocol.waveform import Waveform
+from airpool.protocol.waveform import Waveform, waveform_report
 from airpool.secure.messages import traffic
 from airpool.secure.ring import ring_of
 from airpool.selection.scores import raw
@@ -147,7 +147,8 @@ def evaluate(
         network, of dimension L, from the same state of the generator at every batch: the same gains, participation and
         scores, and the same noise where r = L; where not, the noise has the same σ. Its ε is the network's (zero-out
         and replace, γ auto), or smaller where L < r. Nothing else in the record depends on it.
-    waveform: go through its samples instead of symbols; Scheme 1, and a channel without fading and errors.
+    waveform: go through its samples instead of symbols; Scheme 1, and a channel without fading and errors. The report
+        is then that of the samples (`waveform_report`), and cannot be given.
     Holds for: the same seed, torch and machine give the same record; other machines agree within the interval.
     """
     require_array("latents", latents, torch=True)
@@ -160,8 +161,10 @@ def evaluate(
         raise ValueError(f"trials={trials} must be >= 1")
     if waveform is not None and baseline is not None:
         raise ValueError(f"baseline={baseline!r} is simulated with symbols alone: leave baseline or waveform out")
-    sender = transmitted(network, baseline)
-    report, most = report_of(sender, report), int(targets.max())
+    if waveform is not None and report is not None:
+        raise ValueError("report is that of symbols, and a waveform's samples tell more: leave report or waveform out")
+    sender, most = transmitted(network, baseline), int(targets.max())
+    report = report_of(sender, report) if waveform is None else waveform_report(sender, waveform)
     bits, num_classes = raw(network.scheme, scores=scores, posteriors=posteriors, num_classes=num_classes)
 
     def sending(latents: Tensor, server: DecoderFor | tuple[Sequence[DecoderFor], Tensor]) -> _Sending:

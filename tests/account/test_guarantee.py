@@ -359,6 +359,13 @@ def test_realised_epsilon_leaves_out_the_noise_that_does_not_count():
     assert realised_epsilon(unsure, heard) == pytest.approx(alone)
 
 
+@pytest.mark.parametrize(("fading", "antennas"), [("none", 12), ("rayleigh", 2)])
+def test_realised_epsilon_counts_every_antenna_of_the_server(fading, antennas):
+    """Alignments at the beam do not say what the other antennas receive; twelve of them tell twelve devices apart."""
+    twelve = Network.uniform(num_devices=12, noise_std=0.08975, channel=Channel(antennas=antennas, fading=fading))
+    assert realised_epsilon(twelve, np.ones(12)).max() == pytest.approx(4.018, abs=1e-3)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

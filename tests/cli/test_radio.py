@@ -122,3 +122,23 @@ def test_what_a_waveform_does_not_account_for_is_said(refused):
     assert said["epsilon_samples"] == said["epsilon_local"]
     assert "participation" in said["why_local"]
     assert "its own" in refused("radio", "evaluate", "--fading", "rayleigh")
+
+
+@pytest.mark.parametrize("command", ["transmit", "evaluate"])
+def test_what_people_read_is_never_below_epsilon(command, tmp_path):
+    """σ = .0906: the local ε is 3.97443, which is more than the 3.974 that it rounds to."""
+    np.save(tmp_path / "z.npy", np.zeros(40))
+    given = ["--devices", "12", "--noise-std", "0.0906"]
+    if command == "transmit":
+        given += ["--dimension", "40", "--latent", tmp_path / "z.npy", "--device", "0", "--out", tmp_path / "out"]
+    else:
+        given += ["--split", "validation", "--guard", "0", "--timing", "1"]
+    exact = run(command, *given)
+    said = CliRunner().invoke(app, ["radio", command, *map(str, given)]).output
+    lines = dict(line.split(": ", 1) for line in said.splitlines() if line.startswith("epsilon"))
+    for name in ("epsilon_local", "epsilon_symbols"):
+        if name in exact:
+            assert exact[name] <= float(lines[name]) < exact[name] + 1.001e-3
+    if command == "transmit":
+        about = json.loads((tmp_path / "out.sigmf-meta").read_text())["global"]["core:description"]
+        assert float(about.rsplit(" ", 1)[1]) >= exact["epsilon_local"]

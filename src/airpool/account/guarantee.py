@@ -104,9 +104,10 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
         )
     if rule in ("paper", "exact"):
         raise ValueError(f"channel.power_rule={rule!r} lets the alignment depend on the noise, so it cannot be given")
-    # Alignments are what the server receives; under errors others may receive more, and own noise alone counts.
-    received = aggregate(network)
-    received = received if network.channel.known else replace(received, alone=True)
+    # Alignments are what one antenna receives. Under errors others may receive more, and the server's other antennas
+    # receive other sums of the same signals: own noise alone counts.
+    received, channel = aggregate(network), network.channel
+    received = received if channel.known and channel.antennas == 1 else replace(received, alone=True)
     worst = np.zeros(count)
     for once in np.unique(np.abs(g).reshape(-1, count), axis=0):
         there = replace(received, shift=once * received.shift, variance=once**2 * received.variance)

@@ -40,7 +40,7 @@ def transmit(
     """
     import numpy as np
 
-    from airpool.account.report import number
+    from airpool.account.report import number, shown
     from airpool.protocol.waveform import live_frame
     from airpool.wireless.waveform import recording
     from airpool.wireless.waveform.frame import Frame
@@ -51,7 +51,7 @@ def transmit(
     if out.startswith("tcp:"):
         recording.push(out, samples, timeout_s=timeout)
     else:
-        text = f"airpool, device {device} of {net.devices.count}, local epsilon {local:.4g}"
+        text = f"airpool, device {device} of {net.devices.count}, local epsilon {shown(local)}"
         recording.write(out, samples, sample_rate=rate, description=text)
     _say(json, {"samples": len(samples), "epsilon_local": number(local), "out": out})
 
@@ -152,7 +152,7 @@ def evaluate(
         "csi_error_std": found.csi_error_std,
         "phase_error_std": found.phase_error_std,
         "residual": found.residual,
-        "epsilon_symbols": number(over.report.worst),
+        "epsilon_symbols": number(plain.report.worst),
         "epsilon_samples": number(float(np.max(every))),
         "epsilon_samples_is": "the local ε" if why else f"the largest of {_DRAWN} uplinks drawn, no bound for others",
         "epsilon_local": number(float(np.max(local))),
@@ -162,10 +162,12 @@ def evaluate(
 
 
 def _say(json: bool, what: dict[str, Any]) -> None:
+    from airpool.account.report import shown
+
     if json:
         print_json(what)
-    else:
-        for name, value in what.items():
-            values = value if isinstance(value, list) else [value]
-            shown = " to ".join(f"{x:.4g}" if isinstance(x, float) else str(x) for x in values)
-            typer.echo(f"{name}: {shown}")
+        return
+    for name, value in what.items():
+        values = value if isinstance(value, list) else [value]
+        text = shown if name.startswith("epsilon") else "{:.4g}".format
+        typer.echo(f"{name}: {' to '.join(text(x) if isinstance(x, float) else str(x) for x in values)}")

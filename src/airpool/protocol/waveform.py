@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from airpool.account.guarantee import guarantee
 from airpool.account.report import PrivacyReport
 from airpool.arrays import Floats
 from airpool.network import Channel, Coin, Network
@@ -21,6 +22,8 @@ from airpool.protocol.simulation import receive
 from airpool.wireless.waveform.frame import Frame, Symbols, demodulate, guards, modulate
 from airpool.wireless.waveform.uplink import Impairments, uplink
 
+# γ at which no device's power ever limits it; the waveform has a limit of its own.
+_ALWAYS_STRONG = 1e-9
 # Inferences at a time: their samples stay in the processor's cache.
 _TOGETHER = 64
 
@@ -56,7 +59,7 @@ def receive_waveform(
     """
     require_plain(network)
     waveform = waveform or Waveform()
-    plain = replace(network, channel=Channel(symbols="complex", gamma=1e-9))
+    plain = replace(network, channel=Channel(symbols="complex", gamma=_ALWAYS_STRONG))
     got = receive(latents, plain, rng=rng, trials=trials, path="full")
     assert got.signals is not None
     n, t, k, _ = got.signals.shape
@@ -100,6 +103,23 @@ def require_plain(network: Network) -> None:
         )
     if not isinstance(network.scheme, Coin):
         raise ValueError(f"scheme {network.scheme.name} is simulated with symbols alone; over a waveform use scheme 1")
+
+
+def waveform_report(network: Network, waveform: Waveform) -> PrivacyReport:
+    """What `receive_waveform` leaks to an adversary that keeps every sample.
+
+    Without impairments the samples are a function of the symbols' sum, and the report is that of symbols. With any,
+    a device may be received by itself, if only for a sample: what is proven for every draw of them is that all are.
+    Holds for: guards too, which say no more than who takes part; under `remove` that is what is asked, so ε is inf.
+    """
+    require_plain(network)
+    secret = network.neighbours == "remove" and waveform.frame.guard > 0
+    if waveform.impairments == Impairments() and not secret:
+        report = guarantee(replace(network, channel=Channel(gamma=_ALWAYS_STRONG)))
+        return replace(report, network=network)
+    report = guarantee(replace(network, channel=Channel(access="orthogonal", gamma=_ALWAYS_STRONG)))
+    why = "Over a waveform whoever keeps every sample may tell devices apart by their paths, clocks and guards."
+    return replace(report, network=network, epsilon_lower=None, assumptions=(why, *report.assumptions))
 
 
 def live_frame(
