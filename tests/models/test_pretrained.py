@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 from statistics import fmean
 
+import numpy as np
 import pytest
 import torch
 
@@ -167,6 +168,22 @@ def test_what_does_not_fit_the_codec_is_refused(model):
         model.encode(dark, codec="q16")
     with pytest.raises(ValueError, match="split='train' must be test or validation"):
         model.held_out("train")
+
+
+@pytest.mark.parametrize("codec", ["vote", "compact"])
+@pytest.mark.parametrize("path", ["fast", "full"])
+def test_any_codec_takes_a_numpy_generator_and_computes_in_float64(model, codec, path, monkeypatch):
+    held = model.held_out("validation", codec=codec)
+    some = replace(held, latents=held.latents[:3], labels=held.labels[:3], posteriors=held.posteriors[:3])
+    monkeypatch.setattr(type(model), "encode", lambda *_, **__: some.latents)  # as the trunk would make them
+    network = airpool.Network.uniform(num_devices=12, dimension=40, noise_std=1e-6)
+    found = [
+        airpool.infer(model, None, network=network, rng=rng, codec=codec, path=path)
+        for rng in (np.random.default_rng(0), torch.Generator().manual_seed(0))
+    ]
+    assert found[0].logits.dtype == np.float64
+    np.testing.assert_allclose(found[0].logits, found[1].logits.numpy(), rtol=1e-2, atol=1e-2)
+    np.testing.assert_array_equal(found[0].label, found[1].label.numpy())
 
 
 def test_a_dark_room_gives_some_label_and_no_error(model):

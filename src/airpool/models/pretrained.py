@@ -12,7 +12,7 @@ Every file is checked against its SHA-256 before it is used. Nothing is download
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, overload
 
@@ -35,6 +35,7 @@ from airpool.network import Coin, Network, require_network
 from airpool.protocol.inference import Inference, infer_features
 from airpool.protocol.link import level
 from airpool.protocol.simulation import Path as Way
+from airpool.theory.server import Server, scores
 
 ASSETS = Path(__file__).parent.parent / "assets"
 
@@ -194,11 +195,11 @@ def infer(
         latents, posteriors = model.seen(inputs, codec=codec) if chooses else (model.encode(inputs, codec=codec), None)
         if present is not None:
             latents, posteriors = declared(latents, posteriors, present)
-        server = chosen.server(level(network, participation=model.participation(network, codec=codec)))
-        features, probabilities, classifier = latents, posteriors, server
+        public = level(network, participation=model.participation(network, codec=codec))
+        features, probabilities, classifier = latents, posteriors, chosen.server(public)
         if isinstance(rng, np.random.Generator):
-            features, probabilities = (None if x is None else x.double().numpy() for x in (latents, posteriors))
-            classifier = lambda estimate: server(torch.from_numpy(estimate)).numpy()  # noqa: E731
+            features, probabilities = (None if x is None else x.double().cpu().numpy() for x in (latents, posteriors))
+            classifier = partial(scores, Server(chosen.matrices(public)))
         return infer_features(
             features, network, posteriors=probabilities, classifier=classifier, rng=rng, trials=trials, path=path
         )
