@@ -3,6 +3,7 @@
 # Wrong types are what these tests are about.
 # pyright: reportArgumentType=false
 
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -11,14 +12,18 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import airpool
-from airpool import Network, calibrate, guarantee, load, write_network
+from airpool import Network, Threshold, calibrate, guarantee, load, write_network
 from airpool.account.calibration import calibrate_claim
 from airpool.data.latents_file import Latents, read
+from airpool.design import clipping
+from airpool.design import weights as weighting
 from airpool.evaluate import evaluate
 from airpool.models import codec as codecs
 from airpool.models import weights
+from airpool.prediction import linear_for, predict
 from airpool.protocol.inference import infer_features
 from airpool.protocol.simulation import receive
+from airpool.theory.server import Server
 
 NET = Network.uniform(num_devices=3, dimension=4)
 TEXT: Any = "2"
@@ -175,6 +180,9 @@ def test_a_live_feature_that_is_not_finite_is_still_sent_as_nothing():
     assert np.all(receive(latents, silent, rng=np.random.default_rng(0)).estimate == 0)
 
 
+SCORED = replace(NET, scheme=Threshold())
+
+
 def by_class(_level):
     return lambda estimate: estimate
 
@@ -191,12 +199,51 @@ def by_class(_level):
         ({"network": "net.toml"}, TypeError, "network is of type str"),
         ({"seed": -1}, ValueError, "seed=-1 must be a whole number >= 0"),
         ({"server": lambda _: lambda x: x * torch.nan}, ValueError, "logits that are NaN"),
+        ({"latents": LATENTS * torch.nan}, ValueError, r"latents\[0, 0, 0\]=nan must be finite"),
+        ({"latents": spoilt(LATENTS, torch.inf)}, ValueError, r"latents\[3, 2, 3\]=inf must be finite"),
+        (
+            {"vote": (spoilt(LATENTS, torch.nan), by_class)},
+            ValueError,
+            r"vote\[3, 2, 3\]=nan must be finite",
+        ),
+        (
+            {"network": SCORED, "posteriors": torch.full((4, 3, 4), torch.nan)},
+            ValueError,
+            r"posteriors\[0, 0, 0\]=nan must be finite",
+        ),
+        (
+            {"network": SCORED, "scores": torch.full((4, 3), torch.nan), "num_classes": 4},
+            ValueError,
+            r"scores\[0, 0\]=nan must be finite",
+        ),
     ],
 )
 def test_an_evaluation_names_the_argument_that_is_wrong(change, error, message):
     given = {"network": NET, "latents": LATENTS, "targets": LABELS, "server": by_class, "trials": 1} | change
     with pytest.raises(error, match=message):
         evaluate(given.pop("network"), given.pop("latents"), given.pop("targets"), **given)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda z: predict(NET, z, LABELS.numpy(), server=lambda _: Server(((np.eye(4), np.zeros(4)),))),
+        lambda z: linear_for(NET, z, LABELS.numpy(), num_classes=4),
+        lambda z: weighting.design(
+            replace(NET, devices=replace(NET.devices, noise_std=0.5)), z, epsilon=9.0, target=np.zeros((4, 4))
+        ),
+        lambda z: clipping.design(
+            replace(NET, devices=replace(NET.devices, noise_std=0.5)), z, epsilon=9.0, target=np.zeros((4, 4))
+        ),
+    ],
+    ids=["predict", "linear_for", "weights", "clipping"],
+)
+def test_whatever_is_judged_by_latents_refuses_those_that_are_not_finite(call, value):
+    latents = LATENTS.numpy().astype(np.float64)
+    latents[1, 2, 3] = value
+    with pytest.raises(ValueError, match=rf"latents\[1, 2, 3\]={value} must be finite"):
+        call(latents)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Accuracy of a network on given latents, with error bars, beside its guarantee and beside the vote's."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from airpool import trial
 from airpool.account.guarantee import PrivacyReport
-from airpool.arrays import require_array
+from airpool.arrays import require, require_array
 from airpool.data.latents_file import check_labels
 from airpool.files import jsonable
 from airpool.models.vote import Vote, crossed
@@ -141,7 +141,8 @@ def evaluate(
     server: `codec.server`, or `lambda level: decoder` for a decoder that ignores the level; or several of them, and
         which one (N,) decodes each object (`models.vote.crossed`).
     posteriors: (N, K, L) of each device's own classifier, or scores (N, K), their uncertainty in bits (with
-        num_classes for the score rule `scale`): needed by Schemes 2.1 and 2.2.
+        num_classes for the score rule `scale`): needed by Schemes 2.1 and 2.2. All must be finite, as latents must: a
+        device sends 0 where they are not, and an accuracy of that would say nothing about the network.
     participation: expected participation of each device, from calibration data; `level` needs it in Scheme 2.1.
     vote: latents (N, K, L) and server of the vote, `(vote.encoder(posteriors), vote.server)`. It goes through the same
         network, of dimension L, from the same state of the generator at every batch: the same gains, participation and
@@ -154,6 +155,7 @@ def evaluate(
     require_array("latents", latents, torch=True)
     require_array("targets", targets, torch=True)
     check_latents(latents, network)
+    _require_finite({"latents": latents, "posteriors": posteriors, "scores": scores, "vote": vote and vote[0]})
     check_labels(targets, objects=len(latents))
     if type(seed) is not int or seed < 0:
         raise ValueError(f"seed={seed!r} must be a whole number >= 0")
@@ -255,6 +257,12 @@ def evaluate_model(
         report=report,
         vote=model.vote(objects.posteriors, codec=codec) if against_vote else None,
     )
+
+
+def _require_finite(given: Mapping[str, Tensor | None]) -> None:
+    for name, values in given.items():
+        if values is not None:
+            require(name, values, "must be finite", ok=torch.isfinite)
 
 
 def _channel_uses(network: Network, baseline: Baseline | None) -> int:

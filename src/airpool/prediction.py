@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airpool.arrays import Floats
+from airpool.arrays import Floats, finite
 from airpool.files import jsonable
 from airpool.network import Network
 from airpool.paper.theorem2 import accuracy_bound, frobenius_margin
@@ -88,7 +88,7 @@ def predict(
     Holds for: Scheme 1, and for the given objects; for others up to the sampling error of any test set.
     """
     mse.check_network(network)
-    given = np.asarray(latents, dtype=np.float64)
+    given = finite("latents", latents)
     check_latents(given, network)
     z = clipped(given, network.devices.column("clip_norm"))
     link = link_of(network)
@@ -153,7 +153,7 @@ def linear_for(network: Network, latents: ArrayLike, labels: ArrayLike, *, num_c
     Edge case: nobody ever transmits → an arbitrary server.
     """
     link = link_of(network)
-    expected = mse.expected(latents, network, link=link)
+    expected = mse.expected(finite("latents", latents), network, link=link)
     public = level(network, link)
     noise = max(public.noise_std, _LEAST_NOISE * public.signal) or 1.0
     return linear_server(expected, labels, noise_std=noise, num_classes=num_classes)

@@ -111,7 +111,7 @@ def design(
     """
     aimed = targets(network, epsilon)
     network = with_column(network, "epsilon", aimed)
-    objects = np.asarray(latents, dtype=np.float64)
+    objects = finite("latents", latents)
     wished = _target(objects, target, decoder)
 
     def mse(net: Network) -> float:
@@ -195,7 +195,7 @@ def quadratic(
 
     Where devices fade together, p_k² Var(g_k) belongs to the covariance of all p_k g_k, which is one more factor.
     """
-    z = np.asarray(latents, dtype=np.float64)
+    z = finite("latents", latents)
     check_latents(z, network)
     wished = _target(z, target, decoder)
     z = clipped(z, network.devices.column("clip_norm"))
@@ -233,7 +233,7 @@ def scaled_error(
 
     Edge cases: nothing is received, or nothing correlated with t → E‖t‖².
     """
-    z = np.asarray(latents, dtype=np.float64)
+    z = finite("latents", latents)
     wished = _target(z, target, decoder)
     size = float(np.mean(np.sum(wished**2, axis=1)))
     power = float(error(z, network, decoder=decoder, target=np.zeros_like(wished)).mean.total)
