@@ -57,8 +57,9 @@ class AccuracyBounds:
 
 @dataclass(frozen=True)
 class Prediction:
-    """error: E‖ẑ − Σwz‖² in its parts, averaged over the objects. server: bounds of the codec's own server.
-    linear: bounds of the optimal linear server, where examples were given."""
+    """error: E‖ẑ − Σwz‖² in its parts, averaged over the objects, and `unsure`, what an upper bound adds to the total,
+    where devices fade together (theory.together). no_answer: an upper bound there. server: bounds of the codec's own
+    server. linear: bounds of the optimal linear server, where examples were given."""
 
     objects: int
     no_answer: float
@@ -140,6 +141,8 @@ def predict(
         on_step("bounds of the linear server")
         linear = bounds(linear_for(network, *examples, num_classes=codec.num_classes), _PATTERNS_LINEAR)
     parts = {name: float(getattr(whole.mean, name)) for name in _PARTS}
+    if np.any(whole.unsure > 0):
+        parts["unsure"] = float(whole.mean.unsure)
     return Prediction(len(z), unanswered, parts, own, linear)
 
 
