@@ -22,7 +22,7 @@ from airpool.protocol.simulation import receive
 from airpool.wireless.waveform.frame import Frame, Symbols, demodulate, guards, modulate
 from airpool.wireless.waveform.uplink import Impairments, uplink
 
-# γ at which no device's power ever limits it; the waveform has a limit of its own.
+# γ at which no power ever limits a device, as in `receive_waveform`; a waveform has a limit of its own.
 _ALWAYS_STRONG = 1e-9
 # Inferences at a time: their samples stay in the processor's cache.
 _TOGETHER = 64
@@ -59,7 +59,7 @@ def receive_waveform(
     """
     require_plain(network)
     waveform = waveform or Waveform()
-    plain = replace(network, channel=Channel(symbols="complex", gamma=_ALWAYS_STRONG))
+    plain = replace(network, channel=Channel(symbols="complex", gamma=1e-9))
     got = receive(latents, plain, rng=rng, trials=trials, path="full")
     assert got.signals is not None
     n, t, k, _ = got.signals.shape
