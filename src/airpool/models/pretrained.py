@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from airpool import draws
-from airpool.arrays import Array, require, require_array
+from airpool.arrays import Array, Floats, require, require_array
 from airpool.data import tensors
 from airpool.data.tensors import sha256
 from airpool.models import codec as codecs
@@ -35,7 +35,6 @@ from airpool.network import Coin, Network, require_network
 from airpool.protocol.inference import Inference, infer_features
 from airpool.protocol.link import level
 from airpool.protocol.simulation import Path as Way
-from airpool.theory.server import Server, scores
 
 ASSETS = Path(__file__).parent.parent / "assets"
 
@@ -199,10 +198,18 @@ def infer(
         features, probabilities, classifier = latents, posteriors, chosen.server(public)
         if isinstance(rng, np.random.Generator):
             features, probabilities = (None if x is None else x.double().cpu().numpy() for x in (latents, posteriors))
-            classifier = partial(scores, Server(chosen.matrices(public)))
+            classifier = partial(_logits, chosen.matrices(public))
         return infer_features(
             features, network, posteriors=probabilities, classifier=classifier, rng=rng, trials=trials, path=path
         )
+
+
+def _logits(layers: tuple[tuple[Floats, Floats], ...], estimate: Floats) -> Floats:
+    """Of estimates (..., r), by layers with ReLU between them, as a running server computes them."""
+    x = estimate
+    for k, (matrix, bias) in enumerate(layers):
+        x = (np.maximum(x, 0) if k else x) @ matrix.T + bias
+    return x
 
 
 def read_codec(path: Path) -> AnyCodec:
