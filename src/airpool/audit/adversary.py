@@ -138,6 +138,8 @@ def audited(
 ) -> AuditReport:
     """The game against one device on the real path, `runs` runs a side; the other arguments as of audit.bound.
 
+    As many others as may collude tell the adversary what they have sent: those with the most noise.
+
     elsewhere: played by the eavesdropper with `network.adversary.antennas` antennas, not at the server.
 
     alone: against an adversary that knows what all others have sent and that this device takes part (Scheme 1): the
@@ -149,7 +151,8 @@ def audited(
         raise ValueError("neighbours='remove' is always seen where participation is visible; audit zero-out or replace")
     if together < 1:
         raise ValueError(f"together={together} must be >= 1")
-    others = [k for k in range(network.devices.count) if k != device] if alone else []
+    others = [k for k in np.argsort(network.devices.column("noise_std"))[::-1].tolist() if k != device]
+    others = others if alone else others[: 0 if elsewhere else network.colluders]
     if alone and isinstance(network.scheme, Coin):
         p = list(network.devices.column("participation"))
         p[device] = 1.0

@@ -103,7 +103,7 @@ def audit(
     >>> def noisy(x: float, n: int, rng: np.random.Generator) -> Floats:
     ...     return x + rng.standard_normal(n)
     >>> print(audit(noisy, 1.0, 0.0, runs=10_000, rng=np.random.default_rng(1), delta=1e-5))
-    ε ≥ 2.152 with 0.95 confidence at δ = 1e-05; 10000 runs a side can show at most 7.21; ...seed 1
+    ε ≥ 2.152 with 0.95 confidence at δ = 1e-05; 10000 runs a side can show at most 7.22; ...seed 1
     """
     shape, other = (getattr(world, "shape", None) for world in (features, neighbour))
     if shape != other:

@@ -120,10 +120,10 @@ def receiver(claimed: float, energy: float, count: int, rounding: float) -> Test
 
 
 def _down(value: float) -> str:
-    """Three digits, never above the value.
+    """Four digits, never above the value.
 
     >>> _down(0.12345), _up(0.12345), _down(-0.12345)
-    ('0.123', '0.124', '-0.124')
+    ('0.1234', '0.1235', '-0.1235')
     """
     return _rounded(value, np.floor)
 
@@ -135,5 +135,5 @@ def _up(value: float) -> str:
 def _rounded(value: float, towards: Any) -> str:
     if value == 0 or not np.isfinite(value):
         return f"{value:g}"
-    unit = 10.0 ** (np.floor(np.log10(abs(value))) - 2)
-    return f"{towards(value / unit) * unit:.3g}"
+    unit = 10.0 ** (np.floor(np.log10(abs(value))) - 3)
+    return f"{towards(value / unit) * unit:.4g}"

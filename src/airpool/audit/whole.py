@@ -127,8 +127,7 @@ def examined(
 
     The claims are those of one inference. With antennas elsewhere the first game is theirs. `runs`: a side of each
     game; the measurements need fewer. score: as of `audited`. played: the path to measure, by default the network's.
-    Colluders and dropouts are honest in the first game, which is then weaker than the claim allows; in the second game
-    everybody else colludes.
+    Nobody drops out, which makes the first game weaker than the claim allows; in the second game nobody else counts.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence:g} must be > 0 and < 1")

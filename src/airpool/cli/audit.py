@@ -8,7 +8,6 @@ from airpool.cli import options as o
 from airpool.cli import output
 
 if TYPE_CHECKING:
-    from airpool.arrays import Floats
     from airpool.audit.adversary import End
 
 app = typer.Typer(add_completion=False)
@@ -31,7 +30,6 @@ def audit(
     plot: o.Plot = None,
 ) -> None:
     """Attack the transmissions, and measure what ε rests on. What contradicts a claim shows a fault; exit status 1."""
-    from airpool.account.guarantee import guarantee
     from airpool.audit.whole import examined
     from airpool.version import __version__
 
@@ -39,15 +37,13 @@ def audit(
         raise ValueError(f"--confidence {confidence:g} must be > 0 and < 1")
     wanted.refuse_named_colluders()
     net = wanted.network(**_shape(model))
-    report = guarantee(net, inferences=1)
-    # With antennas elsewhere the game is theirs.
-    claimed = report.epsilon if report.epsilon_eavesdropper is None else report.epsilon_eavesdropper
-    chosen = _devices(device, claimed)
+    chosen = _devices(device, net.devices.count)
     found = examined(
         net, chosen, runs=runs, seed=seed, confidence=confidence, score=cast("End", end), progress=output.progress
     )
+    chosen = list(found.games)
     # The figure of several games is that of the claim that is closest to being refuted, or furthest beyond.
-    drawn = max(chosen, key=lambda k: found.games[k].epsilon_lower - claimed[k])
+    drawn = max(chosen, key=lambda k: found.games[k].epsilon_lower - (found.games[k].claimed_epsilon or 0.0))
     if plot is not None:
         from airpool.audit.tradeoff import plot as draw
 
@@ -83,17 +79,17 @@ def _shape(model: str | None) -> dict[str, int]:
     return load(model).wanted()
 
 
-def _devices(text: str | None, claimed: "Floats") -> list[int]:
-    """The devices to attack, each once."""
+def _devices(text: str | None, count: int) -> list[int] | None:
+    """The devices to attack; None for the one with the largest ε."""
     if text is None:
-        return [int(claimed.argmax())]
+        return None
     if text == "all":
-        return list(range(len(claimed)))
+        return list(range(count))
     try:
         found = [int(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"--device {text!r} must be a number, numbers such as 0,3, or all") from None
     for k in found:
-        if not 0 <= k < len(claimed):
-            raise ValueError(f"--device {k} must be from 0 to {len(claimed) - 1}")
-    return list(dict.fromkeys(found))
+        if not 0 <= k < count:
+            raise ValueError(f"--device {k} must be from 0 to {count - 1}")
+    return found
