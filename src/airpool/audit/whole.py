@@ -76,7 +76,8 @@ class Examination:
             *(f"  {outcome}" for outcome in bad),
         ]
         if (implied := self.implied()) is not None:
-            worst = int(np.argmax(implied[1] - self.claimed.epsilon_local))
+            local = self.claimed.epsilon_local
+            worst = int(np.argmax(np.where(np.isfinite(local), implied[1] - np.nan_to_num(local), -np.inf)))
             sums, locals_ = (float(values[worst]) for values in implied)
             text.append(
                 f"  with no more noise than that, device {worst} has ε {rounded_down(sums)} (claimed "
