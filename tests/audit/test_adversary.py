@@ -302,7 +302,7 @@ def test_a_leak_of_a_device_that_claims_little_is_found_where_all_are_audited(mo
     out = run(*UNLIKE, "--device", "all", "--plot", str(picture))
     assert out.exit_code == 1
     assert "claims of devices 2 VIOLATED" in out.stdout
-    assert "device 2, clip: feature sent 2.6" in out.stdout
+    assert "device 2, clip (long feature): feature sent 2.6" in out.stdout
     assert "all 6 games and 45 measurements hold together with 0.95 confidence (union bound" in out.stdout
     assert out.stdout.count("not refuted") == 4
     assert f"Picture of device 2: {picture}" in out.stdout

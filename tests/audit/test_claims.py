@@ -1,7 +1,9 @@
 """The measurements of an audit: sound on honest networks of every kind, and each planted fault is named."""
 
+import csv
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -134,7 +136,8 @@ def test_an_outcome_says_which_claim_and_by_how_much():
     own, across = (each for each in found if each.contradicted and each.claim == "own noise")  # in both worlds
     assert own.high < 0.08
     assert across.high < 0.08
-    assert str(own).startswith("device 0, own noise: standard deviation 0.07")
+    assert (own.world, across.world) == ("no feature", "long feature")
+    assert str(own).startswith("device 0, own noise (no feature): standard deviation 0.07")
     assert "claimed 0.15; at most 0.07" in str(own)
     assert "CONTRADICTED (local ε, and ε in the sum)" in str(own)
     assert json.loads(json.dumps(own.to_json()))["contradicted"] is True
@@ -149,3 +152,13 @@ def test_runs_are_as_many_as_tell_something_and_no_more_than_that():
         measure(small, runs=3, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match="confidence=1 must be"):
         measure(small, runs=8, rng=np.random.default_rng(0), confidence=1)
+
+
+def test_the_table_of_the_docs_holds_what_was_measured():
+    root = Path(__file__).parents[2] / "docs"
+    made = (root / "figures" / "audit-faults.csv").read_text("utf-8").splitlines()[1:]
+    text = (root / "guarantee.md").read_text("utf-8").replace(",", "")
+    rows = list(csv.reader(made))[1:]
+    assert [row[0] for row in rows] == [fault.what for fault in FAULTS]
+    for row in rows:
+        assert f"| {' | '.join(row)} |".replace(",", "") in text

@@ -8,6 +8,7 @@ All limits are exact, and all tests share the probability of a false alarm equal
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def measure(
         raise ValueError(f"confidence={confidence:g} must be > 0 and < 1")
     link = link_of(network)
     run = path(network, link=link) if played is None else played
-    tests: list[Test] = []
+    tests: list[tuple[Test, str]] = []
     for long in (False, True):
         world, along = _world(network, long, rng)
         heard = _Sums(network, link, world, along)
@@ -64,8 +65,8 @@ def measure(
             heard.add(run(world, size, rng))
             if on_batch is not None:
                 on_batch(size)
-        tests += heard.tests()
-    return [test((1 - confidence) / len(tests)) for test in tests]
+        tests += [(test, "long feature" if long else "no feature") for test in heard.tests()]
+    return [replace(test((1 - confidence) / len(tests)), world=world) for test, world in tests]
 
 
 def _sizes(runs: int, numbers: int) -> list[int]:

@@ -15,7 +15,8 @@ from airpool.privacy.evidence import clopper_pearson
 class Evidence:
     """One claim: what is claimed, what was measured, and the limits that hold with the confidence of the test.
 
-    device: None where the claim is about the sum. affects: what would be false if the claim were.
+    device: None where the claim is about the sum. affects: what would be false if the claim were. world:
+    what devices held.
     """
 
     claim: str
@@ -26,6 +27,7 @@ class Evidence:
     low: float
     high: float
     affects: str
+    world: str = "no feature"
 
     @property
     def contradicted(self) -> bool:
@@ -37,9 +39,10 @@ class Evidence:
 
     def __str__(self) -> str:
         whose = "the sum" if self.device is None else f"device {self.device}"
-        found = f"at least {_down(self.low)}" if self.claimed < self.low else f"at most {_up(self.high)}"
-        verdict = f"{found}: CONTRADICTED ({self.affects})" if self.contradicted else "not contradicted"
-        return f"{whose}, {self.claim}: {self.quantity} {self.measured:.4g}, claimed {self.claimed:.4g}; {verdict}"
+        beyond = f"at least {_down(self.low)}" if self.claimed < self.low else f"at most {_up(self.high)}"
+        verdict = f"{beyond}: CONTRADICTED ({self.affects})" if self.contradicted else "not contradicted"
+        found = f"{self.quantity} {self.measured:.4g}, claimed {self.claimed:.4g}"
+        return f"{whose}, {self.claim} ({self.world}): {found}; {verdict}"
 
 
 # The error that a test may make → its outcome.

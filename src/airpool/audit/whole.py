@@ -59,11 +59,11 @@ class Examination:
 
     def implied(self) -> tuple[Floats, Floats] | None:
         """ε and local ε of each device, from the most noise that was measured; None where noise is as claimed."""
-        lacking = {o.device: o.high for o in self.contradicted if o.claim == "own noise" and o.device is not None}
+        net, d = self.claimed.network, self.network.devices
+        lacking = [outcome for outcome in self.contradicted if outcome.claim == "own noise"]
         if not lacking:
             return None
-        net, d = self.claimed.network, self.network.devices
-        std = tuple(lacking.get(k, s) for k, s in enumerate(d.column("noise_std")))
+        std = tuple(min([s, *(o.high for o in lacking if o.device == k)]) for k, s in enumerate(d.column("noise_std")))
         found = guarantee(replace(net, devices=replace(d, noise_std=std)))
         return found.epsilon, found.epsilon_local
 
