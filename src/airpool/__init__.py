@@ -13,7 +13,7 @@ from airpool.version import __version__
 if TYPE_CHECKING:
     from airpool.account.calibration import calibrate
     from airpool.account.guarantee import PrivacyReport, guarantee
-    from airpool.audit.adversary import audited as audit
+    from airpool.audit.whole import examined as audit
     from airpool.design import design
     from airpool.evaluate import Evaluation, evaluate
     from airpool.models.fitting import fit
@@ -54,7 +54,7 @@ _HOME = {
     **dict.fromkeys(("Channel", "Coin", "Devices", "Network", "NetworkError", "Ranking", "Threshold"), "network"),
     "Evaluation": "evaluate",
     "PrivacyReport": "account.guarantee",
-    "audit": "audit.adversary:audited",
+    "audit": "audit.whole:examined",
     "calibrate": "account.calibration",
     "design": "design",
     "evaluate": "evaluate",

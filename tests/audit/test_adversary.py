@@ -283,7 +283,9 @@ def test_all_devices_are_audited_on_request_and_their_bounds_hold_together():
     claimed = guarantee(Network(Devices(3, clip_norm=(1.0, 0.5, 0.2), noise_std=0.3), dimension=2)).epsilon
     assert [game["device"] for game in found["devices"]] == [0, 1, 2]
     assert [game["claimed_epsilon"] for game in found["devices"]] == pytest.approx(claimed.tolist())
-    assert [game["confidence"] for game in found["devices"]] == pytest.approx([1 - 0.05 / 3] * 3)
+    # Two games against each device; the measurements take a fiftieth.
+    assert [game["confidence"] for game in found["devices"]] == pytest.approx([1 - 0.98 * 0.05 / 6] * 3)
+    assert [game["local"]["confidence"] for game in found["devices"]] == pytest.approx([1 - 0.98 * 0.05 / 6] * 3)
     assert (found["confidence"], found["violated"]) == (0.95, False)
     assert len({game["threshold"] for game in found["devices"]}) == 3  # each has noise of its own
 
@@ -291,12 +293,18 @@ def test_all_devices_are_audited_on_request_and_their_bounds_hold_together():
 def test_a_leak_of_a_device_that_claims_little_is_found_where_all_are_audited(monkeypatch, tmp_path):
     honest = device.clipped
     monkeypatch.setattr(device, "clipped", lambda z, clip_norm: honest(z, clip_norm) * np.array([1, 1, 40])[:, None])
-    assert run(*UNLIKE).exit_code == 0  # device 0, whose ε is the largest
+    out = run(*UNLIKE, "--json")  # the games are against device 0, whose ε is the largest; all are measured
+    assert out.exit_code == 1
+    found = json.loads(out.stdout)
+    assert found["epsilon_lower"] < found["claimed_epsilon"]
+    assert {(each["claim"], each["device"]) for each in found["measurements"]["contradicted"]} == {("clip", 2)}
     picture = tmp_path / "audit.png"
     out = run(*UNLIKE, "--device", "all", "--plot", str(picture))
     assert out.exit_code == 1
-    assert "claims of devices 2 VIOLATED; all 3 bounds hold together with 0.95 confidence (Bonferroni)" in out.stdout
-    assert out.stdout.count("not refuted") == 2
+    assert "claims of devices 2 VIOLATED" in out.stdout
+    assert "device 2, clip (long feature): feature sent 2.6" in out.stdout
+    assert "all 6 games and 45 measurements hold together with 0.95 confidence (union bound" in out.stdout
+    assert out.stdout.count("not refuted") == 4
     assert f"Picture of device 2: {picture}" in out.stdout
     assert picture.exists()
     out = run(*UNLIKE, "--device", "0,2", "--json")
@@ -304,6 +312,7 @@ def test_a_leak_of_a_device_that_claims_little_is_found_where_all_are_audited(mo
     found = json.loads(out.stdout)
     assert found["violated"]
     assert [(game["device"], game["violated"]) for game in found["devices"]] == [(0, False), (2, True)]
+    assert [game["local"]["violated"] for game in found["devices"]] == [False, True]
 
 
 def test_every_device_has_its_own_progress(monkeypatch):
@@ -317,7 +326,8 @@ def test_every_device_has_its_own_progress(monkeypatch):
 
     monkeypatch.setattr("airpool.cli.output.progress", progress)
     assert run(*UNLIKE, "--device", "1,2").exit_code == 0
-    assert seen == [(f"auditing device {k} ({n} of 2)", 6_000, 6_000) for n, k in ((1, 1), (2, 2))]
+    games = [(f"auditing device {k} ({n} of 2)", 12_000, 12_000) for n, k in ((1, 1), (2, 2))]
+    assert seen == [*games, ("measuring", 6_000, 6_000)]
 
 
 def test_the_command_names_what_it_cannot_audit(tmp_path):

@@ -1,13 +1,14 @@
 """The attack on a network: `audited` plays a distinguishing game against one device.
 
-It runs the code that transmits: `mechanism` calls protocol.simulation.receive on the full path (protocol.device,
-protocol.medium), with fading and power. The score is the likelihood ratio of audit.release, an independent reference
+It runs the code that transmits (`audit.path`), with fading and power. There are two adversaries, each against its own
+claim: one that hears the sum, and one that also knows what everybody else has sent, so that own noise alone protects
+(`known`). The score is the likelihood ratio of audit.release, an independent reference
 without radio; audit.bound turns scores into a lower bound on ε. Where scores choose who transmits, a world is a feature
 and a score of every device, and the observation includes who transmitted (Scheme 2.1) or all noisy scores (2.2).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,38 +16,26 @@ import numpy as np
 from airpool.arrays import Floats
 from airpool.audit import directions
 from airpool.audit.bound import AuditReport, audit
+from airpool.audit.path import World, path
 from airpool.audit.release import Received, Release, log_likelihood_ratio, release, worst_pair
 from airpool.network import Coin, Network, Ranking, Threshold
 from airpool.protocol.link import Link, link_of
-from airpool.protocol.simulation import receive
 from airpool.selection import threshold
 from airpool.selection.scores import score_range
 
 End = Literal["low", "high"]
 
 
-@dataclass(frozen=True, eq=False)
-class World:
-    """What all devices hold: features (K, r), and bounded scores (K,); None in Scheme 1, which has no scores."""
-
-    features: Floats
-    scores: Floats | None = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.features.shape
-
-    @property
-    def size(self) -> int:
-        return self.features.size
-
-
-def mechanism(network: Network) -> Callable[[Floats | World, int, np.random.Generator], Received]:
+def mechanism(
+    network: Network, *, known: Sequence[int] = ()
+) -> Callable[[Floats | World, int, np.random.Generator], Received]:
     """`runs` inferences on the same features (K, r), as the adversary receives them: a mechanism for audit.bound.
 
     It sees the sum, and who is in it except under cover noise; in Scheme 2.2 also every noisy score, and with them who
     was selected. The receiver's noise is left out: the claimed ε does not count it either, since an eavesdropper may
     have a better receiver.
+
+    known: devices of which the adversary also knows what they have sent.
 
     >>> from airpool.network import Network
     >>> net = Network.uniform(num_devices=3, noise_std=0.1, dimension=4, participation=0.5)
@@ -54,27 +43,20 @@ def mechanism(network: Network) -> Callable[[Floats | World, int, np.random.Gene
     >>> seen.total.shape, seen.participation.sum(axis=1)
     ((5, 4), array([1, 2, 1, 2, 2]))
     """
-    link = _aligned_link(network)
-    observed = replace(network, channel=replace(network.channel, noise_std=0.0))
-    # Worlds have scores within the range already, and the rule `clip` over that range leaves them as they are.
-    scheme = network.scheme
-    if not isinstance(scheme, Coin):
-        observed = replace(observed, scheme=replace(scheme, score_rule="clip", score_bound=score_range(scheme).high))
+    link, scheme, others = _aligned_link(network), network.scheme, sorted(set(known))
+    play = path(replace(network, channel=replace(network.channel, noise_std=0.0)), link=link)
 
     def run(features: Floats | World, runs: int, rng: np.random.Generator) -> Received:
-        world = features if isinstance(features, World) else World(features)
-        scores = None if world.scores is None else world.scores[None]
-        got = receive(world.features[None], observed, rng=rng, trials=runs, path="full", link=link, scores=scores)
-        in_the_sum = got.alignment[0] != 0
+        got = play(features if isinstance(features, World) else World(features), runs, rng)
+        sent = got.alignment[:, others, None] * got.signals[:, others] if others else None
         if isinstance(scheme, Ranking):
-            noisy_scores = None if got.noisy_scores is None else got.noisy_scores[0]
-            return Received(got.estimate[0], in_the_sum & got.taking_part[0], None, noisy_scores)
-        return Received(got.estimate[0], None if network.cover_noise else in_the_sum, None)
+            return Received(got.estimate, got.on_the_air & got.taking_part, sent, got.noisy_scores)
+        return Received(got.estimate, None if network.cover_noise else got.on_the_air, sent)
 
     return run
 
 
-def released(network: Network, scores: Floats | None = None) -> Release:
+def released(network: Network, scores: Floats | None = None, *, known: Sequence[int] = ()) -> Release:
     """The law of what is received, for the worst pair of worlds and the likelihood ratio between them.
 
     scores: bounded ones, (K,), for Scheme 2.1, where they decide how often each device takes part. In Scheme 2.2 who
@@ -99,6 +81,7 @@ def released(network: Network, scores: Floats | None = None) -> Release:
         noise_std=d.column("noise_std"),
         participation=p * (1 - link.outage),
         cover_noise=network.cover_noise,
+        colluders=known,
     )
     if isinstance(scheme, Ranking):
         return replace(law, scores=scores, score_noise_std=scheme.score_noise_std)
@@ -127,13 +110,15 @@ def worst_worlds(network: Network, device: int, *, score: End = "high") -> tuple
     return World(features, here), World(neighbour, there)
 
 
-def likelihood_ratio(network: Network, world: World, neighbour: World) -> Callable[[Received], Floats]:
+def likelihood_ratio(
+    network: Network, world: World, neighbour: World, *, known: Sequence[int] = ()
+) -> Callable[[Received], Floats]:
     """ln Pr[seen | world] − ln Pr[seen | neighbour]: the best score for the game between two worlds.
 
     Scheme 2.1: who transmitted counts, with the probability that each world gives it. Scheme 2.2: the noisy scores and,
     given whom they select, the sum; under cover noise everybody's noise is in it.
     """
-    here, there = (released(network, each.scores) for each in (world, neighbour))
+    here, there = (released(network, each.scores, known=known) for each in (world, neighbour))
     return log_likelihood_ratio(here, world.features, neighbour.features, neighbour_devices=there)
 
 
@@ -148,19 +133,30 @@ def audited(
     score: End = "high",
     together: int = 1,
     elsewhere: bool = False,
+    alone: bool = False,
     on_batch: Callable[[int], None] | None = None,
 ) -> AuditReport:
     """The game against one device on the real path, `runs` runs a side; the other arguments as of audit.bound.
 
+    As many others as may collude tell the adversary what they have sent: those with the most noise.
+
     elsewhere: played by the eavesdropper with `network.adversary.antennas` antennas, not at the server.
 
-    together: number of such games, one per device, that hold jointly with the stated confidence. Each is then played
+    alone: against an adversary that knows what all others have sent and that this device takes part (Scheme 1): the
+        claim is then the local one, of own noise alone.
+    together: number of such games that hold jointly with the stated confidence. Each is then played
         at 1 − (1 − confidence)/together: any of them errs with probability at most 1 − confidence (Bonferroni).
     """
     if network.neighbours == "remove":
         raise ValueError("neighbours='remove' is always seen where participation is visible; audit zero-out or replace")
     if together < 1:
         raise ValueError(f"together={together} must be >= 1")
+    others = [k for k in np.argsort(network.devices.column("noise_std"))[::-1].tolist() if k != device]
+    others = others if alone else others[: 0 if elsewhere else network.colluders]
+    if alone and isinstance(network.scheme, Coin):
+        p = list(network.devices.column("participation"))
+        p[device] = 1.0
+        network = replace(network, devices=replace(network.devices, participation=tuple(p)))
     # A world, its neighbour, what is seen of a world, and the best score: of one of two kinds.
     world: Any
     neighbour: Any
@@ -168,12 +164,14 @@ def audited(
     best: Any
     if not network.channel.known or network.channel.antennas > 1 or elsewhere:
         world, neighbour = directions.worst_pair(network, device)
-        played = directions.mechanism(network, elsewhere=elsewhere)
+        played = directions.mechanism(network, elsewhere=elsewhere, known=others)
         best = directions.likelihood_ratio(network, world, neighbour)
     else:
         world, neighbour = worst_worlds(network, device, score=score)
-        played, best = mechanism(network), likelihood_ratio(network, world, neighbour)
-    stream = np.random.SeedSequence(seed, spawn_key=() if together == 1 else (device,))
+        played = mechanism(network, known=others)
+        best = likelihood_ratio(network, world, neighbour, known=others)
+    key = (device, 1) if alone else () if together == 1 else (device,)
+    stream = np.random.SeedSequence(seed, spawn_key=key)
     return audit(
         played,
         world,

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from airpool.account.report import shown
 from airpool.arrays import Floats
 from airpool.privacy.evidence import ceiling, discriminant, epsilon_bounds, fewest_runs, mistakes, thresholds
 
@@ -56,10 +57,19 @@ class AuditReport:
         return plain | infinite | {"violated": self.violated}
 
     def __str__(self) -> str:
-        text = f"ε ≥ {self.epsilon_lower:.3f} with {self.confidence:g} confidence at δ = {self.delta:g}"
+        text = f"ε ≥ {rounded_down(self.epsilon_lower)} with {self.confidence:g} confidence at δ = {self.delta:g}"
         if self.claimed_epsilon is not None:
-            text += f"; claimed {self.claimed_epsilon:.3f}: {'VIOLATED' if self.violated else 'not refuted'}"
-        return f"{text}; {self.runs} runs a side can show at most {self.ceiling:.2f}; {self.note}"
+            text += f"; claimed {shown(self.claimed_epsilon)}: {'VIOLATED' if self.violated else 'not refuted'}"
+        return f"{text}; {self.runs} runs a side can show at most {shown(self.ceiling, 2)}; {self.note}"
+
+
+def rounded_down(epsilon: float) -> str:
+    """A lower bound as text, never above it; claims are rounded up (`account.report.shown`).
+
+    >>> rounded_down(1.9999), rounded_down(2.0), rounded_down(0.0), rounded_down(math.inf)
+    ('1.999', '2.000', '0.000', 'inf')
+    """
+    return "inf" if math.isinf(epsilon) else f"{math.floor(epsilon * 1000) / 1000:.3f}"
 
 
 def audit(
@@ -93,7 +103,7 @@ def audit(
     >>> def noisy(x: float, n: int, rng: np.random.Generator) -> Floats:
     ...     return x + rng.standard_normal(n)
     >>> print(audit(noisy, 1.0, 0.0, runs=10_000, rng=np.random.default_rng(1), delta=1e-5))
-    ε ≥ 2.152 with 0.95 confidence at δ = 1e-05; 10000 runs a side can show at most 7.21; ...seed 1
+    ε ≥ 2.152 with 0.95 confidence at δ = 1e-05; 10000 runs a side can show at most 7.22; ...seed 1
     """
     shape, other = (getattr(world, "shape", None) for world in (features, neighbour))
     if shape != other:

@@ -4,7 +4,7 @@ It runs the code that transmits (protocol.simulation, full path) and lets the ad
 receives y = Σ_j v_j s_jᵀ in d components, and v. Scheme 1; Schemes 2.1 and 2.2 are audited where channels are known.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,10 +29,13 @@ class Heard:
     directions: Components
 
 
-def mechanism(network: Network, *, elsewhere: bool = False) -> Callable[[Floats, int, np.random.Generator], Heard]:
+def mechanism(
+    network: Network, *, elsewhere: bool = False, known: Sequence[int] = ()
+) -> Callable[[Floats, int, np.random.Generator], Heard]:
     """`runs` inferences on the same features (K, r), without the receiver's noise: a mechanism for audit.bound.
 
     elsewhere: as the eavesdropper with `network.adversary.antennas` antennas receives them, else as the server does.
+    known: devices of which the adversary also knows what they have sent, and has subtracted it.
     """
     if not isinstance(network.scheme, Coin):
         raise ValueError("this version audits errors and antennas in Scheme 1; Schemes 2.1 and 2.2 need known channels")
@@ -56,6 +59,7 @@ def mechanism(network: Network, *, elsewhere: bool = False) -> Callable[[Floats,
             directions = both[0] + 1j * both[1]
         else:
             directions = _at_the_server(network, link, got, rng)
+        directions[:, list(known)] = 0
         if network.channel.symbols == "complex":
             return Heard(np.einsum("nkd,nkc->ncd", directions, pack(signals)), directions)
         directions = np.concatenate([directions.real, directions.imag], axis=-1)

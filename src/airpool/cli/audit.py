@@ -1,6 +1,6 @@
-"""`airpool audit`: a distinguishing game on the real transmission path, for a lower bound on ε."""
+"""`airpool audit`: games on the real transmission path for lower bounds on ε, and measurements of what ε rests on."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -8,8 +8,7 @@ from airpool.cli import options as o
 from airpool.cli import output
 
 if TYPE_CHECKING:
-    from airpool.arrays import Floats
-    from airpool.audit.bound import AuditReport
+    from airpool.audit.adversary import End
 
 app = typer.Typer(add_completion=False)
 
@@ -22,7 +21,7 @@ def audit(
     model: Annotated[str | None, typer.Option(help="As many devices and numbers as this model sends.")] = None,
     device: Annotated[str | None, typer.Option(help="Device to attack: 3, or 0,3, or all (default: worst).")] = None,
     runs: Annotated[int, typer.Option(help="Runs with the feature, and as many without, for each device.")] = 100_000,
-    confidence: Annotated[float, typer.Option(help="Joint confidence of all lower bounds.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Joint confidence of all bounds and measurements.")] = 0.95,
     end: Annotated[
         str, typer.Option("--score-end", help="Schemes 2.1, 2.2: the score that goes with the feature, high or low.")
     ] = "high",
@@ -30,52 +29,44 @@ def audit(
     json: o.Json = False,
     plot: o.Plot = None,
 ) -> None:
-    """Bound ε from below by attacking the transmissions. A bound above the claim shows a fault; exit status 1."""
-    from airpool.account.guarantee import guarantee
-    from airpool.audit.adversary import audited
+    """Attack the transmissions, and measure what ε rests on. What contradicts a claim shows a fault; exit status 1."""
+    from airpool.audit.whole import examined
     from airpool.version import __version__
 
     if not 0 < confidence < 1:
         raise ValueError(f"--confidence {confidence:g} must be > 0 and < 1")
     wanted.refuse_named_colluders()
     net = wanted.network(**_shape(model))
-    report = guarantee(net)
-    # With antennas elsewhere the game is theirs.
-    claimed = report.epsilon if report.epsilon_eavesdropper is None else report.epsilon_eavesdropper
-    chosen = _devices(device, claimed)
-    several = len(chosen) > 1
-    about = f"{net.neighbours} neighbours, {runs} runs a side, seed {seed}"
-    if several and not json:
-        typer.echo(f"{len(chosen)} devices, {about}")
-    how: Any = {"runs": runs, "seed": seed, "confidence": confidence, "score": end, "together": len(chosen)}
-    how |= {"elsewhere": net.adversary.antennas > 0}
-    games: dict[int, AuditReport] = {}
-    for k in chosen:
-        what = f"auditing device {k} ({len(games) + 1} of {len(chosen)})" if several else "auditing"
-        with output.progress(what, total=2 * runs) as advance:
-            games[k] = audited(net, k, claimed_epsilon=float(claimed[k]), on_batch=advance, **how)
-        if several and not json:
-            typer.echo(f"Device {k}: {games[k]}")
-    refuted = [k for k, game in games.items() if game.violated]
+    chosen = _devices(device, net.devices.count)
+    found = examined(
+        net, chosen, runs=runs, seed=seed, confidence=confidence, score=cast("End", end), progress=output.progress
+    )
+    chosen = list(found.games)
     # The figure of several games is that of the claim that is closest to being refuted, or furthest beyond.
-    drawn = max(games, key=lambda k: games[k].epsilon_lower - claimed[k])
+    drawn = max(chosen, key=lambda k: found.games[k].epsilon_lower - (found.games[k].claimed_epsilon or 0.0))
     if plot is not None:
         from airpool.audit.tradeoff import plot as draw
 
-        draw(games[drawn], plot)
+        draw(found.games[drawn], plot)
     if json:
-        extra: dict[str, Any] = {"neighbours": net.neighbours, "seed": seed, "version": __version__}
-        records = [game.to_json() | {"device": k} for k, game in games.items()]
-        whole = {"confidence": confidence, "violated": bool(refuted), "devices": records} if several else records[0]
-        output.print_json(whole | extra)
+        whole = found.to_json()
+        if len(chosen) == 1:  # one game: its numbers at the top
+            whole = whole.pop("devices")[0] | whole | {"confidence": found.games[drawn].confidence}
+            whole |= {"confidence_together": confidence}
+        output.print_json(whole | {"neighbours": net.neighbours, "seed": seed, "version": __version__})
     else:
-        if several:
-            outcome = f"claims of devices {', '.join(map(str, refuted))} VIOLATED" if refuted else "no claim refuted"
-            typer.echo(f"{outcome}; all {len(chosen)} bounds hold together with {confidence:g} confidence (Bonferroni)")
-        else:
-            typer.echo(f"Device {drawn}, {about}\n{games[drawn]}")
-        output.say_written({f"Picture of device {drawn}" if several else "Picture": plot})
-    if refuted:
+        typer.echo(f"{len(chosen)} device{'s' * (len(chosen) > 1)}, {net.neighbours} neighbours, seed {seed}")
+        for k in chosen:
+            typer.echo(f"Device {k}: {found.games[k]}")
+            typer.echo(f"Device {k}, own noise alone (local ε): {found.alone[k]}")
+        for line in found.lines():
+            typer.echo(line)
+        refuted = [k for k in chosen if found.games[k].violated or found.alone[k].violated]
+        typer.echo(
+            f"claims of devices {', '.join(map(str, refuted))} VIOLATED" if refuted else "no game refutes a claim"
+        )
+        output.say_written({f"Picture of device {drawn}" if len(chosen) > 1 else "Picture": plot})
+    if found.violated:
         raise typer.Exit(1)
 
 
@@ -88,17 +79,17 @@ def _shape(model: str | None) -> dict[str, int]:
     return load(model).wanted()
 
 
-def _devices(text: str | None, claimed: "Floats") -> list[int]:
-    """The devices to attack, each once."""
+def _devices(text: str | None, count: int) -> list[int] | None:
+    """The devices to attack; None for the one with the largest ε."""
     if text is None:
-        return [int(claimed.argmax())]
+        return None
     if text == "all":
-        return list(range(len(claimed)))
+        return list(range(count))
     try:
         found = [int(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"--device {text!r} must be a number, numbers such as 0,3, or all") from None
     for k in found:
-        if not 0 <= k < len(claimed):
-            raise ValueError(f"--device {k} must be from 0 to {len(claimed) - 1}")
-    return list(dict.fromkeys(found))
+        if not 0 <= k < count:
+            raise ValueError(f"--device {k} must be from 0 to {count - 1}")
+    return found
