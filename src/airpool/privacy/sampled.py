@@ -14,13 +14,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from airpool.arrays import Floats, as_floats
 from airpool.privacy.floor import Floor
 from airpool.privacy.law import Arrivals, Law, alike, binomial, stacked
 
 # Draws, and how many at a time; beyond so many devices they would take too long.
-DRAWS, _CHUNK, MOST_DEVICES = 3 * 2**18, 2**14, 64
+DRAWS, _CHUNK, MOST_DEVICES = 3 * 2**17, 2**14, 64
 # Width of a cell of ln R, sampled and computed, and the range of cells, in units of the largest device's noise.
 _STEP, _FINE_STEP, _LEAST, _MOST = 2.0**-9, 2.0**-13, 1e-6, 1e6
 # The largest R, of this share together, count as equally large.
@@ -92,7 +93,7 @@ def _laws(
                 sums[each] += found[: len(edge) + 1]
     low: list[tuple[Floats, Floats]] = []
     high: list[tuple[Floats, Floats]] = []
-    z = float(np.log(4 * len(edge) * len(kind) / _FAILURE))
+    z = float(np.log(5 * len(edge) * len(kind) / _FAILURE))
     for each in range(len(first)):
         one = int(np.argmax(kind == each))
         members = int(np.sum(kind[looked_at] == each))
@@ -161,8 +162,28 @@ def around(v: Floats, noise: Floats, extra: float) -> Floats:
 def _band(first: Floats, second: Floats, largest: Floats, draws: int, z: float) -> tuple[Floats, Floats]:
     """Pr(received, R < x) at every edge x, from below and from above, of sums of X and X², X at most `largest`.
 
-    Maurer and Pontil's empirical Bernstein bound; each side fails with probability 2e^−z.
+    Maurer and Pontil's empirical Bernstein bound, each side of which fails with probability 2e^−z; from above also
+    Hoeffding's, which fails with e^−z and is less than half as far away where next to nothing was seen.
     """
     mean, square = np.cumsum(first) / draws, np.cumsum(second) / draws
     spread = np.sqrt(2 * np.maximum(square - mean**2, 0.0) * z / (draws - 1)) + largest * 7 * z / (3 * (draws - 1))
-    return np.maximum.accumulate(np.maximum(mean - spread, 0.0)), np.minimum.accumulate((mean + spread)[::-1])[::-1]
+    above = np.minimum(mean + spread, largest * _most_likely(np.minimum(mean / largest, 1.0), z / draws))
+    return np.maximum.accumulate(np.maximum(mean - spread, 0.0)), np.minimum.accumulate(above[::-1])[::-1]
+
+
+def _most_likely(mean: Floats, rate: float) -> Floats:
+    """The largest u with kl(mean, u) ≤ rate, rounded up; kl of two coins. Means of n draws in [0, 1] are above the
+    truth by so much with probability e^(−n·rate) at most (Hoeffding 1963, Theorem 1).
+
+    >>> _most_likely(np.array([0.0, 0.5, 1.0]), 1e-3).round(6)
+    array([0.001   , 0.522349, 1.      ])
+    """
+    # kl ≥ (u − mean)²/2u, so this is too large; kl is convex in u, so Newton's steps stay too large.
+    u = mean + rate + np.sqrt(rate**2 + 2 * mean * rate)
+    inside = u < 1
+    m, v = mean[inside], u[inside]
+    for _ in range(4):
+        excess = xlogy(m, m / v) - (1 - m) * (np.log1p(-v) - np.log1p(-m)) - rate
+        v = v - np.maximum(excess, 0.0) * v * (1 - v) / (v - m)
+    u[inside] = v * (1 + 1e-9)
+    return np.minimum(u, 1.0)
