@@ -33,6 +33,8 @@ _CUT, _CUT_UP = 1e-3, 2e-4
 _MOST_ROWS, _SEPARATE, _ARITHMETIC = 2**12, 2**8, 1e-11
 # Probability given away where rounding errors are bounded (Hoeffding); a V that is less likely to be so small is 0.
 _TAIL, _NEVER = 1e-15, 1e-16
+# Cells of all laws together, so that more than about fifty devices are looked at a little more coarsely.
+_MOST_CELLS = 2**20
 # Logarithm of a transform that is as good as 0; sums and frequencies that are worked on at a time.
 _SILENT, _TOGETHER, _FREQUENCIES = -50.0, 64, 2**11
 
@@ -151,7 +153,7 @@ class _Laws:
                 mass, moved = np.maximum(np.diff(share, prepend=0.0), 0.0), min(moved, by)
             kept = mass > 1e-25
             value = as_floats(self.step * np.flatnonzero(kept) + moved + self.extra)
-            out.append(self._ratio(value, mass[kept], int(self.kinds[around[row][0], 2])))
+            out.append(self._ratio(value, mass[kept], int(self.kinds[around[row][0], 2]), len(around)))
         return stacked(out)
 
     def _sums(self, pairs: list[tuple[int, Integers]]) -> Iterator[tuple[int, Floats, float]]:
@@ -189,7 +191,7 @@ class _Laws:
                 out[row, there] = product(0, tuple(each.tolist()))
         return out
 
-    def _ratio(self, value: Floats, mass: Floats, row: int) -> tuple[Floats, Floats]:
+    def _ratio(self, value: Floats, mass: Floats, row: int, rows: int) -> tuple[Floats, Floats]:
         """The law of V/S: a convolution of logarithms. Rounded up, the largest ratios are left out."""
         # What is next to never so small counts as 0, or as a little more.
         first = min(int(np.searchsorted(np.cumsum(mass), _NEVER)), len(mass) - 1)
@@ -215,10 +217,18 @@ class _Laws:
             at_zero, cells[-1] = at_zero + below, cells[-1] + beyond
         else:
             cells[0] += below
-        ratio = np.exp((first_v + first_s + first + np.arange(len(cells))) * _STEP)
+        at, cells = self._merged(first_v + first_s + first, cells, rows)
+        ratio = np.exp(at * _STEP)
         ratio = np.append(0.0, ratio * (1 - 1e-11 if self.down else 1 + 1e-11))
         cells = np.append(at_zero, cells)
         return ratio[cells > 0], cells[cells > 0]
+
+    def _merged(self, first: int, cells: Floats, rows: int) -> tuple[Floats, Floats]:
+        """Positions and masses, several neighbours as one where so many rows would have too many cells together."""
+        together = -(-len(cells) * rows // _MOST_CELLS)
+        start = np.arange(0, len(cells), together)
+        end = start if self.down else np.minimum(start + together, len(cells)) - 1
+        return as_floats(first + end), np.add.reduceat(cells, start)
 
     def _logarithms(self, value: Floats, mass: Floats) -> tuple[int, Floats]:
         """Masses at multiples of _STEP, every value rounded down or up to one, and the first of them."""
