@@ -132,7 +132,7 @@ def mixture(
 
     def curve(law: Law, mu: Callable[[Integers], Floats], sign: int) -> Curve:
         size = max(1, _CHUNK // law.variance.shape[1])
-        blocks = _blocks(law) if given is None and law.variance.shape[1] > 8 * _BLOCK else None
+        blocks = _blocks(law) if given is None and law.variance.shape[1] > 32 * _BLOCK else None
 
         def delta_of(eps: Floats, pair: Integers, direction: Direction) -> Floats:
             if len(pair) > size:

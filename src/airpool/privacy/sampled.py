@@ -21,7 +21,7 @@ from airpool.privacy.floor import Floor
 from airpool.privacy.law import Arrivals, Law, alike, binomial, stacked
 
 # Draws, and how many at a time; beyond so many devices they would take too long.
-DRAWS, _CHUNK, MOST_DEVICES = 3 * 2**17, 2**14, 64
+DRAWS, _CHUNK, MOST_DEVICES = 3 * 2**17, 2**11, 64
 # Width of a cell of ln R, sampled and computed, and the range of cells, in units of the largest device's noise.
 _STEP, _FINE_STEP, _LEAST, _MOST = 2.0**-9, 2.0**-13, 1e-6, 1e6
 # The largest R, of this share together, count as equally large.
@@ -148,12 +148,12 @@ def around(v: Floats, noise: Floats, extra: float) -> Floats:
     With g = v^H(Σ a v v^H + extra)⁻¹v over all devices, R = 1/g − a; 0 where the others leave a component free.
     """
     d, adjoint = v.shape[-1], np.conj(v)
-    total: Any = np.einsum("nk,nkd,nke->nde", noise, v, adjoint, optimize=True) + extra * np.eye(d)
+    total: Any = np.swapaxes(noise[..., None] * v, 1, 2) @ adjoint + extra * np.eye(d)
     size = np.prod(np.einsum("ndd->nd", total).real, axis=-1)
     singular = ~(np.linalg.det(total).real > _SINGULAR * size)
     total[singular] = np.eye(d)
     inverse: Any = np.linalg.inv(total)  # pyright: ignore[reportUnknownVariableType]
-    g = np.einsum("nkd,nde,nke->nk", adjoint, inverse, v, optimize=True).real  # pyright: ignore[reportUnknownArgumentType]
+    g = np.einsum("nkd,nkd->nk", adjoint @ inverse, v).real  # pyright: ignore[reportUnknownArgumentType]
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = np.maximum(1 / g - noise, 0.0)
     return np.where(singular[:, None] | ~np.isfinite(rest), 0.0, rest)
