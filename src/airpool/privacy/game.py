@@ -175,7 +175,7 @@ def _blocks(law: Law) -> Floats | None:
     """The probability of every block of cells; None where a mass is negative."""
     if np.any(law.mass < 0):
         return None
-    return np.add.reduceat(law.mass, np.arange(0, law.mass.shape[1], _BLOCK), axis=1)
+    return np.add.reduceat(law.mass, np.arange(0, law.mass.shape[1], _BLOCK, dtype=np.int64), axis=1)
 
 
 def _decided(eps: Floats, mu: Floats, mass: Floats, blocks: Floats, *, up: bool) -> Floats:
@@ -184,7 +184,7 @@ def _decided(eps: Floats, mu: Floats, mass: Floats, blocks: Floats, *, up: bool)
     δ_G rises with μ, so in each block it lies between its values at the block's first cell and at the next one's.
     """
     cells = mu.shape[1]
-    ends = np.append(np.arange(0, cells, _BLOCK), cells - 1)
+    ends = np.append(np.arange(0, cells, _BLOCK, dtype=np.int64), cells - 1)
     at = gaussian.delta(eps, mu[:, ends])
     upper, lower = blocks * at[:, :-1], blocks * at[:, 1:]
     near = upper - lower <= _NEGLIGIBLE / blocks.shape[1] * lower.sum(axis=1, keepdims=True)

@@ -6,6 +6,7 @@ place of the law of V_k, and all else stays as it is. Proof: docs/proofs/privacy
 """
 
 from collections.abc import Iterator
+from functools import reduce
 from itertools import combinations_with_replacement, groupby
 from math import comb
 from operator import itemgetter
@@ -99,6 +100,12 @@ def _power(x: Complexes, n: int) -> Complexes:
     return out
 
 
+def _least(one: tuple[Floats, float], other: tuple[Floats, float]) -> tuple[Floats, float]:
+    """Masses on the lattice and how far to move them, below two laws in every quantile."""
+    share = np.maximum(np.cumsum(one[0]), np.cumsum(other[0]))
+    return np.maximum(np.diff(share, prepend=0.0), 0.0), min(one[1], other[1])
+
+
 class _Laws:
     """Laws of V/S, all rounded down or all up."""
 
@@ -146,11 +153,8 @@ class _Laws:
         """A law for each kind and its choices of others: of all of these, the least noise in every quantile."""
         pairs = [(row, others) for row, (_, choices) in enumerate(around) for others in choices]
         out: list[tuple[Floats, Floats]] = []
-        for row, choices in groupby(self._sums(pairs), key=itemgetter(0)):
-            _, mass, moved = next(choices)
-            for _, other, by in choices:
-                share = np.maximum(np.cumsum(mass), np.cumsum(other))
-                mass, moved = np.maximum(np.diff(share, prepend=0.0), 0.0), min(moved, by)
+        for row, sums in groupby(self._sums(pairs), key=itemgetter(0)):
+            mass, moved = reduce(_least, ((mass, moved) for _, mass, moved in sums))
             kept = mass > 1e-25
             value = as_floats(self.step * np.flatnonzero(kept) + moved + self.extra)
             out.append(self._ratio(value, mass[kept], int(self.kinds[around[row][0], 2]), len(around)))
