@@ -21,7 +21,9 @@ from airpool.privacy.floor import Floor
 from airpool.privacy.law import Arrivals, Law, alike, binomial, stacked
 
 # Draws, and how many at a time; beyond so many devices they would take too long.
-DRAWS, _CHUNK, MOST_DEVICES = 3 * 2**17, 2**11, 64
+DRAWS, _CHUNK, MOST_DEVICES = 3 * 2**18, 2**11, 64
+# Half as many draws, or a quarter, where devices and components are so many or draws costly: a band a little wider.
+_MANY, _VERY_MANY = 32, 128
 # Width of a cell of ln R, sampled and computed, and the range of cells, in units of the largest device's noise.
 _STEP, _FINE_STEP, _LEAST, _MOST = 2.0**-9, 2.0**-13, 1e-6, 1e6
 # The largest R, of this share together, count as equally large.
@@ -54,10 +56,16 @@ def sampled_floor(
         return None
     # Twelve digits: a factor on all noise, as in a search, changes nothing here.
     ratios = tuple(float(f"{x / unit:.12g}") for x in (*variance, extra))
-    laws = _laws(arrivals, ratios, tuple(participation.tolist()), tuple(kinds.tolist()), absent, DRAWS)
+    columns = (ratios, tuple(participation.tolist()), tuple(kinds.tolist()))
+    laws = _laws(arrivals, *columns, absent, _draws(arrivals, count))
     # Logarithms are off by far less than this.
     low, high = (Law(law.variance * unit * (1 + off), law.mass) for law, off in zip(laws, (-1e-11, 1e-11), strict=True))
     return Floor(low, high, slack=0.0, device=np.arange(count), row=kinds)
+
+
+def _draws(arrivals: Arrivals, count: int) -> int:
+    size = count * arrivals.draw(1, np.random.default_rng(_SEED)).shape[-1]
+    return DRAWS // (4 if size > _VERY_MANY else 2 if arrivals.costly or size > _MANY else 1)
 
 
 @lru_cache(maxsize=32)
