@@ -104,6 +104,12 @@ def runtime_rows() -> list[Row]:
     return runtime.rows()
 
 
+def report_rows() -> list[Row]:
+    from . import reports
+
+    return reports.rows()
+
+
 def plan_rows() -> list[Row]:
     from . import plan
 
@@ -112,6 +118,7 @@ def plan_rows() -> list[Row]:
 
 TOPICS: dict[str, Callable[[], list[Row]]] = {
     "privacy": privacy.rows,
+    "reports": report_rows,
     "noise": noise_rows,
     "audit": privacy.audit_rows,
     "air": air_rows,

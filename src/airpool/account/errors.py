@@ -92,6 +92,7 @@ def _directions(network: Network, link: Link, power: Strength | None) -> Arrival
         rayleigh=antennas - 1 if beta(network) else 0,
         aligned=True,
         circular=circular,
+        costly=link.fading.antennas > 1,  # a beam for each
     )
 
 

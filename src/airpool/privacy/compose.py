@@ -185,8 +185,13 @@ def _reach(game: Game, kind: int, direction: Direction) -> float:
     At least 1/16 of the probability that all is revealed: a finer grid would only resolve rounding errors.
     """
     eps = as_floats(np.append(np.geomspace(_LEAST, _REACH, 400), _REACH))
-    deltas = game.delta(kind, eps, direction)
-    return max(float(eps[np.argmax(deltas <= deltas[-1] * (1 + 1e-12) + _TOP)]), float(deltas[-1]) / 16)
+    # δ falls: every 20th point first, then those between the two around the first that is small enough.
+    coarse = game.delta(kind, eps[::20], direction)
+    last = float(coarse[-1])
+    step = int(np.argmax(coarse <= last * (1 + 1e-12) + _TOP))
+    some = eps[max(20 * step - 19, 0) : 20 * step + 1]
+    enough = game.delta(kind, some, direction) <= last * (1 + 1e-12) + _TOP
+    return max(float(some[np.argmax(enough)]) if enough.any() else float(some[-1]), last / 16)
 
 
 def epsilon(game: Game, delta: float, inferences: int, *, missed: ArrayLike = 0.0) -> Floats:

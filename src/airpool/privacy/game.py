@@ -25,6 +25,9 @@ Given = Callable[[Floats, Integers, Floats, Direction], Floats]
 
 # Cells evaluated at a time, to keep memory flat.
 _CHUNK = 2**21
+# Long laws are looked at in blocks of so many cells first, and by cell only in blocks that decide: where the bounds on
+# all others are together within this share of δ.
+_BLOCK, _NEGLIGIBLE = 64, 1e-12
 
 
 @dataclass(frozen=True)
@@ -129,14 +132,19 @@ def mixture(
 
     def curve(law: Law, mu: Callable[[Integers], Floats], sign: int) -> Curve:
         size = max(1, _CHUNK // law.variance.shape[1])
+        blocks = _blocks(law) if given is None and law.variance.shape[1] > 32 * _BLOCK else None
 
         def delta_of(eps: Floats, pair: Integers, direction: Direction) -> Floats:
             if len(pair) > size:
                 starts = range(0, len(pair), size)
                 return np.concatenate([delta_of(eps[i : i + size], pair[i : i + size], direction) for i in starts])
             moved, row = (eps - speaking[pair])[:, None], found.row[pair]
-            each = given(moved, pair, law.variance[row], direction) if given else gaussian.delta(moved, mu(pair))
-            received = np.einsum("ij,ij->i", law.mass[row], each) + sign * found.slack
+            if blocks is not None:
+                received = _decided(moved, mu(pair), law.mass[row], blocks[row], up=sign > 0)
+            else:
+                each = given(moved, pair, law.variance[row], direction) if given else gaussian.delta(moved, mu(pair))
+                received = np.einsum("ij,ij->i", law.mass[row], each)
+            received = received + sign * found.slack
             unseen = silent[pair] * -np.expm1(np.minimum(eps - silence[pair], 0.0))
             return np.clip(transmits[pair] * received + unseen, 0.0, 1.0)
 
@@ -161,6 +169,33 @@ def mixture(
         gaussian=mu(every)[:, 0] if certain else None,
         error=error,
     )
+
+
+def _blocks(law: Law) -> Floats | None:
+    """The probability of every block of cells; None where a mass is negative."""
+    if np.any(law.mass < 0):
+        return None
+    return np.add.reduceat(law.mass, np.arange(0, law.mass.shape[1], _BLOCK, dtype=np.int64), axis=1)
+
+
+def _decided(eps: Floats, mu: Floats, mass: Floats, blocks: Floats, *, up: bool) -> Floats:
+    """Σ mass·δ_G(ε; μ) of every row, rounded up or down by a share of _NEGLIGIBLE at most; μ falls along a row.
+
+    δ_G rises with μ, so in each block it lies between its values at the block's first cell and at the next one's.
+    """
+    cells = mu.shape[1]
+    ends = np.append(np.arange(0, cells, _BLOCK, dtype=np.int64), cells - 1)
+    at = gaussian.delta(eps, mu[:, ends])
+    upper, lower = blocks * at[:, :-1], blocks * at[:, 1:]
+    near = upper - lower <= _NEGLIGIBLE / blocks.shape[1] * lower.sum(axis=1, keepdims=True)
+    out = np.sum(np.where(near, upper if up else lower, 0.0), axis=1)
+    row, block = np.nonzero(~near)
+    if not len(row):
+        return out
+    cell = block[:, None] * _BLOCK + np.arange(_BLOCK)
+    inside, cell = cell < cells, np.minimum(cell, cells - 1)
+    each = gaussian.delta(eps[row], mu[row[:, None], cell])
+    return out + np.bincount(row, np.einsum("ij,ij->i", mass[row[:, None], cell] * inside, each), len(out))
 
 
 def gaussians(mu: Floats, mass: Floats, of_device: Integers, *, slack: float = 0.0) -> Game:

@@ -17,10 +17,9 @@ from airpool.search import smallest
 log_ndtr: Callable[[Floats], Floats] = special.log_ndtr
 erfcx: Callable[[Floats], Floats] = special.erfcx
 
-# Below this μ the two terms of δ_G agree in so many digits that their difference is integrated instead. The integrand
-# is analytic, so 4 nodes reach machine precision on so short an interval.
+# Below this μ the two terms of δ_G agree in so many digits that a Taylor series gives their difference instead, of
+# three terms on so short an interval.
 _NEAR = 0.02
-_NODES, _WEIGHTS = (x / 2 for x in np.polynomial.legendre.leggauss(4))  # on [−½, ½]
 # From this a on Φ(a) is 1, and e^ε Φ(b) is 0 beside it.
 _SURE = 8.5
 # Beyond this ε/μ no δ is left that a float could hold, and the square of ε/μ soon overflows.
@@ -64,23 +63,33 @@ def _delta(epsilon: Floats, mu: Floats) -> Floats:
     x = np.asarray((epsilon / mu - mu / 2) * _ROOT)
     y = x + _ROOT * mu
     x = np.maximum(x, -_SURE * _ROOT)
-    # R falls with x; rounding must not turn the difference negative.
-    gap = np.asarray(np.maximum(erfcx(x) - erfcx(y), 0.0))
-    if np.any(near := mu < _NEAR):
-        near, mu = np.broadcast_to(near, x.shape), np.broadcast_to(mu, x.shape)
-        gap[near] = _integrated(-x[near] / _ROOT, mu[near]) / _HALF_ROOT
+    near = np.broadcast_to(mu < _NEAR, x.shape)
+    if not near.any():
+        # R falls with x; rounding must not turn the difference negative.
+        gap = np.maximum(erfcx(x) - erfcx(y), 0.0)
+    else:
+        gap, far, mu = np.empty(x.shape), ~near, np.broadcast_to(mu, x.shape)
+        gap[far] = np.maximum(erfcx(x[far]) - erfcx(y[far]), 0.0)
+        gap[near] = _difference(-x[near] / _ROOT - mu[near] / 2, mu[near]) / _HALF_ROOT
     return 0.5 * np.exp(-(x**2)) * gap
 
 
-def _integrated(a: Floats, mu: Floats) -> Floats:
-    """R(a) − R(b) = ∫_b^a (1 + t R(t)) dt for small μ, where R(a) and R(b) agree in most of their digits."""
-    t = a[..., None] - mu[..., None] * (_NODES + 0.5)
+def _difference(t: Floats, mu: Floats) -> Floats:
+    """R(t + μ/2) − R(t − μ/2) = μR′ + μ³R‴/24 + μ⁵R⁗′/1920 + …, with R′ = 1 + tR and R⁽ⁿ⁺²⁾ = tR⁽ⁿ⁺¹⁾ + (n+1)R⁽ⁿ⁾."""
     close = np.maximum(t, -30.0)
-    direct = 1 + close * _HALF_ROOT * erfcx(-_ROOT * close)
-    # Far out the two terms cancel as well: an asymptotic series.
-    x = (1 / np.minimum(t, -30.0)) ** 2
-    series = x * (1 - x * (3 - x * (15 - x * (105 - x * (945 - x * 10395)))))
-    return mu * (np.maximum(np.where(t < -30, series, direct), 0.0) @ _WEIGHTS)
+    r0 = _HALF_ROOT * erfcx(-_ROOT * close)
+    r1 = 1 + close * r0
+    r2 = close * r1 + r0
+    r3 = close * r2 + 2 * r1
+    if np.any(far := t < -30.0):
+        # Far out the terms cancel: an asymptotic series.
+        x = (1 / t[far]) ** 2
+        r1[far] = x * (1 - x * (3 - x * (15 - x * (105 - x * (945 - x * 10395)))))
+        r3[far] = x**2 * (6 - x * (60 - x * 630))
+    r4 = close * r3 + 3 * r2
+    r5 = np.where(t < -30.0, 0.0, close * r4 + 4 * r3)
+    square = mu**2
+    return mu * np.maximum(r1 + square / 24 * (r3 + square / 80 * r5), 0.0)
 
 
 def epsilon(mu: ArrayLike, delta: ArrayLike) -> Floats:

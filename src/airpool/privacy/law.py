@@ -84,7 +84,7 @@ class Arrivals:
     key: equal where the law of v is. of_device: equal where devices have the same law. presence: Pr(v ≠ 0) of each.
     most, beyond: a |v|² that each device exceeds with probability `beyond` at most.
     rayleigh: v is Gaussian, independent and isotropic, of one variance, in so many components.
-    aligned: one component more, in which every v is 1. circular: v is complex.
+    aligned: one component more, in which every v is 1. circular: v is complex. costly: draws take long.
     """
 
     draw: Callable[[int, np.random.Generator], Floats] = field(compare=False)
@@ -96,6 +96,7 @@ class Arrivals:
     rayleigh: int = 0
     aligned: bool = False
     circular: bool = False
+    costly: bool = False
 
 
 def kinds(variance: Floats, participation: Floats) -> Kinds:

@@ -14,13 +14,16 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from airpool.arrays import Floats, as_floats
 from airpool.privacy.floor import Floor
 from airpool.privacy.law import Arrivals, Law, alike, binomial, stacked
 
 # Draws, and how many at a time; beyond so many devices they would take too long.
-DRAWS, _CHUNK, MOST_DEVICES = 3 * 2**18, 2**14, 64
+DRAWS, _CHUNK, MOST_DEVICES = 3 * 2**18, 2**11, 64
+# Half as many draws, or a quarter, where devices and components are so many or draws costly: a band a little wider.
+_MANY, _VERY_MANY = 32, 128
 # Width of a cell of ln R, sampled and computed, and the range of cells, in units of the largest device's noise.
 _STEP, _FINE_STEP, _LEAST, _MOST = 2.0**-9, 2.0**-13, 1e-6, 1e6
 # The largest R, of this share together, count as equally large.
@@ -53,10 +56,16 @@ def sampled_floor(
         return None
     # Twelve digits: a factor on all noise, as in a search, changes nothing here.
     ratios = tuple(float(f"{x / unit:.12g}") for x in (*variance, extra))
-    laws = _laws(arrivals, ratios, tuple(participation.tolist()), tuple(kinds.tolist()), absent, DRAWS)
+    columns = (ratios, tuple(participation.tolist()), tuple(kinds.tolist()))
+    laws = _laws(arrivals, *columns, absent, _draws(arrivals, count))
     # Logarithms are off by far less than this.
     low, high = (Law(law.variance * unit * (1 + off), law.mass) for law, off in zip(laws, (-1e-11, 1e-11), strict=True))
     return Floor(low, high, slack=0.0, device=np.arange(count), row=kinds)
+
+
+def _draws(arrivals: Arrivals, count: int) -> int:
+    size = count * arrivals.draw(1, np.random.default_rng(_SEED)).shape[-1]
+    return DRAWS // (4 if size > _VERY_MANY else 2 if arrivals.costly or size > _MANY else 1)
 
 
 @lru_cache(maxsize=32)
@@ -92,7 +101,7 @@ def _laws(
                 sums[each] += found[: len(edge) + 1]
     low: list[tuple[Floats, Floats]] = []
     high: list[tuple[Floats, Floats]] = []
-    z = float(np.log(4 * len(edge) * len(kind) / _FAILURE))
+    z = float(np.log(5 * len(edge) * len(kind) / _FAILURE))
     for each in range(len(first)):
         one = int(np.argmax(kind == each))
         members = int(np.sum(kind[looked_at] == each))
@@ -147,12 +156,12 @@ def around(v: Floats, noise: Floats, extra: float) -> Floats:
     With g = v^H(Σ a v v^H + extra)⁻¹v over all devices, R = 1/g − a; 0 where the others leave a component free.
     """
     d, adjoint = v.shape[-1], np.conj(v)
-    total: Any = np.einsum("nk,nkd,nke->nde", noise, v, adjoint, optimize=True) + extra * np.eye(d)
+    total: Any = np.swapaxes(noise[..., None] * v, 1, 2) @ adjoint + extra * np.eye(d)
     size = np.prod(np.einsum("ndd->nd", total).real, axis=-1)
     singular = ~(np.linalg.det(total).real > _SINGULAR * size)
     total[singular] = np.eye(d)
     inverse: Any = np.linalg.inv(total)  # pyright: ignore[reportUnknownVariableType]
-    g = np.einsum("nkd,nde,nke->nk", adjoint, inverse, v, optimize=True).real  # pyright: ignore[reportUnknownArgumentType]
+    g = np.einsum("nkd,nkd->nk", adjoint @ inverse, v).real  # pyright: ignore[reportUnknownArgumentType]
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = np.maximum(1 / g - noise, 0.0)
     return np.where(singular[:, None] | ~np.isfinite(rest), 0.0, rest)
@@ -161,8 +170,28 @@ def around(v: Floats, noise: Floats, extra: float) -> Floats:
 def _band(first: Floats, second: Floats, largest: Floats, draws: int, z: float) -> tuple[Floats, Floats]:
     """Pr(received, R < x) at every edge x, from below and from above, of sums of X and X², X at most `largest`.
 
-    Maurer and Pontil's empirical Bernstein bound; each side fails with probability 2e^−z.
+    Maurer and Pontil's empirical Bernstein bound, each side of which fails with probability 2e^−z; from above also
+    Hoeffding's, which fails with e^−z and is less than half as far away where next to nothing was seen.
     """
     mean, square = np.cumsum(first) / draws, np.cumsum(second) / draws
     spread = np.sqrt(2 * np.maximum(square - mean**2, 0.0) * z / (draws - 1)) + largest * 7 * z / (3 * (draws - 1))
-    return np.maximum.accumulate(np.maximum(mean - spread, 0.0)), np.minimum.accumulate((mean + spread)[::-1])[::-1]
+    above = np.minimum(mean + spread, largest * _most_likely(np.minimum(mean / largest, 1.0), z / draws))
+    return np.maximum.accumulate(np.maximum(mean - spread, 0.0)), np.minimum.accumulate(above[::-1])[::-1]
+
+
+def _most_likely(mean: Floats, rate: float) -> Floats:
+    """The largest u with kl(mean, u) ≤ rate, rounded up; kl of two coins. Means of n draws in [0, 1] are above the
+    truth by so much with probability e^(−n·rate) at most (Hoeffding 1963, Theorem 1).
+
+    >>> _most_likely(np.array([0.0, 0.5, 1.0]), 1e-3).round(6)
+    array([0.001   , 0.522349, 1.      ])
+    """
+    # kl ≥ (u − mean)²/2u, so this is too large; kl is convex in u, so Newton's steps stay too large.
+    u = mean + rate + np.sqrt(rate**2 + 2 * mean * rate)
+    inside = u < 1
+    m, v = mean[inside], u[inside]
+    for _ in range(4):
+        excess = xlogy(m, m / v) - (1 - m) * (np.log1p(-v) - np.log1p(-m)) - rate
+        v = v - np.maximum(excess, 0.0) * v * (1 - v) / (v - m)
+    u[inside] = v * (1 + 1e-9)
+    return np.minimum(u, 1.0)

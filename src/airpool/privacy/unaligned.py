@@ -6,10 +6,14 @@ place of the law of V_k, and all else stays as it is. Proof: docs/proofs/privacy
 """
 
 from collections.abc import Iterator
-from itertools import combinations_with_replacement
+from functools import reduce
+from itertools import combinations_with_replacement, groupby
 from math import comb
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airpool.arrays import Floats, Integers, as_floats
 from airpool.privacy.aggregate import Aggregate
@@ -17,16 +21,23 @@ from airpool.privacy.floor import Floor, floor
 from airpool.privacy.law import Arrivals, Law, Strength, alike, stacked
 from airpool.privacy.sampled import sampled_floor
 
+Complexes = NDArray[np.complex128]
+
 # Cells of the lattice on which strengths are added up, and the width of those of ln V and ln S.
 _LATTICE, _STEP = 2**16, 2.0**-12
 # Ratios V/S rarer than this count as 0; the largest ones, of this share together, as equally large.
 _RAREST, _COMMON = 1e-13, 1e-3
 # Probability of the largest strengths, which are cut down (rounding V down), or make V infinite (rounding it up).
 _CUT, _CUT_UP = 1e-3, 2e-4
-# Rows that are computed; beyond them nothing is claimed. What arithmetic may cost: Fourier transforms of laws.
-_MOST_ROWS, _ARITHMETIC = 2**12, 1e-11
-# Probability given away where rounding errors are bounded (Hoeffding).
-_TAIL = 1e-15
+# Rows that are computed, beyond which nothing is claimed; up to so many each choice of absent devices has a law of its
+# own, beyond them one law is below those of all choices. What arithmetic may cost: Fourier transforms of laws.
+_MOST_ROWS, _SEPARATE, _ARITHMETIC = 2**12, 2**8, 1e-11
+# Probability given away where rounding errors are bounded (Hoeffding); a V that is less likely to be so small is 0.
+_TAIL, _NEVER = 1e-15, 1e-16
+# Cells of all laws together, so that more than about fifty devices are looked at a little more coarsely.
+_MOST_CELLS = 2**20
+# Logarithm of a transform that is as good as 0; sums and frequencies that are worked on at a time.
+_SILENT, _TOGETHER, _FREQUENCIES = -50.0, 64, 2**11
 
 
 def surroundings(aggregate: Aggregate, participation: Floats | float) -> Floor:
@@ -58,13 +69,19 @@ def unaligned_floor(
     absent = min(absent, len(variance) - 1)
     if comb(len(count) + absent - 1, absent) * len(count) > _MOST_ROWS:
         return None
-    rows = [(own, others) for own in range(len(count)) for others in _others(count, own, absent)]
-    every = np.arange(len(variance))
-    device = np.concatenate([np.full(sum(own == of_device[k] for own, _ in rows), k) for k in every])
-    row = np.concatenate([[i for i, (own, _) in enumerate(rows) if own == of_device[k]] for k in every])
-    laws = (_Laws(kinds, count, strength, extra=extra, down=down).rows(rows) for down in (True, False))
+    choices = [(own, list(_others(count, own, absent))) for own in range(len(count))]
+    noise = kinds[:, 0] * kinds[:, 1]
+    if sum(len(others) for _, others in choices) <= _SEPARATE:
+        below = above = [(own, [others]) for own, every in choices for others in every]
+    else:
+        # The worst choice of absent devices costs no less than any, so one of them is enough for the lower end of ε.
+        below, above = choices, [(own, [min(every, key=lambda x: float(x @ noise))]) for own, every in choices]
+    low = _Laws(kinds, count, strength, extra=extra, absent=absent, down=True).rows(below)
+    high = _Laws(kinds, count, strength, extra=extra, absent=absent, down=False).rows(above)
+    rows_of = [np.flatnonzero(np.array([own for own, _ in below]) == kind) for kind in of_device]
+    device = np.repeat(np.arange(len(variance)), [len(rows) for rows in rows_of])
     slack = _ARITHMETIC + len(variance) * strength.error + _TAIL
-    return Floor(*laws, slack=slack, device=device.astype(np.int64), row=row.astype(np.int64))
+    return Floor(low, high, slack=slack, device=device, row=np.concatenate(rows_of))
 
 
 def _others(count: Integers, own: int, absent: int) -> Iterator[Integers]:
@@ -75,16 +92,39 @@ def _others(count: Integers, own: int, absent: int) -> Iterator[Integers]:
             yield others
 
 
+def _power(x: Complexes, n: int) -> Complexes:
+    """x^n by repeated squaring."""
+    out = np.ones_like(x)
+    while n:
+        out, x, n = out * x if n % 2 else out, x * x, n // 2
+    return out
+
+
+def _least(one: tuple[Floats, float], other: tuple[Floats, float]) -> tuple[Floats, float]:
+    """Masses on the lattice and how far to move them, below two laws in every quantile."""
+    share = np.maximum(np.cumsum(one[0]), np.cumsum(other[0]))
+    return np.maximum(np.diff(share, prepend=0.0), 0.0), min(one[1], other[1])
+
+
 class _Laws:
     """Laws of V/S, all rounded down or all up."""
 
-    def __init__(self, kinds: Floats, count: Integers, strength: Strength, *, extra: float, down: bool) -> None:
+    def __init__(
+        self, kinds: Floats, count: Integers, strength: Strength, *, extra: float, absent: int, down: bool
+    ) -> None:
         self.kinds, self.strength, self.extra, self.down = kinds, strength, extra, down
         parts = [self._part(*kind) for kind in kinds]
         most = float(count @ np.array([value[-1] if len(value) else 0.0 for value, *_ in parts]))
         self.step = most / (_LATTICE - 2) if most > 0 else 1.0
         self.errors = [self._rounding(value, mass) for value, mass, _ in parts]
         self.transforms = [np.fft.rfft(self._lattice(*part)) for part in parts]
+        # Beyond some frequency nothing is left of any product, whoever is left out of it.
+        total, least = np.zeros(_LATTICE // 2 + 1), np.zeros(_LATTICE // 2 + 1)
+        for number, each in zip(count, self.transforms, strict=True):
+            size = np.log(np.maximum(np.abs(each), 1e-300))
+            total, least = total + number * size, np.minimum(least, size)
+        self.band = int(np.flatnonzero(total - (absent + 1) * least > _SILENT)[-1]) + 1
+        self.transforms = [each[: self.band].copy() for each in self.transforms]
 
     def _part(self, variance: float, participation: float, row: float) -> tuple[Floats, Floats, float]:
         """What a device of a kind adds to V: values and masses, and the mass of nothing."""
@@ -109,33 +149,62 @@ class _Laws:
         dropped = value - self.step * np.floor(value / self.step)
         return np.array([dropped @ mass, dropped.max(initial=0.0), dropped.max(initial=0.0) ** 2])
 
-    def rows(self, wanted: list[tuple[int, Integers]]) -> Law:
-        sums: dict[tuple[int, ...], tuple[Floats, Floats]] = {}
+    def rows(self, around: list[tuple[int, list[Integers]]]) -> Law:
+        """A law for each kind and its choices of others: of all of these, the least noise in every quantile."""
+        pairs = [(row, others) for row, (_, choices) in enumerate(around) for others in choices]
         out: list[tuple[Floats, Floats]] = []
-        for own, others in wanted:
-            key = tuple(others.tolist())
-            if key not in sums:
-                sums[key] = self._sum(others)
-            out.append(self._ratio(*sums[key], int(self.kinds[own, 2])))
+        for row, sums in groupby(self._sums(pairs), key=itemgetter(0)):
+            mass, moved = reduce(_least, ((mass, moved) for _, mass, moved in sums))
+            kept = mass > 1e-25
+            value = as_floats(self.step * np.flatnonzero(kept) + moved + self.extra)
+            out.append(self._ratio(value, mass[kept], int(self.kinds[around[row][0], 2]), len(around)))
         return stacked(out)
 
-    def _sum(self, others: Integers) -> tuple[Floats, Floats]:
-        """The law of V around a device; rounded up, its mass may sum to less than 1."""
-        transform = np.ones(_LATTICE // 2 + 1, dtype=np.complex128)
-        for number, each in zip(others, self.transforms, strict=True):
-            transform *= each ** int(number)
-        mass = np.maximum(np.fft.irfft(transform, _LATTICE), 0.0)
-        mean, most, squares = (others[:, None] * np.array(self.errors)).sum(axis=0)
-        spread = float(np.sqrt(-squares * np.log(_TAIL) / 2))
-        moved = max(0.0, mean - spread) if self.down else min(most, mean + spread)
-        kept = mass > 1e-25
-        return as_floats(self.step * np.flatnonzero(kept) + moved + self.extra), mass[kept]
+    def _sums(self, pairs: list[tuple[int, Integers]]) -> Iterator[tuple[int, Floats, float]]:
+        """The law of V around a device, on the lattice, and how far it is to be moved, for each pair.
 
-    def _ratio(self, value: Floats, mass: Floats, row: int) -> tuple[Floats, Floats]:
+        Rounded up, its mass may sum to less than 1.
+        """
+        for start in range(0, len(pairs), _TOGETHER):
+            some = pairs[start : start + _TOGETHER]
+            for (row, others), transform in zip(some, self._products([each for _, each in some]), strict=True):
+                mass = np.maximum(np.fft.irfft(transform, _LATTICE), 0.0)
+                mean, most, squares = (others[:, None] * np.array(self.errors)).sum(axis=0)
+                spread = float(np.sqrt(-squares * np.log(_TAIL) / 2))
+                yield row, mass, max(0.0, mean - spread) if self.down else min(most, mean + spread)
+
+    def _products(self, counts: list[Integers]) -> Complexes:
+        """Π transform^count for each list of counts. Halves of a list that several lists share are multiplied once."""
+        out = np.empty((len(counts), self.band), dtype=np.complex128)
+        for start in range(0, self.band, _FREQUENCIES):
+            there = slice(start, start + _FREQUENCIES)
+            parts, found = [each[there] for each in self.transforms], dict[tuple[int, ...], Complexes]()
+
+            def product(first: int, some: tuple[int, ...], parts: Any = parts, found: Any = found) -> Complexes:
+                key = (first, *some)
+                if key not in found:
+                    half = len(some) // 2
+                    found[key] = (
+                        product(first, some[:half]) * product(first + half, some[half:])
+                        if half
+                        else _power(parts[first], some[0])
+                    )
+                return found[key]
+
+            for row, each in enumerate(counts):
+                out[row, there] = product(0, tuple(each.tolist()))
+        return out
+
+    def _ratio(self, value: Floats, mass: Floats, row: int, rows: int) -> tuple[Floats, Floats]:
         """The law of V/S: a convolution of logarithms. Rounded up, the largest ratios are left out."""
+        # What is next to never so small counts as 0, or as a little more.
+        first = min(int(np.searchsorted(np.cumsum(mass), _NEVER)), len(mass) - 1)
+        small, value, mass = float(mass[:first].sum()), value[first:], mass[first:].copy()
+        if not self.down:
+            mass[0], small = mass[0] + small, 0.0
         own, own_mass = self.strength.own(row, down=self.down)
         noisy, finite = value > 0, np.isfinite(own) & (own > 0)
-        at_zero = float(mass[~noisy].sum()) + float(mass[noisy].sum()) * float(own_mass[np.isinf(own)].sum())
+        at_zero = small + float(mass[~noisy].sum()) + float(mass[noisy].sum()) * float(own_mass[np.isinf(own)].sum())
         if not noisy.any() or not finite.any():
             return np.zeros(1), np.ones(1)
         first_v, law_v = self._logarithms(np.log(value[noisy]), mass[noisy])
@@ -152,10 +221,18 @@ class _Laws:
             at_zero, cells[-1] = at_zero + below, cells[-1] + beyond
         else:
             cells[0] += below
-        ratio = np.exp((first_v + first_s + first + np.arange(len(cells))) * _STEP)
+        at, cells = self._merged(first_v + first_s + first, cells, rows)
+        ratio = np.exp(at * _STEP)
         ratio = np.append(0.0, ratio * (1 - 1e-11 if self.down else 1 + 1e-11))
         cells = np.append(at_zero, cells)
         return ratio[cells > 0], cells[cells > 0]
+
+    def _merged(self, first: int, cells: Floats, rows: int) -> tuple[Floats, Floats]:
+        """Positions and masses, several neighbours as one where so many rows would have too many cells together."""
+        together = -(-len(cells) * rows // _MOST_CELLS)
+        start = np.arange(0, len(cells), together)
+        end = start if self.down else np.minimum(start + together, len(cells)) - 1
+        return as_floats(first + end), np.add.reduceat(cells, start)
 
     def _logarithms(self, value: Floats, mass: Floats) -> tuple[int, Floats]:
         """Masses at multiples of _STEP, every value rounded down or up to one, and the first of them."""
