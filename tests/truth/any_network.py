@@ -33,14 +33,15 @@ def _drawn(rng: np.random.Generator) -> tuple[Network, dict[str, Any]]:
     channel = _channel(rng, scheme)
     # Sampled laws take long with many devices.
     simple = channel.known and channel.antennas == 1
+    alike = 0.5 if simple else 0.8
     few = int(rng.integers(2, 7))
     count = few if not simple else one(1, few, few, int(rng.integers(7, 25)), int(rng.integers(25, 101)))
 
     def column(low: float, high: float, *often: float) -> tuple[float, ...]:
         """Uniform in logarithms, mostly the same for all devices, now and then a special value."""
         values = np.exp(rng.uniform(np.log(low), np.log(high), count))
-        values = np.full(count, values[0]) if rng.random() < 0.5 or count > 24 else values
-        special = (rng.random(count) < 0.1) & (count <= 24) & bool(often)
+        values = np.full(count, values[0]) if rng.random() < alike or count > 24 else values
+        special = (rng.random(count) < (0.1 if simple else 0.03)) & (count <= 24) & bool(often)
         return tuple(float(rng.choice(often)) if s else float(v) for s, v in zip(special, values, strict=True))
 
     times = int(one(1, 1, 1, int(rng.integers(2, 30)), 2 ** int(rng.integers(5, 21))))
@@ -103,9 +104,9 @@ def _channel(rng: np.random.Generator, scheme: str) -> Channel:
         access=access,
         power_rule=rule,
         outage=float(np.exp(rng.uniform(np.log(1e-4), np.log(0.4)))),
-        csi_error_std=one(0.0, float(rng.uniform(0.03, 0.3)), p=[0.75, 0.25]),
-        phase_error_std=one(0.0, 0.3, p=[0.85, 0.15]),
+        csi_error_std=one(0.0, float(rng.uniform(0.03, 0.3)), p=[0.85, 0.15]),
+        phase_error_std=one(0.0, 0.3, p=[0.9, 0.1]),
         symbols=one("complex", "real"),
         redrawn=bool(rng.random() < 0.75),
-        antennas=int(one(1, 2, 3, p=[0.85, 0.1, 0.05])) if scheme != "2.2" else 1,
+        antennas=int(one(1, 2, 3, p=[0.92, 0.05, 0.03])) if scheme != "2.2" else 1,
     )

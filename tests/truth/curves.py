@@ -66,14 +66,18 @@ class Outcomes:
 
         Half of the draws lean towards outcomes with large μ, where small δ comes from.
         """
+        if not np.all(self.probability > 0):
+            some = self.probability > 0
+            return Outcomes(self.probability[some], self.loss[some], self.square[some]).delta(
+                epsilon, times, rng, draws=draws
+            )
         p, level = self.probability, float(np.sum(self.probability * self.square))
         if times == 1 or len(p) == 1:
             return float(p @ gaussian(epsilon - times * self.loss, np.sqrt(times * self.square)))
         lean = p * np.minimum(1 + self.square / max(level, 1e-300) / np.sqrt(times), 1e6)
         lean /= lean.sum()
         counts = np.concatenate([rng.multinomial(times, p, draws // 2), rng.multinomial(times, lean, draws // 2)])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = counts @ np.where(p > 0, np.log(lean / p), 0.0)
+        ratio = counts @ np.log(lean / p)
         weight = 1 / (0.5 + 0.5 * np.exp(np.clip(ratio, -700, 700)))
         values = weight * gaussian(epsilon - counts @ self.loss, np.sqrt(counts @ self.square))
         return mean_from_below(rng.permutation(values))

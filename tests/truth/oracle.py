@@ -42,7 +42,9 @@ class Law:
         noise, p = noise[keep], p[keep]
         if len(p) <= kinds:
             return Law(noise, p)
-        cell = np.minimum((np.cumsum(p) / p.sum() * kinds - 1e-12).astype(int), kinds - 1)
+        # Half of them for little noise that is rare, which small δ come from.
+        ends = np.concatenate([np.geomspace(1e-14, 0.05, kinds // 2), np.linspace(0.06, 1, kinds - kinds // 2)[:-1]])
+        cell = np.searchsorted(ends, np.cumsum(p) / p.sum())
         used = np.unique(cell)
         return Law(np.array([noise[cell == c].max() for c in used]), np.array([p[cell == c].sum() for c in used]))
 
@@ -119,9 +121,20 @@ class Oracle:
             return np.zeros(self.radio.count)  # networks with these rules are made such that power never limits
         return self.radio.outage()
 
+    @cached_property
+    def arriving(self) -> Any:
+        """What arrives of all devices in many draws of the channel, (n, K, D)."""
+        return components(self.radio.arriving(DRAWS, self.rng), self.net.channel.symbols)
+
+    @cached_property
+    def _laws(self) -> dict[int, Law]:
+        return {}
+
     def law(self, k: int) -> Law:
         """Of the others' noise beside device k, in one inference in which it transmits."""
-        return self._on_a_grid(k) if self.aligned else self._drawn(k)
+        if k not in self._laws:
+            self._laws[k] = self._on_a_grid(k) if self.aligned else self._drawn(k)
+        return self._laws[k]
 
     def _on_a_grid(self, k: int) -> Law:
         """Exactly, or rounded up to a grid."""
@@ -142,14 +155,18 @@ class Oracle:
         return Law(noise, p * heard[k])
 
     def _drawn(self, k: int) -> Law:
-        v = components(self.radio.arriving(DRAWS, self.rng), self.net.channel.symbols)
+        v = self.arriving
         there = (self.rng.random(v.shape[:2]) < self.lending(k)).astype(np.float64)
         noise = others_noise(v, self.variance, there, k, self.extra)
         return Law(noise, np.full(DRAWS, 1 / DRAWS), sampled=True)
 
-    def local_law(self, k: int) -> Law:
-        """Nobody else's noise; a device is heard."""
-        return Law(np.zeros(1), np.ones(1))
+    def local_delta(self, k: int, epsilon: float) -> float:
+        """Nobody else's noise counts, and the device is known to take part; zero-out and replace."""
+        if not np.isfinite(epsilon) or self.distance(k) == 0:
+            return 0.0
+        p = float(self.radio.column("participation")[k])
+        mu = np.sqrt(self.net.inferences) * self.distance(k) / np.sqrt(max(self.variance[k], 1e-300))
+        return float(gaussian(epsilon, mu)) if p > 0 else 0.0
 
     # Schemes
 
@@ -213,7 +230,7 @@ class Oracle:
 
     def _standing(self, k: int, epsilon: float, times: int) -> float:
         """A stream over one channel: exact where everybody always takes part, else some inferences of it."""
-        v = components(self.radio.arriving(PLACES, self.rng), self.net.channel.symbols)
+        v = self.arriving[:PLACES]
         lending, p = self.lending(k), float(self.radio.column("participation")[k])
         certain = p == 1 and bool(np.all((lending == 0) | (lending == 1))) and self.net.scheme.name == "1"
         total = np.zeros(PLACES)
@@ -249,7 +266,7 @@ class Oracle:
         if not self.renewed and (not self.aligned or bool(np.any(self._outage > 0))):
             times = 1
         few = _known(law) if law.sampled else law
-        few = few.merged(_KINDS if times > 1 else 60)
+        few = few.merged(60 if times == 1 else _KINDS if times <= 4096 else 4)
         heard = float(few.probability.sum())
         if gone and (self.net.cover_noise or own < 1e-3 * float(few.noise.min())):
             return self._by_simulation(k, epsilon, times, few, p)
@@ -269,7 +286,7 @@ class Oracle:
         ways = mixed(parts, max(0.0, 1 - heard))
         if times == 1:
             return max(once(below, epsilon) for below in ways)
-        return max(stream(below, times, cells=2**12 if gone else 2**20).delta(epsilon) for below in ways)
+        return max(stream(below, times, cells=2**12 if gone else 2**18).delta(epsilon) for below in ways)
 
     def _by_simulation(self, k: int, epsilon: float, times: int, law: Law, p: float) -> float:
         """Removal under cover noise: the likelihood ratio of simulated signals, along the feature and across it."""
@@ -354,9 +371,7 @@ class Oracle:
         """All views change at once, all in one direction; who takes part is seen. One inference."""
         if not np.isfinite(epsilon):
             return 0.0
-        v = components(self.radio.arriving(DRAWS, self.rng), self.net.channel.symbols)
-        if self.net.channel.access == "secure":
-            v = np.ones((DRAWS, self.radio.count, 1))
+        v = np.ones((DRAWS, self.radio.count, 1)) if self.net.channel.access == "secure" else self.arriving
         on = (self.rng.random(v.shape[:2]) < self.radio.column("participation")).astype(np.float64)
         noisy = np.ones_like(on) if self.net.cover_noise else on
         d = np.array([self.distance(j) for j in range(self.radio.count)])
