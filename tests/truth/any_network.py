@@ -70,7 +70,9 @@ def _drawn(rng: np.random.Generator) -> tuple[Network, dict[str, Any]]:
         ),
         adversary=Adversary(int(one(0, 0, 1, 2)) if channel.access == "superposed" and count < 25 else 0),
         dimension=int(one(1, 2, 3, 16, 64)),
-        delta=float(10 ** rng.uniform(-4.5, -1.5) if random_channel else 10 ** rng.uniform(-12 if times == 1 else -10, -2)),
+        delta=float(
+            10 ** rng.uniform(-4.5, -1.5) if random_channel else 10 ** rng.uniform(-12 if times == 1 else -10, -2)
+        ),
         neighbours=one(*relations),
         cover_noise=bool(rng.random() < 0.3),
         colluders=int(min(absent[0], count - 1)),

@@ -1,8 +1,8 @@
 """δ of a device at any ε, from below, written apart from airpool's account.
 
 A network is read by its attributes; of airpool nothing is imported. Participation, outage and colluders are a law on a
-grid whose noise is rounded up, errors and antennas are drawn (a bound that fails once in 1e9), streams are composed with
-losses rounded down (curves.py). So a claimed ε is refuted where δ at this ε is above the network's own.
+grid whose noise is rounded up, errors and antennas are drawn (a bound that fails once in 1e9), streams are composed
+with losses rounded down (curves.py). So a claimed ε is refuted where δ at this ε is above the network's own.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from .curves import Floats, Outcomes, gaussian, hidden_replace, hidden_zero_out, mean_from_below, mixed, once, removal, stream
+from .curves import (
+    Floats,
+    Outcomes,
+    gaussian,
+    hidden_replace,
+    hidden_zero_out,
+    mean_from_below,
+    mixed,
+    once,
+    removal,
+    stream,
+)
 from .radio import Radio, components, others_noise
 
 # Draws of the channel, of streams over one channel, and of scores.
@@ -195,7 +206,9 @@ class Oracle:
         if self.net.scheme.name == "2.1":
             corners = (0.0, self.score_range)
             return max(
-                self._visible(k, epsilon, times, law, self._speaks(u), self._speaks(v)) for u in corners for v in corners
+                self._visible(k, epsilon, times, law, self._speaks(u), self._speaks(v))
+                for u in corners
+                for v in corners
             )
         p = float(self.radio.column("participation")[k])
         if self.net.neighbours == "remove" or (self.net.cover_noise and p < 1):
@@ -268,6 +281,8 @@ class Oracle:
         few = _known(law) if law.sampled else law
         few = few.merged(60 if times == 1 else _KINDS if times <= 4096 else 4)
         heard = float(few.probability.sum())
+        if heard == 0:
+            return 0.0
         if gone and (self.net.cover_noise or own < 1e-3 * float(few.noise.min())):
             return self._by_simulation(k, epsilon, times, few, p)
         if float(few.noise.min()) + (0.0 if gone else own) <= 0:
@@ -312,9 +327,7 @@ class Oracle:
 
             without = density(0.0, b)
             with np.errstate(divide="ignore"):
-                ratio = np.logaddexp(
-                    np.log(p) + density(shift, a), np.log1p(-p) + density(0.0, a if cover else b)
-                )
+                ratio = np.logaddexp(np.log(p) + density(shift, a), np.log1p(-p) + density(0.0, a if cover else b))
             loss += heard * (ratio - without)
         return mean_from_below(np.maximum(-np.expm1(np.minimum(epsilon - loss, 0.0)), 0.0))
 
@@ -325,7 +338,9 @@ class Oracle:
         if times > 1:
             # The scores alone, or everything where everybody is always selected and heard.
             every = scheme.num_selected == self.radio.count and self.aligned and not np.any(self._outage > 0)
-            square = float(self.squares(k, Law(np.array([self._selected_noise(k).max()]), np.ones(1)))[0]) if every else 0
+            square = (
+                float(self.squares(k, Law(np.array([self._selected_noise(k).max()]), np.ones(1)))[0]) if every else 0
+            )
             return float(gaussian(epsilon, np.sqrt(times * (apart**2 + square))))
         if not self.aligned:
             return float(gaussian(epsilon, apart))
@@ -357,7 +372,9 @@ class Oracle:
             loss = ((x - v) ** 2 - (x - u) ** 2) / (2 * spread**2)
             sends = (x < last) & heard[:, k]
             found.append(
-                mean_from_below(gaussian(epsilon - loss, np.sqrt(np.where(sends, self.squares(k, Law(noise, noise)), 0))))
+                mean_from_below(
+                    gaussian(epsilon - loss, np.sqrt(np.where(sends, self.squares(k, Law(noise, noise)), 0)))
+                )
             )
         return max(found)
 
@@ -391,7 +408,8 @@ class Oracle:
         certain = p == 1 and bool(np.all((lending == 0) | (lending == 1)))
         still = not self.renewed or (self.net.channel.fading == "none" and not self.net.channel.csi_error_std)
         often = 1 if still and certain else min(times, _FEW)
-        places = DRAWS if often == 1 else 400
+        beams = self.net.channel.antennas > 1 and self.net.channel.fading != "none"
+        places = DRAWS if often == 1 or still else 400 if beams else 3000
         v = components(self.radio.overheard(1 if still else often, places, self.rng), self.net.channel.symbols)
         v = np.broadcast_to(v, (places, often, *v.shape[2:]))
         there = (self.rng.random(v.shape[:3]) < lending).astype(np.float64)

@@ -109,8 +109,8 @@ def components(v: Complex, symbols: str) -> Any:
 def others_noise(v: Any, variance: Floats, there: Floats, k: int, receiver: float = 0.0) -> Floats:
     """R of device k in every draw: the others' noise along its own direction; inf where it is silent itself.
 
-    v: (..., K, D). there: (..., K), whose noise is there. With G = Σ_{j≠k} σ_j² v_j v_jᴴ, R = 1/(v_kᴴ G⁻¹ v_k): a feature
-    of length Δ is told from 0 with μ² = Δ²/(σ_k² + R).
+    v: (..., K, D). there: (..., K), whose noise is there. With G = Σ_{j≠k} σ_j² v_j v_jᴴ, R = 1/(v_kᴴ G⁻¹ v_k): a
+    feature of length Δ is told from 0 with μ² = Δ²/(σ_k² + R).
     """
     own = v[..., k, :]
     weight = there * variance

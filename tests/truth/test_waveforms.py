@@ -29,7 +29,9 @@ def coordinates(monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(sending, "pack", reading)
-            receive_waveform(np.zeros((1, network.devices.count, network.dimension)), network, rng=np.random.default_rng())
+            receive_waveform(
+                np.zeros((1, network.devices.count, network.dimension)), network, rng=np.random.default_rng()
+            )
         return seen[0]
 
     return of
