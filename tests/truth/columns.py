@@ -82,13 +82,13 @@ def seen(network: Network) -> Seen:
 
 
 def near(value: float, sample: np.ndarray, what: str) -> str:
-    error = FAR * float(np.std(sample)) / np.sqrt(sample.size) + 20 / sample.size * float(np.max(np.abs(sample)))
+    error = FAR * float(np.std(sample)) / np.sqrt(sample.size) + 5 / sample.size * float(np.max(np.abs(sample)))
     mean = float(np.mean(sample))
     return "" if abs(value - mean) <= error else f"{what} {value:.5g}, simulated {mean:.5g} ± {error:.2g}"
 
 
 def below(value: float, sample: np.ndarray, what: str) -> str:
-    error = FAR * float(np.std(sample)) / np.sqrt(sample.size) + 20 / sample.size
+    error = FAR * float(np.std(sample)) / np.sqrt(sample.size) + 5 / sample.size
     mean = float(np.mean(sample))
     return "" if value <= mean + error else f"{what} {value:.5g} is above what is simulated, {mean:.5g} ± {error:.2g}"
 

@@ -20,7 +20,7 @@ RICIAN = replace(BASE, channel=replace(BASE.channel, fading="rician", outage=0.0
 TURNED = replace(BASE, channel=replace(BASE.channel, phase_error_std=0.4))
 STREAM = replace(FADED, inferences=5, devices=replace(FADED.devices, participation=1.0))
 FULL = replace(BASE, devices=replace(BASE.devices, participation=1.0))
-BEAM = replace(FADED, devices=Devices(count=2, weight=0.5, noise_std=0.5))
+BEAM = replace(FADED, devices=Devices(count=2, weight=0.5, noise_std=0.1))
 QUIET = replace(BASE, channel=Channel(), adversary=Adversary(0))
 SCORED = replace(BASE, scheme=Threshold(score_noise_std=1.0))
 RANKED = replace(BASE, scheme=Ranking(num_selected=2, score_noise_std=1.0))

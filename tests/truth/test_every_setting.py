@@ -29,8 +29,8 @@ from .settings import SETTINGS, changed, every_setting
 
 pytestmark = pytest.mark.usefixtures("few_draws", "few_cells")
 
-# ε: of a device, without trust in the others, of the object, at an eavesdropper, given what was received, over all samples
-# of a waveform, in a ledger, of the scores alone, and as an inference carries it.
+# ε: of a device, without trust in the others, of the object, at an eavesdropper, given what was received, over all
+# samples of a waveform, in a ledger, of the scores alone, and as an inference carries it.
 PROMISES = """
                               epsilon local object eaves realised waveform booked scores inferred
 devices.count                       -     =      +     -        -        -      -      =        -

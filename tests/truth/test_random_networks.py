@@ -19,7 +19,12 @@ from .oracle import Oracle
 from .radio import Radio
 
 pytestmark = pytest.mark.usefixtures("few_draws", "few_cells")
-FAST, MANY = 30, 500
+# Thirty quick ones, of which almost every pair of options comes together.
+FAST = (
+    *(5, 20, 30, 33, 42, 43, 54, 67, 81, 120, 124, 131, 142, 144, 146),
+    *(149, 164, 193, 202, 207, 208, 209, 212, 298, 323, 329, 351, 397, 407, 409),
+)
+MANY = range(500)
 
 
 @dataclass
@@ -91,7 +96,7 @@ def object_is_compared(network: Network) -> bool:
 
 def test_no_epsilon_is_below_the_oracle():
     found = Findings()
-    for seed in range(FAST):
+    for seed in FAST:
         looked_at(seed, found)
     print(found)
     assert found.wrong == []
@@ -101,7 +106,7 @@ def test_no_epsilon_is_below_the_oracle():
 @pytest.mark.check
 def test_no_epsilon_is_below_the_oracle_in_many_networks():
     found = Findings()
-    for seed in range(FAST, FAST + MANY):
+    for seed in MANY:
         looked_at(seed, found)
     print(found)
     assert found.wrong == []
