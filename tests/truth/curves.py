@@ -80,7 +80,7 @@ class Outcomes:
         ratio = counts @ np.log(lean / p)
         weight = 1 / (0.5 + 0.5 * np.exp(np.clip(ratio, -700, 700)))
         values = weight * gaussian(epsilon - counts @ self.loss, np.sqrt(counts @ self.square))
-        return mean_from_below(rng.permutation(values))
+        return mean_from_below(values[rng.permutation(len(values))])
 
 
 # Losses that are not Gaussian: participation that is hidden, and noise that goes with the device.
@@ -153,7 +153,7 @@ def mixed(parts: list[tuple[float, tuple[Below, ...]]], silent: float) -> tuple[
     """What an adversary sees of the others chooses the pair; with probability `silent` there is nothing to see."""
 
     def of(way: int) -> Below:
-        return lambda x: silent * (x >= 0) + sum(share * pair[way](x) for share, pair in parts)
+        return lambda x: silent * (x >= 0) + sum((share * pair[way](x) for share, pair in parts), np.zeros(len(x)))
 
     return tuple(of(way) for way in range(len(parts[0][1])))
 
@@ -186,7 +186,7 @@ class Rounded:
         """On a coarser lattice, without the tails: the lower one is lost, the upper one moves down."""
         loss = (self.first + np.arange(len(self.mass))) * self.step
         cell = np.floor(loss / step + 1e-9).astype(np.int64)
-        mass = np.bincount(cell - cell[0], weights=self.mass)
+        mass = np.asarray(np.bincount(cell - cell[0], weights=self.mass), dtype=np.float64)
         low = int(np.searchsorted(np.cumsum(mass), tail))
         high = max(len(mass) - int(np.searchsorted(np.cumsum(mass[::-1]), tail)), low + 1)
         kept = mass[low:high].copy()

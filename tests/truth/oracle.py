@@ -24,40 +24,14 @@ from .curves import (
     removal,
     stream,
 )
+from .law import Law, known
 from .radio import Radio, components, others_noise
+from .simulated import FEW, by_rank, removed_under_cover
 
-# Draws of the channel, of streams over one channel, and of scores.
-DRAWS, PLACES, SCORES = 6000, 1500, 20_000
+# Draws of the channel, and of streams over one channel.
+DRAWS, PLACES = 6000, 1500
 # Cells of a law of noise; kinds of noise where a whole curve is composed.
 _CELLS, _KINDS = 400, 12
-# Inferences that are looked at one by one.
-_FEW = 24
-
-
-@dataclass(frozen=True, eq=False)
-class Law:
-    """The others' noise R, (m,), as probabilities; what is left to 1 is silence of the device itself.
-
-    sampled: R are as many draws, equally likely, and a mean over them has an error.
-    """
-
-    noise: Floats
-    probability: Floats
-    sampled: bool = False
-
-    def merged(self, kinds: int) -> "Law":
-        """Fewer kinds, each with the most noise in it."""
-        order = np.argsort(self.noise)
-        noise, p = self.noise[order], self.probability[order]
-        keep = p > 0
-        noise, p = noise[keep], p[keep]
-        if len(p) <= kinds:
-            return Law(noise, p)
-        # Half of them for little noise that is rare, which small δ come from.
-        ends = np.concatenate([np.geomspace(1e-14, 0.05, kinds // 2), np.linspace(0.06, 1, kinds - kinds // 2)[:-1]])
-        cell = np.searchsorted(ends, np.cumsum(p) / p.sum())
-        used = np.unique(cell)
-        return Law(np.array([noise[cell == c].max() for c in used]), np.array([p[cell == c].sum() for c in used]))
 
 
 @dataclass(frozen=True)
@@ -122,12 +96,12 @@ class Oracle:
         """Whether whoever is heard is heard at full strength, in one direction."""
         channel = self.net.channel
         errors = channel.csi_error_std > 0 or (channel.phase_error_std > 0 and channel.symbols == "real")
-        weak = channel.power_rule != "truncate" and bool(np.any(self._outage > 0))
+        weak = channel.power_rule != "truncate" and bool(np.any(self.outage > 0))
         alone = channel.access == "secure" or (channel.access == "orthogonal" and not self.extra)
         return alone or not (errors or channel.antennas > 1 or weak)
 
     @cached_property
-    def _outage(self) -> Floats:
+    def outage(self) -> Floats:
         if self.net.channel.access == "secure" or self.net.channel.power_rule in ("paper", "exact"):
             return np.zeros(self.radio.count)  # networks with these rules are made such that power never limits
         return self.radio.outage()
@@ -149,7 +123,7 @@ class Oracle:
 
     def _on_a_grid(self, k: int) -> Law:
         """Exactly, or rounded up to a grid."""
-        heard = 1 - self._outage if self.net.channel.power_rule == "truncate" else np.ones(self.radio.count)
+        heard = 1 - self.outage if self.net.channel.power_rule == "truncate" else np.ones(self.radio.count)
         chance = self.lending(k) * heard
         most = float(np.sum(self.variance[chance > 0])) or 1.0
         alike = len({(v, c) for v, c in zip(self.variance, chance, strict=True) if c > 0}) <= 2
@@ -199,10 +173,10 @@ class Oracle:
         """A lower bound on δ of device k at ε, over `times` inferences."""
         if not np.isfinite(epsilon):
             return 0.0
-        times = self.net.inferences if times is None else times
+        times = int(self.net.inferences) if times is None else times
         law = self.law(k) if law is None else law
         if self.net.scheme.name == "2.2":
-            return self._by_rank(k, epsilon, times)
+            return by_rank(self, k, epsilon, times)
         if self.net.scheme.name == "2.1":
             corners = (0.0, self.score_range)
             return max(
@@ -225,7 +199,7 @@ class Oracle:
             silent = (1 - p) * max(0.0, -float(np.expm1(min(epsilon - quiet, 0.0))))
             seen = p * gaussian(epsilon - loud, np.sqrt(square)) + silent
             return mean_from_below(np.where(np.isfinite(law.noise), seen, 0.0))
-        law = _known(law) if law.sampled else law
+        law = known(law) if law.sampled else law
         heard = float(law.probability.sum())
         if times > 1 and not self.renewed:
             return self._common(k, epsilon, times, p, loud, quiet)
@@ -247,7 +221,7 @@ class Oracle:
         lending, p = self.lending(k), float(self.radio.column("participation")[k])
         certain = p == 1 and bool(np.all((lending == 0) | (lending == 1))) and self.net.scheme.name == "1"
         total = np.zeros(PLACES)
-        for _ in range(1 if certain else min(times, _FEW)):
+        for _ in range(1 if certain else min(times, FEW)):
             there = (self.rng.random(v.shape[:2]) < lending).astype(np.float64)
             noise = others_noise(v, self.variance, there, k, self.extra)
             total += (self.rng.random(PLACES) < p) * self.squares(k, Law(noise, noise))
@@ -257,7 +231,7 @@ class Oracle:
 
     def _common(self, k: int, epsilon: float, times: int, p: float, loud: float, quiet: float) -> float:
         """A stream over one draw of who is too weak, whom anybody may see; participation is drawn anew."""
-        heard = 1 - self._outage
+        heard = 1 - self.outage
         here = self.rng.random((PLACES, self.radio.count)) < heard
         here[:, k] = True
         often, lending = min(times, 200), self.lending(k)
@@ -276,15 +250,15 @@ class Oracle:
         own, shift, gone = self.variance[k], self.shift(k), self.net.neighbours == "remove"
         if p == 0 and not gone:
             return 0.0
-        if not self.renewed and (not self.aligned or bool(np.any(self._outage > 0))):
+        if not self.renewed and (not self.aligned or bool(np.any(self.outage > 0))):
             times = 1
-        few = _known(law) if law.sampled else law
+        few = known(law) if law.sampled else law
         few = few.merged(60 if times == 1 else _KINDS if times <= 4096 else 4)
         heard = float(few.probability.sum())
         if heard == 0:
             return 0.0
         if gone and (self.net.cover_noise or own < 1e-3 * float(few.noise.min())):
-            return self._by_simulation(k, epsilon, times, few, p)
+            return removed_under_cover(self, k, epsilon, times, few, p)
         if float(few.noise.min()) + (0.0 if gone else own) <= 0:
             bare = float(few.probability[few.noise + (0.0 if gone else own) <= 0].sum()) * p
             return -np.expm1(times * np.log1p(-min(bare, 1 - 1e-16))) if shift > 0 or own > 0 else 0.0
@@ -302,85 +276,6 @@ class Oracle:
         if times == 1:
             return max(once(below, epsilon) for below in ways)
         return max(stream(below, times, cells=2**12 if gone else 2**18).delta(epsilon) for below in ways)
-
-    def _by_simulation(self, k: int, epsilon: float, times: int, law: Law, p: float) -> float:
-        """Removal under cover noise: the likelihood ratio of simulated signals, along the feature and across it."""
-        own, shift, r = self.variance[k], self.shift(k), self.net.coordinates
-        times, loss = min(times, _FEW), np.zeros(DRAWS)
-        if own == 0 and shift == 0:
-            return 0.0
-        cover = self.net.cover_noise
-        for _ in range(times):
-            which = self.rng.choice(len(law.noise) + 1, DRAWS, p=np.append(law.probability, 1 - law.probability.sum()))
-            b = np.append(law.noise, 1.0)[which]
-            if np.any(b <= 0):
-                return 0.0
-            heard = which < len(law.noise)
-            on = self.rng.random(DRAWS) < p
-            a = b + own
-            now = np.where(on | cover, a, b)
-            y = on * shift + np.sqrt(now) * self.rng.standard_normal(DRAWS)
-            across = now * self.rng.chisquare(r - 1, DRAWS) if r > 1 else np.zeros(DRAWS)
-
-            def density(mean: float, v: Floats, y: Floats = y, across: Floats = across) -> Floats:
-                return -((y - mean) ** 2 + across) / (2 * v) - r / 2 * np.log(v)
-
-            without = density(0.0, b)
-            with np.errstate(divide="ignore"):
-                ratio = np.logaddexp(np.log(p) + density(shift, a), np.log1p(-p) + density(0.0, a if cover else b))
-            loss += heard * (ratio - without)
-        return mean_from_below(np.maximum(-np.expm1(np.minimum(epsilon - loss, 0.0)), 0.0))
-
-    def _by_rank(self, k: int, epsilon: float, times: int) -> float:
-        """Scheme 2.2: all noisy scores are seen; the others' are such that the quietest are mostly selected."""
-        net, scheme, spread = self.net, self.net.scheme, self.net.scheme.score_noise_std
-        apart = self.score_range / spread
-        if times > 1:
-            # The scores alone, or everything where everybody is always selected and heard.
-            every = scheme.num_selected == self.radio.count and self.aligned and not np.any(self._outage > 0)
-            square = (
-                float(self.squares(k, Law(np.array([self._selected_noise(k).max()]), np.ones(1)))[0]) if every else 0
-            )
-            return float(gaussian(epsilon, np.sqrt(times * (apart**2 + square))))
-        if not self.aligned:
-            return float(gaussian(epsilon, apart))
-        others = np.delete(np.arange(self.radio.count), k)
-        order = others[np.argsort(self.variance[others])]
-        likely = set(order[: scheme.num_selected - 1].tolist())
-        honest = np.ones(self.radio.count, dtype=bool)
-        honest[list(self.colluding)] = False
-        absent = min(net.colluders + net.dropouts, len(others))
-        for j in sorted((j for j in likely if honest[j]), key=lambda j: -self.variance[j])[:absent]:
-            honest[j] = False
-        if net.channel.access == "orthogonal":
-            honest[:] = False
-        n = SCORES
-        means = np.array([0.0 if j in likely else self.score_range for j in others])
-        noisy = means + spread * self.rng.standard_normal((n, len(others)))
-        rank = np.argsort(np.argsort(noisy, axis=1), axis=1)
-        heard = self.rng.random((n, self.radio.count)) < 1 - self._outage
-        lends = np.ones_like(rank, dtype=bool) if net.cover_noise else rank < scheme.num_selected - 1
-        noise = self.extra + (lends & heard[:, others] & honest[others]) @ self.variance[others]
-        last = (
-            np.sort(noisy, axis=1)[:, scheme.num_selected - 1]
-            if scheme.num_selected <= len(others)
-            else np.full(n, np.inf)
-        )
-        found = []
-        for u, v in ((0.0, self.score_range), (self.score_range, 0.0)):
-            x = u + spread * self.rng.standard_normal(n)
-            loss = ((x - v) ** 2 - (x - u) ** 2) / (2 * spread**2)
-            sends = (x < last) & heard[:, k]
-            found.append(
-                mean_from_below(
-                    gaussian(epsilon - loss, np.sqrt(np.where(sends, self.squares(k, Law(noise, noise)), 0)))
-                )
-            )
-        return max(found)
-
-    def _selected_noise(self, k: int) -> Floats:
-        gone = self.lending(k)
-        return np.array([self.extra + float(np.sum(self.variance * (gone > 0)))])
 
     # Other adversaries
 
@@ -407,7 +302,7 @@ class Oracle:
         p = float(self.radio.column("participation")[k])
         certain = p == 1 and bool(np.all((lending == 0) | (lending == 1)))
         still = not self.renewed or (self.net.channel.fading == "none" and not self.net.channel.csi_error_std)
-        often = 1 if still and certain else min(times, _FEW)
+        often = 1 if still and certain else min(times, FEW)
         beams = self.net.channel.antennas > 1 and self.net.channel.fading != "none"
         places = DRAWS if often == 1 or still else 400 if beams else 3000
         v = components(self.radio.overheard(1 if still else often, places, self.rng), self.net.channel.symbols)
@@ -419,18 +314,3 @@ class Oracle:
             return self.delta(k, epsilon, times=1, law=law)
         total = np.sum((self.rng.random(noise.shape) < p) * self.squares(k, Law(noise, noise)), axis=1)
         return mean_from_below(gaussian(epsilon, np.sqrt(total * (times if still and certain else 1))))
-
-
-def _known(law: Law) -> Law:
-    """A law of few kinds of noise, from below: rounded up, and the shares of a sample less their error."""
-    n, ends = len(law.noise), np.concatenate([[0.01, 0.02, 0.04], np.linspace(0.06, 0.98, 24), [0.99, 1.0]])
-    # Where to cut is chosen by one half, and how much is below it counted in the other (Hoeffding, and for rare noise
-    # Bernstein).
-    cut = np.quantile(law.noise[: n // 2], ends, method="higher")
-    cut = np.unique(cut[np.isfinite(cut)])
-    m, log = n - n // 2, float(np.log(len(ends) / 1e-9))
-    seen = np.array([np.mean(law.noise[n // 2 :] <= c) for c in cut])
-    spread = np.sqrt(2 * seen * (1 - seen) * log / m) + 7 * log / (3 * m)
-    share = np.maximum.accumulate(np.maximum(seen - np.minimum(np.sqrt(log / (2 * m)), spread), 0.0))
-    more = np.diff(share, prepend=0.0)
-    return Law(cut[more > 0], more[more > 0]) if np.any(more > 0) else Law(np.array([np.inf]), np.zeros(1))

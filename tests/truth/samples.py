@@ -61,8 +61,10 @@ def leverages(network: Any, link: Any, *, noisy: int, run: int = 0, receiver: fl
     """
     std = np.array(network.devices.column("noise_std"))
     maps = [transmitted(link, k, run) for k in range(network.devices.count)]
-    total = sum(s**2 * (a[:, :noisy] @ a[:, :noisy].T + g @ g.T) for s, (a, g) in zip(std, maps, strict=True))
+    total = np.zeros((len(maps[0][0]),) * 2)
+    for s, (a, g) in zip(std, maps, strict=True):
+        total += s**2 * (a[:, :noisy] @ a[:, :noisy].T + g @ g.T)
     values, vectors = eigh(total)
     whitened = vectors / np.sqrt(np.maximum(values, 0.0) + receiver * values[-1])
     r = network.dimension
-    return np.array([np.linalg.norm(whitened.T @ a[:, :r], 2) ** 2 for a, _ in maps])
+    return np.array([float(np.linalg.norm(whitened.T @ a[:, :r], 2)) ** 2 for a, _ in maps])
