@@ -153,8 +153,6 @@ class Oracle:
         mu = np.sqrt(self.net.inferences) * self.distance(k) / np.sqrt(max(self.variance[k], 1e-300))
         return float(gaussian(epsilon, mu)) if p > 0 else 0.0
 
-    # Schemes
-
     def squares(self, k: int, law: Law) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             found = self.distance(k) ** 2 / (self.variance[k] + law.noise)
@@ -191,18 +189,16 @@ class Oracle:
 
     def _visible(self, k: int, epsilon: float, times: int, law: Law, p: float, other: float) -> float:
         """Who transmits is seen: with probability p under P and `other` under Q, where the device is heard."""
-        if law.sampled and (times > 1 and not self.renewed):
-            return self._standing(k, epsilon, times)
         square, heard = self.squares(k, law), float(law.probability.sum())
         loud, quiet = (np.log(p / other), np.log((1 - p) / (1 - other))) if p != other else (0.0, 0.0)
+        if times > 1 and not self.renewed:
+            return self._common(k, epsilon, times, p, loud, quiet)
         if law.sampled and times == 1:
             silent = (1 - p) * max(0.0, -float(np.expm1(min(epsilon - quiet, 0.0))))
             seen = p * gaussian(epsilon - loud, np.sqrt(square)) + silent
             return mean_from_below(np.where(np.isfinite(law.noise), seen, 0.0))
         law = known(law) if law.sampled else law
         heard = float(law.probability.sum())
-        if times > 1 and not self.renewed:
-            return self._common(k, epsilon, times, p, loud, quiet)
         found = law if times == 1 else law.merged(_CELLS)
         square = self.squares(k, found)
         outcomes = Outcomes(
@@ -215,35 +211,25 @@ class Oracle:
             return -np.expm1(times * np.log1p(-min(bare, 1 - 1e-16)))
         return outcomes.delta(epsilon, times, self.rng)
 
-    def _standing(self, k: int, epsilon: float, times: int) -> float:
-        """A stream over one channel: exact where everybody always takes part, else some inferences of it."""
-        v = self.arriving[:PLACES]
-        lending, p = self.lending(k), float(self.radio.column("participation")[k])
-        certain = p == 1 and bool(np.all((lending == 0) | (lending == 1))) and self.net.scheme.name == "1"
-        total = np.zeros(PLACES)
+    def _common(self, k: int, epsilon: float, times: int, p: float, loud: float, quiet: float) -> float:
+        """A stream over one draw of the channel: exact where everybody always takes part, else some inferences of it.
+
+        Participation is drawn anew; nobody sees what a device decides that is too weak.
+        """
+        if self.aligned:
+            v = (self.rng.random((PLACES, self.radio.count, 1)) < 1 - self.outage[:, None]).astype(np.float64)
+        else:
+            v = self.arriving[:PLACES]
+        lending = self.lending(k)
+        certain = p == 1 and bool(np.all((lending == 0) | (lending == 1)))
+        total, loss = np.zeros(PLACES), np.zeros(PLACES)
         for _ in range(1 if certain else min(times, FEW)):
             there = (self.rng.random(v.shape[:2]) < lending).astype(np.float64)
             noise = others_noise(v, self.variance, there, k, self.extra)
-            total += (self.rng.random(PLACES) < p) * self.squares(k, Law(noise, noise))
-        if self.net.scheme.name != "1":
-            return 0.0
-        return mean_from_below(gaussian(epsilon, np.sqrt(total * (times if certain else 1))))
-
-    def _common(self, k: int, epsilon: float, times: int, p: float, loud: float, quiet: float) -> float:
-        """A stream over one draw of who is too weak, whom anybody may see; participation is drawn anew."""
-        heard = 1 - self.outage
-        here = self.rng.random((PLACES, self.radio.count)) < heard
-        here[:, k] = True
-        often, lending = min(times, 200), self.lending(k)
-        certain = p == 1 and bool(np.all((lending == 0) | (lending == 1)))
-        total, loss = np.zeros(PLACES), np.zeros(PLACES)
-        for _ in range(1 if certain else often):
-            noise = (here & (self.rng.random(here.shape) < lending)) @ self.variance + self.extra
             on = self.rng.random(PLACES) < p
             total += on * self.squares(k, Law(noise, noise))
-            loss += np.where(on, loud, quiet)
-        scale = times if certain else 1
-        return heard[k] * mean_from_below(gaussian(epsilon - loss * scale, np.sqrt(total * scale)))
+            loss += np.where(on, loud, quiet) * np.isfinite(noise)
+        return mean_from_below(gaussian(epsilon - loss, np.sqrt(total * (times if certain else 1))))
 
     def _hidden(self, k: int, epsilon: float, times: int, law: Law, p: float) -> float:
         """Nobody sees whether device k takes part, or whether it is there at all."""
@@ -276,8 +262,6 @@ class Oracle:
         if times == 1:
             return max(once(below, epsilon) for below in ways)
         return max(stream(below, times, cells=2**12 if gone else 2**18).delta(epsilon) for below in ways)
-
-    # Other adversaries
 
     def object_delta(self, epsilon: float) -> float:
         """All views change at once, all in one direction; who takes part is seen. One inference."""
