@@ -97,6 +97,8 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
     count, rule = network.devices.count, network.channel.power_rule
     if g.shape[-1] != count:
         raise ValueError(f"alignment has shape {g.shape}, must end with the {count} devices")
+    if network.inferences > 1:
+        raise ValueError(f"inferences={network.inferences} must be 1: realised_epsilon is that of one inference")
     if network.neighbours == "remove" or not isinstance(network.scheme, Coin):
         raise ValueError(
             f"neighbours={network.neighbours!r} and scheme {network.scheme.name}: realised_epsilon needs zero-out or "

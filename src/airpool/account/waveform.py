@@ -43,8 +43,14 @@ def waveform_epsilon(network: Network, link: Uplink, *, run: int = 0, receiver: 
 
 def why_local(network: Network, link: Uplink) -> str | None:
     """Why nobody else's noise is counted over a waveform, in words; None where it is."""
+    channel = network.channel
+    if channel.access != "superposed" or channel.fading != "none" or not channel.known or channel.antennas > 1:
+        return (
+            "a waveform brings fading and errors of its own, for one antenna: channel.access, fading, csi_error_std, "
+            "phase_error_std and antennas must be left at their defaults"
+        )
     if not isinstance(network.scheme, Coin) or network.neighbours == "remove":
-        return "scores and removal are accounted for with symbols alone"
+        return "schemes 2.1 and 2.2 (scores) and neighbours = remove are accounted for with symbols alone"
     if min(network.devices.column("participation")) < 1 or network.colluders or network.dropouts:
         return "participation below 1, colluders and dropouts are accounted for with symbols alone"
     if np.isfinite(link.limit):

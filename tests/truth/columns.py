@@ -1,0 +1,281 @@
+"""Every number that is promised or measured of a network, and how each is checked against something else.
+
+A column computes one number of a network. Its check says what is wrong with that number, compared with the oracle (ε)
+or with transmissions, step by step, of the simulator (errors and certificates); an empty text where nothing is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+from airpool.account.guarantee import guarantee, realised_epsilon, score_epsilon
+from airpool.account.waveform import waveform_epsilon
+from airpool.evaluate import evaluate
+from airpool.ledger.mechanism import mechanism
+from airpool.ledger.spending import total
+from airpool.network import Coin, Network, Threshold
+from airpool.prediction import predict
+from airpool.protocol.inference import infer_features
+from airpool.protocol.link import level, link_of
+from airpool.protocol.simulation import receive
+from airpool.theory import accuracy, mse
+from airpool.theory.law import law
+from airpool.theory.server import Server
+from airpool.wireless.beam import beam
+from airpool.wireless.waveform.frame import Frame
+from airpool.wireless.waveform.uplink import Impairments, uplink
+
+from .oracle import Oracle
+from .radio import Radio
+
+TRIALS, CLASSES = 4000, 3
+# Standard errors by which a simulation may be off: one in 1e7.
+FAR = 5.3
+
+
+def latents(network: Network) -> np.ndarray:
+    """Two objects of classes 0 and 1, as (2, K, r): devices that mostly agree, some beyond the clip norm."""
+    rng = np.random.default_rng(28)
+    centre = np.zeros((2, 1, network.dimension))
+    centre[0, 0, 0], centre[1, 0, -1] = 1.5, 1.5
+    return centre + 0.3 * rng.standard_normal((2, network.devices.count, network.dimension))
+
+
+def server(network: Network) -> Server:
+    """A linear one, whose classes point along the first, the last and no axis."""
+    rows = np.zeros((CLASSES, network.dimension))
+    rows[0, 0], rows[1, -1] = 1.0, 1.0
+    return Server(((rows, np.array([0.0, 0.0, 0.2])),))
+
+
+def scores(network: Network) -> np.ndarray | None:
+    return None if isinstance(network.scheme, Coin) else np.full((2, network.devices.count), 0.5)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Of many transmissions: squared errors (2, t), whether right (2, t), whether nobody was received (2, t)."""
+
+    square: np.ndarray
+    right: np.ndarray
+    silent: np.ndarray
+    estimate: np.ndarray
+
+
+@lru_cache(maxsize=128)
+def seen(network: Network) -> Seen:
+    z = latents(network)
+    got = receive(
+        z, network, rng=np.random.default_rng(1), trials=TRIALS, path="full", scores=scores(network), num_classes=40
+    )
+    silent = ~np.any(got.alignment != 0, axis=-1)
+    clipped = z * np.minimum(
+        1, np.array(network.devices.clip_norm)[:, None] / np.linalg.norm(z, axis=-1, keepdims=True)
+    )
+    ideal = np.einsum("nkr,k->nr", clipped, np.array(network.devices.weight))
+    ((A, b),) = server(network).layers
+    right = (np.argmax(got.estimate @ A.T + b, axis=-1) == np.arange(2)[:, None]) & ~silent
+    return Seen(np.sum((got.estimate - ideal[:, None]) ** 2, axis=-1), right, silent, got.estimate)
+
+
+def near(value: float, sample: np.ndarray, what: str) -> str:
+    error = FAR * float(np.std(sample)) / np.sqrt(sample.size) + 5 / sample.size * float(np.max(np.abs(sample)))
+    mean = float(np.mean(sample))
+    return "" if abs(value - mean) <= error else f"{what} {value:.5g}, simulated {mean:.5g} ± {error:.2g}"
+
+
+def below(value: float, sample: np.ndarray, what: str) -> str:
+    error = FAR * float(np.std(sample)) / np.sqrt(sample.size) + 5 / sample.size
+    mean = float(np.mean(sample))
+    return "" if value <= mean + error else f"{what} {value:.5g} is above what is simulated, {mean:.5g} ± {error:.2g}"
+
+
+@lru_cache(maxsize=128)
+def report(network: Network):
+    return guarantee(network)
+
+
+@lru_cache(maxsize=128)
+def oracle(network: Network) -> Oracle:
+    return Oracle(Radio(network, link_of(network).gamma, beam), seed=1)
+
+
+def refuted(network: Network, epsilon: float, delta: float) -> str:
+    return f"ε = {epsilon:.5g}, but δ ≥ {delta:.4g} > {network.delta:g}" if delta > network.delta * (1 + 1e-6) else ""
+
+
+def device_holds(network: Network, epsilon: float) -> str:
+    """Also where a channel that stands still is drawn again."""
+    found = oracle(network).delta(0, epsilon * (1 + 1e-6))
+    if not network.channel.redrawn and network.inferences > 1:
+        again = Oracle(Radio(network, link_of(network).gamma, beam), seed=1, redrawn=True)
+        found = max(found, again.delta(0, epsilon * (1 + 1e-6)))
+    return refuted(network, epsilon, found)
+
+
+def local_holds(network: Network, epsilon: float) -> str:
+    coin = isinstance(network.scheme, Coin) and network.neighbours != "remove"
+    return refuted(network, epsilon, oracle(network).local_delta(0, epsilon * (1 + 1e-6)) if coin else 0.0)
+
+
+def object_holds(network: Network, epsilon: float) -> str:
+    skip = network.neighbours == "remove" or network.channel.access == "orthogonal"
+    return refuted(network, epsilon, 0.0 if skip else oracle(network).object_delta(epsilon * (1 + 1e-6)))
+
+
+def overheard(network: Network) -> float:
+    """0 where nobody listens elsewhere."""
+    found = report(network).epsilon_eavesdropper
+    return 0.0 if found is None else float(found[0])
+
+
+def overheard_holds(network: Network, epsilon: float) -> str:
+    coin = isinstance(network.scheme, Coin) and network.neighbours != "remove" and network.adversary.antennas
+    return refuted(network, epsilon, oracle(network).overheard_delta(0, epsilon * (1 + 1e-6)) if coin else 0.0)
+
+
+def realised(network: Network) -> float:
+    return float(np.max(realised_epsilon(network, np.ones(network.devices.count))))
+
+
+def realised_holds(network: Network, epsilon: float) -> str:
+    """Everybody was received: no less than where everybody always is."""
+    always = replace(network, devices=replace(network.devices, participation=1.0))
+    always = replace(always, channel=replace(network.channel, fading="none"))
+    return device_holds(always, epsilon)
+
+
+def over_samples(network: Network) -> float:
+    """Everybody takes part, which is what samples are accounted for with; a participation of .9 is left as it is."""
+    if set(network.devices.column("participation")) == {0.8}:
+        network = replace(network, devices=replace(network.devices, participation=1.0))
+    symbols = -(-network.dimension // 2)
+    shape = (1, network.devices.count)
+    link = uplink(shape, symbols, Frame(), Impairments(pilot_noise_std=0.1), np.random.default_rng(2))
+    return float(np.max(waveform_epsilon(network, link)))
+
+
+def booked(network: Network) -> float:
+    return total({mechanism(network, device=0, live=False): network.inferences}, network.delta)
+
+
+def scored(network: Network) -> float:
+    """What scores cost; where a coin decides, as if they did."""
+    coin = isinstance(network.scheme, Coin)
+    return float(score_epsilon(replace(network, scheme=Threshold(score_noise_std=1.0)) if coin else network)[0])
+
+
+def certificate(network: Network, kind: Callable[..., np.ndarray]) -> float:
+    return float(np.mean(kind(server(network), law(network), latents(network), np.arange(2))))
+
+
+def quiet(network: Network) -> Network:
+    """With a tenth of all noise: elsewhere Chebyshev's bound says nothing."""
+    std = tuple(0.1 * s for s in network.devices.column("noise_std"))
+    channel = replace(network.channel, noise_std=0.1 * network.channel.noise_std)
+    return replace(network, devices=replace(network.devices, noise_std=std), channel=channel)
+
+
+def chebyshev(network: Network) -> float:
+    found = predict(network, latents(network), np.arange(2), server=lambda _: server(network))
+    return found.server.chebyshev
+
+
+def evaluated(network: Network) -> float:
+    z = torch.as_tensor(latents(network))
+    bits = scores(network)
+    ((A, b),) = server(network).layers
+    found = evaluate(
+        network,
+        z,
+        torch.arange(2),
+        server=lambda _: lambda estimate: estimate @ torch.as_tensor(A.T) + torch.as_tensor(b),
+        trials=TRIALS,
+        scores=None if bits is None else torch.as_tensor(bits),
+        num_classes=40,
+        participation=0.5 if network.scheme.name == "2.1" else None,
+    )
+    assert np.array_equal(found.report.epsilon, report(network).epsilon)
+    return found.mse
+
+
+def inferred(network: Network) -> float:
+    rng = np.random.default_rng(3)
+    path = "full" if network.channel.power_rule in ("paper", "exact") else "fast"
+    classifier = rng.standard_normal((CLASSES, network.dimension))
+    out = infer_features(
+        latents(network), network, classifier=classifier, rng=rng, path=path, scores=scores(network), num_classes=40
+    )
+    return out.report.worst
+
+
+def public_noise(network: Network) -> float:
+    return level(network, participation=0.5 if network.scheme.name == "2.1" else None).noise_std
+
+
+@dataclass(frozen=True)
+class Column:
+    """walks: names of the public functions that the number comes from."""
+
+    walks: tuple[str, ...]
+    number: Callable[[Network], float]
+    holds: Callable[[Network, float], str] = lambda network, value: ""
+
+
+COLUMNS: dict[str, Column] = {
+    "epsilon": Column(("guarantee",), lambda net: float(report(net).epsilon[0]), device_holds),
+    "local": Column(("guarantee",), lambda net: float(report(net).epsilon_local[0]), local_holds),
+    "object": Column(("guarantee",), lambda net: report(net).epsilon_object, object_holds),
+    "eaves": Column(
+        ("guarantee", "eavesdropped"),
+        overheard,
+        overheard_holds,
+    ),
+    "realised": Column(("realised_epsilon",), realised, realised_holds),
+    "waveform": Column(("waveform_epsilon",), over_samples),
+    "booked": Column(("total", "mechanism"), booked, device_holds),
+    "scores": Column(("score_epsilon",), scored),
+    "inferred": Column(("infer_features", "report_of"), inferred, device_holds),
+    "error": Column(
+        ("error",),
+        lambda net: float(mse.error(latents(net), net).total.mean()),
+        lambda net, value: near(value, seen(net).square, "mean square error"),
+    ),
+    "expected": Column(
+        ("expected",),
+        lambda net: float(mse.expected(latents(net), net)[0, 0]),
+        lambda net, value: near(value, seen(net).estimate[0, :, 0], "expected estimate"),
+    ),
+    "silent": Column(
+        ("no_answer",),
+        accuracy.no_answer,
+        lambda net, value: near(value, seen(net).silent.astype(np.float64), "no answer"),
+    ),
+    "halves": Column(
+        ("half_spaces", "law"),
+        lambda net: certificate(net, accuracy.half_spaces),
+        lambda net, value: below(value, seen(net).right.astype(np.float64), "half-spaces"),
+    ),
+    "ball": Column(
+        ("ball", "law"),
+        lambda net: certificate(net, accuracy.ball),
+        lambda net, value: below(value, seen(net).right.astype(np.float64), "ball"),
+    ),
+    "ceiling": Column(
+        ("ceiling", "law"),
+        lambda net: certificate(net, accuracy.ceiling),
+        lambda net, value: below(-value, -seen(net).right.astype(np.float64), "ceiling"),
+    ),
+    "chebyshev": Column(
+        ("predict", "chebyshev"),
+        lambda net: chebyshev(quiet(net)),
+        lambda net, value: below(value, seen(quiet(net)).right.astype(np.float64), "Chebyshev"),
+    ),
+    "level": Column(("level", "level_of"), public_noise),
+    "measured": Column(
+        ("evaluate",), evaluated, lambda net, value: near(value, seen(net).square, "measured square error")
+    ),
+}
