@@ -188,7 +188,7 @@ def test_the_charge_comes_before_the_view_is_taken():
     order = []
 
     class Noted:
-        def charge(self, inference_id):
+        def charge(self, inference_id, epoch=""):
             order.append("charge")
 
     def source(_):
@@ -297,7 +297,7 @@ def test_a_device_with_no_channel_is_silent():
 
 def test_a_charge_that_fails_means_silence():
     class Broken:
-        def charge(self, inference_id):
+        def charge(self, inference_id, epoch=""):
             raise OSError("disk full")
 
     assert answers(Device(0, network(), lambda _: Seen(np.ones(R)), Broken())) == ["withdrawn"]

@@ -155,11 +155,12 @@ class Store:
 
     def append(self, row: Row, mechanism: str) -> None:
         """Adds a row; it is on the disk when this returns."""
-        marks = ", ".join("?" * len(row))
+        values = row.listed
+        columns, marks = ", ".join(Row._fields[: len(values)]), ", ".join("?" * len(values))
         self._base.execute("BEGIN IMMEDIATE")
         try:
             self._base.execute("INSERT OR IGNORE INTO mechanism VALUES (?, ?)", (row.mechanism, mechanism))
-            self._base.execute(f"INSERT INTO charge ({_COLUMNS}) VALUES ({marks})", row)
+            self._base.execute(f"INSERT INTO charge ({columns}) VALUES ({marks})", values)
             self._base.execute("COMMIT")
         except BaseException:
             self._rollback()
