@@ -35,8 +35,8 @@ def some(rng, allowed):
     return [KINDS["certain"], *chosen]  # one smooth law makes all of them smooth
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("neighbours", ["zero-out", "replace", "remove"])
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.check) for seed in range(2, 8))])
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace", pytest.param("remove", marks=pytest.mark.check)])
 def test_a_total_of_2000_charges_is_never_below_the_oracle(neighbours, seed):
     rng = np.random.default_rng((seed, len(neighbours)))
     allowed = some(rng, REMOVABLE if neighbours == "remove" else list(KINDS.values()))
@@ -49,7 +49,7 @@ def test_a_total_of_2000_charges_is_never_below_the_oracle(neighbours, seed):
 
 def test_the_ledger_books_what_was_counted_by_hand(device):
     rng = np.random.default_rng(7)
-    found = sequence(rng, [kind for kind in KINDS.values() if kind.name != "ranking"], 60, restarts=0.1)
+    found = sequence(rng, [kind for kind in KINDS.values() if kind.name != "ranking"], 40, restarts=0.1)
     ledger = device.open()
     for i, (kind, epoch) in enumerate(found.booked):
         if rng.random() < 0.1:  # the device restarts

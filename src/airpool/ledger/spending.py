@@ -7,7 +7,7 @@ Several draws of a channel that stands still in between: docs/proofs/privacy.md,
 mechanisms that do not depend on earlier outputs (docs/guarantee.md, §6).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from typing import NamedTuple
@@ -16,7 +16,15 @@ import numpy as np
 
 from airpool.account.guarantee import epsilon_after, game
 from airpool.account.received import aggregate
-from airpool.account.stream import Exceeded, exceeded, in_common, most_draws, worst_of_draws
+from airpool.account.stream import (
+    Exceeded,
+    StillStream,
+    exceeded,
+    in_common,
+    most_draws,
+    over_any_draws,
+    worst_of_draws,
+)
 from airpool.arrays import Floats
 from airpool.ledger.mechanism import Mechanism
 from airpool.network import Coin, Neighbours
@@ -48,14 +56,6 @@ class _Part:
     missed: float
 
 
-@dataclass(frozen=True, eq=False)
-class _Distances:
-    """A Gaussian whose distance μ is random and known to the adversary: values and their probabilities."""
-
-    mu: Floats
-    mass: Floats
-
-
 def total(counts: Counts, delta: float, neighbours: Neighbours | None = None) -> float:
     """ε at δ of what was used of each mechanism.
 
@@ -72,12 +72,16 @@ def total(counts: Counts, delta: float, neighbours: Neighbours | None = None) ->
         if _draws(one, use) == 1:
             return _same(one, delta)(use.inferences)
     alone = _composed({_part(each, alone=True): use.inferences for each, use in used.items()}, delta)
-    still = {each: use for each, use in used.items() if _exceeded(each) is not None}
+    still = {
+        each: StillStream(law, use.inferences, _draws(each, use))
+        for each, use in used.items()
+        if (law := _exceeded(each))
+    }
     parts = {_part(each, alone=_still(each)): use.inferences for each, use in used.items() if each not in still}
     if not still:
         return min(_composed(parts, delta), alone)
-    missed = sum(use.inferences * _misses(each) for each, use in still.items())
-    return min(_composed(parts, delta, _distances(still), missed), alone)
+    missed = sum(each.inferences * _misses(one) for one, each in still.items())
+    return min(_composed(parts, delta, list(still.values()), missed), alone)
 
 
 def _under(counts: Counts, neighbours: Neighbours | None) -> dict[Mechanism, Use]:
@@ -137,12 +141,6 @@ def _exceeded(one: Mechanism) -> Exceeded | None:
     return exceeded(one.network, aggregate(one.network, live=one.live), one.device)
 
 
-def _distances(still: Mapping[Mechanism, Use]) -> _Distances:
-    """The law of √(Σ T·μ²) over all inferences of these mechanisms, each at the worst of its draws."""
-    laws = [(law, *use, _draws(one, use)) for one, use in still.items() if (law := _exceeded(one)) is not None]
-    return _Distances(*worst_of_draws([(law, inferences, draws) for law, inferences, _, draws in laws]))
-
-
 @lru_cache(maxsize=256)
 def _part(one: Mechanism, *, alone: bool = False) -> _Part:
     """One inference of a mechanism; alone: against an adversary that knows everybody else's noise."""
@@ -164,21 +162,18 @@ def _part(one: Mechanism, *, alone: bool = False) -> _Part:
 
 
 def _composed(
-    parts: Mapping[_Part, int], delta: float, distances: _Distances | None = None, missed: float = 0.0
+    parts: Mapping[_Part, int], delta: float, still: Sequence[StillStream] = (), missed: float = 0.0
 ) -> float:
-    """ε of a mixture at δ; distances: of what depends on the channel, with how likely it is that it does not hold."""
+    """ε of a mixture at δ; still: over channels that stand still, `missed`: how likely it is that their law fails."""
     distance = float(np.sqrt(sum(number * part.mu**2 for part, number in parts.items() if part.mu is not None)))
     distance *= 1 + 1e-12
     curves = [part.stream.repeated(number).losses for part, number in parts.items() if part.stream is not None]
     missed = min(missed + sum(number * part.missed for part, number in parts.items()), 1.0)
     if curves and not np.isfinite(distance):
         return float("inf")
-    if distances is not None:
-        mu, mass = np.hypot(distances.mu, distance), distances.mass
-        one = gaussians(mu[None], mass[None], np.zeros(1, dtype=np.int64))
-    else:
-        one = gaussians(np.array([[distance]]), np.ones((1, 1)), np.zeros(1, dtype=np.int64))
-    if curves and (distance > 0 or distances is not None):
+    mu, mass = worst_of_draws(still) if still else (np.zeros(1), np.ones(1))
+    one = gaussians(np.hypot(mu, distance)[None], mass[None], np.zeros(1, dtype=np.int64))
+    if curves and (distance > 0 or still):
         curves.append(compose.stream(one).losses)
     directions = max((len(each) for each in curves), default=1)
     mixed = [reduce(compose.composed, way) for way in zip(*(_both(each, directions) for each in curves), strict=True)]
@@ -186,7 +181,9 @@ def _composed(
     def at(left: float) -> Floats:
         if mixed:
             return np.array([Stream(tuple(mixed)).epsilon(left, of=delta)])
-        return gaussian.epsilon(np.array([distance]), left) if distances is None else solve(one, left).upper
+        if not still:
+            return gaussian.epsilon(np.array([distance]), left)
+        return np.array([over_any_draws(still, distance, left, float(solve(one, left).upper[0]))])
 
     return float(compose.nearby(at, delta, missed)[0])
 
