@@ -8,6 +8,7 @@ is small enough that all that is random about it can be listed.
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -34,7 +35,7 @@ class Kind:
 def kinds() -> list[Kind]:
     weight, noise = (0.05, 0.2, 0.15), (0.5, 1.5, 3.0)
 
-    def net(participation=1.0, **more):
+    def net(participation: float | tuple[float, ...] = 1.0, **more: Any) -> Network:
         devices = Devices(count=3, weight=weight, noise_std=noise, participation=participation)
         return Network(devices=devices, **{"dimension": 3, **more})
 
@@ -104,7 +105,7 @@ def _gaussian(mu2: float) -> np.ndarray:
 
 def _columns(network: Network) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     d = network.devices
-    return np.array(d.weight) * d.clip_norm[0], np.array(d.noise_std) ** 2, np.array(d.participation)
+    return np.array(d.weight) * d.column("clip_norm"), np.array(d.noise_std) ** 2, np.array(d.participation)
 
 
 def _subsets(chance: np.ndarray):
@@ -117,9 +118,9 @@ def _of_one(network: Network, neighbours: str, *, forward: bool) -> np.ndarray:
     """One inference over a channel without fading."""
     shift, variance, chance = _columns(network)
     size, own = shift[0] * (2 if neighbours == "replace" else 1), variance[0]
-    if network.scheme.name == "2.2":  # the scores alone, which everybody may see
+    if isinstance(network.scheme, Ranking):  # the scores alone, which everybody may see
         return _gaussian((1.0 / network.scheme.score_noise_std) ** 2)
-    if network.scheme.name == "2.1":
+    if isinstance(network.scheme, Threshold):
         # With the feature the score is highest (1 bit), without it 0; the others' scores are all highest.
         at = [float(ndtr((network.scheme.threshold - score) / network.scheme.score_noise_std)) for score in (1.0, 0.0)]
         here, there = at if forward else at[::-1]
@@ -163,7 +164,9 @@ def _given(kind: Kind, neighbours: str) -> list[tuple[float, np.ndarray]]:
 
 def _of_draw(kind: Kind, neighbours: str, inferences: int) -> np.ndarray:
     """All inferences over one draw of the channel, which silences each device with the probability of an outage."""
-    return kind.outage + sum(likely * _power(once, inferences) for likely, once in _given(kind, neighbours))
+    return (
+        np.sum([likely * _power(once, inferences) for likely, once in _given(kind, neighbours)], axis=0) + kind.outage
+    )
 
 
 def _power(base: np.ndarray, times: int) -> np.ndarray:

@@ -35,7 +35,7 @@ def some(rng, allowed):
     return [KINDS["certain"], *chosen]  # one smooth law makes all of them smooth
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.check) for seed in range(2, 8))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.check) for seed in range(1, 8))])
 @pytest.mark.parametrize("neighbours", ["zero-out", "replace", pytest.param("remove", marks=pytest.mark.check)])
 def test_a_total_of_2000_charges_is_never_below_the_oracle(neighbours, seed):
     rng = np.random.default_rng((seed, len(neighbours)))
@@ -56,9 +56,8 @@ def test_the_ledger_books_what_was_counted_by_hand(device):
             ledger.close()
             ledger = device.open()
         ledger.charge(str(i), one(kind), epoch=epoch)
-    for neighbours in ("zero-out", "replace"):
-        spent = ledger.epsilon(DELTA, neighbours=neighbours)
-        assert spent == total(used(found), DELTA, neighbours) >= true_epsilon(found, KINDS, neighbours)
+    spent = ledger.epsilon(DELTA)
+    assert spent == total(used(found), DELTA, "zero-out") >= true_epsilon(found, KINDS, "zero-out")
     ledger.close()
     assert content(device.path).counts == used(found)
 

@@ -91,8 +91,7 @@ class Ledger:
     def charge(self, inference: str, mechanism: Mechanism, *, scene: str = "", epoch: str = "") -> Charged:
         """Charges an inference, once however often this name is charged. Raises Refused where it must not run.
 
-        epoch: names the draw of a channel that stands still; left out, this inference counts as one with a draw of its
-        own, which is never too few.
+        epoch: names the draw of a channel that stands still; left out, the inference counts as one of its own.
         """
         for name, value in (("inference", inference), ("scene", scene), ("epoch", epoch)):
             if not isinstance(value, str) or len(value) > LONGEST or (name == "inference" and not value):
@@ -103,8 +102,7 @@ class Ledger:
                 if known.mechanism != mechanism.digest or known.scene != scene:
                     raise Refused("clash", f"inference {inference!r} was charged before, as another mechanism or scene")
                 return Charged(known, new=False)
-            last = self._last
-            moment = clock.now(last.moment if last else None, self._moments)
+            moment = self._now()
             self._mechanisms.setdefault(mechanism.digest, mechanism)
             self._require_budget(mechanism, scene, epoch, moment.elapsed)
             what = {"inference": inference, "mechanism": mechanism.digest, "scene": scene, "epoch": epoch}
@@ -125,22 +123,17 @@ class Ledger:
         with self._alone():
             self._current()
             self._mechanisms.setdefault(mechanism.digest, mechanism)
-            last = self._last
-            moment = clock.now(last.moment if last else None, self._moments)
-            known = last.epoch if last and epoch is None else epoch or ""
-            self._require_budget(mechanism, scene, known, moment.elapsed)
+            known = self._last.epoch if self._last and epoch is None else epoch or ""
+            self._require_budget(mechanism, scene, known, self._now().elapsed)
 
     def epsilon(self, delta: float, *, scene: str | None = None, neighbours: Neighbours = "zero-out") -> float:
         """ε at δ of all that was charged, under one relation; scene: of what was charged in one scene."""
         with self._alone():
             store = self._current()
-            used = self._all.used("", 0)
-            if scene is not None:
-                in_scene = Tally(Budget(1.0))
-                for row in store.rows():
-                    if row.scene == scene:
-                        in_scene.add(row)
-                used = in_scene.used("", 0)
+            tally = self._all if scene is None else Tally(Budget(1.0, scene=True))
+            for row in store.rows() if scene is not None else ():
+                tally.add(row)
+            used = tally.used(scene or "", 0)
             return total({self._mechanisms[digest]: use for digest, use in used.items()}, delta, neighbours)
 
     @property
@@ -158,6 +151,9 @@ class Ledger:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _now(self) -> Moment:
+        return clock.now(self._last.moment if self._last else None, self._moments)
 
     # What is on the disk
 
@@ -214,7 +210,7 @@ class Ledger:
         if kept is None or kept.tip != self.tip:  # new, or killed between row and head
             head.write(self.head_path, Head(self.origin.hash, self.tip))
         self._known = self.tip
-        here = clock.now(self._last.moment if self._last else None, self._moments)
+        here = self._now()
         self._moments.setdefault(here.boot, here)
         self._stamps = store.stamps()
 
