@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from math import sqrt
 
 import numpy as np
@@ -18,6 +18,7 @@ from airpool.ledger.mechanism import mechanism
 from airpool.ledger.refused import Refused
 from airpool.ledger.spending import Use, total
 from airpool.network import Devices
+from airpool.protocol.link import link_of
 from airpool.runtime.charge import Refused as NotSent
 from airpool.runtime.secured import Booked
 
@@ -212,3 +213,49 @@ def test_an_older_ledger_is_read_and_each_of_its_rows_is_an_epoch(device):
         ledger.charge("4", live, epoch="a")
     new = content(device.path)
     assert (list(faults(new)), new.counts) == ([], {live: Use(5, 4)})
+
+
+def truly(blocks, delta, networks):
+    """ε at δ of `blocks`: inferences of each network in each draw, which all of them share; by listing all outcomes.
+
+    A gain that is too weak for one network may be strong enough for another.
+    """
+    outage = np.array([link_of(each).outage for each in networks])
+    weight, noise = (np.array([each.devices.column(name) for each in networks]) for name in ("weight", "noise_std"))
+    each_gain = []
+    for of_device in outage.T:
+        edges = np.unique([0.0, *of_device, 1.0])
+        each_gain.append([(b - a, of_device <= a) for a, b in pairwise(edges)])
+    outcomes = []
+    for gains in product(*each_gain):
+        heard = np.array([there for _, there in gains]).T
+        variance = (noise[:, 1:] ** 2 * heard[:, 1:]).sum(axis=1) + noise[:, 0] ** 2
+        outcomes.append((float(np.prod([p for p, _ in gains])), heard[:, 0] * weight[:, 0] ** 2 / variance))
+    laws = [(1.0, 0.0)]
+    for numbers in blocks:
+        laws = [(p * q, a + float(np.dot(numbers, mu2))) for p, a in laws for q, mu2 in outcomes]
+    low, high = 0.0, 1e5
+    for _ in range(60):
+        middle = (low + high) / 2
+        found = sum(p * delta_of(middle, mu2) for p, mu2 in laws if mu2)
+        low, high = (middle, high) if found > delta else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.check) for seed in range(2, 40))])
+def test_random_laws_partitions_and_networks_that_share_their_draws(seed):
+    rng = np.random.default_rng(seed)
+    count, chance, delta = int(rng.integers(2, 4)), float(10 ** rng.uniform(-6, -0.5)), float(10 ** rng.uniform(-7, -1))
+    channel = Channel(fading="rayleigh", outage=chance, redrawn=False)
+
+    def network():
+        weight, noise = (tuple(10 ** rng.uniform(-1.5, high, count)) for high in (0.0, 1.5))
+        return Network(devices=Devices(count=count, weight=weight, noise_std=noise), channel=channel)
+
+    networks = [network() for _ in range(int(rng.integers(1, 3)))]
+    blocks = rng.integers(1, 6, (int(rng.integers(1, 4)), len(networks)))
+    counts = {
+        mechanism(each, device=0, live=False): Use(int(number), len(blocks))
+        for each, number in zip(networks, blocks.sum(axis=0), strict=True)
+    }
+    assert total(counts, delta) >= truly(blocks, delta, networks) * (1 - 1e-9)
