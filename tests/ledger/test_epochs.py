@@ -4,7 +4,6 @@ import json
 import sqlite3
 from dataclasses import replace
 from itertools import pairwise, product
-from math import sqrt
 
 import numpy as np
 import pytest
@@ -33,8 +32,8 @@ HIDDEN, BARE = 0.25 / (0.01 + 1600), 0.25 / 0.01  # μ² of one inference
 
 
 def delta_of(epsilon, mu2):
-    mu = sqrt(mu2)
-    return float(ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
+    mu = np.sqrt(mu2)
+    return ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
 
 
 def true_epsilon(*blocks):
@@ -226,19 +225,20 @@ def truly(blocks, delta, networks):
     for of_device in outage.T:
         edges = np.unique([0.0, *of_device, 1.0])
         each_gain.append([(b - a, of_device <= a) for a, b in pairwise(edges)])
-    outcomes = []
+    chance, squares = [], []
     for gains in product(*each_gain):
         heard = np.array([there for _, there in gains]).T
         variance = (noise[:, 1:] ** 2 * heard[:, 1:]).sum(axis=1) + noise[:, 0] ** 2
-        outcomes.append((float(np.prod([p for p, _ in gains])), heard[:, 0] * weight[:, 0] ** 2 / variance))
-    laws = [(1.0, 0.0)]
+        chance.append(float(np.prod([p for p, _ in gains])))
+        squares.append(heard[:, 0] * weight[:, 0] ** 2 / variance)
+    mass, mu2 = np.ones(1), np.zeros(1)
     for numbers in blocks:
-        laws = [(p * q, a + float(np.dot(numbers, mu2))) for p, a in laws for q, mu2 in outcomes]
+        mass, mu2 = np.outer(mass, chance).ravel(), np.add.outer(mu2, np.array(squares) @ numbers).ravel()
+    mass, mu2 = mass[mu2 > 0], mu2[mu2 > 0]
     low, high = 0.0, 1e5
     for _ in range(60):
         middle = (low + high) / 2
-        found = sum(p * delta_of(middle, mu2) for p, mu2 in laws if mu2)
-        low, high = (middle, high) if found > delta else (low, middle)
+        low, high = (middle, high) if mass @ delta_of(middle, mu2) > delta else (low, middle)
     return low
 
 
