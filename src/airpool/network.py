@@ -80,7 +80,8 @@ class Channel:
         over an ordinary network; power, path loss and outage play no part, and no other setting may be given.
     symbols: two real coordinates in each complex symbol, or one in each use; they differ where channels are not known
         exactly. csi_error_std: √E|e|² of the whole complex error. redrawn: gains and errors are new in every inference,
-        else common to all of them. antennas: of the server, which receives by one public beam and keeps them all.
+        else one draw serves all of them (a ledger counts how often it is drawn again). antennas: of the server, which
+        receives by one public beam and keeps them all.
     """
 
     fading: str = "none"

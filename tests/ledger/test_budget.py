@@ -13,7 +13,7 @@ from airpool.ledger.budget import Allowance, Budget
 from airpool.ledger.clock import Moment
 from airpool.ledger.mechanism import mechanism
 from airpool.ledger.refused import Refused
-from airpool.ledger.spending import total
+from airpool.ledger.spending import Use, total
 
 
 def epsilon_of(network, number):
@@ -122,6 +122,44 @@ def test_where_a_start_has_no_name_another_process_does_not_add_the_time_that_th
     assert 1000 <= clock.now(earlier).elapsed < 1000 + 60_000
 
 
+def test_processes_that_take_turns_count_no_time_twice(device, one, network, hand):
+    """Where starts have no name: two processes, both up for an hour, that take turns every second."""
+    window = Budget(epsilon_of(network, 2), window_s=60)
+    uptimes = {"process-a": 3600.0, "process-b": 7200.0}
+
+    def turn(ledger, boot, name, seconds):
+        for each in uptimes:
+            uptimes[each] += seconds
+        hand.boot, hand.seconds = boot, uptimes[boot]
+        return ledger.charge(name, one)
+
+    hand.boot, hand.seconds = "process-a", uptimes["process-a"]
+    with device.open(window) as a:
+        turn(a, "process-a", "0", 0)
+        hand.boot, hand.seconds = "process-b", uptimes["process-b"]
+        with device.open(window) as b:
+            turn(b, "process-b", "1", 1)
+            for i in range(4):
+                ledger, boot = ((a, "process-a"), (b, "process-b"))[i % 2]
+                with pytest.raises(Refused, match="any 60 s"):
+                    turn(ledger, boot, "2", 1)
+            assert turn(a, "process-a", "2", 60).new
+            assert turn(b, "process-b", "3", 1).new
+            assert [row.elapsed for row in b._store.rows()] == [0, 1000, 65000, 66000]
+
+
+def test_a_process_that_begins_counts_from_when_it_has_seen_the_ledger(device, one, network, hand):
+    window = Budget(epsilon_of(network, 1), window_s=60)
+    hand.boot = "process-a"
+    with device.open(window) as ledger:
+        ledger.charge("0", one)
+    hand.boot, hand.seconds = "process-b", 5000.0
+    with device.open(window) as ledger:
+        assert over(ledger, "1", one)
+        hand.seconds += 61
+        assert ledger.charge("1", one).new
+
+
 def test_the_real_counter_goes_on():
     first = clock.now(None)
     later = clock.now(first)
@@ -150,16 +188,16 @@ def test_an_allowance_decides_as_composition_does_and_composes_seldom(monkeypatc
     a, b = mechanism(network, device=3), mechanism(network, device=3, quorum=3)
     composed = []
 
-    def counted(counts, delta):
+    def counted(counts, *how):
         composed.append(counts)
-        return total(counts, delta)
+        return total(counts, *how)
 
     monkeypatch.setattr(budgets, "total", counted)
     limit = total({a: 60, b: 30}, 1e-5)
-    allowance, counts, refused = Allowance(limit, 1e-5), {a: 0, b: 0}, 0
+    allowance, counts, refused = Allowance(limit, 1e-5), {a: Use(0, 1), b: Use(0, 1)}, 0
     for i in range(150):
         each = b if i % 3 == 2 else a
-        more = {**counts, each: counts[each] + 1}
+        more = {**counts, each: Use(counts[each].inferences + 1, 1)}
         if allowance.fits(more):
             counts = more
             assert total(counts, 1e-5) <= limit

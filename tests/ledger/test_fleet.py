@@ -55,7 +55,7 @@ def view(request, tmp_path):
     fleet = Fleet(url)
     yield fleet
     if request.param == "postgres":
-        for table in ("ledger_charge", "ledger_mechanism", "ledger_origin"):
+        for table in ("ledger_charge", "ledger_epoch", "ledger_mechanism", "ledger_origin"):
             fleet._base.execute(f"DROP TABLE {table}")
     fleet.close()
 

@@ -110,6 +110,39 @@ def test_gains_are_new_in_every_inference_unless_the_channel_stands_still(redraw
 
     run(play())
     assert len({each.gain for each in told}) == (3 if redrawn else 1)
+    assert {bool(each.epoch) for each in told} == {not redrawn}
+    assert len({each.epoch for each in told}) == 1
+
+
+@pytest.mark.parametrize("medium", MEDIA)
+def test_an_air_that_starts_anew_announces_a_new_epoch_and_the_device_books_it(medium):
+    net, booked = network(1, channel=Channel(fading="rician", redrawn=False)), []
+
+    class Noted:
+        def charge(self, inference_id, epoch=""):
+            booked.append(epoch)
+
+    async def play(seed=None):
+        async with small(net, medium, charges=[Noted()], seed=seed) as system:
+            await system.infer(3)
+
+    for _ in range(2):
+        run(play())
+    assert len(booked) == 6
+    assert booked[0] == booked[1] == booked[2] != booked[3] == booked[4] == booked[5]
+    assert all(booked)
+
+
+@pytest.mark.parametrize("given", ["", "x" * 65, "a\nb"])
+def test_a_device_that_is_told_no_epoch_counts_a_new_one(given):
+    booked = []
+
+    class Noted:
+        def charge(self, inference_id, epoch=""):
+            booked.append(epoch)
+
+    assert answers(Device(0, network(), lambda _: Seen(np.ones(R)), Noted()), epoch=given) == ["sent"]
+    assert booked == [""]
 
 
 def test_live_noise_is_fresh_each_time():
@@ -188,7 +221,7 @@ def test_the_charge_comes_before_the_view_is_taken():
     order = []
 
     class Noted:
-        def charge(self, inference_id):
+        def charge(self, inference_id, epoch=""):
             order.append("charge")
 
     def source(_):
@@ -297,7 +330,7 @@ def test_a_device_with_no_channel_is_silent():
 
 def test_a_charge_that_fails_means_silence():
     class Broken:
-        def charge(self, inference_id):
+        def charge(self, inference_id, epoch=""):
             raise OSError("disk full")
 
     assert answers(Device(0, network(), lambda _: Seen(np.ones(R)), Broken())) == ["withdrawn"]

@@ -126,7 +126,10 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
                 "The receiver's noise is at least 2^-17 of the privacy noise (case c of the live-noise theorem)."
             )
     if network.inferences > 1 and not network.channel.redrawn:
-        lines.append("Gains and errors are common to all inferences.")
+        lines.append(
+            f"One draw of the channel for all {network.inferences} inferences: an air that restarts or a device that "
+            "moves draws again, which ε does not cover here. A ledger counts such epochs."
+        )
         if not isinstance(network.scheme, Coin) or np.any(received.participation < 1) or network.neighbours == "remove":
             lines.append(
                 "Over such a stream participation below 1, scores and removal are not accounted for, so only own noise "

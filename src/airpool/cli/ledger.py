@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -12,39 +12,50 @@ from airpool import files
 from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table, progress, say_written
 
+if TYPE_CHECKING:
+    from airpool.network import Neighbours
+
 app = typer.Typer(help="Show, check and copy what a device has spent.", no_args_is_help=True, add_completion=False)
 
 File = Annotated[Path, typer.Argument(help="The ledger's file.")]
 Out = Annotated[Path, typer.Option(help="New file to write.")]
 Delta = Annotated[float, typer.Option(help="δ at which ε is computed.")]
+Relation = Annotated[
+    str, typer.Option(help="Neighbours that all inferences are accounted for under: zero-out, replace or remove.")
+]
 
 
 @app.command()
-def show(file: File, delta: Delta = 1e-5, json: o.Json = False) -> None:
-    """Print what was charged, and the ε of all of it together."""
+def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", json: o.Json = False) -> None:
+    """Print what was charged, and the ε of all of it together, for one relation of neighbours."""
+    relation = _relation(neighbours)
     with _refusing(), progress("composing"):
+        from airpool.account.report import shown
         from airpool.ledger.backup import content
         from airpool.ledger.spending import total
 
         found = content(file)
         counts = found.counts
-        spent = total(counts, delta)
-        each = [(mechanism, number, total({mechanism: 1}, delta)) for mechanism, number in counts.items()]
-    summary = {"device": found.origin.device, "inferences": len(found.rows), "delta": delta}
+        spent = total(counts, delta, relation)
+        each = [(mechanism, use, total({mechanism: 1}, delta, relation)) for mechanism, use in counts.items()]
+    summary = {"device": found.origin.device, "inferences": len(found.rows), "delta": delta, "neighbours": neighbours}
     if json:
         parts = [
-            {"mechanism": mechanism.digest, "device": mechanism.device, "inferences": number, "epsilon_of_one": one}
-            for mechanism, number, one in each
+            {"mechanism": mechanism.digest, "device": mechanism.device, **use._asdict(), "epsilon_of_one": one}
+            for mechanism, use, one in each
         ]
         print_json(files.jsonable({**summary, "epsilon": spent, "key": found.origin.key, "mechanisms": parts}))
         return
     print_table(
-        ("mechanism", "device", "inferences", "ε of one"),
-        [(mechanism.digest[:12], str(mechanism.device), str(number), f"{one:.4f}") for mechanism, number, one in each],
+        ("mechanism", "device", "inferences", "epochs", "ε of one"),
+        [
+            (mechanism.digest[:12], str(mechanism.device), str(use.inferences), str(use.epochs), shown(one, 4))
+            for mechanism, use, one in each
+        ],
     )
     last = f", the last on {_day(found.rows[-1].date)}" if found.rows else ""
     typer.echo(f"{found.origin.device or 'this device'}: {len(found.rows)} inferences{last}")
-    typer.echo(f"ε = {spent:.4f} at δ = {delta:g}, all of them together")
+    typer.echo(f"ε = {shown(spent, 4)} at δ = {delta:g} for {neighbours} neighbours, all of them together")
 
 
 @app.command()
@@ -115,9 +126,12 @@ def fleet(
     url: Annotated[str, typer.Argument(help="sqlite:///FILE or postgresql://USER@HOST/BASE.")],
     take: Annotated[list[Path] | None, typer.Option(help="Exports of devices to take in; repeatable.")] = None,
     delta: Delta = 1e-5,
+    neighbours: Relation = "zero-out",
     json: o.Json = False,
 ) -> None:
     """Print what all devices have spent, as far as they have told; never trusted over their own ledgers."""
+    relation = _relation(neighbours)
+    from airpool.account.report import shown
     from airpool.ledger.backup import imported
     from airpool.ledger.fleet import Fleet, base_errors
 
@@ -126,7 +140,7 @@ def fleet(
             view = Fleet(url)
             try:
                 taken = sum(view.take(imported(path.read_text("utf-8").splitlines())) for path in take or [])
-                found = view.accounts(delta)
+                found = view.accounts(delta, relation)
             finally:
                 view.close()
     except base_errors() as error:
@@ -135,9 +149,18 @@ def fleet(
         print_json(files.jsonable({"taken": taken, "delta": delta, "devices": [each._asdict() for each in found]}))
         return
     print_table(
-        ("device", "key", "inferences", "last", f"ε at δ = {delta:g}"),
-        [(x.device, x.key[:12], str(x.inferences), _day(x.date), f"{x.epsilon:.4f}") for x in found],
+        ("device", "key", "inferences", "last", f"ε at δ = {delta:g}, {neighbours}"),
+        [(x.device, x.key[:12], str(x.inferences), _day(x.date), shown(x.epsilon, 4)) for x in found],
     )
+
+
+def _relation(given: str) -> "Neighbours":
+    from airpool.network import Neighbours
+
+    for known in get_args(Neighbours):
+        if given == known:
+            return known
+    raise ValueError(f"--neighbours {given} must be {', '.join(get_args(Neighbours))}")
 
 
 @contextmanager

@@ -9,12 +9,12 @@ import typer
 if TYPE_CHECKING:
     from airpool.ledger.budget import Budget
     from airpool.ledger.chain import Row
-    from airpool.network import Network
+    from airpool.network import Neighbours, Network
     from airpool.runtime.charge import Charge
 
 
 def _option(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel="Ledger (ε at the network's δ; default: no limit)")
+    return typer.Option(help=text, rich_help_panel="Ledger (ε at the network's δ and neighbours; default: no limit)")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Spending:
 
     fleet: Annotated[str | None, _option("Address of the server, to tell its view of the fleet what is new.")] = None
 
-    def budgets(self, delta: float) -> "list[Budget]":
+    def budgets(self, delta: float, neighbours: "Neighbours") -> "list[Budget]":
         from airpool.ledger.budget import Budget
 
         if (self.window_epsilon is None) != (self.window_seconds is None):
@@ -44,7 +44,7 @@ class Spending:
             (self.window_epsilon, {"window_s": self.window_seconds}),
             (self.scene_epsilon, {"scene": True}),
         ]
-        return [Budget(epsilon, delta, **rest) for epsilon, rest in found if epsilon is not None]
+        return [Budget(epsilon, delta, neighbours=neighbours, **rest) for epsilon, rest in found if epsilon is not None]
 
     def key_of(self, k: int, keys: Path | None) -> Path:
         """The identity key of device k."""
@@ -86,8 +86,9 @@ class Spending:
             raise ValueError("--key is for one device; give --keys, a folder with one for each")
         if self.key is None and keys is None:
             raise ValueError("--ledger needs --key, or --keys with an identity.key: `airpool keys` makes them")
-        budgets = self.budgets(net.delta)
+        budgets = self.budgets(net.delta, net.neighbours)
         for each in budgets:
-            logs.event("budget", device=k, reason=f"ε ≤ {each.epsilon:g} for {each.covers}, if {each.assumes}")
+            promised = f"ε ≤ {each.epsilon:g} for {each.covers} and {each.neighbours} neighbours, if {each.assumes}"
+            logs.event("budget", device=k, reason=promised)
         key = self.key_of(k, keys)
         return secured.booked(self.ledger, key, net, k, budgets, head=self.head, scene=self.scene, seen=seen)

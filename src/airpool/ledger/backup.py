@@ -10,9 +10,11 @@ from typing import Any
 
 from airpool.ledger import chain
 from airpool.ledger import head as heads
+from airpool.ledger.budget import Budget, Tally
 from airpool.ledger.chain import Origin, Row
 from airpool.ledger.mechanism import Mechanism, parse
 from airpool.ledger.refused import Refused, because
+from airpool.ledger.spending import Use
 from airpool.ledger.store import KINDS, Store
 
 FORMAT = "airpool ledger export 1"
@@ -31,12 +33,12 @@ class Content:
     strange: tuple[str, ...] = ()
 
     @property
-    def counts(self) -> dict[Mechanism, int]:
-        """How many inferences of each mechanism."""
-        found: dict[str, int] = {}
+    def counts(self) -> dict[Mechanism, Use]:
+        """What was used of each mechanism."""
+        found = Tally(Budget(1.0))
         for row in self.rows:
-            found[row.mechanism] = found.get(row.mechanism, 0) + 1
-        return {parse(self.texts[digest]): number for digest, number in found.items()}
+            found.add(row)
+        return {parse(self.texts[digest]): use for digest, use in found.used("", 0).items()}
 
 
 def content(path: str | Path, *, after: int = 0) -> Content:
@@ -102,7 +104,7 @@ def exported(found: Content) -> Iterator[str]:
     for digest, text in found.texts.items():
         yield json.dumps({"digest": digest, "text": text})
     for row in found.rows:
-        yield json.dumps(row._asdict())
+        yield json.dumps(dict(zip(Row._fields, row.listed, strict=False)))
 
 
 def imported(lines: Iterable[str]) -> Content:

@@ -35,7 +35,11 @@ class Origin:
 
 
 class Row(NamedTuple):
-    """One inference that was charged. Hashes and the signature are hexadecimal; times are those of `clock.Moment`."""
+    """One inference that was charged. Hashes and the signature are hexadecimal; times are those of `clock.Moment`.
+
+    epoch: names the draw of the channel, as long as it stands still; "" (rows of older ledgers too): one that nobody
+    vouches for, so it counts as a draw of its own.
+    """
 
     seq: int
     inference: str
@@ -48,6 +52,7 @@ class Row(NamedTuple):
     previous: str
     hash: str
     signature: str
+    epoch: str = ""
 
     @property
     def moment(self) -> Moment:
@@ -55,8 +60,13 @@ class Row(NamedTuple):
 
     @property
     def true_hash(self) -> str:
-        """The hash of what the row says."""
-        return _hashed("row", *self[:9])
+        """The hash of what the row says; without an epoch, that of older ledgers."""
+        return _hashed("row", *self[:9], *self[11:] if self.epoch else ())
+
+    @property
+    def listed(self) -> tuple[str | int, ...]:
+        """Its values as they are told: an older airpool, whose rows have no epoch, reads those that have none."""
+        return tuple(self) if self.epoch else self[:11]
 
 
 class Tip(NamedTuple):
@@ -66,9 +76,11 @@ class Tip(NamedTuple):
     hash: str
 
 
-def signed(key: Ed25519PrivateKey, tip: Tip, moment: Moment, *, inference: str, mechanism: str, scene: str) -> Row:
+def signed(
+    key: Ed25519PrivateKey, tip: Tip, moment: Moment, *, inference: str, mechanism: str, scene: str, epoch: str = ""
+) -> Row:
     """The row that comes after the tip."""
-    unsigned = Row(tip.seq + 1, inference, mechanism, scene, *moment, tip.hash, "", "")
+    unsigned = Row(tip.seq + 1, inference, mechanism, scene, *moment, tip.hash, "", "", epoch)
     found = unsigned.true_hash
     return unsigned._replace(hash=found, signature=key.sign(_CONTEXT + bytes.fromhex(found)).hex())
 

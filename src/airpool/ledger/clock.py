@@ -1,17 +1,21 @@
 """Time that nobody can set: how long a ledger has been in use, never more than has passed.
 
 Budgets for a window of time count by it. The computer's date may jump either way: it is written down, and nothing else.
-Time that a machine was switched off does not count, so a window can only become longer.
+Time that a machine was switched off does not count, so a window can only become longer. Where the system does not name
+its starts, time counts from when a process has first seen the ledger: processes that take turns count no time twice.
 """
 
 import secrets
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # Where the system does not name its start, that of this process stands for it.
-_PROCESS, _STARTED = f"process-{secrets.token_hex(8)}", time.monotonic_ns()
+_OF_PROCESS = "process-"
+_PROCESS, _STARTED = f"{_OF_PROCESS}{secrets.token_hex(8)}", time.monotonic_ns()
 
 
 class Moment(NamedTuple):
@@ -23,14 +27,22 @@ class Moment(NamedTuple):
     date: int
 
 
-def now(last: Moment | None) -> Moment:
-    """This moment; `elapsed` goes on from that of the last row, by what the machine's own counter says has passed."""
+def now(last: Moment | None, seen: Mapping[str, Moment] = MappingProxyType({})) -> Moment:
+    """This moment; `elapsed` goes on from that of the last row, by what the machine's own counter says has passed.
+
+    seen: an earlier moment of each start that has used this ledger, by its name. A start of the machine that is not
+    among them came after the last row, so all its time has passed since; a process need not have.
+    """
     boot, since_boot = _counter()
     date = time.time_ns() // 1_000_000
     if last is None:
         return Moment(boot, since_boot, 0, date)
-    passed = since_boot - last.since_boot if boot == last.boot else since_boot
-    return Moment(boot, since_boot, last.elapsed + max(0, passed), date)
+    before = last if boot == last.boot else seen.get(boot)
+    if before is not None:
+        elapsed = before.elapsed + max(0, since_boot - before.since_boot)
+    else:
+        elapsed = last.elapsed + (0 if boot.startswith(_OF_PROCESS) else since_boot)
+    return Moment(boot, since_boot, max(elapsed, last.elapsed), date)
 
 
 def _counter() -> tuple[str, int]:

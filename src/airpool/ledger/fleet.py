@@ -19,7 +19,8 @@ from airpool.ledger import chain
 from airpool.ledger.backup import Content
 from airpool.ledger.chain import Origin, Row
 from airpool.ledger.mechanism import parse
-from airpool.ledger.spending import total
+from airpool.ledger.spending import Use, total
+from airpool.network import Neighbours
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS ledger_origin (hash TEXT PRIMARY KEY, ledger TEXT NOT NULL, device TEXT NOT NULL, "
@@ -27,6 +28,12 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS ledger_mechanism (digest TEXT PRIMARY KEY, text TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS ledger_charge (origin TEXT NOT NULL, seq BIGINT NOT NULL, mechanism TEXT NOT NULL, "
     "date BIGINT NOT NULL, hash TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (origin, seq))",
+    "CREATE TABLE IF NOT EXISTS ledger_epoch (origin TEXT NOT NULL, mechanism TEXT NOT NULL, epoch TEXT NOT NULL, "
+    "inferences BIGINT NOT NULL, PRIMARY KEY (origin, mechanism, epoch))",
+)
+_ONE_MORE = (
+    "INSERT INTO ledger_epoch VALUES ({}, {}, {}, 1) ON CONFLICT (origin, mechanism, epoch) "
+    "DO UPDATE SET inferences = ledger_epoch.inferences + 1"
 )
 
 
@@ -41,13 +48,14 @@ def base_errors() -> tuple[type[Exception], ...]:
 
 
 class Account(NamedTuple):
-    """One ledger as the view knows it. date: of the newest row, milliseconds."""
+    """One ledger as the view knows it. date: of the newest row, milliseconds. neighbours: what ε is for."""
 
     device: str
     key: str
     inferences: int
     date: int
     epsilon: float
+    neighbours: Neighbours
 
 
 class Fleet:
@@ -102,7 +110,11 @@ class Fleet:
                     "SELECT 1 FROM ledger_mechanism WHERE digest = {}", row.mechanism
                 ):
                     raise Rejected(f"the mechanism of row {row.seq} of {origin.device} was not told")
-                self._put("ledger_charge", origin.hash, row.seq, row.mechanism, row.date, row.hash, json.dumps(row))
+                self._put(
+                    "ledger_charge", origin.hash, row.seq, row.mechanism, row.date, row.hash, json.dumps(row.listed)
+                )
+                if row.epoch:
+                    self._base.execute(_ONE_MORE.replace("{}", self._mark), (origin.hash, row.mechanism, row.epoch))
                 before, taken = (row.seq, row.hash), taken + 1
             if not taken:  # without a signed row anybody could claim a key
                 return 0
@@ -140,17 +152,27 @@ class Fleet:
         wanted = {row.mechanism for row in rows}
         return Content(Origin(ledger, device, key), {d: t for d, t in texts.items() if d in wanted}, rows)
 
-    def accounts(self, delta: float) -> list[Account]:
-        """Every ledger with what it has spent, as far as the view was told."""
+    def accounts(self, delta: float, neighbours: Neighbours = "zero-out") -> list[Account]:
+        """Every ledger with what it has spent, as far as the view was told, all for one relation of neighbours."""
         texts = dict(self._rows("SELECT digest, text FROM ledger_mechanism"))
         found: list[Account] = []
         for origin, device, key in self._rows("SELECT hash, device, key FROM ledger_origin ORDER BY device, hash"):
             counted = self._rows(
                 "SELECT mechanism, count(*), max(date) FROM ledger_charge WHERE origin = {} GROUP BY mechanism", origin
             )
-            counts = {parse(texts[digest]): int(number) for digest, number, _ in counted}
+            named = self._rows(
+                "SELECT mechanism, count(*), sum(inferences) FROM ledger_epoch WHERE origin = {} GROUP BY mechanism",
+                origin,
+            )
+            # Rows without an epoch are one each.
+            shared = {digest: int(inferences) - int(epochs) for digest, epochs, inferences in named}
+            counts = {
+                parse(texts[digest]): Use(int(number), int(number) - shared.get(digest, 0))
+                for digest, number, _ in counted
+            }
             newest = max((date for _, _, date in counted), default=0)
-            found.append(Account(device, key, sum(counts.values()), newest, total(counts, delta)))
+            inferences, spent = sum(use.inferences for use in counts.values()), total(counts, delta, neighbours)
+            found.append(Account(device, key, inferences, newest, spent, neighbours))
         return found
 
     def close(self) -> None:

@@ -25,15 +25,18 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from airpool.account.report import shown
 from airpool.keys import secret
 from airpool.ledger import chain, clock, head
 from airpool.ledger.budget import Allowance, Budget, Tally
 from airpool.ledger.chain import Origin, Row, Tip
+from airpool.ledger.clock import Moment
 from airpool.ledger.head import Head
 from airpool.ledger.mechanism import Mechanism, parse
 from airpool.ledger.refused import Refused, because
 from airpool.ledger.spending import total
 from airpool.ledger.store import Store
+from airpool.network import Neighbours
 from airpool.rules import NetworkError
 
 _WAIT_S = 5.0
@@ -73,10 +76,11 @@ class Ledger:
         self.head_path = Path(head) if head is not None else beside.with_suffix(".head")
         self.budgets = tuple(budgets)
         self._device, self._asked = device, seen
-        self._allowances = [Allowance(budget.epsilon, budget.delta) for budget in self.budgets]
+        self._allowances = [Allowance(budget.epsilon, budget.delta, budget.neighbours) for budget in self.budgets]
         self._all = Tally(Budget(1.0))
         self._tallies: list[Tally] = []
         self._mechanisms: dict[str, Mechanism] = {}
+        self._moments: dict[str, Moment] = {}
         self._store: Store | None = None
         self._inode, self._known = 0, Tip(0, "")
         self._stamps: object = None
@@ -84,9 +88,12 @@ class Ledger:
         with self._alone():
             self._read()
 
-    def charge(self, inference: str, mechanism: Mechanism, *, scene: str = "") -> Charged:
-        """Charges an inference, once however often this name is charged. Raises Refused where it must not run."""
-        for name, value in (("inference", inference), ("scene", scene)):
+    def charge(self, inference: str, mechanism: Mechanism, *, scene: str = "", epoch: str = "") -> Charged:
+        """Charges an inference, once however often this name is charged. Raises Refused where it must not run.
+
+        epoch: names the draw of a channel that stands still; left out, the inference counts as one of its own.
+        """
+        for name, value in (("inference", inference), ("scene", scene), ("epoch", epoch)):
             if not isinstance(value, str) or len(value) > LONGEST or (name == "inference" and not value):
                 raise ValueError(f"{name} must be a text of at most {LONGEST} characters")
         with self._alone():
@@ -95,13 +102,11 @@ class Ledger:
                 if known.mechanism != mechanism.digest or known.scene != scene:
                     raise Refused("clash", f"inference {inference!r} was charged before, as another mechanism or scene")
                 return Charged(known, new=False)
-            last = self._last
-            moment = clock.now(last.moment if last else None)
+            moment = self._now()
             self._mechanisms.setdefault(mechanism.digest, mechanism)
-            self._require_budget(mechanism, scene, moment.elapsed)
-            row = chain.signed(
-                self._key, self.tip, moment, inference=inference, mechanism=mechanism.digest, scene=scene
-            )
+            self._require_budget(mechanism, scene, epoch, moment.elapsed)
+            what = {"inference": inference, "mechanism": mechanism.digest, "scene": scene, "epoch": epoch}
+            row = chain.signed(self._key, self.tip, moment, **what)
             store.append(row, mechanism.text)
             head.write(self.head_path, Head(self.origin.hash, Tip(row.seq, row.hash)))
             self._note(row)
@@ -110,26 +115,26 @@ class Ledger:
             self._require_same_file(self._stamps[0].inode)
             return Charged(row, new=True)
 
-    def prepare(self, mechanism: Mechanism, *, scene: str = "") -> None:
-        """Composes what the first charge of a mechanism would have to wait for; raises Refused if it would."""
+    def prepare(self, mechanism: Mechanism, *, scene: str = "", epoch: str | None = None) -> None:
+        """Composes what the first charge of a mechanism would have to wait for; raises Refused if it would.
+
+        epoch: None, where it is not known yet, is that of the last row: `charge` decides when it is.
+        """
         with self._alone():
             self._current()
             self._mechanisms.setdefault(mechanism.digest, mechanism)
-            moment = clock.now(self._last.moment if self._last else None)
-            self._require_budget(mechanism, scene, moment.elapsed)
+            known = self._last.epoch if self._last and epoch is None else epoch or ""
+            self._require_budget(mechanism, scene, known, self._now().elapsed)
 
-    def epsilon(self, delta: float, *, scene: str | None = None) -> float:
-        """ε at δ of all that was charged; scene: of what was charged in one scene."""
+    def epsilon(self, delta: float, *, scene: str | None = None, neighbours: Neighbours = "zero-out") -> float:
+        """ε at δ of all that was charged, under one relation; scene: of what was charged in one scene."""
         with self._alone():
             store = self._current()
-            counted = self._all.counts("", 0)
-            if scene is not None:
-                in_scene = Tally(Budget(1.0))
-                for row in store.rows():
-                    if row.scene == scene:
-                        in_scene.add(row)
-                counted = in_scene.counts("", 0)
-            return total({self._mechanisms[digest]: number for digest, number in counted.items()}, delta)
+            tally = self._all if scene is None else Tally(Budget(1.0, scene=True))
+            for row in store.rows() if scene is not None else ():
+                tally.add(row)
+            used = tally.used(scene or "", 0)
+            return total({self._mechanisms[digest]: use for digest, use in used.items()}, delta, neighbours)
 
     @property
     def tip(self) -> Tip:
@@ -146,6 +151,9 @@ class Ledger:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _now(self) -> Moment:
+        return clock.now(self._last.moment if self._last else None, self._moments)
 
     # What is on the disk
 
@@ -202,6 +210,8 @@ class Ledger:
         if kept is None or kept.tip != self.tip:  # new, or killed between row and head
             head.write(self.head_path, Head(self.origin.hash, self.tip))
         self._known = self.tip
+        here = self._now()
+        self._moments.setdefault(here.boot, here)
         self._stamps = store.stamps()
 
     def _require_seen(self, store: Store) -> None:
@@ -221,18 +231,20 @@ class Ledger:
     def _note(self, row: Row) -> None:
         for tally in (self._all, *self._tallies):
             tally.add(row)
+        self._moments[row.boot] = row.moment
         self._last = row
 
-    def _require_budget(self, mechanism: Mechanism, scene: str, elapsed: int) -> None:
+    def _require_budget(self, mechanism: Mechanism, scene: str, epoch: str, elapsed: int) -> None:
         for tally, allowance in zip(self._tallies, self._allowances, strict=True):
-            counted, budget = tally.counts(scene, elapsed), tally.budget
-            counted[mechanism.digest] += 1
-            counts = {self._mechanisms[digest]: number for digest, number in counted.items()}
+            used, budget = tally.used(scene, elapsed, more=(mechanism.digest, epoch)), tally.budget
+            counts = {self._mechanisms[digest]: use for digest, use in used.items()}
             if not allowance.fits(counts):
+                spent = shown(total(counts, budget.delta, budget.neighbours), 4)
                 raise Refused(
                     "over budget",
-                    f"the budget for {budget.covers}, ε = {budget.epsilon:g} at δ = {budget.delta:g}, is spent: with "
-                    f"{sum(counted.values())} inferences ε would be {total(counts, budget.delta):.4g}",
+                    f"the budget for {budget.covers}, ε = {budget.epsilon:g} at δ = {budget.delta:g} for "
+                    f"{budget.neighbours} neighbours, is spent: with {sum(use[0] for use in used.values())} inferences "
+                    f"ε would be {spent}",
                 )
 
     @contextmanager

@@ -11,18 +11,20 @@ from functools import cached_property
 from typing import Any
 
 from airpool import network_file
-from airpool.network import Adversary, Network, NetworkError, require_network
+from airpool.network import Neighbours, Network, NetworkError, require_network
 
 VERSION = 1
-# What a report chooses, and a mechanism does not depend on.
-_CHOSEN: dict[str, Any] = {"delta": 1e-5, "inferences": 1, "adversary": Adversary()}
+# What a report chooses, and a mechanism does not depend on. Not the adversary: an eavesdropper makes devices fill up
+# their last symbol, which removal shows.
+_CHOSEN: dict[str, Any] = {"delta": 1e-5, "inferences": 1}
 
 
 @dataclass(frozen=True)
 class Mechanism:
     """One inference of one device. `network` has its noise floor: its dropouts are all devices that may be missing.
 
-    neighbours: as in the network. live: noise as the device really draws it, with what its grid costs.
+    neighbours: as in the network; a total is that of one relation (`under`). live: noise as the device really draws it,
+    with what its grid costs.
     """
 
     network: Network
@@ -41,6 +43,12 @@ class Mechanism:
     @cached_property
     def digest(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def under(self, neighbours: Neighbours) -> "Mechanism":
+        """The same inference, for another relation of neighbours."""
+        if neighbours == self.network.neighbours:
+            return self
+        return replace(self, network=replace(self.network, neighbours=neighbours))
 
 
 def mechanism(network: Network, *, device: int, quorum: int | None = None, live: bool = True) -> Mechanism:

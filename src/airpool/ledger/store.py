@@ -39,9 +39,11 @@ MIGRATIONS = (
     CREATE TRIGGER no_change BEFORE UPDATE ON charge BEGIN SELECT RAISE(ABORT, 'rows are never changed'); END;
     CREATE TRIGGER no_delete BEFORE DELETE ON charge BEGIN SELECT RAISE(ABORT, 'rows are never deleted'); END;
     """,
+    "ALTER TABLE charge ADD COLUMN epoch TEXT NOT NULL DEFAULT '';",
 )
 VERSION = len(MIGRATIONS)
 _COLUMNS = ", ".join(Row._fields)
+_EPOCHS_SINCE = 3
 KINDS = tuple(int if field in ("seq", "since_boot", "elapsed", "date") else str for field in Row._fields)
 
 
@@ -70,14 +72,16 @@ class Store:
                 self._base.execute("PRAGMA journal_mode = WAL")
                 self._base.execute("PRAGMA synchronous = FULL")
                 self._migrate(origin)
-            self._require_version()
+            version = self._require_version()
+            # A reader does not migrate what it reads.
+            self._read_columns = _COLUMNS if version >= _EPOCHS_SINCE else _COLUMNS.replace("epoch", "'' AS epoch")
             if not readonly:
                 sync_folder(path.parent)
         except BaseException:
             self.close()
             raise
 
-    def _require_version(self) -> None:
+    def _require_version(self) -> int:
         version = self._base.execute("PRAGMA user_version").fetchone()[0]
         if version > VERSION:
             raise Refused(
@@ -85,6 +89,7 @@ class Store:
             )
         if version < 1:
             raise Refused("corrupt", f"{self.path} is not a ledger")
+        return version
 
     def _migrate(self, origin: Origin | None) -> None:
         """Brings the schema up to date, in one transaction; a kill in between leaves the old version."""
@@ -120,11 +125,13 @@ class Store:
 
     def rows(self, after: int = 0) -> Iterator[Row]:
         """All rows after a number, in order."""
-        found = self._base.execute(f"SELECT {_COLUMNS} FROM charge WHERE seq > ? ORDER BY seq", (after,))
+        found = self._base.execute(f"SELECT {self._read_columns} FROM charge WHERE seq > ? ORDER BY seq", (after,))
         return (Row._make(self._typed(each, KINDS, f"row {each[0]}")) for each in found)
 
     def find(self, inference: str) -> Row | None:
-        found = self._base.execute(f"SELECT {_COLUMNS} FROM charge WHERE inference = ?", (inference,)).fetchone()
+        found = self._base.execute(
+            f"SELECT {self._read_columns} FROM charge WHERE inference = ?", (inference,)
+        ).fetchone()
         return None if found is None else Row._make(found)
 
     def _typed(self, values: tuple[Any, ...], kinds: tuple[type, ...], what: str) -> tuple[Any, ...]:
@@ -148,11 +155,12 @@ class Store:
 
     def append(self, row: Row, mechanism: str) -> None:
         """Adds a row; it is on the disk when this returns."""
-        marks = ", ".join("?" * len(row))
+        values = row.listed
+        columns, marks = ", ".join(Row._fields[: len(values)]), ", ".join("?" * len(values))
         self._base.execute("BEGIN IMMEDIATE")
         try:
             self._base.execute("INSERT OR IGNORE INTO mechanism VALUES (?, ?)", (row.mechanism, mechanism))
-            self._base.execute(f"INSERT INTO charge ({_COLUMNS}) VALUES ({marks})", row)
+            self._base.execute(f"INSERT INTO charge ({columns}) VALUES ({marks})", values)
             self._base.execute("COMMIT")
         except BaseException:
             self._rollback()

@@ -6,6 +6,7 @@ a full feature from an empty one. A device whose signal is rejected counts as mi
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -71,6 +72,8 @@ class Air:
         self._stalled: set[int] = set()
         self._slot: Slot | SecureSlot | None = None
         self._still: _Drawn | None = None
+        # Gains that stand still do so until this air ends: the next one draws anew, and says so.
+        self._epoch = "" if network.channel.redrawn or seed is not None else secrets.token_hex(8)
         self._secure: type[SecureSlot] | None = None
         if network.channel.access == "secure":
             from airpool.runtime import secure_slot  # needs cryptography, which other networks do without
@@ -156,7 +159,9 @@ class Air:
             try:
                 for k in there:
                     group = slot.group(k)
-                    self._deliver[k](Announcement(id, number, float(slot.known[k]), asked, len(there), group))
+                    self._deliver[k](
+                        Announcement(id, number, float(slot.known[k]), asked, len(there), group, self._epoch)
+                    )
                 await slot.ended(self._slot_seconds)
             finally:
                 self._slot = None

@@ -9,9 +9,9 @@ class Refused(Exception):  # noqa: N818
 
 
 class Charge(Protocol):
-    def charge(self, inference_id: str) -> None:
-        """Books one inference. Raises Refused where nothing is left, and where this id was booked before: one charge
-        pays for one transmission."""
+    def charge(self, inference_id: str, epoch: str = "") -> None:
+        """Books one inference, in an epoch of the channel; "": in one of its own. Raises Refused where nothing is left,
+        and where this id was booked before: one charge pays for one transmission."""
         ...
 
 
@@ -39,7 +39,7 @@ class Counted:
         self.spent, self._budget = 0, inferences
         self._booked: OrderedDict[str, None] = OrderedDict()
 
-    def charge(self, inference_id: str) -> None:
+    def charge(self, inference_id: str, epoch: str = "") -> None:
         if inference_id in self._booked:
             raise Refused("this inference was announced before")
         if self._budget is not None and self.spent >= self._budget:

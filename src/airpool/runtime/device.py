@@ -82,7 +82,7 @@ async def answer(device: Device, port: DevicePort, told: Announcement) -> None:
     """One inference: a signal, or a withdrawal where the device must not or cannot take part."""
     try:
         _check(device, told)
-        _charge(device, told.id)
+        _charge(device, told)
         samples, scale = await _signal(device, told)
     except Refused as why:
         logs.event("refused", id=told.id[:_LONGEST_ID], device=device.index, reason=str(why))
@@ -103,10 +103,11 @@ def _check(device: Device, told: Announcement) -> None:
     terms.require_same(net, told.asked)
 
 
-def _charge(device: Device, id: str) -> None:
-    """Books the inference. A charge that fails means silence."""
+def _charge(device: Device, told: Announcement) -> None:
+    """Books the inference. A charge that fails means silence. An epoch that is none counts as a new one."""
+    epoch = told.epoch if len(told.epoch) <= _LONGEST_ID and told.epoch.isprintable() else ""
     try:
-        device.charge.charge(id)
+        device.charge.charge(told.id, epoch)
     except Refused:
         raise
     except Exception as error:

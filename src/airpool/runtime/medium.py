@@ -12,7 +12,8 @@ class Announcement:
 
     id: of the inference, never used twice. number: its place in the run. gain: this device's own channel, as far as the
     device knows it. asked: the network file that the server goes by. devices: how many were announced to.
-    group: secure access, the first message of the round.
+    group: secure access, the first message of the round. epoch: names the draw of the channel, as long as no gain or
+    error of any device changes; "" where the medium does not vouch for that.
     """
 
     id: str
@@ -21,6 +22,7 @@ class Announcement:
     asked: str
     devices: int
     group: bytes = b""
+    epoch: str = ""
 
 
 @dataclass(frozen=True, eq=False)

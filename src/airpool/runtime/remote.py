@@ -50,7 +50,7 @@ class RemoteDevice:
             said = await self._read()
             if said.WhichOneof("what") == "announcement":
                 told = said.announcement
-                return Announcement(told.id, told.number, told.gain, told.asked, told.devices, told.group)
+                return Announcement(told.id, told.number, told.gain, told.asked, told.devices, told.group, told.epoch)
             if said.rejected:
                 logs.event("rejected", device=self._device, reason=said.rejected)
 

@@ -49,19 +49,21 @@ class Booked:
 
     def __init__(self, ledger: Ledger, one: Mechanism, scene: str = "") -> None:
         self._ledger, self._one, self._scene = ledger, one, scene
+        self._epoch: str | None = None  # the last that was announced
         self.path = ledger.path
 
     def refusal(self) -> str | None:
         """Why the next inference would be refused; a device that knows this is not ready, which costs nobody."""
         try:
-            self._ledger.prepare(self._one, scene=self._scene)
+            self._ledger.prepare(self._one, scene=self._scene, epoch=self._epoch)
         except refused.Refused as why:
             return f"{why.status}: {why}"
         return None
 
-    def charge(self, inference_id: str) -> None:
+    def charge(self, inference_id: str, epoch: str = "") -> None:
+        self._epoch = epoch
         try:
-            new = self._ledger.charge(inference_id, self._one, scene=self._scene).new
+            new = self._ledger.charge(inference_id, self._one, scene=self._scene, epoch=epoch).new
         except refused.Refused as why:
             raise Refused(f"{why.status}: {why}") from None
         if not new:

@@ -46,7 +46,8 @@ class AirService(AirServicer):
                 say(wire.ToDevice(part=told))
                 return
             fields = {"id": told.id, "number": told.number, "gain": told.gain, "asked": told.asked}
-            say(wire.ToDevice(announcement=wire.Announcement(devices=told.devices, group=told.group, **fields)))
+            fields |= {"devices": told.devices, "group": told.group, "epoch": told.epoch}
+            say(wire.ToDevice(announcement=wire.Announcement(**fields)))
 
         try:
             self._air.connect(device, announce, simulated=simulated)

@@ -40,7 +40,7 @@ class FleetService(FleetServicer):
         except ValueError as why:
             await transport.refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(why)[:200])
             raise AssertionError("abort raises") from None
-        return wire.Newest(row="" if newest is None else json.dumps(newest))
+        return wire.Newest(row="" if newest is None else json.dumps(newest.listed))
 
     def _taken(self, told: Content | None, key: str) -> tuple[str | None, Row | None]:
         if told is not None:

@@ -65,20 +65,22 @@ class ToDevice(_message.Message):
     def __init__(self, announcement: _Optional[_Union[Announcement, _Mapping]] = ..., rejected: _Optional[str] = ..., welcome: _Optional[_Union[Nothing, _Mapping]] = ..., part: _Optional[bytes] = ...) -> None: ...
 
 class Announcement(_message.Message):
-    __slots__ = ("id", "number", "gain", "asked", "devices", "group")
+    __slots__ = ("id", "number", "gain", "asked", "devices", "group", "epoch")
     ID_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     GAIN_FIELD_NUMBER: _ClassVar[int]
     ASKED_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     id: str
     number: int
     gain: float
     asked: str
     devices: int
     group: bytes
-    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., gain: _Optional[float] = ..., asked: _Optional[str] = ..., devices: _Optional[int] = ..., group: _Optional[bytes] = ...) -> None: ...
+    epoch: str
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., gain: _Optional[float] = ..., asked: _Optional[str] = ..., devices: _Optional[int] = ..., group: _Optional[bytes] = ..., epoch: _Optional[str] = ...) -> None: ...
 
 class Inference(_message.Message):
     __slots__ = ("id", "number", "asked")
