@@ -69,7 +69,7 @@ def delta_replace(epsilon: Floats, mu: Floats, participation: Floats) -> Floats:
             (participation == 0) | (mu == 0), 0.0, np.exp(gain) * -np.expm1(np.minimum(loss - gain, 0.0))
         )
     positive = np.where(np.isinf(mu), participation, positive)
-    if np.any(near := (mu > 0) & (mu < _NEAR) & (magnitude < 1)):
+    if np.any(near := (mu > 0) & (mu < _NEAR) & (magnitude < 1) & (participation > 0)):
         near, *given = np.broadcast_arrays(near, magnitude, mu, participation)
         positive[near] = _replace_near(*(x[near] for x in given))
     # Swapping the two changes nothing: δ(−ε) = 1 − e^−ε + e^−ε δ(ε).
