@@ -28,6 +28,7 @@ class PrivacyReport:
     epsilon_eavesdropper: per device, against the antennas of `network.adversary`; None where it has none.
     paper: what the paper's Theorem 1 claims for one inference of the same network.
     absent: computes `epsilon_if_absent`, which may take longer than all the rest.
+    static: computes `epsilon_if_static`.
     live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
     """
 
@@ -39,6 +40,7 @@ class PrivacyReport:
     paper: theorem1.Claim
     assumptions: tuple[str, ...]
     absent: Callable[[], tuple[float, ...]]
+    static: Callable[[], Floats | None] = lambda: None
     epsilon_eavesdropper: Floats | None = None
     live: bool = False
 
@@ -55,6 +57,14 @@ class PrivacyReport:
     def epsilon_if_absent(self) -> tuple[float, ...]:
         """The worst device's ε if 0, 1, 2, ... others collude or drop out. Computed on first use."""
         return self.absent()
+
+    @cached_property
+    def epsilon_if_static(self) -> Floats | None:
+        """ε of each device if the channel, redrawn in every inference, stays as it is instead. Computed on first use.
+
+        None for one inference, where nothing of the channel is random, or where `epsilon` is that already.
+        """
+        return self.static()
 
     def __repr__(self) -> str:
         net = self.network
@@ -78,6 +88,7 @@ class PrivacyReport:
             "epsilon_local": _numbers(self.epsilon_local),
             "epsilon_object": number(self.epsilon_object),
             "epsilon_eavesdropper": None if self.epsilon_eavesdropper is None else _numbers(self.epsilon_eavesdropper),
+            "epsilon_if_static": None if self.epsilon_if_static is None else _numbers(self.epsilon_if_static),
             "epsilon_if_absent": _numbers(self.epsilon_if_absent) if absent else None,
             **{name: getattr(network, name) for name in shared},
             "scheme": network.scheme.name,
@@ -196,6 +207,9 @@ def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
         f"Worst device: ε = {shown(report.worst)}.  The object (all views change at once): ε = "
         f"{shown(report.epsilon_object)}."
     ]
+    stays = report.epsilon_if_static
+    if stays is not None and shown(float(np.max(stays))) != shown(report.worst):
+        notes.append(f"If the channel stays as it is over all inferences: ε = {shown(float(np.max(stays)))}.")
     if report.epsilon_eavesdropper is not None:
         antennas, worst = report.network.adversary.antennas, float(np.max(report.epsilon_eavesdropper))
         notes.append(f"An eavesdropper elsewhere with {antennas} antenna{'s' * (antennas > 1)}: ε = {shown(worst)}.")

@@ -73,7 +73,7 @@ def threshold_game(
     around = surroundings(aggregate, rarest)
     columns = (aggregate.shift, aggregate.variance, aggregate.lent, aggregate.presence, aggregate.kind_of_strength)
     of_device = alike(*columns, *chance[0])[1]
-    found = around.representatives(of_device, cells)
+    found = around.representatives(of_device, cells, None if aggregate.strength is None else aggregate.variance)
     # Every vertex is a pair of its own.
     here, there = np.repeat(np.array(list(product((0, 1), repeat=2))), len(found.row), axis=0).T
     found = replace(found, device=np.tile(found.device, 4), row=np.tile(found.row, 4))
