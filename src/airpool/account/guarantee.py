@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool.account.assumptions import assumptions
+from airpool.account.at_least import at_least
 from airpool.account.eavesdropper import eavesdropped
 from airpool.account.received import aggregate
 from airpool.account.report import PrivacyReport
@@ -78,6 +79,7 @@ def guarantee(
         epsilon_object=_object_epsilon(network, received),
         epsilon_eavesdropper=eavesdropped(network, received, local, live=live),
         static=partial(_if_static, network, received),
+        least=partial(_at_least, network, received, lower),
         absent=partial(_if_absent, network, received, float(np.max(upper))),
         paper=paper_claim(network, tail),
         assumptions=assumptions(network, received, live=live),
@@ -223,6 +225,13 @@ def _if_static(network: Network, received: Aggregate) -> Floats | None:
     if network.inferences == 1 or not network.channel.redrawn or not varies(received):
         return None
     return epsilon(replace(network, channel=replace(network.channel, redrawn=False)), received)
+
+
+def _at_least(network: Network, received: Aggregate, lower: Floats | None) -> Floats | None:
+    """A lower end of ε, for one inference or a stream; None where none is known."""
+    if network.inferences == 1:
+        return None if received.weakened else lower
+    return at_least(network, received)
 
 
 def paper_claim(network: Network, tail: theorem1.Tail) -> theorem1.Claim:
