@@ -4,6 +4,8 @@ The same data in every inference is one choice of the adversary. Then the number
 that was received, each weighted by its noise, say all there is to say: given n and the noise, one Gaussian.
 """
 
+from itertools import accumulate
+
 import numpy as np
 
 from airpool.arrays import Floats
@@ -13,48 +15,68 @@ from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.floor import Floor
 from airpool.privacy.law import alike, binomial
 from airpool.privacy.leakage import Decision
+from airpool.privacy.sums import Sum, law_of
 from airpool.privacy.unaligned import surroundings
 from airpool.search import smallest_number
 from airpool.selection.scores import score_range
 
-# Chances to miss the sum of n draws of μ² that are tried; the best one counts.
-_MISSED = (0.5, 0.1, 1e-3)
-# What is cut off of binomial laws, and what their arithmetic may cost, as a share of δ.
-_CUT, _SHARE = 1e-12, 1e-6
+# What is cut off of binomial laws.
+_CUT = 1e-13
+# Blocks of n, and cells of a sum given n, where n says something too.
+_BLOCKS, _CELLS = 2**7, 2**8
+# Kinds of devices of Scheme 2.1 for which it is computed: seconds each, for a million inferences.
+_KINDS = 4
+# What arithmetic may cost, as a share of δ.
+_SHARE = 1e-6
+# ln π, ln π′, ln(1−π), ln(1−π′): how often a device transmits and stays silent, with its feature and without it.
+Chance = tuple[float, float, float, float]
 
 
 def at_least(network: Network, received: Aggregate) -> Floats | None:
     """A lower end of ε of each device over the network's inferences; None where none is known.
 
-        δ_T(ε) ≥ (1 − q)·Σ_n Bin(n; T, π)·δ_G(ε − ln[Bin(n; T, π)/Bin(n; T, π′)]; Δ√s_n)
+        δ_T(ε) ≥ Σ_n Bin(n; T, π)·E[δ_G(ε − ln[Bin(n; T, π)/Bin(n; T, π′)]; Δ√S_n)]
 
-    s_n: what the sum of n draws of 1/(V + a) stays above but for a chance q (Bernstein).
-    Holds for: Scheme 1, and 2.1 without outages; zero-out and replace; visible participation; channels that are redrawn.
+    S_n: the sum of n draws of 1/(V + a), rounded down.
+    Holds for: Scheme 1, and 2.1 of few kinds of devices without outages; zero-out and replace; visible participation;
+    a channel that is redrawn, and whose law is what ε is computed from, not a bound on it.
     """
+    if network.cover_noise or network.neighbours == "remove" or np.any(received.misses) or bounded(network, received):
+        return None
     steady = bool(np.all(received.presence == 1)) and received.strength is None
-    known = isinstance(network.scheme, Coin) or (isinstance(network.scheme, Threshold) and steady)
-    plain = not (network.cover_noise or received.weakened or np.any(received.misses)) and network.neighbours != "remove"
-    if not (known and plain and (network.channel.redrawn or steady)):
+    if not (steady or network.channel.redrawn) or not (
+        isinstance(network.scheme, Coin) or (isinstance(network.scheme, Threshold) and steady)
+    ):
         return None
     chances, rarest = _chances(network, received)
-    found = surroundings(received, rarest)
-    distance, out = received.distance(network.neighbours), np.zeros(received.num_devices)
-    _, of_device, _ = alike(distance, received.variance, received.kind_of_strength, received.lent, *chances[0])
+    around, distance = surroundings(received, rarest), received.distance(network.neighbours)
+    if received.strength is not None and not np.any(around.high.variance > 0):  # the others were not counted
+        return None
+    out = np.zeros(received.num_devices)
+    columns = (distance, received.variance, received.lent, received.presence, received.kind_of_strength)
+    _, of_device, _ = alike(*columns, *chances[-1])
+    if isinstance(network.scheme, Threshold) and of_device.max() >= _KINDS:
+        return None
     for kind in np.unique(of_device):
         k = int(np.argmax(of_device == kind))
-        rows = found.row[found.device == k]
-        sums = [_moments(found, int(row), float(received.variance[k])) for row in np.unique(rows)]
-        chance = [tuple(float(x[k]) for x in each) for each in chances]
-        out[of_device == kind] = max(
-            _epsilon(network.inferences, network.delta, distance[k], each, *moments)
-            for each in chance
-            for moments in sums
-        )
+        every: list[Chance] = [(float(a[k]), float(b[k]), float(c[k]), float(d[k])) for a, b, c, d in chances]
+        laws = [
+            _ratios(around, int(row), float(received.variance[k])) for row in np.unique(around.row[around.device == k])
+        ]
+        each = (_epsilon(network, float(distance[k]), law, chance) for law in laws if law for chance in every)
+        out[of_device == kind] = max(each, default=0.0)
     return out
 
 
+def bounded(network: Network, received: Aggregate) -> bool:
+    """Whether ε counts less noise, or more of a device, than there is, so that its own law is no lower end."""
+    alone = received.alone and network.channel.access != "orthogonal"
+    beam = network.channel.antennas > 1 and network.channel.fading != "none"  # whose outages are not counted on
+    return received.weakened or alone or beam
+
+
 def _chances(network: Network, received: Aggregate) -> tuple[list[tuple[Floats, ...]], Floats | float]:
-    """ln π, ln π′, ln(1−π), ln(1−π′) of each device, for every choice of the data; how often others take part."""
+    """The chances of every device for each choice of the data, and how often others take part."""
     if not isinstance(network.scheme, Threshold):
         with np.errstate(divide="ignore"):
             on, off = np.log(received.exposed), np.log1p(-received.exposed)
@@ -67,44 +89,45 @@ def _chances(network: Network, received: Aggregate) -> tuple[list[tuple[Floats, 
     return [(a[0], b[0], a[1], b[1]) for a, b in pairs], np.exp(rare[0])
 
 
-def _moments(floor: Floor, row: int, own: float) -> tuple[float, float, float]:
-    """Of X = 1/(V + own): its mean from below and from above, and its variance from above."""
-    with np.errstate(divide="ignore"):
-        low, high = (1 / (law.variance[row] + own) for law in (floor.low, floor.high))
-        largest = 1 / own if own > 0 and not (floor.exact and not floor.slack) else float(np.max(low))
-    if not np.isfinite(largest) or not np.all(np.isfinite(low)):
-        return 0.0, np.inf, 0.0
-    if floor.exact and np.count_nonzero(floor.low.mass[row]) == 1:
-        only = float(floor.low.mass[row] @ low)
-        return only, only, 0.0
-    mean = float(floor.high.mass[row] @ high) - floor.slack * largest
-    most = float(floor.low.mass[row] @ low) + floor.slack * largest
-    square = float(floor.low.mass[row] @ low**2) + floor.slack * largest**2
-    return max(mean, 0.0), most, max(square - max(mean, 0.0) ** 2, 1e-12 * square)
+def _ratios(around: Floor, row: int, own: float) -> tuple[Floats, Floats] | None:
+    """The law of 1/(V + own), rounded down; None without any noise. The slack is taken from its largest values."""
+    variance, mass = around.high.variance[row] + own, around.high.mass[row]
+    if not np.all(variance > 0):
+        return None
+    before = np.cumsum(mass) - mass
+    return 1 / variance, np.clip(before + mass - around.slack, 0.0, mass)
 
 
-def _epsilon(
-    times: int, delta: float, distance: float, chance: tuple[float, ...], mean: float, most: float, variance: float
-) -> float:
+def _epsilon(network: Network, distance: float, law: tuple[Floats, Floats], chance: Chance) -> float:
+    """The largest ε at which δ is exceeded for sure, for one choice of the data."""
     on, on_there, off, off_there = chance
-    if not np.isfinite(most) or on == -np.inf or on_there == -np.inf:
+    if not np.isfinite(on) or not np.isfinite(on_there):
         return 0.0
-    number, mass = binomial(times, float(np.exp(on)), tail=_CUT)
-    n = number.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        silent = np.where(n < times, (times - n) * (off - off_there if off != off_there else 0.0), 0.0)
-    ratio = n * (on - on_there) + silent
-    found = 0.0
-    for missed in (0.0,) if variance == 0 else _MISSED:
-        t = -np.log(missed) if missed else 0.0
-        least = n * mean - (most * t / 3 + np.sqrt((most * t / 3) ** 2 + 2 * n * variance * t))
-        mu = distance * np.sqrt(np.maximum(least, 0.0))
-        share = (1 - missed) * (1 - _SHARE)
+    times, one = network.inferences, law_of(*law)
+    if on == on_there:
+        sums, weights, ratio = [law_of(law[0], law[1] * np.exp(on)).times(times)], np.ones(1), np.zeros(1)
+    else:
+        number, weights = binomial(times, float(np.exp(on)), tail=_CUT)
+        # A sum of more draws is larger: those of a block of numbers count as that of its first.
+        width, first = -(-len(number) // _BLOCKS), int(number[0])
+        start = one.times(first) if first else Sum(one.step, 0, np.ones(1))
+        blocks = accumulate([start, *[one.times(width)] * ((len(number) - 1) // width)], Sum.plus)
+        sums = [each for block in blocks for each in [_small(block)] * width][: len(number)]
+        silent = np.where(number < times, times - number, 0) * (off - off_there if off_there > -np.inf else 0.0)
+        ratio = number * (on - on_there) + silent
+    mass = np.concatenate([w * each.mass for w, each in zip(weights, sums, strict=True)]) * (1 - _SHARE)
+    mu = distance * np.sqrt(np.concatenate([each.values for each in sums]))
+    moved = np.repeat(ratio, [len(each.mass) for each in sums])
 
-        def excess(eps: float, mu: Floats = mu, share: float = share) -> float:
-            return float(np.log(max(share * float(mass @ gaussian.delta(eps - ratio, mu)), 1e-320) / delta))
+    def excess(eps: float) -> float:
+        return float(np.log(max(float(mass @ gaussian.delta(eps - moved, mu)), 1e-320) / network.delta))
 
-        high = float(np.max(ratio + mu**2 / 2 + mu * np.sqrt(-2 * np.log(delta)))) + 1
-        reached = smallest_number(excess, 0.0, max(high, 1.0))
-        found = max(found, reached * (1 - 1e-9) if np.isfinite(reached) else 0.0)
-    return found
+    high = float(np.max(moved + mu**2 / 2 + mu * np.sqrt(-2 * np.log(network.delta)))) + 1.0
+    found = smallest_number(excess, 0.0, max(high, 1.0))
+    return found * (1 - 1e-9) if np.isfinite(found) else 0.0
+
+
+def _small(law: Sum) -> Sum:
+    while len(law.mass) > _CELLS:
+        law = law.coarser()
+    return law

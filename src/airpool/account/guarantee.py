@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool.account.assumptions import assumptions
-from airpool.account.at_least import at_least
+from airpool.account.at_least import at_least, bounded
 from airpool.account.eavesdropper import eavesdropped
 from airpool.account.received import aggregate
 from airpool.account.report import PrivacyReport
@@ -230,7 +230,7 @@ def _if_static(network: Network, received: Aggregate) -> Floats | None:
 def _at_least(network: Network, received: Aggregate, lower: Floats | None) -> Floats | None:
     """A lower end of ε, for one inference or a stream; None where none is known."""
     if network.inferences == 1:
-        return None if received.weakened else lower
+        return None if bounded(network, received) else lower
     return at_least(network, received)
 
 
