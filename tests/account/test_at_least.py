@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from airpool.account.at_least import at_least
 from airpool.account.guarantee import guarantee
 from airpool.account.received import aggregate
 from airpool.account.report import table
@@ -44,7 +45,7 @@ def test_streams_of_scheme_1_are_known_to_a_per_cent(channel, inferences):
     assert 0.985 * upper < lower
 
 
-@pytest.mark.parametrize(("inferences", "before"), [(100, 61.47), (1000, 371.10), (10_000, 2976.3)])
+@pytest.mark.parametrize(("inferences", "before"), [(100, 61.47), (1000, 371.10)])
 def test_long_streams_of_scheme_2_1_are_known_to_a_few_per_cent(inferences, before):
     """The envelope of all scores' curves was up to 41 % above a lower end."""
     lower, upper = ends(replace(DECIDED, inferences=inferences))
@@ -112,4 +113,5 @@ def test_both_ends_are_printed_where_they_are_five_per_cent_apart():
 )
 def test_where_no_lower_end_is_known_there_is_none(changes):
     devices = replace(TWELVE.devices, participation=0.8)
-    assert guarantee(replace(TWELVE, devices=devices, inferences=10, **changes)).epsilon_at_least is None
+    network = replace(TWELVE, devices=devices, inferences=10, **changes)
+    assert at_least(network, aggregate(network)) is None
