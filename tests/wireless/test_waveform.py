@@ -120,7 +120,7 @@ def told(network: Network, link: Uplink, noise: np.ndarray) -> float:
         a, _ = sample_maps(link, k)
         columns = np.stack([a, 1j * a], axis=-1).reshape(len(a), -1)  # of I and Q of every symbol
         maps.append(np.concatenate([columns.real, columns.imag]))
-    total = sum((m * noise**2) @ m.T for m in maps)
+    total = np.sum([(m * noise**2) @ m.T for m in maps], axis=0)
     inverse = np.linalg.inv(total + 1e-11 * np.linalg.eigvalsh(total)[-1] * np.eye(len(total)))
     leverage = max(float(np.linalg.eigvalsh(m[:, :r].T @ inverse @ m[:, :r])[-1]) for m in maps)
     return float(gaussian.epsilon(np.sqrt(leverage) / K, network.delta))
@@ -141,7 +141,7 @@ def test_epsilon_over_all_samples_holds_for_the_noise_that_is_sent(r, monkeypatc
     assert arrived.estimate.shape == (1, 2000, r)
     monkeypatch.undo()
     symbols = np.concatenate(seen)
-    noise = np.stack([symbols.real, symbols.imag], axis=-1).reshape(-1, 2 * symbols.shape[-1]).std(axis=0)
+    noise = np.stack([np.real(symbols), np.imag(symbols)], axis=-1).reshape(-1, 2 * symbols.shape[-1]).std(axis=0)
     np.testing.assert_allclose(noise, 0.08975, rtol=0.03)
     link = uplink((1, K), symbols.shape[-1], Frame(), Impairments(pilot_noise_std=0.2), np.random.default_rng(11))
     claimed = waveform_epsilon(network, link).max()
