@@ -73,7 +73,7 @@ def test_moments_of_one_law_are_above_its_composition_and_not_far(inferences):
         aggregate(DECIDED), leakage.Decision(np.zeros(1), np.ones(1), np.asarray(3.0), 0.5), cells=512
     )
     loss = compose.stream(chosen(game)[1]).once[0]
-    exact, found = loss.power(inferences).epsilon(1e-5), compose.Moments([loss]).epsilon(inferences, 1e-5)
+    exact, found = loss.power(inferences).epsilon(1e-5), compose.LossMoments([loss]).epsilon(inferences, 1e-5)
     assert exact <= found < 1.2 * exact
 
 

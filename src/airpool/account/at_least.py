@@ -15,7 +15,7 @@ from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.floor import Floor
 from airpool.privacy.law import alike, binomial
 from airpool.privacy.leakage import Decision
-from airpool.privacy.sums import Sum, law_of
+from airpool.privacy.sums import RoundedSum, law_of
 from airpool.privacy.unaligned import surroundings
 from airpool.search import smallest_number
 from airpool.selection.scores import score_range
@@ -110,8 +110,8 @@ def _epsilon(network: Network, distance: float, law: tuple[Floats, Floats], chan
         number, weights = binomial(times, float(np.exp(on)), tail=_CUT)
         # A sum of more draws is larger: those of a block of numbers count as that of its first.
         width, first = -(-len(number) // _BLOCKS), int(number[0])
-        start = one.times(first) if first else Sum(one.step, 0, np.ones(1))
-        blocks = accumulate([start, *[one.times(width)] * ((len(number) - 1) // width)], Sum.plus)
+        start = one.times(first) if first else RoundedSum(one.step, 0, np.ones(1))
+        blocks = accumulate([start, *[one.times(width)] * ((len(number) - 1) // width)], RoundedSum.plus)
         sums = [each for block in blocks for each in [_small(block)] * width][: len(number)]
         silent = np.where(number < times, times - number, 0) * (off - off_there if off_there > -np.inf else 0.0)
         ratio = number * (on - on_there) + silent
@@ -127,7 +127,7 @@ def _epsilon(network: Network, distance: float, law: tuple[Floats, Floats], chan
     return found * (1 - 1e-9) if np.isfinite(found) else 0.0
 
 
-def _small(law: Sum) -> Sum:
+def _small(law: RoundedSum) -> RoundedSum:
     while len(law.mass) > _CELLS:
         law = law.coarser()
     return law

@@ -17,7 +17,7 @@ from scipy.special import expit
 from airpool.arrays import Floats, as_floats, failure_probability
 from airpool.privacy import gaussian
 from airpool.privacy.game import Direction, Game, chosen, solve
-from airpool.privacy.renyi import Moments
+from airpool.privacy.renyi import LossMoments
 from airpool.search import smallest_number
 
 # Within these limits cut tails and rounding stay a small share of δ.
@@ -126,7 +126,7 @@ class Stream:
 
     once: tuple[Loss, ...]
     inferences: int = 1
-    moments: Callable[[], Moments] | None = None
+    moments: Callable[[], LossMoments] | None = None
 
     def repeated(self, times: int) -> "Stream":
         """This stream `times` times in a row."""
@@ -172,8 +172,8 @@ def stream(game: Game, kind: int = 0) -> Stream:
     once = tuple(_connected(*sides, step, error) for sides in zip(curves, reversed(curves), strict=True))
 
     @cache
-    def moments() -> Moments:
-        return Moments([loss for each in chosen(game) for loss in stream(each, kind).once])
+    def moments() -> LossMoments:
+        return LossMoments([loss for each in chosen(game) for loss in stream(each, kind).once])
 
     return Stream(once, moments=None if game.choices is None else moments)
 

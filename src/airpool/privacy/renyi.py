@@ -33,7 +33,7 @@ class Losses(Protocol):
     def infinite(self) -> float: ...
 
 
-class Moments:
+class LossMoments:
     """ln E[e^(λL)] of the worst of several losses, at every order λ, and how likely a loss is infinite at most."""
 
     def __init__(self, losses: Sequence[Losses]) -> None:
