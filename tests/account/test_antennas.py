@@ -1,14 +1,18 @@
 """ε against several antennas: the numbers of spec §9, and an independent simulation of what they receive."""
 
+import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy.optimize import brentq
 
 from airpool.account.calibration import calibrate
 from airpool.account.eavesdropper import _arrivals
-from airpool.account.guarantee import guarantee
+from airpool.account.guarantee import aggregate, guarantee
+from airpool.account.report import table
+from airpool.account.stream import spent_anew
 from airpool.network import Adversary, Channel, Devices, Network
 from airpool.privacy import gaussian
 from airpool.protocol.link import level, link_of
@@ -136,3 +140,73 @@ def test_no_outage_of_a_beam_is_counted_on():
     one = replace(network, channel=replace(channel, antennas=1))
     assert np.all(_arrivals(network, link_of(network)).presence == 1.0)
     assert np.all(_arrivals(one, link_of(one)).presence < 1.0)
+
+
+# Over a stream
+
+
+LENT = Network(  # a device that is hidden by another one's noise, except when that one is in outage
+    devices=Devices(count=2, weight=(0.5, 0.01), noise_std=(0.1, 1e4)),
+    channel=Channel(fading="rayleigh", outage=8e-3),
+    delta=1e-2,
+    inferences=100,
+)
+
+
+def test_outages_of_redrawn_gains_add_up_at_an_eavesdropper(monkeypatch):
+    """In one draw the other device is silent with probability .008 < δ, so that one draw in common says 0."""
+    monkeypatch.setattr("airpool.privacy.sampled.DRAWS", 3 * 2**18)
+    found, local = listened(LENT, 1)[0], guarantee(LENT).epsilon_local[0]
+    assert 46.8 < found < min(51.5, local)  # of 100 draws with outages alone: 46.8
+    assert listened(replace(LENT, channel=replace(LENT.channel, redrawn=False)), 1)[0] < 1e-3
+
+
+@pytest.mark.parametrize("inferences", [2, 30])
+def test_an_eavesdropper_of_redrawn_gains_gets_no_more_than_promised(inferences):
+    """Given all draws, T inferences are one Gaussian of distance √Σμ²: simulated with draws in common, and anew."""
+    channel = Channel(fading="rayleigh", outage=0.05)
+    network = replace(
+        Network.uniform(num_devices=3, noise_std=0.3, dimension=2), channel=channel, delta=1e-2, inferences=inferences
+    )
+    found, runs, rng = listened(network, 1).max(), 4000, np.random.default_rng(3)
+    shape = (runs, inferences, 3)
+    h = rng.rayleigh(np.sqrt(0.5), shape)
+    limit = np.sqrt(-np.log1p(-0.05))
+    strength = rng.exponential(size=shape) * np.where(h < limit, 0.0, 1 / h**2)
+    with np.errstate(invalid="ignore"):
+        ratio = np.nan_to_num(strength[..., 0] / strength.sum(axis=-1))  # leverage of device 0 among equal ones
+    mu = ratio / (3 * 0.3) ** 2
+    for total in (mu.sum(axis=1), inferences * mu[:, 0]):
+        deltas = gaussian.delta(np.full(runs, found), np.sqrt(total))
+        assert deltas.mean() - 4 * deltas.std() / np.sqrt(runs) <= 1e-2
+
+
+def test_the_report_says_what_a_channel_that_stays_would_cost():
+    network = replace(TWELVE, channel=Channel(antennas=2), inferences=100)
+    report = guarantee(network)
+    stays = report.epsilon_if_static
+    assert stays is not None
+    assert report.worst == pytest.approx(22.96, abs=0.02)
+    assert stays.max() == pytest.approx(42.29, abs=0.01)
+    np.testing.assert_array_equal(
+        stays, guarantee(replace(network, channel=replace(network.channel, redrawn=False))).epsilon
+    )
+    assert report.to_json()["epsilon_if_static"][0] == stays[0]
+    assert any("drawn anew in every inference" in line for line in report.assumptions)
+    console = Console(record=True, width=100, file=io.StringIO())
+    console.print(table(report))
+    assert "If the channel stays as it is over all inferences: ε = 42.29" in console.export_text()
+
+
+@pytest.mark.parametrize("changes", [{"inferences": 1}, {"channel": Channel()}, {"channel": Channel(redrawn=False)}])
+def test_where_nothing_could_stay_there_is_no_second_number(changes):
+    report = guarantee(replace(TWELVE, **({"channel": Channel(antennas=2), "inferences": 100} | changes)))
+    assert report.epsilon_if_static is None
+    assert not any("drawn anew in every inference" in line for line in report.assumptions)
+
+
+def test_a_stream_over_antennas_is_composed_without_loss():
+    """Beta laws span ten orders of magnitude: spec §9 has 14.9 for an eavesdropper of draws that are all new."""
+    network = replace(TWELVE, adversary=Adversary(1))
+    received = replace(aggregate(network), strength=_arrivals(network, link_of(network)))
+    assert spent_anew(network, received)(100).max() == pytest.approx(14.9, abs=0.1)

@@ -5,7 +5,7 @@ number, by the function that computes it (columns.py). A cell says what happens 
 
     +  it rises         x  the function refuses the network, in an error that names the setting
     -  it falls         ~  it may do either
-    =  it stays         *  two ways are right, here: refuse, or be true (open in issue 28, see OPEN)
+    =  it stays         *  two ways are right, here: refuse, or be true
 
 Whatever a cell says, a number that is given must be true: ε is compared with the oracle, errors and certificates with
 transmissions of the simulator. `x` also where the function refused the network before the change.
@@ -128,13 +128,6 @@ inferences                        =        =      =      =    =       =         
 # Columns that compute a whole report for every cell: minutes on a busy machine.
 SLOW = {"inferred", "measured"}
 
-# Cells that are false today, with their item of issue 28.
-OPEN = {
-    **{(column, "channel.antennas, faded"): 3
-       for column in ("error", "expected", "silent", "halves", "ball", "ceiling", "chebyshev")},
-    **{("realised", row): 4 for row in ("channel.antennas", "channel.antennas, faded")},
-}  # fmt: skip
-
 # Public functions of a network whose number is one of the columns', or no promise: where it comes from.
 ELSEWHERE = {
     "audit": "attacks what `guarantee` claims (tests/audit)",
@@ -216,9 +209,7 @@ def marked(columns: set[str]) -> list[object]:
     out = []
     for column, row in CELLS:
         if column in columns:
-            item = OPEN.get((column, row))
-            xfail = pytest.mark.xfail(strict=False, reason=f"issue 28, item {item}") if item else ()
-            out.append(pytest.param(column, row, marks=xfail, id=f"{column}-{row}"))
+            out.append(pytest.param(column, row, id=f"{column}-{row}"))
     return out
 
 

@@ -82,12 +82,7 @@ def refuted(network, link, noisy: int) -> list[str]:
     return out
 
 
-ITEM_6 = pytest.mark.xfail(strict=False, reason="issue 28, item 6: the last symbol of an odd r is not circular")
-
-
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=ITEM_6 if drawn(seed)[0].dimension % 2 else ()) for seed in range(16)]
-)
+@pytest.mark.parametrize("seed", range(16))
 def test_no_sample_tells_more_than_is_claimed(seed, coordinates):
     network, link = drawn(seed)
     assert refuted(network, link, coordinates(network)) == []
@@ -115,7 +110,6 @@ def test_the_oracle_finds_the_devices_that_are_heard_alone():
     assert gaussian([1.0, 4.018], mu) == pytest.approx(1e-5, rel=2e-2)
 
 
-@ITEM_6
 @pytest.mark.parametrize(("r", "claimed", "true"), [(3, 1.239, 3.297), (1, 1.235, 2.086)])
 def test_an_odd_dimension_is_filled_up_with_noise(r, claimed, true, coordinates):
     """Issue 28, item 6: numbers like these were claimed where the last symbol has noise in one component alone."""

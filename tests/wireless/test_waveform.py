@@ -8,8 +8,10 @@ import pytest
 from airpool.account.waveform import sample_maps, waveform_epsilon
 from airpool.audit.bound import audit
 from airpool.network import Network
+from airpool.privacy import gaussian
+from airpool.protocol.link import link_of
 from airpool.protocol.simulation import receive
-from airpool.protocol.waveform import receive_waveform
+from airpool.protocol.waveform import estimate, evened, live_frame, receive_waveform
 from airpool.wireless.waveform.frame import Frame, demodulate, modulate
 from airpool.wireless.waveform.uplink import Impairments, Uplink, measured, uplink
 
@@ -108,6 +110,57 @@ def test_guards_of_the_right_length_and_loudness_cost_a_fifth_at_most():
 def test_carrier_offsets_turn_devices_away_from_each_other():
     carrier = 0.001 * np.random.default_rng(7).standard_normal(K)
     assert 1.8 < waveform_epsilon(TWELVE, ideal(Frame(), carrier=carrier)).max() < 3.2
+
+
+def told(network: Network, link: Uplink, noise: np.ndarray) -> float:
+    """The worst device's ε over all samples in real arithmetic, of the noise in each real coordinate that it sends."""
+    r = network.dimension
+    maps = []
+    for k in range(K):
+        a, _ = sample_maps(link, k)
+        columns = np.stack([a, 1j * a], axis=-1).reshape(len(a), -1)  # of I and Q of every symbol
+        maps.append(np.concatenate([columns.real, columns.imag]))
+    total = np.sum([(m * noise**2) @ m.T for m in maps], axis=0)
+    inverse = np.linalg.inv(total + 1e-11 * np.linalg.eigvalsh(total)[-1] * np.eye(len(total)))
+    leverage = max(float(np.linalg.eigvalsh(m[:, :r].T @ inverse @ m[:, :r])[-1]) for m in maps)
+    return float(gaussian.epsilon(np.sqrt(leverage) / K, network.delta))
+
+
+@pytest.mark.parametrize("r", [1, 2, 3])
+def test_epsilon_over_all_samples_holds_for_the_noise_that_is_sent(r, monkeypatch):
+    """With an odd r there is half a symbol left. Without noise in it, ε of turned devices is up to three times this."""
+    network, sent = replace(TWELVE, dimension=r), Uplink.sent
+    seen: list[np.ndarray] = []
+
+    def watched(self, symbols, guard_noise=None):
+        seen.append(symbols)
+        return sent(self, symbols, guard_noise)
+
+    monkeypatch.setattr(Uplink, "sent", watched)
+    arrived = receive_waveform(np.zeros((1, K, r)), network, rng=np.random.default_rng(10), trials=2000)
+    assert arrived.estimate.shape == (1, 2000, r)
+    monkeypatch.undo()
+    symbols = np.concatenate(seen)
+    noise = np.stack([np.real(symbols), np.imag(symbols)], axis=-1).reshape(-1, 2 * symbols.shape[-1]).std(axis=0)
+    np.testing.assert_allclose(noise, 0.08975, rtol=0.03)
+    link = uplink((1, K), symbols.shape[-1], Frame(), Impairments(pilot_noise_std=0.2), np.random.default_rng(11))
+    claimed = waveform_epsilon(network, link).max()
+    drawn, half_empty = told(network, link, noise), np.where(np.arange(len(noise)) < r, noise, 0.0)
+    assert drawn < claimed * 1.05  # the noise is that of 2000 draws
+    assert (told(network, link, half_empty) > 1.5 * claimed) == (r % 2 == 1)
+
+
+@pytest.mark.parametrize("r", [1, 3])
+def test_a_live_device_fills_its_last_symbol_with_noise(r):
+    network, frame = replace(TWELVE, dimension=r), Frame(guard=2)
+    frames = [live_frame(np.zeros(r), network, frame, device=0, gain=1.0)[0] for _ in range(200)]
+    last = demodulate(np.array(frames), frame, (r + 1) // 2)[:, -1]
+    gamma = link_of(evened(network)).gamma
+    for part in (last.real, last.imag):
+        assert part.std() == pytest.approx(0.08975 * gamma, rel=0.2)
+    assert estimate(frames[0], network, frame).shape == (r,)
+    with pytest.raises(ValueError, match=f"must end with {r} coordinates"):
+        live_frame(np.zeros(r + 1), network, frame, device=0, gain=1.0)
 
 
 @pytest.mark.parametrize("guard", [0, 4])

@@ -4,6 +4,7 @@ import numpy as np
 
 from airpool.account import eavesdropper
 from airpool.account.errors import why_local
+from airpool.account.stream import varies
 from airpool.network import Coin, Network, NetworkError, Ranking, Threshold
 from airpool.privacy.aggregate import Aggregate
 from airpool.secure.ring import MOST_WRAPS, ring_of
@@ -125,6 +126,11 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
             lines.append(
                 "The receiver's noise is at least 2^-17 of the privacy noise (case c of the live-noise theorem)."
             )
+    if network.inferences > 1 and network.channel.redrawn and varies(received):
+        lines.append(
+            "The channel (gains, errors, who is too weak) is drawn anew in every inference. One that stays as it is "
+            "over all of them has an ε of its own, larger or smaller: epsilon_if_static."
+        )
     if network.inferences > 1 and not network.channel.redrawn:
         lines.append(
             f"One draw of the channel for all {network.inferences} inferences: an air that restarts or a device that "
@@ -137,10 +143,13 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
             )
     if network.adversary.antennas:
         why = eavesdropper.why_local(network, live=live)
+        over = "the same in all inferences"
+        if eavesdropper.redrawn(network) and network.inferences > 1:
+            over = "and all channels stay the same or are all drawn anew in each inference (the larger ε of the two)"
         lines.append(
             f"An eavesdropper elsewhere gets the local ε: {why}."
             if why
             else "An eavesdropper elsewhere has Rayleigh channels, independent and equally strong on average from all "
-            "devices, the same in all inferences; one that may choose its place gets the local ε."
+            f"devices, {over}; one that may choose its place gets the local ε."
         )
     return lines

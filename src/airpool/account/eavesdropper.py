@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from airpool.account.errors import like_links, presence
-from airpool.account.stream import spent_in_common
+from airpool.account.stream import spent_anew, spent_in_common
 from airpool.arrays import Floats
 from airpool.network import Coin, Network
 from airpool.privacy.aggregate import Aggregate
@@ -25,7 +25,10 @@ def eavesdropped(network: Network, received: Aggregate, local: Floats, *, live: 
 
         δ_T(ε) = E_a[δ_G(ε; √T·μ(a))],   μ² = (w C)²·a_k^H (Σ_j τ_jσ_j² a_j a_j^H)⁺ a_k
 
-    Holds for: channels e_j ~ CN(0, c·I), independent, with one c for all devices, and the same in all inferences.
+    if a is the same in all T inferences; T draws of a are composed. Neither bounds the other: rare outages of those who
+    protect a device are no part of one draw, and some of a hundred.
+    Holds for: channels e_j ~ CN(0, c·I), independent, with one c for all devices. Where the devices' gains or errors
+    are redrawn, these channels are too or not: the larger ε of the two. Elsewhere they stay the same.
     Never above the local ε, which is all that is claimed for the cases of `why_local`.
     """
     if not network.adversary.antennas:
@@ -34,7 +37,15 @@ def eavesdropped(network: Network, received: Aggregate, local: Floats, *, live: 
         return local
     there = replace(received, alone=False, extra=0.0, weakened=False, strength=_arrivals(network, link_of(network)))
     there = replace(there, presence=there.strength.presence) if there.strength else there
-    return np.minimum(spent_in_common(network, there)(network.inferences), local)
+    spent = spent_in_common(network, there)(network.inferences)
+    if network.inferences > 1 and redrawn(network):
+        spent = np.maximum(spent, spent_anew(network, there)(network.inferences))
+    return np.minimum(spent, local)
+
+
+def redrawn(network: Network) -> bool:
+    """Whether what devices invert is new in every inference."""
+    return network.channel.redrawn and (network.channel.fading != "none" or not network.channel.known)
 
 
 def why_local(network: Network, *, live: bool = False) -> str | None:

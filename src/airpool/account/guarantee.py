@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool.account.assumptions import assumptions
+from airpool.account.at_least import at_least, bounded
 from airpool.account.eavesdropper import eavesdropped
 from airpool.account.received import aggregate
 from airpool.account.report import PrivacyReport
-from airpool.account.stream import in_common, spent_in_common
+from airpool.account.stream import COMPOSED_CELLS, in_common, spent_in_common, varies
 from airpool.arrays import Floats
 from airpool.network import Coin, Network, Threshold, require_network
 from airpool.paper import theorem1
@@ -25,8 +26,6 @@ from airpool.privacy.game import Game, solve
 from airpool.privacy.object import object_game
 from airpool.selection.scores import score_range
 
-# Cells of a noise law where a whole curve is composed; rounded to the safe side, it costs about 0.05 % of ε.
-_COMPOSED_CELLS = 512
 # Up to this many devices a report also says what colluders and dropouts would cost.
 _ABSENT_UP_TO = 64
 
@@ -79,6 +78,8 @@ def guarantee(
         epsilon_local=local,
         epsilon_object=_object_epsilon(network, received),
         epsilon_eavesdropper=eavesdropped(network, received, local, live=live),
+        static=partial(_if_static, network, received),
+        least=partial(_at_least, network, received, lower),
         absent=partial(_if_absent, network, received, float(np.max(upper))),
         paper=paper_claim(network, tail),
         assumptions=assumptions(network, received, live=live),
@@ -119,7 +120,7 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
 
 def game(network: Network, received: Aggregate) -> Game:
     """The distinguishing game of one inference: a curve δ(ε) for each kind of device, by scheme."""
-    cells = None if network.inferences == 1 else _COMPOSED_CELLS
+    cells = None if network.inferences == 1 else COMPOSED_CELLS
     scheme = network.scheme
     if isinstance(scheme, Coin):
         return device.game(received, network.neighbours, cells=cells)
@@ -220,6 +221,20 @@ def _if_absent(network: Network, received: Aggregate, worst: float) -> tuple[flo
         return (worst,)
     more = (epsilon(network, replace(received, absent=absent)) for absent in range(1, min(3, count)))
     return (worst, *(float(np.max(each)) for each in more))
+
+
+def _if_static(network: Network, received: Aggregate) -> Floats | None:
+    """ε of each device if one draw of the channel stays for all inferences; None where that is no other question."""
+    if network.inferences == 1 or not network.channel.redrawn or not varies(received):
+        return None
+    return epsilon(replace(network, channel=replace(network.channel, redrawn=False)), received)
+
+
+def _at_least(network: Network, received: Aggregate, lower: Floats | None) -> Floats | None:
+    """A lower end of ε, for one inference or a stream; None where none is known."""
+    if network.inferences == 1:
+        return None if bounded(network, received) else lower
+    return at_least(network, received)
 
 
 def paper_claim(network: Network, tail: theorem1.Tail) -> theorem1.Claim:

@@ -28,6 +28,7 @@ class PrivacyReport:
     epsilon_eavesdropper: per device, against the antennas of `network.adversary`; None where it has none.
     paper: what the paper's Theorem 1 claims for one inference of the same network.
     absent: computes `epsilon_if_absent`, which may take longer than all the rest.
+    static, least: compute `epsilon_if_static` and `epsilon_at_least`.
     live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
     """
 
@@ -39,6 +40,8 @@ class PrivacyReport:
     paper: theorem1.Claim
     assumptions: tuple[str, ...]
     absent: Callable[[], tuple[float, ...]]
+    static: Callable[[], Floats | None] = lambda: None
+    least: Callable[[], Floats | None] = lambda: None
     epsilon_eavesdropper: Floats | None = None
     live: bool = False
 
@@ -55,6 +58,19 @@ class PrivacyReport:
     def epsilon_if_absent(self) -> tuple[float, ...]:
         """The worst device's ε if 0, 1, 2, ... others collude or drop out. Computed on first use."""
         return self.absent()
+
+    @cached_property
+    def epsilon_if_static(self) -> Floats | None:
+        """ε of each device if the channel, redrawn in every inference, stays as it is instead. Computed on first use.
+
+        None for one inference, where nothing of the channel is random, or where `epsilon` is that already.
+        """
+        return self.static()
+
+    @cached_property
+    def epsilon_at_least(self) -> Floats | None:
+        """ε of each device from below, over a stream too; None where no lower end is known. Computed on first use."""
+        return self.least()
 
     def __repr__(self) -> str:
         net = self.network
@@ -78,6 +94,8 @@ class PrivacyReport:
             "epsilon_local": _numbers(self.epsilon_local),
             "epsilon_object": number(self.epsilon_object),
             "epsilon_eavesdropper": None if self.epsilon_eavesdropper is None else _numbers(self.epsilon_eavesdropper),
+            "epsilon_if_static": None if self.epsilon_if_static is None else _numbers(self.epsilon_if_static),
+            "epsilon_at_least": None if self.epsilon_at_least is None else _numbers(self.epsilon_at_least),
             "epsilon_if_absent": _numbers(self.epsilon_if_absent) if absent else None,
             **{name: getattr(network, name) for name in shared},
             "scheme": network.scheme.name,
@@ -144,6 +162,8 @@ def shown(value: float, digits: int = 3) -> str:
     return f"{np.ceil(value * scale - 1e-9) / scale + 0.0:.{digits}f}"
 
 
+# A lower end that is further from ε than this share is printed.
+_APART = 0.05
 _HEADER = ("device", "weight", "clip norm", "noise std", "participation", "ε device", "ε local", "paper's claim")
 
 
@@ -196,6 +216,12 @@ def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
         f"Worst device: ε = {shown(report.worst)}.  The object (all views change at once): ε = "
         f"{shown(report.epsilon_object)}."
     ]
+    least = report.epsilon_at_least
+    if least is not None and (at := float(least[np.argmax(report.epsilon)])) * (1 + _APART) < report.worst:
+        notes.append(f"It is proven to be at most that, and at least {np.floor(at * 1000) / 1000:.3f}.")
+    stays = report.epsilon_if_static
+    if stays is not None and shown(float(np.max(stays))) != shown(report.worst):
+        notes.append(f"If the channel stays as it is over all inferences: ε = {shown(float(np.max(stays)))}.")
     if report.epsilon_eavesdropper is not None:
         antennas, worst = report.network.adversary.antennas, float(np.max(report.epsilon_eavesdropper))
         notes.append(f"An eavesdropper elsewhere with {antennas} antenna{'s' * (antennas > 1)}: ε = {shown(worst)}.")

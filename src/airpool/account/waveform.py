@@ -25,8 +25,9 @@ def waveform_epsilon(network: Network, link: Uplink, *, run: int = 0, receiver: 
 
         μ_k² = (w_kC_k)²·λ_max[A_k^H (Σ_j σ_j²(A_jA_j^H + guards) + receiver)⁻¹ A_k]
 
-    Holds for: Scheme 1 with everybody taking part, zero-out and replace; circular noise in every symbol; a receiver
-    noise of at least −110 dB of the loudest direction. Never above the local ε.
+    Holds for: Scheme 1 with everybody taking part, zero-out and replace; circular noise in every symbol (an odd r is
+    padded with noise, as protocol/waveform.py sends it); a receiver noise of at least −110 dB of the loudest direction.
+    Never above the local ε.
     """
     d = network.devices
     if (why := why_local(network, link)) is not None:

@@ -7,7 +7,7 @@ what that costs: docs/proofs/privacy.md, "Composition".
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import log
 
 import numpy as np
@@ -16,7 +16,8 @@ from scipy.special import expit
 
 from airpool.arrays import Floats, as_floats, failure_probability
 from airpool.privacy import gaussian
-from airpool.privacy.game import Direction, Game, solve
+from airpool.privacy.game import Direction, Game, chosen, solve
+from airpool.privacy.renyi import LossMoments
 from airpool.search import smallest_number
 
 # Within these limits cut tails and rounding stay a small share of δ.
@@ -33,6 +34,8 @@ _CELLS, _POINTS = 2**12, 2**10
 _CHEAP = 3e-5
 # Losses of one inference that are resolved; larger ones count as infinite.
 _LEAST, _REACH = 1e-15, 700.0
+# From so many inferences on, moments are looked at where the data chooses among laws.
+_MANY = 16
 # Rounds of the search in `nearby`, and the share of δ below which ε is inf.
 _ROUNDS, _LEAST_SHARE = 100, 1e-3
 
@@ -116,16 +119,20 @@ def _cost_of_coarser(loss: Loss) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """What a number of like inferences costs one device: the loss of one of them, in each direction that differs."""
+    """What a number of like inferences costs one device: the loss of one of them, in each direction that differs.
+
+    moments: where the data chooses one of several laws in every inference, and `once` is above all of them.
+    """
 
     once: tuple[Loss, ...]
     inferences: int = 1
+    moments: Callable[[], LossMoments] | None = None
 
     def repeated(self, times: int) -> "Stream":
         """This stream `times` times in a row."""
         if times < 1:
             raise ValueError(f"times={times} must be >= 1")
-        return Stream(self.once, self.inferences * times)
+        return Stream(self.once, self.inferences * times, self.moments)
 
     @cached_property
     def losses(self) -> tuple[Loss, ...]:
@@ -139,7 +146,10 @@ class Stream:
         whole = float(failure_probability(of or delta))
         if whole < SMALLEST_DELTA:
             raise ValueError(f"delta={whole:g} must be >= {SMALLEST_DELTA:g} where inferences are composed")
-        return max(loss.epsilon(delta) for loss in self.losses)
+        found = max(loss.epsilon(delta) for loss in self.losses)
+        if self.moments is None or self.inferences < _MANY:
+            return found
+        return min(found, self.moments().epsilon(self.inferences, delta))
 
     def delta(self, epsilon: float) -> float:
         return max(loss.delta(epsilon) for loss in self.losses)
@@ -159,7 +169,13 @@ def stream(game: Game, kind: int = 0) -> Stream:
     # Binomial laws of n devices come from ln Γ(n + 1), which is off by a few roundings of its size, n ln n.
     devices = len(game.of_device)
     error = game.error + 4 * _ROUNDING * devices * np.log(devices + 1)
-    return Stream(tuple(_connected(*sides, step, error) for sides in zip(curves, reversed(curves), strict=True)))
+    once = tuple(_connected(*sides, step, error) for sides in zip(curves, reversed(curves), strict=True))
+
+    @cache
+    def moments() -> LossMoments:
+        return LossMoments([loss for each in chosen(game) for loss in stream(each, kind).once])
+
+    return Stream(once, moments=None if game.choices is None else moments)
 
 
 def _connected(above: Floats, below: Floats, step: float, error: float) -> Loss:

@@ -13,6 +13,10 @@ from airpool.arrays import Floats
 from airpool.privacy import gaussian
 from airpool.privacy.gaussian import log_ndtr
 
+# Below this μ the terms of δ agree in so many digits that their difference is integrated, as for one Gaussian.
+_NEAR = 0.02
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
+
 
 def delta_zero_out(epsilon: Floats, mu: Floats, participation: Floats, *, backward: bool) -> Floats:
     """δ between the mixture (1−p)N(0) + pN(μ) and N(0)."""
@@ -35,7 +39,9 @@ def hidden(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if backward:
             factor = participation - np.expm1(epsilon) * (1 - participation)  # 1 − e^ε(1−p) without cancellation
-            inner, defined = epsilon + np.log(participation / factor), (factor > 0) & (participation > 0)
+            # ln(p/c) from p/c − 1, which keeps its digits where ε is tiny.
+            inner = epsilon - np.log1p(-np.expm1(epsilon) * (1 - participation) / participation)
+            defined = (factor > 0) & (participation > 0)
         else:
             # For large ε without overflow.
             steps = np.log1p(np.expm1(np.minimum(epsilon, 30)) / participation)
@@ -63,5 +69,21 @@ def delta_replace(epsilon: Floats, mu: Floats, participation: Floats) -> Floats:
             (participation == 0) | (mu == 0), 0.0, np.exp(gain) * -np.expm1(np.minimum(loss - gain, 0.0))
         )
     positive = np.where(np.isinf(mu), participation, positive)
+    if np.any(near := (mu > 0) & (mu < _NEAR) & (magnitude < 1) & (participation > 0)):
+        near, *given = np.broadcast_arrays(near, magnitude, mu, participation)
+        positive[near] = _replace_near(*(x[near] for x in given))
     # Swapping the two changes nothing: δ(−ε) = 1 − e^−ε + e^−ε δ(ε).
     return np.where(epsilon >= 0, positive, -np.expm1(-magnitude) + np.exp(-magnitude) * positive)
+
+
+def _replace_near(epsilon: Floats, mu: Floats, participation: Floats) -> Floats:
+    """The same for a small μ > 0 and 0 ≤ ε < 1, to full precision: no difference of nearly equal numbers.
+
+    δ = p ∫_−μ^μ φ(t − x) dx − (e^ε − 1)·(pΦ(−μ−t) + (1−p)Φ(−t)),   μt = ε/2 + asinh((1−p)/p·e^(μ²/2)·sinh(ε/2))
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        odds = (1 - participation) / participation * np.exp(mu**2 / 2)
+        t = (epsilon / 2 + np.arcsinh(odds * np.sinh(epsilon / 2))) / mu
+        between = np.exp(-((t[..., None] - mu[..., None] * _NODES) ** 2) / 2) @ _WEIGHTS * (mu / np.sqrt(2 * np.pi))
+        beyond = participation * np.exp(log_ndtr(-mu - t)) + (1 - participation) * np.exp(log_ndtr(-t))
+    return np.maximum(participation * between - np.expm1(epsilon) * beyond, 0.0)

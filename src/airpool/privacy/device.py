@@ -86,7 +86,8 @@ def game(
     else:
         of_device = merge
     # Under cover all noise is there that is on the air, whether its device takes part or not.
-    found = surroundings(aggregate, 1.0 if covered else aggregate.participation).representatives(of_device, cells)
+    around = surroundings(aggregate, 1.0 if covered else aggregate.participation)
+    found = around.representatives(of_device, cells, None if aggregate.strength is None else aggregate.variance)
     if removed and not covered:
         low = coarsened(found.low, _REMOVAL_BINS, down=True)
         exact = found.exact and low is found.low

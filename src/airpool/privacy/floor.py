@@ -41,9 +41,10 @@ class Floor:
     def exact(self) -> bool:
         return self.low is self.high
 
-    def representatives(self, of_device: Integers, cells: int | None) -> "Floor":
+    def representatives(self, of_device: Integers, cells: int | None, own: Floats | None = None) -> "Floor":
         """The pairs of the first device of each kind only; with `cells`, at most so many cells a law.
 
+        own: the noise of each device, where laws span orders of magnitude (random strengths); see `coarsened`.
         With `cells` the slack becomes the worst outcome, in which nobody else's noise is there: composition needs that.
         """
         _, first = np.unique(of_device, return_index=True)
@@ -51,7 +52,14 @@ class Floor:
         found = replace(self, device=self.device[at], row=self.row[at])
         if cells is None or (found.low.variance.shape[1] <= cells and not found.slack):
             return found
-        low, high = coarsened(found.low, cells, down=True), coarsened(found.high, cells, down=False)
+        least = None
+        if own is not None:  # rows are shared: the least own noise of those that a row protects
+            least = np.full(len(found.low.variance), np.inf)
+            np.minimum.at(least, found.row, own[found.device])
+            least = np.where(np.isinf(least), 0.0, least)
+        low, high = (
+            coarsened(law, cells, down=down, own=least) for law, down in ((found.low, True), (found.high, False))
+        )
         if found.slack:
             low, high = (
                 Law(np.insert(law.variance, 0, 0.0, axis=1), np.insert(law.mass, 0, mass, axis=1))

@@ -5,7 +5,7 @@ Every game is a mixture over the noise around a device. device.py builds it for 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -38,6 +38,8 @@ class Game:
     δ surely, the upper end of every search. A symmetric game needs one direction only.
     `gaussian` is μ of each pair where the game is nothing but one Gaussian against another. `error` bounds the relative
     error of `low` as computed, where it matters (composition): an assumption, with a margin over what was measured.
+    `choices` says which of several laws each pair is, where the data chooses in every inference; the last one has no
+    other side, the one before is the other side of the one before that. The curve of a kind covers all of them.
     """
 
     kind: Integers
@@ -48,6 +50,7 @@ class Game:
     directions: tuple[Direction, ...] = get_args(Direction)
     gaussian: Floats | None = None
     error: float = 1e-11
+    choices: Integers | None = None
 
     @property
     def num_kinds(self) -> int:
@@ -67,6 +70,20 @@ class Game:
         """The proven δ of one kind of device along many ε: the upper envelope over its pairs."""
         pairs = np.flatnonzero(self.kind == kind)
         return np.maximum.reduce([self.low(epsilon, np.full(epsilon.shape, pair), direction) for pair in pairs])
+
+
+def chosen(game: Game) -> tuple[Game, Game]:
+    """The game of the first two choices, which are each other's other side, and that of the last one."""
+    assert game.choices is not None
+    one, other, last = (np.flatnonzero(game.choices == choice) for choice in range(3))
+
+    def of(forward: Integers, backward: Integers, directions: tuple[Direction, ...]) -> Game:
+        def low(eps: Floats, pair: Integers, direction: Direction) -> Floats:
+            return game.low(eps, (forward if direction == "forward" else backward)[pair], "forward")
+
+        return replace(game, kind=game.kind[forward], low=low, directions=directions, choices=None)
+
+    return of(one, other, get_args(Direction)), of(last, last, ("forward",))
 
 
 class Bounds(NamedTuple):

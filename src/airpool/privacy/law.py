@@ -149,21 +149,46 @@ def stacked(rows: list[tuple[Floats, Floats]]) -> Law:
     )
 
 
-def coarsened(law: Law, bins: int, *, down: bool) -> Law:
-    """At most `bins` cells a row; every variance is rounded down (more leakage, so safe) or up, within its bin."""
+def coarsened(law: Law, bins: int, *, down: bool, own: Floats | None = None) -> Law:
+    """At most `bins` cells a row; every variance is rounded down (more leakage, so safe) or up, within its bin.
+
+    own: of each row, the device's own noise, where bins are to be chosen by what rounding costs it.
+    """
     if law.variance.shape[1] <= bins:
         return law
-    return stacked([binned(v, m, bins, down=down) for v, m in zip(law.variance, law.mass, strict=True)])
+    each: list[float | None] = [None] * len(law.variance) if own is None else own.tolist()
+    rows = zip(law.variance, law.mass, each, strict=True)
+    return stacked([binned(v, m, bins, down=down, own=a) for v, m, a in rows])
 
 
-def binned(variance: Floats, mass: Floats, bins: int, *, down: bool) -> tuple[Floats, Floats]:
-    """One row in bins of equal width: both its middle, where the mass is, and its tail, which decides ε, keep cells."""
+def binned(variance: Floats, mass: Floats, bins: int, *, down: bool, own: float | None = None) -> tuple[Floats, Floats]:
+    """One row in bins of equal width: both its middle, where the mass is, and its tail, which decides ε, keep cells.
+
+    own: bins by what rounding costs instead, for laws that span many orders of magnitude.
+    """
     present = mass > 0
     variance, mass = variance[present], mass[present]
     if len(variance) <= bins:
         return variance, mass
-    edges = as_floats(np.linspace(float(variance[0]), float(variance[-1]), bins + 1))
-    bin_of = np.clip(np.searchsorted(edges, variance, side="right") - 1, 0, bins - 1)
+    if own is None:
+        edges = as_floats(np.linspace(float(variance[0]), float(variance[-1]), bins + 1))
+        bin_of = np.clip(np.searchsorted(edges, variance, side="right") - 1, 0, bins - 1)
+    else:
+        cost = _cost_of_rounding(variance, mass, own)
+        bin_of = np.minimum((cost * (bins / cost[-1])).astype(np.int64), bins - 1)
     first = np.flatnonzero(np.diff(bin_of, prepend=-1))
     last = np.append(first[1:], len(variance)) - 1
     return variance[first if down else last], np.add.reduceat(mass, first)
+
+
+def _cost_of_rounding(variance: Floats, mass: Floats, own: float) -> Floats:
+    """What rounding costs between the first cell and each, on a scale of which bins get equal parts.
+
+    Half of it by μ² = 1/(V + own): bins of width w and mass m cost Σ m·w of its mean, least if each gets as much of
+    ∫√m. The other half by ln μ², for the tail, where mass is small.
+    """
+    lowest = max(float(variance[variance > 0][0]) * 1e-3, own) if np.any(variance > 0) else 1.0
+    log_ratio = -np.log(variance + lowest)
+    steps = -np.diff(log_ratio, prepend=log_ratio[0])
+    middle = np.sqrt(mass * -np.diff(np.exp(log_ratio), prepend=np.exp(log_ratio[0])))
+    return np.cumsum(steps / steps.sum() + middle / middle.sum())

@@ -5,7 +5,6 @@ score and feature together; the paper's lemma, which adds two ε up, is paper.le
 """
 
 from dataclasses import dataclass, replace
-from itertools import product
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -60,7 +59,8 @@ def threshold_game(
         π, π′ ∈ {Φ((η−u_max)/σ₀), Φ((η−u_min)/σ₀)}
 
     Holds for: who transmits is visible; the others take part as rarely as their scores can make them. The curve is
-    jointly convex in (π, π′), so it is largest at a vertex; the maximum over the vertices is one curve, which composes.
+    jointly convex in (π, π′), so it is largest at a vertex; the maximum over the vertices is one curve, which composes,
+    and so do moments of the loss (renyi.py).
     Under cover noise the adversary is given who transmits all the same: an upper bound.
     Edge cases: a threshold far from every score gives 0 leakage by the decision, or inf without noise, never NaN.
     """
@@ -73,10 +73,12 @@ def threshold_game(
     around = surroundings(aggregate, rarest)
     columns = (aggregate.shift, aggregate.variance, aggregate.lent, aggregate.presence, aggregate.kind_of_strength)
     of_device = alike(*columns, *chance[0])[1]
-    found = around.representatives(of_device, cells)
-    # Every vertex is a pair of its own.
-    here, there = np.repeat(np.array(list(product((0, 1), repeat=2))), len(found.row), axis=0).T
-    found = replace(found, device=np.tile(found.device, 4), row=np.tile(found.row, 4))
+    found = around.representatives(of_device, cells, None if aggregate.strength is None else aggregate.variance)
+    # Every vertex is a pair of its own. Equal scores matter most where devices transmit most often: a vertex less.
+    vertices = np.array([(0, 1), (1, 0), (1, 1)])
+    here, there = np.repeat(vertices, len(found.row), axis=0).T
+    choices = np.repeat(np.arange(3), len(found.row))
+    found = replace(found, device=np.tile(found.device, 3), row=np.tile(found.row, 3))
     log_transmits, log_silent = (np.stack([x[here, found.device], x[there, found.device]]) for x in chance)
     game = mixture(
         found,
@@ -89,7 +91,7 @@ def threshold_game(
         most=_CEILING,
         error=_ERROR,
     )
-    return replace(game, gaussian=None)
+    return replace(game, gaussian=None, choices=choices)
 
 
 def ranking_game(

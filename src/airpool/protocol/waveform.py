@@ -16,6 +16,7 @@ from airpool.arrays import Floats
 from airpool.network import Channel, Coin, Network
 from airpool.privacy.noise import live_noise
 from airpool.protocol import live
+from airpool.protocol.device import padded
 from airpool.protocol.link import link_of
 from airpool.protocol.medium import pack, unpack
 from airpool.protocol.simulation import receive
@@ -58,9 +59,9 @@ def receive_waveform(
     and over γ = 1.
     """
     require_plain(network)
-    waveform = waveform or Waveform()
-    plain = replace(network, channel=Channel(symbols="complex", gamma=1e-9))
-    got = receive(latents, plain, rng=rng, trials=trials, path="full")
+    waveform, even = waveform or Waveform(), evened(network)
+    plain = replace(even, channel=Channel(symbols="complex", gamma=1e-9))
+    got = receive(_filled(latents, network), plain, rng=rng, trials=trials, path="full")
     assert got.signals is not None
     n, t, k, _ = got.signals.shape
     on = (got.alignment != 0).reshape(n * t, k, 1)
@@ -91,6 +92,21 @@ def _arrived(
         samples = samples + network.channel.noise_std * (normals[0] + 1j * normals[1])
     energy = np.sum(sent.real**2 + sent.imag**2, axis=(-2, -1))
     return unpack(link.received(samples), network.dimension), energy, clipped
+
+
+def evened(network: Network) -> Network:
+    """The network as its symbols are sent: an odd r is padded with a coordinate of 0, which gets noise as any other.
+
+    Without that noise the last symbol would be real, and an adversary with I and Q would tell its devices apart.
+    """
+    return replace(network, dimension=network.dimension + network.dimension % 2)
+
+
+def _filled(latents: Floats, network: Network) -> Floats:
+    """Latents (..., r) with a 0 at the end where r is odd."""
+    if np.shape(latents)[-1:] != (network.dimension,):
+        raise ValueError(f"latents have shape {np.shape(latents)}, must end with {network.dimension} coordinates")
+    return padded(latents, evened(network).dimension)
 
 
 def require_plain(network: Network) -> None:
@@ -130,12 +146,13 @@ def live_frame(
     Holds for: the local ε of the report. Its device ε needs more: signals that arrive aligned in every sample, and a
     sum that is not rounded before it is formed (privacy.noise); single precision rounds.
     """
-    sent = live.signal(latent, network, device=device, gain=gain)
+    even = evened(network)
+    sent = live.signal(_filled(latent, network), even, device=device, gain=gain)
     symbols = pack(sent.samples)
     samples = modulate(symbols, frame)
     if frame.guard and sent.sends:
         std = network.devices.column("noise_std")[device]
-        noise = live_noise(std, (2, 2 * frame.guard)).values * (link_of(network).gamma / gain)
+        noise = live_noise(std, (2, 2 * frame.guard)).values * (link_of(even).gamma / gain)
         samples = samples + guards(noise[0] + 1j * noise[1], frame, len(symbols))
     return samples, sent.report
 
@@ -143,4 +160,4 @@ def live_frame(
 def estimate(samples: Symbols, network: Network, frame: Frame) -> Floats:
     """ẑ (..., r) of a frame that begins with the first sample."""
     symbols = -(-network.dimension // 2)
-    return unpack(demodulate(samples, frame, symbols), network.dimension) / link_of(network).gamma
+    return unpack(demodulate(samples, frame, symbols), network.dimension) / link_of(evened(network)).gamma

@@ -1,0 +1,117 @@
+"""Lower ends of ε over streams: below the promise, close to it, and printed where they are not."""
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from airpool.account.at_least import at_least
+from airpool.account.guarantee import guarantee
+from airpool.account.received import aggregate
+from airpool.account.report import table
+from airpool.network import Channel, Network, Threshold
+from airpool.privacy import compose, gaussian, leakage
+from airpool.privacy.game import chosen
+from airpool.privacy.sums import law_of
+from airpool.selection.scores import score_range
+
+pytestmark = pytest.mark.usefixtures("few_draws")
+TWELVE = Network.uniform(num_devices=12, noise_std=0.09)
+DECIDED = Network.uniform(num_devices=12, noise_std=0.3, scheme=Threshold(score_noise_std=1.0, threshold=2.0))
+
+
+def ends(network: Network) -> tuple[float, float]:
+    report = guarantee(network)
+    assert report.epsilon_at_least is not None
+    assert np.all(report.epsilon_at_least <= report.epsilon)
+    return float(report.epsilon_at_least.max()), report.worst
+
+
+def test_without_anything_random_both_ends_meet():
+    network = replace(TWELVE, inferences=50)
+    lower, upper = ends(network)
+    exact = float(gaussian.epsilon(np.sqrt(50 * 12) / 12 / (12 * 0.09), network.delta))
+    assert upper == pytest.approx(exact, rel=1e-9)
+    assert 0.998 * exact < lower <= exact
+
+
+@pytest.mark.parametrize("inferences", [2, 30, 1000])
+@pytest.mark.parametrize("channel", [Channel(), Channel(fading="rayleigh", outage=0.1), Channel(antennas=2)])
+def test_streams_of_scheme_1_are_known_to_a_per_cent(channel, inferences):
+    devices = replace(TWELVE.devices, participation=0.8)
+    lower, upper = ends(replace(TWELVE, devices=devices, channel=channel, inferences=inferences))
+    assert 0.985 * upper < lower
+
+
+@pytest.mark.parametrize(("inferences", "before"), [(100, 61.47), (1000, 371.10)])
+def test_long_streams_of_scheme_2_1_are_known_to_a_few_per_cent(inferences, before):
+    """The envelope of all scores' curves was up to 41 % above a lower end."""
+    lower, upper = ends(replace(DECIDED, inferences=inferences))
+    assert lower < upper < min(1.08 * lower, before)
+
+
+def test_no_sequence_of_scores_costs_more_than_promised():
+    network = replace(DECIDED, inferences=64)
+    low, high = map(np.asarray, score_range(DECIDED.scheme))  # pyright: ignore[reportArgumentType]
+    decision = leakage.Decision(low, high, np.asarray(1.0), 2.0)
+    game = leakage.threshold_game(aggregate(network), decision, cells=512)
+    rare, often, alike = (loss for each in chosen(game) for loss in compose.stream(each).once)
+    promised = guarantee(network).worst
+    for numbers in ((64, 0, 0), (0, 64, 0), (0, 0, 64), (32, 32, 0), (40, 8, 16), (56, 0, 8)):
+        parts = [loss.power(n) for loss, n in zip((rare, often, alike), numbers, strict=True) if n]
+        total = parts[0]
+        for part in parts[1:]:
+            total = compose.composed(total, part)
+        assert total.epsilon(network.delta) <= promised * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("inferences", [16, 400])
+def test_moments_of_one_law_are_above_its_composition_and_not_far(inferences):
+    game = leakage.threshold_game(
+        aggregate(DECIDED), leakage.Decision(np.zeros(1), np.ones(1), np.asarray(3.0), 0.5), cells=512
+    )
+    loss = compose.stream(chosen(game)[1]).once[0]
+    exact, found = loss.power(inferences).epsilon(1e-5), compose.LossMoments([loss]).epsilon(inferences, 1e-5)
+    assert exact <= found < 1.2 * exact
+
+
+def test_sums_are_rounded_down_and_not_far():
+    value, mass = np.array([0.1, 0.7, 1.0]), np.array([0.2, 0.3, 0.4])  # and 0 with probability .1
+    rng = np.random.default_rng(1)
+    drawn = rng.choice(np.append(value, 0.0), p=np.append(mass, 0.1), size=(100_000, 40)).sum(axis=1)
+    law = law_of(value, mass).times(40)
+    assert law.mass.sum() == pytest.approx(1.0, abs=1e-12)
+    assert 40 * (mass @ value) - 0.1 < law.mass @ law.values <= 40 * (mass @ value)
+    for x in np.quantile(drawn, [0.01, 0.5, 0.99]):
+        share = law.mass[law.values > x].sum()
+        assert np.mean(drawn > x + 0.15) - 0.005 < share < np.mean(drawn > x) + 0.005
+
+
+def printed(network: Network) -> str:
+    console = Console(record=True, width=100, file=io.StringIO())
+    console.print(table(guarantee(network)))
+    return console.export_text()
+
+
+def test_both_ends_are_printed_where_they_are_five_per_cent_apart():
+    assert "at most that, and at least 53.8" in printed(replace(DECIDED, inferences=100))
+    assert "and at least" not in printed(replace(DECIDED, inferences=10))
+    found = guarantee(replace(DECIDED, inferences=100)).to_json()
+    assert found["epsilon_at_least"][0] < found["epsilon"][0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cover_noise": True},
+        {"neighbours": "remove"},
+        {"channel": Channel(power_rule="backoff", fading="rayleigh")},
+        {"channel": Channel(fading="rayleigh", redrawn=False)},
+    ],
+)
+def test_where_no_lower_end_is_known_there_is_none(changes):
+    devices = replace(TWELVE.devices, participation=0.8)
+    network = replace(TWELVE, devices=devices, inferences=10, **changes)
+    assert at_least(network, aggregate(network)) is None
