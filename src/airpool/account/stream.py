@@ -11,7 +11,7 @@ from airpool.arrays import Floats, as_floats
 from airpool.network import Coin, Network
 from airpool.privacy import compose, device, gaussian
 from airpool.privacy.aggregate import Aggregate, ratio
-from airpool.privacy.game import solve
+from airpool.privacy.game import Game, gaussians, solve
 from airpool.privacy.unaligned import surroundings
 from airpool.search import smallest_number
 
@@ -38,18 +38,41 @@ def spent_in_common(network: Network, received: Aggregate) -> Callable[[int], Fl
     """ε by number of inferences over one draw of the channel: δ_T(ε) = E[δ_G(ε; √T·μ)] (spec §9, streams).
 
     Holds for: Scheme 1, zero-out and replace, with everybody taking part if there is more than one inference; elsewhere
-    inf, and the local ε takes over.
+    inf, and the local ε takes over. Devices that drop out may be others in every inference, so that each set of them
+    counts as a draw of its own.
     """
     certain = _certain(network, received)
 
     def after(inferences: int) -> Floats:
         if (inferences > 1 and not certain) or network.neighbours == "remove":
             return np.full(received.num_devices, np.inf)
+        if (draws := most_draws(network, inferences, 1)) > 1:
+            return _over_draws(network, received, inferences, draws)
         together = replace(received, shift=received.shift * np.sqrt(inferences))
         played, missed = device.game(together, network.neighbours), np.minimum(inferences * received.misses, 1.0)
         return compose.nearby(lambda delta: solve(played, delta).upper, network.delta, missed)
 
     return after
+
+
+def _over_draws(network: Network, received: Aggregate, inferences: int, draws: int) -> Floats:
+    """ε of so many inferences, each over one of so many draws of the channel: the better of two bounds."""
+    kinds, missed = device.game(received, network.neighbours).of_device, np.minimum(inferences * received.misses, 1.0)
+    epsilon = np.full(received.num_devices, np.inf)
+    for kind in np.unique(kinds):
+        same = kinds == kind
+        law = exceeded(network, received, int(np.argmax(same)))
+        if law is None:
+            continue
+        stream = [StillStream(law, inferences, draws)]
+        mu, mass = worst_of_draws(stream)
+        worst = gaussians(mu[None], mass[None], np.zeros(1, dtype=np.int64))
+
+        def at(delta: float, stream: list[StillStream] = stream, worst: Game = worst) -> Floats:
+            return np.array([over_any_draws(stream, 0.0, delta, float(solve(worst, delta).upper[0]))])
+
+        epsilon[same] = compose.nearby(at, network.delta, missed[same].max())[0]
+    return epsilon
 
 
 def spent_anew(network: Network, received: Aggregate) -> Callable[[int], Floats]:
