@@ -101,5 +101,5 @@ def claim(
     factor = p / (1 - delta_prime)
     with np.errstate(divide="ignore"):
         # ln(1 + f(e^x − 1)) = x + ln(f + (1 − f)e^−x), without overflow.
-        epsilon = exponent + np.log(factor + (1 - factor) * np.exp(-exponent))
+        epsilon = np.maximum(exponent + np.log(factor + (1 - factor) * np.exp(-exponent)), 0.0)
     return Claim(np.where(p == 0, 0.0, epsilon), claimed_delta, tail, t)

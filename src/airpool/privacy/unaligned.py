@@ -225,6 +225,8 @@ class _Laws:
         ratio = np.exp(at * _STEP)
         ratio = np.append(0.0, ratio * (1 - 1e-11 if self.down else 1 + 1e-11))
         cells = np.append(at_zero, cells)
+        if not np.any(cells > 0):  # every ratio is too rare to count, or too large
+            return np.zeros(1), np.full(1, float(self.down))
         return ratio[cells > 0], cells[cells > 0]
 
     def _merged(self, first: int, cells: Floats, rows: int) -> tuple[Floats, Floats]:
