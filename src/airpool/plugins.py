@@ -1,0 +1,161 @@
+"""Registries of plug-ins: each open set (codecs, …) has one, in which every member has a name.
+
+    @airpool.register("codec", "sketch")       in a file that `airpool --plugin FILE.py` loads, or in a script
+    [project.entry-points."airpool.codecs"]    in an installed package: sketch = "package.module:SketchCodec"
+
+A registry loads a member when it is asked for. A network file, a model or a codec file may name a plug-in, but no file
+loads one: only the command line, a script and the installed packages do.
+"""
+
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+Member = TypeVar("Member")
+
+# What can be registered → the registry of it. A new open set adds a line.
+REGISTRIES = {"codec": "airpool.models.codec:CODECS"}
+
+_loaded: dict[Path, None] = {}  # files of `load_file`, in their order
+
+
+class PluginError(ValueError):
+    """A plug-in that is unknown, incomplete, or fails to load."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a plug-in comes from: its package and version, or its file; and the SHA-256 of its source ("": unknown)."""
+
+    source: str
+    version: str = ""
+    sha256: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Registry(Generic[Member]):
+    """The members of one open set, by name.
+
+    what: a member, in messages. group: of Python entry points. builtin: airpool's own members, as "module:attribute".
+    needs: attributes that a member must have.
+    """
+
+    what: str
+    group: str
+    builtin: Mapping[str, str]
+    needs: tuple[str, ...] = ()
+    _added: dict[str, tuple[Member, Origin]] = field(default_factory=dict)
+
+    def register(self, name: str, member: Member, origin: Origin | None = None) -> Member:
+        """Adds a member under a new name; returns it."""
+        origin = origin or _origin(member)
+        if not isinstance(name, str) or not name or name.strip() != name:
+            raise PluginError(
+                f"{self.what} {name!r} of {origin.source}: its name must be text without spaces around it"
+            )
+        if name in self.builtin:
+            raise PluginError(f"{self.what} {name!r} of {origin.source}: airpool's own has this name; choose another")
+        known = self._added.get(name)
+        if known is not None and known[0] is not member and known[1].source != origin.source:
+            raise PluginError(f"{self.what} {name!r} of {origin.source}: {known[1].source} has registered it already")
+        if lacking := [each for each in self.needs if not hasattr(member, each)]:
+            raise PluginError(f"{self.what} {name!r} of {origin.source} lacks {', '.join(lacking)} (docs/plugins.md)")
+        self._added[name] = (member, origin)
+        return member
+
+    def get(self, name: str) -> Member:
+        """The member of this name; an error that lists the known names if there is none."""
+        if name in self.builtin:
+            return _attribute(self.builtin[name])
+        if name not in self._added:
+            found = self._entries().get(name)
+            if found is None:
+                raise PluginError(
+                    f"{self.what} {name!r} is not known; there is {', '.join(self.names())}. If a plug-in brings it: "
+                    "airpool --plugin FILE.py, or install its package"
+                )
+            self._load(found)
+        return self._added[name][0]
+
+    def names(self) -> tuple[str, ...]:
+        """Names of airpool's own members first, then those of plug-ins."""
+        return tuple(dict.fromkeys((*self.builtin, *self._added, *self._entries())))
+
+    def origin(self, name: str) -> Origin | None:
+        """Where a plug-in comes from; None for airpool's own members."""
+        if name in self.builtin:
+            return None
+        self.get(name)
+        return self._added[name][1]
+
+    def _entries(self) -> dict[str, EntryPoint]:
+        return {each.name: each for each in entry_points(group=self.group)}
+
+    def _load(self, entry: EntryPoint) -> None:
+        package = entry.dist.name if entry.dist else entry.value
+        try:
+            member = entry.load()
+        except Exception as error:
+            raise PluginError(f"{self.what} {entry.name!r} of {package} fails to load: {_told(error)}") from error
+        version = entry.dist.version if entry.dist else ""
+        self.register(entry.name, member, Origin(package, version, _origin(member).sha256))
+
+
+def register(what: str, name: str) -> Callable[[Member], Member]:
+    """A decorator that registers a plug-in: `@airpool.register("codec", "sketch")`."""
+    if what not in REGISTRIES:
+        raise PluginError(f"{what!r} cannot be registered, must be one of {', '.join(REGISTRIES)}")
+    registry: Registry[Any] = _attribute(REGISTRIES[what])
+    return lambda member: registry.register(name, member)
+
+
+def load_file(path: Path | str) -> None:
+    """Runs a plug-in's file, which registers what it brings. A file that was loaded is not run again."""
+    path = Path(path).resolve()
+    if path in _loaded:
+        return
+    if not path.is_file() or path.suffix != ".py":
+        raise PluginError(f"--plugin {path} must be a Python file (.py)")
+    name = f"airpool_plugin_{path.stem}_{hashlib.sha256(bytes(path)).hexdigest()[:8]}"
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = module = module_from_spec(spec)  # dataclasses look themselves up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise PluginError(f"--plugin {path} fails: {_told(error)}") from error
+    _loaded[path] = None
+
+
+def loaded_files() -> tuple[Path, ...]:
+    """The files that `load_file` has run, for the processes that this one starts."""
+    return tuple(_loaded)
+
+
+def _attribute(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _origin(member: Any) -> Origin:
+    try:
+        file = inspect.getsourcefile(member if hasattr(member, "__module__") else type(member))
+    except (TypeError, OSError):
+        file = None
+    if file is None or not Path(file).is_file():
+        return Origin(getattr(member, "__module__", type(member).__module__))
+    version = str(getattr(sys.modules.get(getattr(member, "__module__", "")), "__version__", ""))
+    return Origin(file, version, hashlib.sha256(Path(file).read_bytes()).hexdigest())
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
