@@ -19,8 +19,8 @@ from airpool.data import shapes
 from airpool.data.views import Cameras, views
 from airpool.models import vote as votes
 from airpool.models.augment import augmented
-from airpool.models.codec import CodecShape
 from airpool.models.codec_training import CodecRecipe, fit, setting
+from airpool.models.dense import CodecShape
 from airpool.models.features import Images, pooled
 from airpool.models.local import local_distribution
 from airpool.models.mvcnn import MVCNN, TRUNKS, Architecture, Trunk

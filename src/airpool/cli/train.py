@@ -272,12 +272,13 @@ def _make_head(name: str, recipe: "HeadRecipe", trunk: t.Trunk) -> t.Made:
 
 def _make_vote(name: str, head: Path, trunk: t.Trunk) -> Path:
     """Fits a vote, in place of any that exists."""
+    from airpool.models import codec as codecs
     from airpool.models import local, runs, weights
     from airpool.models import vote as votes
 
     file = trunk.work.folder / f"{name}.safetensors"
-    if file.exists():
-        votes.load(file)  # nothing but a vote is overwritten
+    if file.exists() and (kind := codecs.read(file)[0].kind) != "vote":
+        raise ValueError(f"{file}: holds a codec of kind {kind!r}, which is not overwritten: give another --name")
     fitted, told = local.load(head, device=trunk.work.splits.torch_device)
     channels, num_classes = fitted.sizes
     weights.require_classes(head, told, num_classes, trunk.work.source.classes)
@@ -288,7 +289,7 @@ def _make_vote(name: str, head: Path, trunk: t.Trunk) -> Path:
     posteriors = local.local_distribution(features, fitted.classifier, fitted.temperatures)
     about = {"data": trunk.work.source.about(), "trunk": trunk.hashes, "head": runs.sha256(head)}
     about["classes"] = list(trunk.work.source.classes)
-    votes.save(file, votes.fit(posteriors, labels), about)
+    codecs.save(file, votes.fit(posteriors, labels), about)
     return file
 
 

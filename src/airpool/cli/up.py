@@ -59,7 +59,7 @@ def up(
     Runs as many as --inferences says, or until Ctrl-C; ε is that of one. Stops everything at the end, at an error too.
     Without --network there are 12 devices at ε = 2.
     """
-    from airpool.models.pretrained import load
+    from airpool.models.stored import found
     from airpool.runtime.sources import labels_of
     from airpool.runtime.up import Setup, Tally
 
@@ -77,7 +77,7 @@ def up(
     setup = Setup(
         net, hosts, source, model, codec, quorum, http=http, simulate=simulate, device_options=of_device, keys=keys
     )
-    labels = labels_of(source, load(model).classes)
+    labels = labels_of(source, found(model).classes)
     tally = Tally(labels)
     try:
         took = asyncio.run(_run(setup, tally, count, live=not json))
@@ -106,9 +106,9 @@ def network_of(wanted: o.NetworkOptions, epsilon: float | None, share: float, mo
 
 
 def _dimension(model: str, codec: str | None) -> int:
-    from airpool.models.pretrained import load
+    from airpool.models.stored import found
 
-    return load(model).wanted(codec)["dimension"]
+    return found(model).codec(codec).dimension
 
 
 async def _run(setup: "Setup", tally: "Tally", count: int | None, *, live: bool) -> float:

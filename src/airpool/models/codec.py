@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from array_api_compat import array_namespace
 
-from airpool.arrays import Array
+from airpool.arrays import Array, Floats
 from airpool.data import tensors as tensor_file
 from airpool.models.layers import in_numpy
 from airpool.plugins import PluginError, Registry
@@ -87,6 +87,16 @@ def encoded(codec: Codec, view: Mapping[str, Array]) -> Array:
     if (found := tuple(getattr(latents, "shape", ()))) != wanted:
         raise PluginError(f"codec {codec.kind!r}: its encoder gives shape {found}, must be {wanted}")
     return latents
+
+
+def matrices(codec: Codec, level: Level) -> tuple[tuple[Floats, Floats], ...]:
+    """The server for this level as layers (matrix, bias) with ReLU between them, for theory: the codec's `matrices`."""
+    own = getattr(codec, "matrices", None)
+    if own is None:
+        raise PluginError(
+            f"codec {codec.kind!r} has no `matrices`, its server as layers with ReLU between, which theory needs"
+        )
+    return own(level)
 
 
 def moved(codec: Codec, convert: Callable[[Array], Array]) -> Codec:

@@ -64,7 +64,7 @@ class StoredModel:
 
 
 def latents_of(codec: Codec, arrays: Mapping[str, Array], posteriors: Array) -> Array:
-    """Latents of held-out objects: encoded from their posteriors where the codec reads these, else those of the file."""
+    """Latents of held-out objects: of their posteriors where the codec reads these, else those of the file."""
     if codec.reads == "posterior":
         return codecs.encoded(codec, {"posterior": posteriors})
     if "latents" not in arrays:

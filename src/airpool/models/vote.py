@@ -10,7 +10,7 @@ to posteriors of labelled objects in a moment. So it is what every other codec m
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -41,9 +41,6 @@ class Vote:
     covariance: Array
     prior: Array
 
-    kind: ClassVar[str] = "vote"
-    reads: ClassVar[Reads] = "posterior"
-
     def __post_init__(self) -> None:
         if not 0 < self.sharpness < math.inf:
             raise ValueError(f"sharpness={self.sharpness!r} must be > 0 and finite")
@@ -51,6 +48,14 @@ class Vote:
         for name, wanted in (("means", square), ("covariance", square), ("prior", square[:1])):
             require_shape(name, getattr(self, name), wanted)
         require("prior", self.prior, "must be > 0", ok=lambda p: p > 0)
+
+    @property
+    def kind(self) -> str:
+        return "vote"
+
+    @property
+    def reads(self) -> Reads:
+        return "posterior"
 
     @property
     def num_classes(self) -> int:
