@@ -78,11 +78,22 @@ class Small:
 
 @asynccontextmanager
 async def small(
-    net, medium="loopback", *, seed=None, running=None, charges=None, z=None, p=None, own=None, secured=None, **air
+    net,
+    medium="loopback",
+    *,
+    seed=None,
+    running=None,
+    charges=None,
+    z=None,
+    p=None,
+    own=None,
+    secured=None,
+    codec=None,
+    **air,
 ):
     """A system of the devices `running` (all). own: a network of its own for some device, by index.
 
-    secured: makes the port of secure access out of a device's port and index.
+    secured: makes the port of secure access out of a device's port and index. codec: of the server.
     """
     count = net.devices.count
     z = latents(count=count) if z is None else z
@@ -111,7 +122,7 @@ async def small(
             return await RemoteDevice.opened(channels[0], k, simulated=seed is not None)
         return LoopbackDevice(it, k)
 
-    system = Small(it, Server(net, decoder(), port, simulated=seed is not None, deadline=10.0), open_port)
+    system = Small(it, Server(net, codec or decoder(), port, simulated=seed is not None, deadline=10.0), open_port)
     if medium == "grpc":
         system.channel = channels[0]
         system.stop_air, system.stop_ranking = (lambda s=s: s.stop(0) for s in (grpc_servers[0], grpc_servers[-1]))
