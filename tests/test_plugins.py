@@ -50,13 +50,13 @@ def test_a_plug_in_carries_its_file_and_the_hash_of_its_source():
 def test_an_unknown_name_lists_those_that_are_known():
     known = registry()
     known.register("ring", Ring)
-    with pytest.raises(PluginError, match="shape 'square' is not known; there is point, ring. If a plug-in brings it"):
+    with pytest.raises(PluginError, match=r"shape 'square' is not known; there is point, ring. If a plug-in brings it"):
         known.get("square")
 
 
 def test_a_name_cannot_be_taken_from_another():
     known = registry()
-    with pytest.raises(PluginError, match="shape 'point' of .*: airpool's own has this name"):
+    with pytest.raises(PluginError, match=r"shape 'point' of .*: airpool's own has this name"):
         known.register("point", Ring)
     known.register("ring", Ring, Origin("one"))
     with pytest.raises(PluginError, match="shape 'ring' of other: one has registered it already"):
@@ -84,7 +84,7 @@ def test_installed_packages_bring_members_by_entry_points(monkeypatch):
 @pytest.mark.parametrize("value", ["no.such.module:Ring", f"{__name__}:Nothing"])
 def test_an_entry_point_that_fails_is_named(monkeypatch, value):
     monkeypatch.setattr(plugins, "entry_points", lambda group: [entry(value=value)])
-    with pytest.raises(PluginError, match="shape 'ring' of .* fails to load: (ModuleNotFound|Attribute)Error"):
+    with pytest.raises(PluginError, match=r"shape 'ring' of .* fails to load: (ModuleNotFound|Attribute)Error"):
         registry().get("ring")
 
 
@@ -126,7 +126,7 @@ def test_the_command_line_loads_files_once(tmp_path):
     from airpool.cli import app, plugins_first
 
     file, seen = tmp_path / "own.py", tmp_path / "seen"
-    file.write_text(f"open({str(seen)!r}, 'a').write('x')")
+    file.write_text(f"with open({str(seen)!r}, 'a') as out:\n    out.write('x')\n")
     words = plugins_first(["epsilon", "--devices", "3", "--plugin", str(file)])
     assert words[:2] == ["--plugin", str(file)]
     for _ in range(2):

@@ -54,8 +54,8 @@ def test_where_it_comes_from_is_known(file):
 def test_the_simulator_takes_it_wherever_a_codec_is_named(file, scheme):
     model = airpool.load("modelnet40")
     run = evaluate_model(model, network(scheme=scheme), codec=file, split="validation", trials=1, against_vote=True)
-    assert run.accuracy_mean > 0.8
-    assert run.vote_accuracy is None  # the network has the sketch's dimension, not the vote's
+    assert run.against_vote is not None
+    assert run.against_vote > -0.1  # nearly as good as the vote, which sends 40 numbers
     assert model.wanted(file) == {"devices": 12, "dimension": R}
 
 
@@ -88,17 +88,16 @@ def test_devices_and_server_run_it(file, medium):
 def test_it_is_trained_through_the_air_by_the_same_code(file):
     model, net = airpool.load("modelnet40"), network()
     known = model.held_out("validation", codec=file).fitted(DEVICES)
+    posteriors, labels = known.posteriors[::4], known.labels[::4]
     before = codecs.load(Path(file))[0]
-    recipe = CodecRecipe(epochs=3, objects=128, learning_rate=0.02, label_smoothing=0.0)
+    recipe = CodecRecipe(epochs=3, objects=32, learning_rate=0.02, label_smoothing=0.0)
     here = setting(net)
-    trained = codec_training.train(recipe, before, TrainingObjects(known.posteriors, known.labels), settings=[here])
+    trained = codec_training.train(recipe, before, TrainingObjects(posteriors, labels), settings=[here])
 
     def loss(codec):
         with torch.no_grad():
-            logits = codec_training.decoded(
-                codec, codec.encoder(known.posteriors), here, torch.Generator().manual_seed(0)
-            )
-        return float(torch.nn.functional.cross_entropy(logits[:, 0], known.labels))
+            logits = codec_training.decoded(codec, codec.encoder(posteriors), here, torch.Generator().manual_seed(0))
+        return float(torch.nn.functional.cross_entropy(logits[:, 0], labels))
 
     assert trained.kind == "sketch"
     assert loss(trained) < loss(before) - 0.1
@@ -114,21 +113,13 @@ def test_without_the_plug_in_its_file_says_what_to_do(file):
 
 @pytest.mark.check
 def test_the_whole_system_runs_it_as_processes(file):
-    args = [
-        "--plugin",
-        str(EXAMPLE),
-        "--codec",
-        file,
-        "--devices",
-        "3",
-        "--epsilon",
-        "8",
-        "--inferences",
-        "20",
-        "--json",
-    ]
+    args = ["--plugin", str(EXAMPLE), "--codec", file, "--devices", "3", "--epsilon", "8", "--inferences", "20"]
     done = subprocess.run(
-        [sys.executable, "-m", "airpool", "up", *args], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "airpool", "up", *args, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
