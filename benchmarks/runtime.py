@@ -59,7 +59,7 @@ async def loopback(count: int, inferences: int) -> dict[str, float]:
 async def over_grpc(count: int, processes: int, inferences: int) -> dict[str, float]:
     """The same of a system of processes, with accuracy, and by how many MiB the one that grew most did."""
     setup = up.Setup(network(count), processes, slot_seconds=20.0)
-    tally = up.Tally(shipped.labels("modelnet40", "test"))
+    tally = up.RunTally(shipped.labels("modelnet40", "test"))
     async with up.running(setup) as system, up.client(system) as client:
         for _ in range(WARM):
             await client.Infer(wire.Nothing())

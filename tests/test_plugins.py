@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import airpool
 from airpool import plugins
-from airpool.plugins import Origin, PluginError, Registry
+from airpool.plugins import PluginOrigin, PluginError, Registry
 
 
 class Ring:
@@ -58,9 +58,9 @@ def test_a_name_cannot_be_taken_from_another():
     known = registry()
     with pytest.raises(PluginError, match=r"shape 'point' of .*: airpool's own has this name"):
         known.register("point", Ring)
-    known.register("ring", Ring, Origin("one"))
+    known.register("ring", Ring, PluginOrigin("one"))
     with pytest.raises(PluginError, match="shape 'ring' of other: one has registered it already"):
-        known.register("ring", type("Other", (Ring,), {}), Origin("other"))
+        known.register("ring", type("Other", (Ring,), {}), PluginOrigin("other"))
 
 
 @pytest.mark.parametrize("name", ["", " ring", None])

@@ -31,7 +31,7 @@ class PluginError(ValueError):
 
 
 @dataclass(frozen=True)
-class Origin:
+class PluginOrigin:
     """Where a plug-in comes from: its package and version, or its file; and the SHA-256 of its source ("": unknown)."""
 
     source: str
@@ -51,9 +51,9 @@ class Registry(Generic[Member]):
     group: str
     builtin: Mapping[str, str]
     needs: tuple[str, ...] = ()
-    _added: dict[str, tuple[Member, Origin]] = field(default_factory=dict)
+    _added: dict[str, tuple[Member, PluginOrigin]] = field(default_factory=dict)
 
-    def register(self, name: str, member: Member, origin: Origin | None = None) -> Member:
+    def register(self, name: str, member: Member, origin: PluginOrigin | None = None) -> Member:
         """Adds a member under a new name; returns it."""
         origin = origin or _origin(member)
         if not isinstance(name, str) or not name or name.strip() != name:
@@ -88,7 +88,7 @@ class Registry(Generic[Member]):
         """Names of airpool's own members first, then those of plug-ins."""
         return tuple(dict.fromkeys((*self.builtin, *self._added, *self._entries())))
 
-    def origin(self, name: str) -> Origin | None:
+    def origin(self, name: str) -> PluginOrigin | None:
         """Where a plug-in comes from; None for airpool's own members."""
         if name in self.builtin:
             return None
@@ -105,7 +105,7 @@ class Registry(Generic[Member]):
         except Exception as error:
             raise PluginError(f"{self.what} {entry.name!r} of {package} fails to load: {_told(error)}") from error
         version = entry.dist.version if entry.dist else ""
-        self.register(entry.name, member, Origin(package, version, _origin(member).sha256))
+        self.register(entry.name, member, PluginOrigin(package, version, _origin(member).sha256))
 
 
 def register(what: str, name: str) -> Callable[[Member], Member]:
@@ -146,15 +146,15 @@ def _attribute(place: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
-def _origin(member: Any) -> Origin:
+def _origin(member: Any) -> PluginOrigin:
     try:
         file = inspect.getsourcefile(member if hasattr(member, "__module__") else type(member))
     except (TypeError, OSError):
         file = None
     if file is None or not Path(file).is_file():
-        return Origin(getattr(member, "__module__", type(member).__module__))
+        return PluginOrigin(getattr(member, "__module__", type(member).__module__))
     version = str(getattr(sys.modules.get(getattr(member, "__module__", "")), "__version__", ""))
-    return Origin(file, version, hashlib.sha256(Path(file).read_bytes()).hexdigest())
+    return PluginOrigin(file, version, hashlib.sha256(Path(file).read_bytes()).hexdigest())
 
 
 def _told(error: Exception) -> str:

@@ -51,7 +51,7 @@ def make(
     recipes: "Sequence[CodecRecipe]",
     shape: "CodecShape",
     here: "Sequence[Setting]",
-    trunk: t.Trunk,
+    trunk: t.StoredTrunk,
     *,
     trials: int = 20,
 ) -> t.Made:

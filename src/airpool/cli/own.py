@@ -17,8 +17,8 @@ _SET = ("head_steps", "codec_steps", "codec_hidden", "server_hidden", "trials")
 
 def make(
     path: Path,
-    job: t.Job,
-    recipe: t.Recipe,
+    job: t.TrainingJob,
+    recipe: t.RecipeOptions,
     wanted: o.NetworkOptions,
     epsilon: Sequence[float] | None,
     *,
@@ -79,7 +79,7 @@ def make(
     return {name: (made, [file, *card.write(job.out / name, made)])}
 
 
-def _check(found: Any, job: t.Job, name: str, *, trials: int) -> None:
+def _check(found: Any, job: t.TrainingJob, name: str, *, trials: int) -> None:
     """Errors that can be found before anything is trained; makes the folder."""
     from airpool.models import fitted
     from airpool.models.codec import SUFFIX

@@ -19,7 +19,7 @@ from airpool.cli.output import print_json, print_table, progress
 from airpool.network import Network
 
 if TYPE_CHECKING:
-    from airpool.runtime.up import Setup, Tally
+    from airpool.runtime.up import RunTally, Setup
 
 app = typer.Typer(add_completion=False)
 
@@ -61,7 +61,7 @@ def up(
     """
     from airpool.models.stored import found
     from airpool.runtime.sources import labels_of
-    from airpool.runtime.up import Setup, Tally
+    from airpool.runtime.up import RunTally, Setup
 
     count = wanted.given.get("inferences")
     wanted = replace(wanted, given={name: value for name, value in wanted.given.items() if name != "inferences"})
@@ -78,7 +78,7 @@ def up(
         net, hosts, source, model, codec, quorum, http=http, simulate=simulate, device_options=of_device, keys=keys
     )
     labels = labels_of(source, found(model).classes)
-    tally = Tally(labels)
+    tally = RunTally(labels)
     try:
         took = asyncio.run(_run(setup, tally, count, live=not json))
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -111,7 +111,7 @@ def _dimension(model: str, codec: str | None) -> int:
     return found(model).codec(codec).dimension
 
 
-async def _run(setup: "Setup", tally: "Tally", count: int | None, *, live: bool) -> float:
+async def _run(setup: "Setup", tally: "RunTally", count: int | None, *, live: bool) -> float:
     """Runs inferences, one after the other; how long they took together."""
     from contextlib import AsyncExitStack
 
@@ -141,7 +141,7 @@ async def _run(setup: "Setup", tally: "Tally", count: int | None, *, live: bool)
 
 
 @contextmanager
-def _live_table(tally: "Tally", live: bool) -> Iterator[Callable[[], None]]:
+def _live_table(tally: "RunTally", live: bool) -> Iterator[Callable[[], None]]:
     """A table of the numbers so far, on a terminal; elsewhere nothing."""
     from rich.console import Console
 

@@ -70,7 +70,7 @@ class Guarantee:
 
 
 @dataclass(frozen=True)
-class Result:
+class InferenceResult:
     """What became of one inference.
 
     label: of the class, −1 where nobody transmitted; None without an answer. devices: in the slot to its end.
@@ -149,14 +149,14 @@ class Server:
         self._simulated, self._deadline = simulated, deadline
         self._asked, self._gamma = network_file.dump(network), link_of(network).gamma
         self._numbered, self._turn = 0, asyncio.Lock()
-        self.observers: list[Callable[[Result], None]] = []
-        self._results: OrderedDict[str, Result] = OrderedDict()
+        self.observers: list[Callable[[InferenceResult], None]] = []
+        self._results: OrderedDict[str, InferenceResult] = OrderedDict()
 
-    def result(self, id: str) -> Result | None:
+    def result(self, id: str) -> InferenceResult | None:
         """One of the last results."""
         return self._results.get(id)
 
-    async def infer(self, id: str | None = None) -> Result:
+    async def infer(self, id: str | None = None) -> InferenceResult:
         """One inference; returns within the deadline, with an answer or the reason why there is none."""
         id, this, began = id or new_id(), self._numbered, time.perf_counter()
         self._numbered += 1
@@ -179,7 +179,7 @@ class Server:
             observe(found)
         return found
 
-    def _answered(self, id: str, this: int, got: Sum | Withheld) -> Result:
+    def _answered(self, id: str, this: int, got: Sum | Withheld) -> InferenceResult:
         if isinstance(got, Withheld):
             status = "withheld" if got.spent else "below quorum"
             return self._without(id, this, status, got.reason, spent=got.spent)
@@ -202,7 +202,7 @@ class Server:
             return self._without(id, this, "failed", "a sum that is too large or no number", spent=True)
         label = int(stations.labels(logits, np.array(got.carrier)))
         answered = label != stations.NO_ANSWER
-        return Result(
+        return InferenceResult(
             id,
             this,
             "answered" if answered else "no answer",
@@ -218,10 +218,10 @@ class Server:
             "" if answered else "nobody transmitted",
         )
 
-    def _without(self, id: str, this: int, status: Status, reason: str, *, spent: bool) -> Result:
-        return Result(id, this, status, 0.0, spent, self.guarantee, self._simulated, reason=reason)
+    def _without(self, id: str, this: int, status: Status, reason: str, *, spent: bool) -> InferenceResult:
+        return InferenceResult(id, this, status, 0.0, spent, self.guarantee, self._simulated, reason=reason)
 
-    def _keep(self, found: Result) -> None:
+    def _keep(self, found: InferenceResult) -> None:
         self._results[found.id] = found
         while len(self._results) > KEPT:
             self._results.popitem(last=False)

@@ -236,7 +236,7 @@ async def client(system: System) -> AsyncIterator[InferencesStub]:
 
 
 @dataclass
-class Tally:
+class RunTally:
     """What came of the inferences so far. distinct: those with a higher number than the one before.
 
     Of the times, the last 100,000 are kept.
