@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import airpool
 from airpool import plugins
-from airpool.plugins import PluginOrigin, PluginError, Registry
+from airpool.plugins import PluginError, PluginOrigin, Registry
 
 
 class Ring:

@@ -8,14 +8,13 @@ loads one: only the command line, a script and the installed packages do.
 """
 
 import hashlib
-import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 Member = TypeVar("Member")
@@ -32,7 +31,7 @@ class PluginError(ValueError):
 
 @dataclass(frozen=True)
 class PluginOrigin:
-    """Where a plug-in comes from: its package and version, or its file; and the SHA-256 of its source ("": unknown)."""
+    """A plug-in's package or file, its version, and the SHA-256 of its source; "": unknown."""
 
     source: str
     version: str = ""
@@ -56,17 +55,16 @@ class Registry(Generic[Member]):
     def register(self, name: str, member: Member, origin: PluginOrigin | None = None) -> Member:
         """Adds a member under a new name; returns it."""
         origin = origin or _origin(member)
+        this = f"{self.what} {name!r} of {origin.source}"
         if not isinstance(name, str) or not name or name.strip() != name:
-            raise PluginError(
-                f"{self.what} {name!r} of {origin.source}: its name must be text without spaces around it"
-            )
+            raise PluginError(f"{this}: its name must be text without spaces around it")
         if name in self.builtin:
-            raise PluginError(f"{self.what} {name!r} of {origin.source}: airpool's own has this name; choose another")
+            raise PluginError(f"{this}: airpool's own has this name; choose another")
         known = self._added.get(name)
-        if known is not None and known[0] is not member and known[1].source != origin.source:
-            raise PluginError(f"{self.what} {name!r} of {origin.source}: {known[1].source} has registered it already")
+        if known is not None and known[1].source != origin.source:
+            raise PluginError(f"{this}: {known[1].source} has registered it already")
         if lacking := [each for each in self.needs if not hasattr(member, each)]:
-            raise PluginError(f"{self.what} {name!r} of {origin.source} lacks {', '.join(lacking)} (docs/plugins.md)")
+            raise PluginError(f"{this} lacks {', '.join(lacking)} (docs/plugins.md)")
         self._added[name] = (member, origin)
         return member
 
@@ -75,13 +73,7 @@ class Registry(Generic[Member]):
         if name in self.builtin:
             return _attribute(self.builtin[name])
         if name not in self._added:
-            found = self._entries().get(name)
-            if found is None:
-                raise PluginError(
-                    f"{self.what} {name!r} is not known; there is {', '.join(self.names())}. If a plug-in brings it: "
-                    "airpool --plugin FILE.py, or install its package"
-                )
-            self._load(found)
+            self._load(name)
         return self._added[name][0]
 
     def names(self) -> tuple[str, ...]:
@@ -98,14 +90,16 @@ class Registry(Generic[Member]):
     def _entries(self) -> dict[str, EntryPoint]:
         return {each.name: each for each in entry_points(group=self.group)}
 
-    def _load(self, entry: EntryPoint) -> None:
-        package = entry.dist.name if entry.dist else entry.value
+    def _load(self, name: str) -> None:
+        if (entry := self._entries().get(name)) is None:
+            known = f"{self.what} {name!r} is not known; there is {', '.join(self.names())}"
+            raise PluginError(f"{known}. If a plug-in brings it: airpool --plugin FILE.py, or install its package")
+        package, version = (entry.dist.name, entry.dist.version) if entry.dist else (entry.value, "")
         try:
             member = entry.load()
         except Exception as error:
-            raise PluginError(f"{self.what} {entry.name!r} of {package} fails to load: {_told(error)}") from error
-        version = entry.dist.version if entry.dist else ""
-        self.register(entry.name, member, PluginOrigin(package, version, _origin(member).sha256))
+            raise PluginError(f"{self.what} {name!r} of {package} fails to load: {_told(error)}") from error
+        self.register(name, member, PluginOrigin(package, version, _origin(member).sha256))
 
 
 def register(what: str, name: str) -> Callable[[Member], Member]:
@@ -124,12 +118,10 @@ def load_file(path: Path | str) -> None:
     if not path.is_file() or path.suffix != ".py":
         raise PluginError(f"--plugin {path} must be a Python file (.py)")
     name = f"airpool_plugin_{path.stem}_{hashlib.sha256(bytes(path)).hexdigest()[:8]}"
-    spec = spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    sys.modules[name] = module = module_from_spec(spec)  # dataclasses look themselves up there
+    sys.modules[name] = module = ModuleType(name)  # dataclasses look themselves up there
+    module.__file__ = str(path)
     try:
-        spec.loader.exec_module(module)
+        exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
     except Exception as error:
         del sys.modules[name]
         raise PluginError(f"--plugin {path} fails: {_told(error)}") from error
@@ -147,13 +139,12 @@ def _attribute(place: str) -> Any:
 
 
 def _origin(member: Any) -> PluginOrigin:
-    try:
-        file = inspect.getsourcefile(member if hasattr(member, "__module__") else type(member))
-    except (TypeError, OSError):
-        file = None
+    of = member if hasattr(member, "__module__") else type(member)
+    module = sys.modules.get(of.__module__)
+    file = getattr(module, "__file__", None)
     if file is None or not Path(file).is_file():
-        return PluginOrigin(getattr(member, "__module__", type(member).__module__))
-    version = str(getattr(sys.modules.get(getattr(member, "__module__", "")), "__version__", ""))
+        return PluginOrigin(of.__module__)
+    version = str(getattr(module, "__version__", ""))
     return PluginOrigin(file, version, hashlib.sha256(Path(file).read_bytes()).hexdigest())
 
 

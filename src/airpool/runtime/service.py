@@ -16,7 +16,7 @@ from airpool.runtime.limits import Bucket
 from airpool.runtime.medium import Rejected
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import packed, unpacked
-from airpool.runtime.server import Server
+from airpool.runtime.server import InferenceResult, Server
 from airpool.runtime.transport import Credentials
 from airpool.runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
 
