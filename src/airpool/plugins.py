@@ -3,8 +3,7 @@
     @airpool.register("codec", "sketch")       in a file that `airpool --plugin FILE.py` loads, or in a script
     [project.entry-points."airpool.codecs"]    in an installed package: sketch = "package.module:SketchCodec"
 
-A registry loads a member when it is asked for. A network file, a model or a codec file may name a plug-in, but no file
-loads one: only the command line, a script and the installed packages do.
+A member is loaded when it is asked for. A network, model or codec file may name a plug-in, and never loads one.
 """
 
 import hashlib
@@ -82,10 +81,8 @@ class Registry(Generic[Member]):
 
     def origin(self, name: str) -> PluginOrigin | None:
         """Where a plug-in comes from; None for airpool's own members."""
-        if name in self.builtin:
-            return None
         self.get(name)
-        return self._added[name][1]
+        return self._added[name][1] if name in self._added else None
 
     def _entries(self) -> dict[str, EntryPoint]:
         return {each.name: each for each in entry_points(group=self.group)}
@@ -144,8 +141,8 @@ def _origin(member: Any) -> PluginOrigin:
     file = getattr(module, "__file__", None)
     if file is None or not Path(file).is_file():
         return PluginOrigin(of.__module__)
-    version = str(getattr(module, "__version__", ""))
-    return PluginOrigin(file, version, hashlib.sha256(Path(file).read_bytes()).hexdigest())
+    digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    return PluginOrigin(file, str(getattr(module, "__version__", "")), digest)
 
 
 def _told(error: Exception) -> str:
