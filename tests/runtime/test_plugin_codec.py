@@ -104,6 +104,15 @@ def test_it_is_trained_through_the_air_by_the_same_code(file):
     assert torch.equal(before.directions, codecs.load(Path(file))[0].directions)  # it was not touched
 
 
+def test_training_refuses_what_does_not_fit(file):
+    codec = codecs.load(Path(file))[0]
+    objects = TrainingObjects(torch.full((8, DEVICES, 40), 1 / 40), torch.zeros(8, dtype=torch.long))
+    wide = setting(airpool.Network.uniform(num_devices=DEVICES, dimension=40))
+    for settings, message in (([], "settings is empty"), ([wide], "and a codec of dimension 16")):
+        with pytest.raises(ValueError, match=message):
+            codec_training.train(CodecRecipe(epochs=1), codec, objects, settings=settings)
+
+
 def test_without_the_plug_in_its_file_says_what_to_do(file):
     code = f"from airpool.models import codec; from pathlib import Path; codec.read(Path({file!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

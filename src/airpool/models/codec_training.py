@@ -97,6 +97,8 @@ def fit(
     state is left unchanged.
     """
     _check(features, labels, shape, settings)
+    if features.shape[-1] != shape.width:
+        raise ValueError(f"features of width {features.shape[-1]} must have {shape.width}, as the codec's shape says")
     objects = TrainingObjects(features, labels, present)
     with _seeded(recipe.seed, features.device):
         codec = initial(shape, features)
@@ -119,7 +121,7 @@ def train(
     All of its arrays of floating numbers are trained, or those that its `trained` names. The recipe's dropout is left
     to the codec.
     """
-    loop.check_features(objects.features, objects.labels)
+    _check(objects.features, objects.labels, codec, settings)
     arrays, about = codec.parts()
     names = tuple(getattr(codec, "trained", arrays))
     own = {name: torch.as_tensor(each).detach().clone().to(objects.features.device) for name, each in arrays.items()}
@@ -216,10 +218,8 @@ def initial(shape: CodecShape, features: Tensor | None = None) -> DenseCodec:
     return DenseCodec(shape, {name: each.to(device) for name, each in arrays.items()})
 
 
-def _check(features: Tensor, labels: Tensor, shape: CodecShape, settings: Sequence[Setting]) -> None:
+def _check(features: Tensor, labels: Tensor, shape: CodecShape | Codec, settings: Sequence[Setting]) -> None:
     loop.check_features(features, labels)
-    if features.shape[-1] != shape.width:
-        raise ValueError(f"features of width {features.shape[-1]} must have {shape.width}, as the codec's shape says")
     if not all(bool(each.isfinite()) for each in features.aminmax()):
         raise ValueError("features are not finite, in half precision perhaps: a codec cannot learn from them")
     if not settings:
