@@ -156,9 +156,10 @@ def test_loopback_and_infer_give_the_same_from_views_of_a_mesh(model):
         assert result.name == chosen[i].label
 
 
-def test_a_device_of_shipped_latents_loads_no_torch():
+def test_device_and_server_of_a_stored_model_load_no_torch():
     code = """
 import sys
+from airpool.runtime.server import codec_of
 from airpool import network_file
 import airpool.runtime.roles, airpool.runtime.bundle, airpool.runtime.transport
 from airpool.network import Network
@@ -166,6 +167,9 @@ from airpool.runtime.sources import Place, source_of
 from airpool.runtime.device import Device
 net = Network.uniform(num_devices=12, dimension=40)
 Device(3, net, source_of("latents:modelnet40/test", Place(3, 12))[0]).source(0)
+source_of("latents:wearables/test", Place(3, 5))[0](0)
+for model, codec, r in (("modelnet40", "vote", 40), ("modelnet40", "compact", 40), ("wearables", None, 19)):
+    codec_of(model, Network.uniform(num_devices=5, dimension=r), codec=codec)
 sys.exit("torch" in sys.modules or "rich" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
