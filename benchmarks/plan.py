@@ -5,6 +5,7 @@ import numpy as np
 from airpool import Network, calibrate, load
 from airpool.account.budget import split
 from airpool.evaluate import evaluate
+from airpool.models.codec import matrices
 from airpool.models.vote import fit
 from airpool.network import Ranking
 from airpool.plan import plan
@@ -19,13 +20,13 @@ from .privacy import timed
 def rows() -> list[Row]:
     model = load("modelnet40")
     codec, held, known = model.codec("compact"), model.held_out("test"), model.held_out("validation")
-    plain = Network.uniform(num_devices=12, dimension=codec.shape.dimension)
+    plain = Network.uniform(num_devices=12, dimension=codec.dimension)
     net = calibrate(plain, epsilon=2.0)
     latents, labels = held.latents.double().numpy(), held.labels.numpy()
     examples = known.latents.double().numpy(), known.labels.numpy()
 
     def proofs() -> object:
-        return predict(net, latents, labels, server=lambda level: Server(codec.matrices(level)), examples=examples)
+        return predict(net, latents, labels, server=lambda level: Server(matrices(codec, level)), examples=examples)
 
     rng = np.random.default_rng(0)
     few, many = rng.uniform(0, 2, (2468, 12)), rng.uniform(0, 2, (1, 1000))

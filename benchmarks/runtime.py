@@ -23,7 +23,7 @@ from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.air import Air
 from airpool.runtime.device import Device
 from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
-from airpool.runtime.server import Server, decoder_of
+from airpool.runtime.server import Server, codec_of
 from airpool.runtime.sources import Place, source_of
 
 from . import Row
@@ -41,7 +41,7 @@ async def loopback(count: int, inferences: int) -> dict[str, float]:
     air = Air(net)
     hosted = [Device(k, net, source_of("latents:modelnet40/test", Place(k, count))[0]) for k in range(count)]
     tasks = [asyncio.create_task(devices.run(each, LoopbackDevice(air, each.index))) for each in hosted]
-    server = Server(net, decoder_of("modelnet40", net), LoopbackServer(air))
+    server = Server(net, codec_of("modelnet40", net), LoopbackServer(air))
     try:
         for _ in range(WARM):
             await server.infer()
@@ -59,7 +59,7 @@ async def loopback(count: int, inferences: int) -> dict[str, float]:
 async def over_grpc(count: int, processes: int, inferences: int) -> dict[str, float]:
     """The same of a system of processes, with accuracy, and by how many MiB the one that grew most did."""
     setup = up.Setup(network(count), processes, slot_seconds=20.0)
-    tally = up.Tally(shipped.labels("modelnet40", "test"))
+    tally = up.RunTally(shipped.labels("modelnet40", "test"))
     async with up.running(setup) as system, up.client(system) as client:
         for _ in range(WARM):
             await client.Infer(wire.Nothing())

@@ -19,12 +19,12 @@ from airpool.data import shapes
 from airpool.data.views import Cameras, views
 from airpool.models import vote as votes
 from airpool.models.augment import augmented
-from airpool.models.codec import CodecShape
 from airpool.models.codec_training import CodecRecipe, fit, setting
+from airpool.models.dense import CodecShape
 from airpool.models.features import Images, pooled
 from airpool.models.local import local_distribution
 from airpool.models.mvcnn import MVCNN, TRUNKS, Architecture, Trunk
-from airpool.models.train import Recipe, train
+from airpool.models.train import TrunkRecipe, train
 from airpool.protocol.inference import Inference, infer_features
 from airpool.protocol.link import Level, level
 
@@ -85,7 +85,7 @@ def backbone(architecture: Architecture) -> nn.Sequential:
 TRUNKS["small"] = Trunk(backbone, channels=FEATURES, resolutions=(PIXELS,), side=4)
 
 
-def taught(images: Images, num_classes: int, recipe: Recipe) -> MVCNN:
+def taught(images: Images, num_classes: int, recipe: TrunkRecipe) -> MVCNN:
     """The backbone and a classifier of its features, trained to tell kinds apart, above all by single views.
 
     Single ones, since the radio adds the devices up: what they agree on stands out from the noise.
@@ -112,7 +112,7 @@ def main() -> None:
     seen, unseen = data(np.random.default_rng(0))
     truth, num_classes = unseen.labels, len(unseen)  # one object of each kind
     say(f"teaching a backbone on {len(seen)} objects")
-    how = Recipe(epochs=16, objects=16, views=8, learning_rate=4e-3, object_loss=0.0, view_loss=1.0, average=0.9)
+    how = TrunkRecipe(epochs=16, objects=16, views=8, learning_rate=4e-3, object_loss=0.0, view_loss=1.0, average=0.9)
     model = taught(seen, num_classes, how)
     trunk, even = model.features, torch.ones(12)  # temperatures
     say("training one codec for all budgets, through fading and noise")

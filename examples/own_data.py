@@ -18,7 +18,7 @@ sensors = [images[:, i : i + 4, j : j + 4].reshape(-1, 16) for i in (0, 4) for j
 model = airpool.fit(sensors, labels, epsilon=(2, 4, 8))
 model.save("digits.safetensors")  # airpool evaluate --model digits.safetensors --epsilon 4
 
-net = airpool.Network.uniform(num_devices=4, dimension=model.codec().shape.dimension)
+net = airpool.Network.uniform(num_devices=4, dimension=model.codec().dimension)
 for epsilon in (2, 4, 8):
     run = evaluate_model(model, airpool.calibrate(net, epsilon=epsilon))
     print(f"ε = {run.report.worst:.3f}  accuracy {run.accuracy_mean:.3f}  ({run.objects} unseen digits)")

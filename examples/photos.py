@@ -138,7 +138,7 @@ def models(photos: Photos, out: Path) -> dict[int, Model]:
 
 def accuracies(model: Model, codec: str | None, num_devices: int) -> list[float]:
     """At each budget, and at the end without noise."""
-    net = Network.uniform(num_devices=num_devices, dimension=model.codec(codec).shape.dimension)
+    net = Network.uniform(num_devices=num_devices, dimension=model.codec(codec).dimension)
     nets = [airpool.calibrate(net, epsilon=each) for each in BUDGETS]
     out = [evaluate_model(model, each, codec=codec, trials=50).accuracy_mean for each in nets]
     held = model.held_out("test", codec=codec).fitted(num_devices)

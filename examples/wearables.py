@@ -92,7 +92,7 @@ def models(data: Path, out: Path) -> dict[int, Model]:
 
 
 def network(model: Model, **more: Any) -> Network:
-    return Network.uniform(num_devices=5, dimension=model.codec(more.pop("codec", None)).shape.dimension, **more)
+    return Network.uniform(num_devices=5, dimension=model.codec(more.pop("codec", None)).dimension, **more)
 
 
 def over(subjects: dict[int, Model], measure: Callable[[Model], Any]) -> dict[str, Any]:

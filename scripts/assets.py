@@ -49,7 +49,7 @@ def main() -> None:
             files.write(args.out / f"{trunk}-{split}.safetensors", save(kept))
         name = f"vote-{trunk}" if number else "vote"
         fitted = vote.fit(posteriors["validation"].float(), labels["validation"])
-        vote.save(args.out / f"{name}.safetensors", fitted, {"fitted to": "posteriors of validation", "data": data})
+        codecs.save(args.out / f"{name}.safetensors", fitted, {"fitted to": "posteriors of validation", "data": data})
         print(f"{name}: sharpness {fitted.sharpness:g}")
         if not number:
             head = local.calibrated(local.own(model), found["validation"].float(), labels["validation"])
@@ -64,7 +64,7 @@ def main() -> None:
         for split in SPLITS:
             parts = [load_file(part) for part in sorted(Path(folder).glob(f"{name}-{split}[0-9].safetensors"))]
             latents = torch.cat([part["latents"] * part["scale"] for part in parts])
-            small = codecs.packed(latents, rank=RANK if latents.shape[-1] > LONG else None)
+            small = packed(latents, rank=RANK if latents.shape[-1] > LONG else None)
             error = float((codecs.unpacked(small) - latents).norm() / latents.norm())
             files.write(args.out / f"{name}-{split}.safetensors", save(small))
             print(f"{name}, {split}: error {error:.2%}")
@@ -85,6 +85,20 @@ def main() -> None:
     for name, each in manifest["files"].items():
         print(f"{each['bytes'] / 1e6:8.2f} MB  {name}")
     print(f"{sum(each['bytes'] for each in manifest['files'].values()) / 1e6:8.2f} MB  in all")
+
+
+def packed(latents: torch.Tensor, *, rank: int | None = None) -> dict[str, torch.Tensor]:
+    """Latents (N, K, r) as bytes; with a rank, in their first `rank` principal directions, each with its own step."""
+    if rank is None:
+        steps, step = codecs.quantised(latents)
+        return {"latents": steps, "step": step.reshape(1)}
+    flat = latents.flatten(0, -2).float()
+    centre = flat.mean(0)
+    basis = torch.linalg.svd(flat - centre, full_matrices=False).Vh[:rank].half().float()
+    inside = (latents - centre) @ torch.linalg.pinv(basis)
+    step = inside.abs().flatten(0, -2).amax(0).clamp(min=1e-12) / 127
+    whole = (inside / step).round().to(torch.int8)
+    return {"latents": whole, "step": step, "basis": basis.half().contiguous(), "centre": centre}
 
 
 def parsed() -> argparse.Namespace:

@@ -16,6 +16,7 @@ from airpool import Channel, Network, calibrate, load
 from airpool.arrays import Floats
 from airpool.evaluate import evaluate
 from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, figure
+from airpool.models.codec import matrices
 from airpool.paper.theorem2 import frobenius_margin
 from airpool.prediction import predict
 from airpool.protocol.link import Level, level
@@ -50,7 +51,7 @@ def objects(codec: str) -> tuple[Floats, np.ndarray]:
 @cache
 def _slopes() -> tuple[float, Floats]:
     """Of the codec's server at any level: its first matrix only changes by a factor, which is the signal's."""
-    server = Server(load().codec("compact").matrices(level(network(1.0))))
+    server = Server(matrices(load().codec("compact"), level(network(1.0))))
     return float(np.linalg.norm(server.matrices[0])), lipschitz_constants(server)
 
 
@@ -62,7 +63,7 @@ def constants(server: Server) -> Floats:
 
 
 def server_of(codec: str, at: Level) -> Server:
-    return Server(load().codec(codec).matrices(at))
+    return Server(matrices(load().codec(codec), at))
 
 
 def certificate_row(*, epsilon: float, channel: str, seed: int) -> dict[str, Any]:

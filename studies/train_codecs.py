@@ -26,8 +26,9 @@ from airpool.data.cad import SPLITS
 from airpool.models import codec as codecs
 from airpool.models import runs as trunk_runs
 from airpool.models import weights
-from airpool.models.codec import Codec, CodecShape, quantised
+from airpool.models.codec import Codec, quantised
 from airpool.models.codec_training import CodecRecipe, Setting, decoded, encoded, fit
+from airpool.models.dense import CodecShape
 from airpool.models.splits import Splits
 from airpool.protocol.link import Level, Link
 from airpool.version import __version__

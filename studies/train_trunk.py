@@ -28,9 +28,9 @@ from airpool.data import tensors as tensor_file
 from airpool.data.cad import Split
 from airpool.models import recipes, runs, weights
 from airpool.models.mvcnn import Architecture
-from airpool.models.runs import Plan, Source
+from airpool.models.runs import Source, TrunkPlan
 from airpool.models.splits import Splits
-from airpool.models.train import RECIPES, Recipe, predictions
+from airpool.models.train import RECIPES, TrunkRecipe, predictions
 
 LARGEST = 15_000_000  # bytes of a file
 
@@ -46,7 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     values = {name: json.loads(value) for name, _, value in (each.partition("=") for each in args.set)}
     architecture = Architecture(args.kind, num_classes=len(source.classes), resolution=args.resolution)
     recipe, architecture = recipes.settled(
-        values, RECIPES.get(args.kind, Recipe()), architecture, fixed=("seed", "trunk", "num_classes", "in_channels")
+        values,
+        RECIPES.get(args.kind, TrunkRecipe()),
+        architecture,
+        fixed=("seed", "trunk", "num_classes", "in_channels"),
     )
     splits = Splits(source, architecture.resolution, recipe.extra_views, device)
 
@@ -56,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for seed in args.seed:
         name = f"{args.name or args.kind}-{seed}"
         file = args.state / f"{name}.safetensors"
-        plan = Plan(source.record(), architecture, replace(recipe, seed=seed), args.imagenet, source.classes)
+        plan = TrunkPlan(source.record(), architecture, replace(recipe, seed=seed), args.imagenet, source.classes)
         if not runs.made(file, plan):
             train, validation = splits.images("train"), splits.images("validation")
             assert train is not None

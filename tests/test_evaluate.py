@@ -244,13 +244,14 @@ def test_the_vote_is_evaluated_as_any_codec_and_stands_beside_the_others(tmp_pat
 
 
 def test_a_vote_of_ones_own_decodes_ones_own_latents(tmp_path):
+    from airpool.models import codec as codecs
     from airpool.models import vote
 
     command = with_posteriors(tmp_path / "voters.safetensors", num_classes=3)
     objects = read(tmp_path / "voters.safetensors")
     assert objects.posteriors is not None
     fitted, latents = vote.fit(objects.posteriors, objects.labels), tmp_path / "votes.safetensors"
-    vote.save(tmp_path / "vote.safetensors", fitted, {})
+    codecs.save(tmp_path / "vote.safetensors", fitted, {})
     save_file({"latents": fitted.encoder(objects.posteriors), "labels": objects.labels}, latents)
     command[2] = str(latents)
     done = RUN.invoke(app, [*command, "--codec", str(tmp_path / "vote.safetensors"), "--json"], catch_exceptions=False)

@@ -68,7 +68,7 @@ def int8_trunk(path):
 
 def checkpoint(path):
     model = nn.Linear(8, 8)
-    loop.save(path, train.Recipe(), {"learner": model}, torch.optim.SGD(model.parameters()), [])
+    loop.save(path, train.TrunkRecipe(), {"learner": model}, torch.optim.SGD(model.parameters()), [])
 
 
 RECORD = {"seed": 0, "version": "0", "accuracy_mean": 0.5, "epsilon": [1.0, "inf"]}

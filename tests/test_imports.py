@@ -60,7 +60,7 @@ def modules_of(package):
 
 # Bottom to top. A room imports from the floors below it, never from its own floor or from above.
 FLOORS = [
-    ["version", "extras", "units", "arrays", "rules"],
+    ["version", "extras", "units", "arrays", "rules", "plugins"],
     ["draws", "files", "network", "search"],
     ["network_file", "privacy", "wireless", "selection", "figures", "keys"],
     ["protocol.link", "page", "secure", "table"],

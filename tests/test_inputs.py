@@ -20,6 +20,8 @@ from airpool.design import weights as weighting
 from airpool.evaluate import evaluate
 from airpool.models import codec as codecs
 from airpool.models import weights
+from airpool.models.codec_training import initial
+from airpool.models.dense import CodecShape
 from airpool.prediction import linear_for, predict
 from airpool.protocol.inference import infer_features
 from airpool.protocol.simulation import receive
@@ -86,7 +88,7 @@ def test_a_good_file_of_latents_enters(tmp_path):
 
 
 def test_weights_that_are_not_finite_are_refused_by_name(tmp_path):
-    codecs.save(tmp_path / "good.safetensors", codecs.Codec(codecs.CodecShape(hidden=2, server_hidden=2)), {})
+    codecs.save(tmp_path / "good.safetensors", initial(CodecShape(hidden=2, server_hidden=2)), {})
     tensors = load_file(tmp_path / "good.safetensors")
     tensors["decoder.out.bias"][0] = torch.nan
     save_file(tensors, tmp_path / "bad.safetensors", metadata={"about": '{"codec": {}}'})

@@ -1,6 +1,5 @@
 """What theory says of a network before it runs: beside what is measured, and on what ships."""
 
-import copy
 import json
 from dataclasses import replace
 
@@ -11,7 +10,9 @@ from tests.random_servers import random_server
 
 import airpool
 from airpool.evaluate import evaluate
-from airpool.models.codec import Codec, CodecShape
+from airpool.models import codec as codecs
+from airpool.models.codec_training import initial
+from airpool.models.dense import CodecShape, DenseCodec
 from airpool.network import Channel, Network, Ranking, Threshold
 from airpool.prediction import AccuracyBounds, linear_for, predict
 from airpool.protocol.link import Level, level
@@ -217,7 +218,7 @@ def test_the_linear_server_is_made_of_what_is_heard_not_of_what_is_meant():
 @pytest.mark.parametrize("at", [Level(0.9, 0.2), Level(3.0, 0.001), Level(0.5, 4.0), Level(0.0, 0.1)])
 def test_the_codecs_matrices_are_its_server(told, at):
     torch.manual_seed(0)
-    codec = Codec(CodecShape(dimension=R, num_classes=CLASSES, hidden=4, server_hidden=16, told=told)).double()
+    codec = initial(CodecShape(dimension=R, num_classes=CLASSES, hidden=4, server_hidden=16, told=told))
     x = np.random.default_rng(0).standard_normal((50, R))
     with torch.no_grad():
         expected = codec.server(at)(torch.from_numpy(x)).numpy()
@@ -228,7 +229,7 @@ def test_the_shipped_codec_is_proven_to_be_of_use():
     """Sixty test objects at ε = 10, spread over all classes."""
     model = airpool.load("modelnet40")
     held, codec = model.held_out("test", codec="compact"), model.codec("compact")
-    assert isinstance(codec, Codec)
+    assert isinstance(codec, DenseCodec)
     network = airpool.calibrate(Network.uniform(num_devices=12, dimension=40), epsilon=10.0)
     rows = torch.linspace(0, len(held) - 1, 60).round().long()
     latents, own = held.latents[rows], held.labels[rows]
@@ -236,7 +237,7 @@ def test_the_shipped_codec_is_proven_to_be_of_use():
     at = level(network)
     x = latents.mean(1)
     with torch.no_grad():
-        exact, single = copy.deepcopy(codec).double().server(at)(x.double()), codec.server(at)(x)
+        exact, single = codecs.moved(codec, torch.Tensor.double).server(at)(x.double()), codec.server(at)(x)
     found = scores(Server(codec.matrices(at)), x.double().numpy())
     assert found == pytest.approx(exact.numpy(), abs=1e-9)
     assert found == pytest.approx(single.numpy(), abs=1e-3)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from airpool.network_file import read as read_network
     from airpool.network_file import write as write_network
     from airpool.plan.search import plan
+    from airpool.plugins import register
     from airpool.prediction import predict
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "plan",
     "predict",
     "read_network",
+    "register",
     "write_network",
 ]
 
@@ -65,6 +67,7 @@ _HOME = {
     "plan": "plan.search",
     "predict": "prediction",
     "read_network": "network_file:read",
+    "register": "plugins",
     "write_network": "network_file:write",
 }
 

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 import airpool
 from airpool import cli
-from airpool.models.codec import Codec, CodecShape
+from airpool.models.codec_training import initial
+from airpool.models.dense import CodecShape
 from airpool.models.pretrained import Objects
 from airpool.network import Channel, Devices, Network, Ranking, Threshold
 from airpool.network_file import write
@@ -26,11 +27,11 @@ class SmallModel:
 
     def __init__(self):
         torch.manual_seed(0)
-        self._codec = Codec(CodecShape(dimension=R, num_classes=CLASSES, hidden=4, server_hidden=8)).eval()
-        torch.nn.init.normal_(self._codec.decoder.out.weight)
-        torch.nn.init.zeros_(self._codec.decoder.out.bias)
-        self._codec.decoder.hidden.bias.data.zero_()
-        self._codec.decoder.hidden.weight.data[:, -1] = 0.0
+        self._codec = initial(CodecShape(dimension=R, num_classes=CLASSES, hidden=4, server_hidden=8))
+        torch.nn.init.normal_(self._codec.arrays["decoder.out.weight"])
+        torch.nn.init.zeros_(self._codec.arrays["decoder.out.bias"])
+        self._codec.arrays["decoder.hidden.bias"].zero_()
+        self._codec.arrays["decoder.hidden.weight"][:, -1] = 0.0
 
     def codec(self, _):
         return self._codec
@@ -146,8 +147,8 @@ def test_where_the_law_is_unknown_there_is_a_dash(net):
 
 def test_a_server_with_one_answer_has_an_infinite_margin(monkeypatch, net):
     model = SmallModel()
-    model.codec("compact").decoder.out.weight.data.zero_()
-    model.codec("compact").decoder.out.bias.data[2] = 1.0
+    model.codec("compact").arrays["decoder.out.weight"].zero_()
+    model.codec("compact").arrays["decoder.out.bias"][2] = 1.0
     monkeypatch.setattr(airpool, "load", lambda _: model)
     data = run_json("--network", net(), "--trials", 2)
     assert data["server"]["margin"] == data["linear"]["margin"] == "inf"

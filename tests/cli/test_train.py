@@ -24,7 +24,6 @@ from airpool.data.renders import renders
 from airpool.data.views import Cameras
 from airpool.models import codec as codecs
 from airpool.models import codec_training, features, local, runs, vgg, weights
-from airpool.models import vote as votes
 from airpool.models.features import pooled
 
 NARROW = ((4,), (4,), (8, 8), (8, 8), (16, 512))
@@ -300,7 +299,7 @@ def test_a_codec_is_trained_for_every_budget_measured_and_described(made, folder
         assert len(run_["air"]) == 3  # two networks, and none
         assert all(each["validation"]["objects"] == 2 and each["test"] is None for each in run_["air"])
         codec, about = codecs.load(out / run_["weights"])
-        assert (codec.shape.dimension, codec.shape.num_classes, codec.shape.hidden) == (40, 2, 16)
+        assert (codec.dimension, codec.num_classes, codec.shape.hidden) == (40, 2, 16)
         assert about["recipe"]["seed"] == seed
         assert about["network"]["epsilon"] == [2.0, 30.0]
         assert about["network"]["channel.fading"] == "rician"
@@ -372,11 +371,11 @@ def test_by_default_a_head_is_the_trunks_own_and_a_vote_is_fitted_to_what_it_say
     )
     arguments = ("vote", data, "--trunk", trunk, "--head", tmp_path / "head.safetensors", "--out")
     assert told(*arguments, tmp_path) == {"files": [str(tmp_path / "vote.safetensors")]}
-    vote, about = votes.load(tmp_path / "vote.safetensors")
-    assert vote.shape.num_classes == head.sizes[1] == 2
+    vote, about = codecs.load(tmp_path / "vote.safetensors")
+    assert vote.num_classes == head.sizes[1] == 2
     assert about["trunk"] == card["trunk"]
     refused = run(*arguments, folder, "--name", "trunk-0")
-    assert "trunk-0.safetensors: holds no vote" in str(refused.exception)
+    assert "trunk-0.safetensors: holds no codec" in str(refused.exception)
     other = run("vote", data, "--trunk", folder / "trunk-1.safetensors", *arguments[4:], tmp_path)
     assert "head.safetensors: the local head of another trunk than trunk-1" in str(other.exception)
 

@@ -3,17 +3,19 @@
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
-from torch import nn
 
 from airpool.models import codec as codecs
 from airpool.models import weights
-from airpool.models.codec import Codec, CodecShape, paper_shape
+from airpool.models.codec_training import initial
+from airpool.models.dense import CodecShape, DenseCodec, paper_shape
+from airpool.models.layers import in_float64, in_numpy, through
 from airpool.network import Channel, Network
 from airpool.protocol.inference import infer_features
 from airpool.protocol.link import Level, level
@@ -23,10 +25,10 @@ MAP = replace(SMALL, kind="map", hidden=3)
 SHORT = replace(SMALL, full_norm=False)
 
 
-def made(shape: CodecShape = SMALL, *, seed: int = 0, dropout: float = 0.0) -> Codec:
+def made(shape: CodecShape = SMALL, *, seed: int = 0) -> DenseCodec:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return Codec(shape, dropout=dropout).eval().requires_grad_(False)
+        return initial(shape)
 
 
 def drawn(*size: int, seed: int = 0) -> torch.Tensor:
@@ -47,7 +49,7 @@ def test_every_latent_has_length_one(scale, seed, shape):
 def test_without_full_norm_no_latent_is_longer_than_one_and_short_ones_stay_as_they_are(scale, seed):
     codec, features = made(SHORT, seed=seed), drawn(5, 3, 10, seed=seed) * scale
     latents = codec.encoder(features)
-    raw = codec.encoder.out(F.relu(codec.encoder.hidden(features)))
+    raw = codec.layer("encoder.out", F.relu(codec.layer("encoder.hidden", features)))
     assert (latents.norm(dim=-1) <= 1 + 1e-6).all()
     short = raw.norm(dim=-1) <= 1
     assert torch.equal(latents[short], raw[short])
@@ -57,19 +59,17 @@ def test_without_full_norm_no_latent_is_longer_than_one_and_short_ones_stay_as_t
 def test_features_are_centred_and_scaled_first():
     codec, features = made(), drawn(2, 10)
     plain = codec.encoder(features)
-    codec.encoder.centre.copy_(drawn(10, seed=1))
-    codec.encoder.scale.fill_(3.0)
-    torch.testing.assert_close(codec.encoder(3 * features + codec.encoder.centre), plain)
+    centre = codec.arrays["encoder.centre"].copy_(drawn(10, seed=1))
+    codec.arrays["encoder.scale"].fill_(3.0)
+    torch.testing.assert_close(codec.encoder(3 * features + centre), plain)
 
 
 def test_a_map_is_seen_by_one_layer_at_every_place_and_another_over_all_of_them():
     codec, maps = made(MAP), drawn(2, 10, 7, 7)
-    first, second = codec.encoder.hidden, codec.encoder.out
-    assert isinstance(first, nn.Linear)
-    assert isinstance(second, nn.Linear)
-    hidden = F.relu(F.conv2d(maps, first.weight[:, :, None, None], first.bias))
-    last = second.weight.unflatten(1, (7, 7, 3))
-    expected = torch.einsum("bcij,rijc->br", hidden, last) + second.bias
+    own = codec.arrays
+    hidden = F.relu(F.conv2d(maps, own["encoder.hidden.weight"][:, :, None, None], own["encoder.hidden.bias"]))
+    last = own["encoder.out.weight"].unflatten(1, (7, 7, 3))
+    expected = torch.einsum("bcij,rijc->br", hidden, last) + own["encoder.out.bias"]
     torch.testing.assert_close(codec.encoder(maps.flatten(1)), F.normalize(expected, dim=-1))
 
 
@@ -82,9 +82,10 @@ def test_the_papers_codec_of_q_channels_sends_q_numbers_for_every_place():
 
 def test_nothing_drops_out_once_it_is_trained():
     features = drawn(4, 10)
-    codec = made(dropout=0.5)
-    assert torch.equal(codec.encoder(features), made().encoder(features))
-    assert not torch.equal(codec.train().encoder(features), made().encoder(features))
+    learning = replace(made(), drop=F.dropout)
+    assert torch.equal(made().encoder(features), made().encoder(features))
+    assert not torch.equal(learning.encoder(features), made().encoder(features))
+    assert codecs.moved(learning, torch.clone).drop is None  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize("shape", [SMALL, SHORT, replace(SMALL, told=False)], ids=["full", "short", "untold"])
@@ -129,10 +130,10 @@ def test_every_estimate_may_have_a_noise_of_its_own():
 
 
 def test_a_decoder_that_is_not_told_gives_one_answer():
-    decoder, estimate = made(replace(SMALL, told=False)).decoder, drawn(5, 6)
-    expected = decoder.out(F.relu(decoder.hidden(torch.cat((estimate, torch.zeros(5, 1)), -1))))
+    codec, estimate = made(replace(SMALL, told=False)), drawn(5, 6)
+    hidden = F.relu(codec.layer("decoder.hidden", torch.cat((estimate, torch.zeros(5, 1)), -1)))
     for ratio in (0.0, 0.3, float("inf")):
-        assert torch.equal(decoder(estimate, ratio), expected)
+        assert torch.equal(codec.decoder(estimate, ratio), codec.layer("decoder.out", hidden))
 
 
 def test_a_server_undoes_the_loudness_of_its_network():
@@ -146,23 +147,41 @@ def test_where_nobody_sends_there_is_still_an_answer_and_no_error(noise_std):
     assert made().server(Level(0.0, noise_std))(drawn(5, 6)).isfinite().all()
 
 
+# --- without torch ---
+
+
+@pytest.mark.parametrize(
+    "shape", [SMALL, MAP, SHORT, replace(SMALL, encoders=3)], ids=["compact", "map", "short", "own"]
+)
+def test_the_same_code_gives_the_same_in_numpy(shape):
+    codec, features, estimate = made(shape), drawn(5, 3, shape.width), drawn(5, 6)
+    plain = codecs.moved(codec, in_numpy)
+    assert all(isinstance(each, np.ndarray) for each in plain.parts()[0].values())
+    np.testing.assert_allclose(plain.encoder(features.numpy()), codec.encoder(features), atol=1e-6)
+    level = Level(0.9, 0.1)
+    np.testing.assert_allclose(plain.server(level)(estimate.numpy()), codec.server(level)(estimate), atol=1e-5)
+    wide = codecs.moved(codec, in_float64)
+    found = wide.server(level)(estimate.double().numpy())
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, through(codec.matrices(level), estimate.double().numpy()), atol=1e-12)
+
+
 # --- on disk ---
 
 
 @pytest.mark.parametrize("shape", [SMALL, MAP, replace(SHORT, told=False)], ids=["compact", "map", "odd"])
 def test_a_codec_comes_back_from_its_file_in_half_precision(shape, tmp_path):
     codec, file = made(shape), tmp_path / "c.safetensors"
-    codec.encoder.centre.copy_(drawn(10, seed=1) * 1e-6)  # would be lost in half precision
+    codec.arrays["encoder.centre"].copy_(drawn(10, seed=1) * 1e-6)  # would be lost in half precision
     codecs.save(file, codec, {"seed": 7})
     before = torch.get_rng_state()
     back, about = codecs.load(file)
     assert torch.equal(torch.get_rng_state(), before)
     assert back.shape == shape
     assert about["seed"] == 7
-    assert not back.training
-    assert torch.equal(back.encoder.centre, codec.encoder.centre)
-    for name, tensor in codec.state_dict().items():
-        torch.testing.assert_close(back.state_dict()[name], tensor, rtol=1e-3, atol=1e-6)
+    assert torch.equal(back.arrays["encoder.centre"], codec.arrays["encoder.centre"])
+    for name, tensor in codec.arrays.items():
+        torch.testing.assert_close(back.arrays[name], tensor, rtol=1e-3, atol=1e-6)
     assert {t.dtype for name, t in load_file(file).items() if name.endswith("weight")} == {torch.float16}
     features = drawn(4, shape.width)
     latents = codec.encoder(features)
@@ -194,13 +213,13 @@ def test_a_damaged_file_is_one_clear_error(tmp_path):
         ({"codec": asdict(SMALL) | {"dimension": 0}}, "dimension=0 must be ≥ 1"),
         ({"codec": asdict(SMALL) | {"dimension": "six"}}, "holds no codec"),
         ({"codec": asdict(SMALL) | {"hidden": 16.0}}, "holds no codec"),
-        ({"codec": asdict(SMALL) | {"kind": "cnn"}}, "kind='cnn' must be 'compact' or 'map'"),
+        ({"codec": asdict(SMALL) | {"kind": "cnn"}}, "codec 'cnn' is not known; there is compact, map, vote"),
         ({"codec": asdict(SMALL) | {"dimension": 7}}, "is missing or does not fit"),
         ({"codec": asdict(MAP)}, "is missing or does not fit"),
     ],
 )
 def test_a_file_whose_header_does_not_fit_is_one_clear_error(header, message, tmp_path):
-    weights.write(tmp_path / "x.safetensors", made().state_dict(), header)
+    weights.write(tmp_path / "x.safetensors", made().arrays, header)
     with pytest.raises(ValueError, match=r"x\.safetensors: ") as error:
         codecs.load(tmp_path / "x.safetensors")
     assert message in str(error.value)
@@ -208,7 +227,7 @@ def test_a_file_whose_header_does_not_fit_is_one_clear_error(header, message, tm
 
 def test_a_codec_that_diverged_is_not_written(tmp_path):
     codec = made()
-    codec.decoder.out.weight.fill_(float("nan"))
+    codec.arrays["decoder.out.weight"].fill_(float("nan"))
     with pytest.raises(ValueError, match=r"decoder\.out\.weight is not finite"):
         codecs.save(tmp_path / "c.safetensors", codec, {})
     assert not list(tmp_path.iterdir())

@@ -14,7 +14,8 @@ from airpool.evaluate import evaluate, evaluate_model
 from airpool.models import columns, sensor_heads
 from airpool.models import groups as grouping
 from airpool.models import sensors as sensing
-from airpool.models.codec import CodecShape, Encoder
+from airpool.models.codec_training import initial
+from airpool.models.dense import CodecShape, DenseCodec
 from airpool.models.fitting import FitRecipe, _beyond_doubt, _settings
 from airpool.network import Network, Ranking
 from airpool.plan.candidates import Candidate
@@ -67,7 +68,7 @@ def test_a_model_tells_classes_apart_without_noise_and_through_it(model):
 def test_sensors_that_see_in_their_own_way_get_a_head_each(model):
     assert model.about["heads"] == {"alike": False, "hidden": 0}
     assert len(model.heads.classifiers) == K
-    assert vars(model.codec("compact").shape)["encoders"] == K
+    assert vars(model.codec("compact"))["shape"].encoders == K
 
 
 def test_sensors_that_see_alike_share_one_head():
@@ -75,7 +76,7 @@ def test_sensors_that_see_alike_share_one_head():
     several = np.repeat(features, 2, axis=1) + np.random.default_rng(1).standard_normal((120, 2, F))
     found = airpool.fit(several[:, :, :2], labels, recipe=replace(QUICK, alike=True))
     assert len(found.heads.classifiers) == 1
-    assert vars(found.codec("compact").shape)["encoders"] == 1
+    assert vars(found.codec("compact"))["shape"].encoders == 1
 
 
 def test_sensors_may_have_a_width_each():
@@ -318,9 +319,10 @@ def test_a_file_without_a_part_is_damaged(saved, tmp_path):
 
 
 def test_another_file_is_no_model(tmp_path):
+    from airpool.models import codec as codecs
     from airpool.models import vote
 
-    vote.save(tmp_path / "vote.safetensors", vote.unfitted(3), {})
+    codecs.save(tmp_path / "vote.safetensors", vote.unfitted(3), {})
     with pytest.raises(ValueError, match=r"vote\.safetensors: holds no model; `airpool\.fit`"):
         airpool.load(tmp_path / "vote.safetensors")
     with pytest.raises(FileNotFoundError, match=r"absent\.safetensors: no such file"):
@@ -418,13 +420,11 @@ def test_a_class_that_is_not_tested_is_a_warning():
 def test_an_encoder_each_is_as_many_encoders_side_by_side():
     torch.manual_seed(0)
     shape = CodecShape(dimension=3, num_classes=3, features=F, hidden=5, encoders=K)
-    own, x = Encoder(shape), torch.randn(7, K, F)
+    own, x = initial(shape), torch.randn(7, K, F)
     for k in range(K):
-        alone = Encoder(replace(shape, encoders=1))
-        part = {
-            key: value[k] if key.startswith(("hidden", "out")) else value for key, value in own.state_dict().items()
-        }
-        alone.load_state_dict(part)
-        assert torch.allclose(own(x)[:, k], alone(x[:, k]), atol=1e-6)
+        each = ("encoder.hidden", "encoder.out")
+        part = {key: value[k] if key.startswith(each) else value for key, value in own.arrays.items()}
+        alone = DenseCodec(replace(shape, encoders=1), part)
+        assert torch.allclose(own.encoder(x)[:, k], alone.encoder(x[:, k]), atol=1e-6)
     with pytest.raises(ValueError, match="encoders=4 must be 1 for a map codec"):
         replace(shape, kind="map")

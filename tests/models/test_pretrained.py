@@ -12,7 +12,7 @@ import airpool
 from airpool.account.calibration import calibrate_claim
 from airpool.data import shapes
 from airpool.data.views import views
-from airpool.models import pretrained
+from airpool.models import pretrained, stored
 from airpool.models.heads import expected_calibration_error
 from airpool.protocol.inference import infer_features
 from airpool.protocol.link import Level, level
@@ -152,7 +152,7 @@ def test_a_damaged_manifest_or_another_name_is_a_clear_error(tmp_path, monkeypat
         airpool.load("imagenet")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "manifest.json").write_text("{")
-    monkeypatch.setattr(pretrained, "ASSETS", tmp_path)
+    monkeypatch.setattr(stored, "ASSETS", tmp_path)
     with pytest.raises(ValueError, match=r"manifest\.json: damaged"):
         airpool.load("broken")
 

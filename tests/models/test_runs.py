@@ -12,7 +12,7 @@ import torch
 from airpool.models import runs
 from airpool.models.mvcnn import Architecture
 from airpool.models.splits import Splits
-from airpool.models.train import Recipe
+from airpool.models.train import TrunkRecipe
 
 MODELNET = Path(
     os.environ.get("AIRPOOL_MODELNET") or Path(__file__).parents[2] / "../shared/data/modelnet40_meshes.npz.xz"
@@ -21,8 +21,8 @@ MODELNET = Path(
 
 def test_wrong_imagenet_weights_are_refused_before_any_work_and_leave_nothing(tmp_path):
     torch.save({"other": torch.zeros(1)}, tmp_path / "other.pth")
-    data, recipe, file = {"sha256": "", "objects": "all"}, Recipe(epochs=1), tmp_path / "trunk-0.safetensors"
-    wrong = runs.Plan(data, Architecture("lite0"), recipe, tmp_path / "other.pth")
+    data, recipe, file = {"sha256": "", "objects": "all"}, TrunkRecipe(epochs=1), tmp_path / "trunk-0.safetensors"
+    wrong = runs.TrunkPlan(data, Architecture("lite0"), recipe, tmp_path / "other.pth")
     with pytest.raises(ValueError, match=r"other\.pth: not the ImageNet weights of this trunk"):
         runs.made(file, wrong)
     with pytest.raises(ValueError, match="ImageNet weights are for lite0, lite1, lite2, not for vgg11"):

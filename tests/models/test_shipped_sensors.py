@@ -4,7 +4,7 @@ import pytest
 
 import airpool
 from airpool.evaluate import evaluate_model
-from airpool.models.pretrained import ASSETS
+from airpool.models.stored import ASSETS
 
 
 @pytest.mark.parametrize(
@@ -16,5 +16,5 @@ def test_a_model_of_real_sensors_loads_by_name(name, sensors, classes, objects, 
     assert (model.num_devices, len(model.classes), len(model.held_out("test"))) == (sensors, classes, objects)
     assert (ASSETS / "sensors" / f"{name}.safetensors").stat().st_size < 3e6
     assert "licence" in (ASSETS / "sensors" / f"{name}.md").read_text("utf-8")
-    net = airpool.Network.uniform(num_devices=sensors, dimension=model.codec().shape.dimension)
+    net = airpool.Network.uniform(num_devices=sensors, dimension=model.codec().dimension)
     assert evaluate_model(model, airpool.calibrate(net, epsilon=epsilon), trials=5).accuracy_mean > least

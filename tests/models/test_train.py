@@ -11,9 +11,9 @@ from airpool.models import loop, weights
 from airpool.models import train as training
 from airpool.models.features import Images
 from airpool.models.mvcnn import TRUNKS, Architecture, Trunk
-from airpool.models.train import RECIPES, Recipe, accuracy, drawn, predictions, train
+from airpool.models.train import RECIPES, TrunkRecipe, accuracy, drawn, predictions, train
 
-TINY = Recipe(epochs=2, objects=4, views=2, learning_rate=1e-3, average=0.5)
+TINY = TrunkRecipe(epochs=2, objects=4, views=2, learning_rate=1e-3, average=0.5)
 STILL = replace(TINY, scale=0.0, stretch=0.0, shift=0.0, erased=0.0, mirror=False, views=3)
 TWO = Architecture(num_classes=2)
 
@@ -163,7 +163,7 @@ def small(monkeypatch):
 
 @pytest.mark.parametrize("trunk", ["vgg11", "lite0"])
 def test_each_trunks_recipe_trains_a_backbone_of_ones_own(small, bottles_and_tables, trunk):
-    recipe = replace(RECIPES.get(trunk, Recipe()), epochs=2, objects=2, views=2, extra_views=0)
+    recipe = replace(RECIPES.get(trunk, TrunkRecipe()), epochs=2, objects=2, views=2, extra_views=0)
     told = []
     images = bottles_and_tables
     trained = train(recipe, Architecture("small", num_classes=2), images, validation=images, log=told.append)
@@ -177,7 +177,7 @@ def test_each_trunks_recipe_trains_a_backbone_of_ones_own(small, bottles_and_tab
 
 
 def test_a_file_that_is_no_checkpoint_of_this_model_is_refused(small, bottles_and_tables, tmp_path):
-    recipe, own = Recipe(epochs=1, objects=2, views=2), Architecture("small", num_classes=2)
+    recipe, own = TrunkRecipe(epochs=1, objects=2, views=2), Architecture("small", num_classes=2)
     trained = train(recipe, own, bottles_and_tables, checkpoint=tmp_path / "kept")
     with pytest.raises(ValueError, match="kept was made for another architecture"):
         train(recipe, replace(own, num_classes=3), bottles_and_tables, checkpoint=tmp_path / "kept")

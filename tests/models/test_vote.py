@@ -14,7 +14,7 @@ import airpool
 from airpool import Channel, Network, Threshold, calibrate, guarantee
 from airpool.evaluate import evaluate, evaluate_model
 from airpool.models import codec as codecs
-from airpool.models import pretrained, vote
+from airpool.models import vote, weights
 from airpool.prediction import predict
 from airpool.protocol.link import Level
 from airpool.theory.server import Server
@@ -207,13 +207,12 @@ def test_bad_input_is_one_clear_line(change, error, message):
 
 def test_a_vote_comes_back_from_its_file_as_it_was(tmp_path):
     fitted, file = vote.fit(*posteriors()), tmp_path / "v.safetensors"
-    vote.save(file, fitted, {"seed": 7})
-    back, about = vote.load(file)
-    assert (about["seed"], back.sharpness, back.shape) == (7, fitted.sharpness, fitted.shape)
+    codecs.save(file, fitted, {"seed": 7})
+    back, about = codecs.load(file)
+    assert (about["seed"], back.sharpness, back.num_classes) == (7, fitted.sharpness, L)
     for name in ("means", "covariance", "prior"):
         assert torch.equal(getattr(back, name), getattr(fitted, name))
-    found = pretrained.read_codec(file)
-    assert (found.shape.kind, found.shape.dimension, found.shape.num_classes) == ("vote", L, L)
+    assert (back.kind, back.dimension, back.num_classes) == ("vote", L, L)
 
 
 @pytest.mark.parametrize(
@@ -229,12 +228,11 @@ def test_a_vote_that_cannot_be_is_refused(change, message):
         replace(vote.unfitted(L), **change)
 
 
-def test_a_file_that_holds_no_vote_says_so(tmp_path):
+def test_a_file_that_holds_no_codec_says_so(tmp_path):
     file = tmp_path / "x.safetensors"
-    codecs.save(file, codecs.Codec(codecs.CodecShape(dimension=4, hidden=4, server_hidden=4)), {})
-    with pytest.raises(ValueError, match=r"x\.safetensors: holds no vote that airpool knows \('vote' is missing\)"):
-        vote.load(file)
-    assert pretrained.read_codec(file).shape.kind == "compact"
+    weights.write(file, {"means": torch.eye(L)}, {})
+    with pytest.raises(ValueError, match=r"x\.safetensors: holds no codec that airpool knows \('vote' is missing\)"):
+        codecs.load(file)
 
 
 @pytest.mark.parametrize("balance", [0.0, 0.5, 1.0])
@@ -251,7 +249,7 @@ def test_the_prior_lies_between_what_is_seen_and_all_alike(balance):
 
 def test_the_shipped_vote_is_fitted_to_the_validation_objects(model):
     known = model.held_out("validation")
-    again, shipped = vote.fit(known.posteriors, known.labels), vote.load(model.file("vote.safetensors"))[0]
+    again, shipped = vote.fit(known.posteriors, known.labels), codecs.load(model.file("vote.safetensors"))[0]
     assert again.sharpness == shipped.sharpness
     torch.testing.assert_close(again.means, shipped.means)
     torch.testing.assert_close(again.covariance, shipped.covariance, atol=1e-6, rtol=1e-4)

@@ -17,7 +17,7 @@ from airpool.runtime.device import Device, Seen
 from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import RemoteDevice, RemoteRanking, RemoteServer
-from airpool.runtime.server import Decoder, Server
+from airpool.runtime.server import Server, ServerCodec
 from airpool.runtime.service import AirService, RankingService
 from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server, add_RankingServicer_to_server
 
@@ -29,9 +29,10 @@ def network(count=4, **rest):
     return Network.uniform(num_devices=count, **how)
 
 
-def decoder(rng=None):
-    rng = rng or np.random.default_rng(7)
-    return Decoder(((rng.standard_normal((CLASSES, R)), rng.standard_normal(CLASSES)),), ("a", "b", "c"))
+def decoder(scale=1.0):
+    rng = np.random.default_rng(7)
+    matrix, bias = scale * rng.standard_normal((CLASSES, R)), rng.standard_normal(CLASSES)
+    return ServerCodec(lambda estimate: matrix @ estimate + bias, ("a", "b", "c"), R)
 
 
 def latents(objects=8, count=4, rng=None):
@@ -51,7 +52,7 @@ def simulated(net, number, seed=5):
     return infer_features(
         latents()[number : number + 1],
         net,
-        classifier=lambda x: np.apply_along_axis(decoder().logits, -1, x),
+        classifier=lambda x: np.apply_along_axis(decoder().decode, -1, x),
         rng=seeded.generator(seed, number),
         path="full",
         posteriors=chosen_by,
@@ -77,11 +78,22 @@ class Small:
 
 @asynccontextmanager
 async def small(
-    net, medium="loopback", *, seed=None, running=None, charges=None, z=None, p=None, own=None, secured=None, **air
+    net,
+    medium="loopback",
+    *,
+    seed=None,
+    running=None,
+    charges=None,
+    z=None,
+    p=None,
+    own=None,
+    secured=None,
+    codec=None,
+    **air,
 ):
     """A system of the devices `running` (all). own: a network of its own for some device, by index.
 
-    secured: makes the port of secure access out of a device's port and index.
+    secured: makes the port of secure access out of a device's port and index. codec: of the server.
     """
     count = net.devices.count
     z = latents(count=count) if z is None else z
@@ -110,7 +122,7 @@ async def small(
             return await RemoteDevice.opened(channels[0], k, simulated=seed is not None)
         return LoopbackDevice(it, k)
 
-    system = Small(it, Server(net, decoder(), port, simulated=seed is not None, deadline=10.0), open_port)
+    system = Small(it, Server(net, codec or decoder(), port, simulated=seed is not None, deadline=10.0), open_port)
     if medium == "grpc":
         system.channel = channels[0]
         system.stop_air, system.stop_ranking = (lambda s=s: s.stop(0) for s in (grpc_servers[0], grpc_servers[-1]))

@@ -9,7 +9,7 @@ from airpool.cli import main
 from airpool.cli.device import indices_of
 from airpool.cli.options import NetworkOptions
 from airpool.cli.up import network_of
-from airpool.runtime.up import Setup, System, Tally
+from airpool.runtime.up import RunTally, Setup, System
 
 
 def command(monkeypatch, capsys, *args):
@@ -76,6 +76,6 @@ def test_devices_are_spread_over_processes(tmp_path):
 
 
 def test_a_tally_of_nothing_has_a_record():
-    record = Tally([1, 2]).record(0.0)
+    record = RunTally([1, 2]).record(0.0)
     assert record["inferences"] == 0
     assert record["accuracy"] is None

@@ -16,7 +16,7 @@ from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted, Refused
 from airpool.runtime.medium import Disconnected, Rejected, Sum
 from airpool.runtime.ranking import RankingServer
-from airpool.runtime.server import Decoder, Server
+from airpool.runtime.server import Server
 from airpool.runtime.terms import require_same
 from airpool.runtime.wire_pb2_grpc import AirStub
 
@@ -242,8 +242,7 @@ class _Told:
 )
 def test_a_sum_that_cannot_be_is_no_answer(got, why):
     """An air of another network file, or devices whose huge numbers overflow in the sum: an error, and ε as it is."""
-    wide = Decoder(((1e3 * decoder().layers[0][0], decoder().layers[0][1]),), ("a", "b", "c"))
-    result = asyncio.run(Server(NET, wide, _Told(*got)).infer())
+    result = asyncio.run(Server(NET, decoder(1e3), _Told(*got)).infer())
     assert (result.status, result.spent, result.label) == ("failed", True, None)
     assert why in result.reason
 

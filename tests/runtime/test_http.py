@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from airpool.runtime.http import Web, app
-from airpool.runtime.server import Result
+from airpool.runtime.server import InferenceResult
 
 from .systems import network, small
 
@@ -94,7 +94,7 @@ def test_openapi_describes_what_is_answered():
     described = schema["components"]["schemas"]["Result"]
     assert set(described["required"]) == set(described["properties"]) == set(answer)
     assert set(described["properties"]["guarantee"]["properties"]) == set(answer["guarantee"])
-    status = Result.__annotations__["status"]
+    status = InferenceResult.__annotations__["status"]
     assert described["properties"]["status"]["enum"] == list(status.__args__)
     routes = {getattr(route, "path", "") for route in app_routes()}
     assert set(schema["paths"]) == routes - {"/openapi.json"}

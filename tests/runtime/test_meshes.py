@@ -57,7 +57,11 @@ def test_a_bundle_runs_without_torch(bundle, tmp_path):
     np.save(tmp_path / "chair_0.npy", (view * 255).round().byte().numpy())
     code = f"""
 import sys
-sys.modules["torch"] = None
+class NoTorch:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] == "torch":
+            raise ImportError("torch is not installed")
+sys.meta_path.insert(0, NoTorch())
 from pathlib import Path
 from airpool.runtime.bundle import read
 from airpool.runtime.sources import Place, source_of

@@ -147,7 +147,7 @@ def test_a_thousand_inferences_of_twelve_processes():
     count = 1_000
 
     async def play():
-        tally, numbers, ids = up.Tally(labels), [], set()
+        tally, numbers, ids = up.RunTally(labels), [], set()
         async with up.running(up.Setup(net, 12)) as system, up.client(system) as client:
             for _ in range(count):
                 result = await infer(client)

@@ -391,10 +391,10 @@ def test_scheme_22_needs_a_ranking_server():
         Device(0, network(scheme=Ranking(num_selected=2)), lambda _: Seen(np.ones(R)))
 
 
-def test_the_server_refuses_a_decoder_of_another_dimension():
+def test_the_server_refuses_a_codec_of_another_dimension():
     async def play():
         async with small(Network.uniform(num_devices=2, dimension=R + 1), running=()):
             pass
 
-    with pytest.raises(ValueError, match=r"dimension=7, the decoder needs dimension=6"):
+    with pytest.raises(ValueError, match=r"dimension=7, the codec 'own' needs dimension=6"):
         run(play())

@@ -56,7 +56,7 @@ import sys
 sys.modules["scipy"] = None  # an import of it fails
 sys.path.insert(0, ".")
 import json, torch
-from airpool.models.codec import CodecShape
+from airpool.models.dense import CodecShape
 from airpool.models.codec_training import CodecRecipe, fit
 from studies.train_codecs import unpacked
 here = unpacked(json.loads(sys.stdin.read()))

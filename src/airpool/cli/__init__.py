@@ -5,7 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from typer import core
@@ -75,8 +76,15 @@ def _root(
     version: bool = typer.Option(
         False, "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
     ),
+    plugin: Annotated[
+        list[Path] | None, typer.Option(help="Load a plug-in: a Python file that registers, say, a codec; repeat it.")
+    ] = None,
 ) -> None:
     """Private collaborative inference over the air, with an exact account of what it leaks."""
+    for path in plugin or ():
+        from airpool.plugins import load_file
+
+        load_file(path)
 
 
 class _PlainValue:
@@ -88,13 +96,30 @@ class _PlainValue:
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         parser = self.descriptor.parameter_info.parser
         convert = parser or self.descriptor.annotation
+        if value is None:
+            return None
         if not (param.multiple or param.nargs == -1):
-            if value is None or (isinstance(convert, type) and isinstance(value, convert)):
+            if isinstance(convert, type) and isinstance(value, convert):
                 return value
             if isinstance(value, str) and (parser or convert in (int, float)):
                 with suppress(ValueError):
                     return convert(value)
         return self.slow(self.descriptor).coerce(value, param=param, ctx=ctx)  # the rest, and error messages
+
+
+def plugins_first(words: list[str]) -> list[str]:
+    """The command line with every --plugin FILE before the command, wherever it was typed.
+
+    >>> plugins_first(["evaluate", "--plugin", "own.py", "--json"])
+    ['--plugin', 'own.py', 'evaluate', '--json']
+    """
+    first: list[str] = []
+    rest = list(words)
+    while "--plugin" in rest[:-1]:
+        at = rest.index("--plugin")
+        first += rest[at : at + 2]
+        del rest[at : at + 2]
+    return first + rest
 
 
 def main() -> None:
@@ -103,7 +128,7 @@ def main() -> None:
     if slow is not None and not isinstance(slow, partial):
         core.build_runtime_param = partial(_PlainValue, slow=slow)  # pyright: ignore
     try:
-        app()
+        app(plugins_first(sys.argv[1:]))
     except (ImportError, ValueError, OSError) as error:
         message = str(error)
         if isinstance(error, ImportError):

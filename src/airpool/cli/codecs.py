@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from airpool.account.guarantee import PrivacyReport
     from airpool.data.cad import Split
-    from airpool.models.codec import CodecShape
     from airpool.models.codec_training import CodecRecipe, Setting
+    from airpool.models.dense import CodecShape
 
 
 BUDGETS = (1.0, 2.0, 3.98, 10.0)
@@ -24,8 +24,8 @@ _VIEWS = 12
 
 def settings(values: dict[str, Any], kind: str, dimension: int) -> "tuple[CodecRecipe, CodecShape]":
     from airpool.models import recipes
-    from airpool.models.codec import CodecShape, paper_shape
     from airpool.models.codec_training import CodecRecipe
+    from airpool.models.dense import CodecShape, paper_shape
 
     plain = paper_shape(1) if kind == "map" else CodecShape()
     shape = replace(plain, kind=kind, dimension=dimension)
@@ -51,7 +51,7 @@ def make(
     recipes: "Sequence[CodecRecipe]",
     shape: "CodecShape",
     here: "Sequence[Setting]",
-    trunk: t.Trunk,
+    trunk: t.StoredTrunk,
     *,
     trials: int = 20,
 ) -> t.Made:

@@ -100,11 +100,13 @@ def _objects(
 ) -> "tuple[Latents, DecoderFor, str | None]":
     """Latents with their labels, what decodes them, and a note where the shipped cameras do not fit the devices."""
     from airpool.data.latents_file import Latents, read, read_views
-    from airpool.models.pretrained import Pretrained, check_views, read_codec
+    from airpool.models.codec import SUFFIX
+    from airpool.models.codec import load as load_codec
+    from airpool.models.pretrained import Pretrained, check_views
 
     if latents is not None and views is not None:
         raise ValueError("give --latents or --views, not both")
-    own = read_codec(Path(codec)) if codec is not None and codec.endswith(".safetensors") else None
+    own = load_codec(Path(codec))[0] if codec is not None and codec.endswith(SUFFIX) else None
     if model is None:
         assert latents is not None
         objects = read(latents)
@@ -113,7 +115,7 @@ def _objects(
         if own is None and objects.classifier is None:
             raise ValueError(f"{latents} holds no classifier: add one, or give the --codec FILE that made the latents")
         return objects, own.server if own is not None else lambda _: objects.decoder, None
-    if own is not None:
+    if own is not None and views is None and own.reads != "posterior":
         raise ValueError("--codec FILE decodes --latents of your own; the shipped latents belong to the shipped codecs")
     name = codec or model.codecs[0]
     chosen = model.codec(name)

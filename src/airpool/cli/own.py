@@ -17,8 +17,8 @@ _SET = ("head_steps", "codec_steps", "codec_hidden", "server_hidden", "trials")
 
 def make(
     path: Path,
-    job: t.Job,
-    recipe: t.Recipe,
+    job: t.TrainingJob,
+    recipe: t.RecipeOptions,
     wanted: o.NetworkOptions,
     epsilon: Sequence[float] | None,
     *,
@@ -79,9 +79,10 @@ def make(
     return {name: (made, [file, *card.write(job.out / name, made)])}
 
 
-def _check(found: Any, job: t.Job, name: str, *, trials: int) -> None:
+def _check(found: Any, job: t.TrainingJob, name: str, *, trials: int) -> None:
     """Errors that can be found before anything is trained; makes the folder."""
     from airpool.models import fitted
+    from airpool.models.codec import SUFFIX
 
     if Path(name).name != name:
         raise ValueError(f"--name {name!r} must be a name, without folders")
@@ -92,7 +93,7 @@ def _check(found: Any, job: t.Job, name: str, *, trials: int) -> None:
     if job.test and found.split is not None and "test" not in found.split.astype(str):
         raise ValueError("the split in the file has no test objects: leave out --test")
     job.out.mkdir(parents=True, exist_ok=True)
-    if (file := job.out / f"{name}{fitted.SUFFIX}").exists():
+    if (file := job.out / f"{name}{SUFFIX}").exists():
         fitted.read(file)  # nothing but a model of own sensors is overwritten
 
 
@@ -105,7 +106,7 @@ def _measured(
     from airpool.evaluate import evaluate
     from airpool.models.codec_runs import described
 
-    net = replace(net, dimension=model.codec().shape.dimension)
+    net = replace(net, dimension=model.codec().dimension)
     reports = [guarantee(calibrate(net, epsilon=each)) for each in budgets]
     held = {which: model.held_out(which) if which == "validation" or test else None for which in ("validation", "test")}
     columns = ("objects", "accuracy_mean", "accuracy_std", "class_mean")

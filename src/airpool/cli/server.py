@@ -39,11 +39,11 @@ def server(
     from airpool.runtime import logs, transport
     from airpool.runtime.remote import RemoteServer
     from airpool.runtime.roles import Console, run_server
-    from airpool.runtime.server import Server, decoder_of
+    from airpool.runtime.server import Server, codec_of
 
     logs.start("server")
     net = network_file.read(network)
-    decoder = decoder_of(model, net, codec=codec)
+    chosen = codec_of(model, net, codec=codec)
 
     async def run() -> None:
         own, token, view = r.credentials(keys, "server"), None, None
@@ -58,7 +58,7 @@ def server(
             token = secured.token(token_file)
         async with transport.channel(air, own, role="air") as channel:
             port = RemoteServer(channel, slot_seconds=slot_seconds)
-            it = Server(net, decoder, port, simulated=simulate is not None, deadline=deadline)
+            it = Server(net, chosen, port, simulated=simulate is not None, deadline=deadline)
             console = Console(attached, json)
             await run_server(it, listen, http=http, token=token, fleet=view, credentials=own, console=console)
 

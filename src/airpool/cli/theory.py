@@ -47,6 +47,7 @@ def theory(
     from airpool import calibrate, guarantee, load
     from airpool.account.report import number
     from airpool.evaluate import evaluate
+    from airpool.models.codec import matrices
     from airpool.prediction import linear_for, on_tensors, predict
     from airpool.theory.mse import check_network
     from airpool.theory.server import Server
@@ -71,7 +72,7 @@ def theory(
     examples = others.latents.double().numpy(), others.labels.numpy()
     with progress("proving"):
         known = latents.double().numpy(), labels.numpy()
-        bounds = predict(net, *known, server=lambda level: Server(chosen.matrices(level)), examples=examples)
+        bounds = predict(net, *known, server=lambda level: Server(matrices(chosen, level)), examples=examples)
     runs: dict[str, Evaluation] = {}
     if trials:
         with progress("transmitting"):

@@ -18,7 +18,7 @@ from airpool.cli.output import print_json, progress
 if TYPE_CHECKING:
     from airpool.models.local import HeadRecipe
     from airpool.models.mvcnn import Architecture
-    from airpool.models.train import Recipe
+    from airpool.models.train import TrunkRecipe
 
 app = typer.Typer(
     help="Train a trunk, a local head, a vote or a codec. Resumes after an interruption.",
@@ -40,8 +40,8 @@ ImageNet = Annotated[Path | None, typer.Option(help="ImageNet weights of Lite to
 @t.on_job
 @t.on_recipe
 def trunk(
-    job: t.Job,
-    recipe: t.Recipe,
+    job: t.TrainingJob,
+    recipe: t.RecipeOptions,
     *,
     data: t.Data,
     kind: Kind = "lite2",
@@ -66,7 +66,12 @@ def trunk(
 @t.on_job
 @t.on_recipe
 def head(
-    job: t.Job, recipe: t.Recipe, *, data: t.Data, trunk: t.TrunkFiles, seed: Annotated[int, o.seed("Seed.")] = 0
+    job: t.TrainingJob,
+    recipe: t.RecipeOptions,
+    *,
+    data: t.Data,
+    trunk: t.TrunkFiles,
+    seed: Annotated[int, o.seed("Seed.")] = 0,
 ) -> None:
     """Fit each device's temperature to the trunk's own classifier, or with --epochs to one that is trained anew.
 
@@ -80,7 +85,7 @@ def head(
 @app.command()
 @t.on_job
 def vote(
-    job: t.Job,
+    job: t.TrainingJob,
     *,
     data: t.Data,
     trunk: t.TrunkFiles,
@@ -100,8 +105,8 @@ def vote(
 @t.on_recipe
 @o.on_network
 def codec(
-    job: t.Job,
-    recipe: t.Recipe,
+    job: t.TrainingJob,
+    recipe: t.RecipeOptions,
     wanted: o.NetworkOptions,
     *,
     data: Annotated[Path | None, t.DATA] = None,
@@ -148,7 +153,7 @@ def codec(
 @t.on_job
 @o.on_network
 def everything(
-    job: t.Job,
+    job: t.TrainingJob,
     wanted: o.NetworkOptions,
     *,
     data: t.Data,
@@ -170,7 +175,7 @@ def everything(
     work.splits.require("validation", "head")  # now, rather than after the trunk is trained
     made = {"trunk": _make_trunk(work, "trunk", [seed], of_trunk, imagenet)}
     files = [work.folder / f"trunk-{seed}.safetensors"]
-    on = t.Trunk(files, *t.loaded(files, work.splits.torch_device), work)
+    on = t.StoredTrunk(files, *t.loaded(files, work.splits.torch_device), work)
     made["head"] = _make_head("head", of_head, on)
     made["head"][1].append(_make_vote("vote", work.folder / "head.safetensors", on))
     made["codec"] = codecs.make("codec", [replace(of_codec, seed=seed)], shape, here, on)
@@ -193,18 +198,24 @@ def _parts(settings: Sequence[str] | None) -> dict[str, dict[str, Any]]:
     return parts
 
 
-def _trunk_settings(values: dict[str, Any], kind: str) -> "tuple[Recipe, Architecture]":
+def _trunk_settings(values: dict[str, Any], kind: str) -> "tuple[TrunkRecipe, Architecture]":
     from airpool.models import recipes
     from airpool.models.mvcnn import Architecture
-    from airpool.models.train import RECIPES, Recipe
+    from airpool.models.train import RECIPES, TrunkRecipe
 
     fixed = ("seed", "trunk", "num_classes", "in_channels")
-    recipe, architecture = recipes.settled(values, RECIPES.get(kind, Recipe()), Architecture(trunk=kind), fixed=fixed)
+    recipe, architecture = recipes.settled(
+        values, RECIPES.get(kind, TrunkRecipe()), Architecture(trunk=kind), fixed=fixed
+    )
     return recipe, architecture
 
 
 def _make_trunk(
-    work: t.Work, name: str, seeds: Sequence[int], settings: "tuple[Recipe, Architecture]", imagenet: Path | None = None
+    work: t.Work,
+    name: str,
+    seeds: Sequence[int],
+    settings: "tuple[TrunkRecipe, Architecture]",
+    imagenet: Path | None = None,
 ) -> t.Made:
     """Trains the weights that do not exist yet, and writes the card of all."""
     from airpool.models import runs
@@ -214,7 +225,7 @@ def _make_trunk(
         typer.echo(f"warning: {settings[1].trunk} starts from random weights; --imagenet names others", err=True)
     architecture = replace(settings[1], num_classes=len(source.classes))
     plans = {
-        work.folder / f"{name}-{seed}.safetensors": runs.Plan(
+        work.folder / f"{name}-{seed}.safetensors": runs.TrunkPlan(
             source.record(), architecture, replace(recipe, seed=seed), imagenet, source.classes
         )
         for seed in seeds
@@ -240,7 +251,7 @@ def _head_settings(values: dict[str, Any], seed: int) -> "HeadRecipe":
     return recipes.settled(values, HeadRecipe(epochs=0, seed=seed), fixed=("seed",))[0]
 
 
-def _make_head(name: str, recipe: "HeadRecipe", trunk: t.Trunk) -> t.Made:
+def _make_head(name: str, recipe: "HeadRecipe", trunk: t.StoredTrunk) -> t.Made:
     """Calibrates a head, after training where it has epochs, in place of any that exists; writes its card."""
     from airpool.models import local, runs
 
@@ -270,14 +281,15 @@ def _make_head(name: str, recipe: "HeadRecipe", trunk: t.Trunk) -> t.Made:
     return work.card(name, [file], recipe, [result], trunk=trunk.hashes, calibration=calibration)
 
 
-def _make_vote(name: str, head: Path, trunk: t.Trunk) -> Path:
+def _make_vote(name: str, head: Path, trunk: t.StoredTrunk) -> Path:
     """Fits a vote, in place of any that exists."""
+    from airpool.models import codec as codecs
     from airpool.models import local, runs, weights
     from airpool.models import vote as votes
 
     file = trunk.work.folder / f"{name}.safetensors"
-    if file.exists():
-        votes.load(file)  # nothing but a vote is overwritten
+    if file.exists() and (kind := codecs.read(file)[0].kind) != "vote":
+        raise ValueError(f"{file}: holds a codec of kind {kind!r}, which is not overwritten: give another --name")
     fitted, told = local.load(head, device=trunk.work.splits.torch_device)
     channels, num_classes = fitted.sizes
     weights.require_classes(head, told, num_classes, trunk.work.source.classes)
@@ -288,7 +300,7 @@ def _make_vote(name: str, head: Path, trunk: t.Trunk) -> Path:
     posteriors = local.local_distribution(features, fitted.classifier, fitted.temperatures)
     about = {"data": trunk.work.source.about(), "trunk": trunk.hashes, "head": runs.sha256(head)}
     about["classes"] = list(trunk.work.source.classes)
-    votes.save(file, votes.fit(posteriors, labels), about)
+    codecs.save(file, votes.fit(posteriors, labels), about)
     return file
 
 

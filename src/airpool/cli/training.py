@@ -30,7 +30,7 @@ NumSeeds = Annotated[int | None, typer.Option("--seeds", help="Number of models,
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """Where results go, what does the work, and which objects it may use."""
 
     out: Annotated[Path, typer.Option(help="Folder for the weights and their card.")]
@@ -41,7 +41,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RecipeOptions:
     """The name of the files, and fields of the recipe: of a file, over them --set, over all --epochs."""
 
     name: Annotated[str | None, typer.Option(help="Name of the files (default: the command's).")] = None
@@ -63,7 +63,7 @@ class Recipe:
         return values | {name: value for name, value in {**options, "epochs": self.epochs}.items() if value is not None}
 
 
-on_job, on_recipe = o.grouped(Job), o.grouped(Recipe)
+on_job, on_recipe = o.grouped(TrainingJob), o.grouped(RecipeOptions)
 
 
 def assignment(text: str) -> tuple[str, Any]:
@@ -93,7 +93,7 @@ class Work:
 
 
 @dataclass(frozen=True, eq=False)
-class Trunk:
+class StoredTrunk:
     """A trunk on disk, what it makes of each split, and where what is trained on that goes."""
 
     files: Sequence[Path]
@@ -118,7 +118,7 @@ class Trunk:
         return {path.name: runs.sha256(path) for path in self.files}
 
 
-def begin(data: Path, job: Job, name: str, architecture: "Architecture", *, extra_views: int = 0) -> Work:
+def begin(data: Path, job: TrainingJob, name: str, architecture: "Architecture", *, extra_views: int = 0) -> Work:
     """Reads the data and makes the folder."""
     from airpool.models import runs
     from airpool.models.splits import Splits
@@ -144,10 +144,10 @@ def loaded(files: Sequence[Path], torch_device: Any) -> "tuple[MVCNN, dict[str, 
     return model, about
 
 
-def on_trunk(files: Sequence[Path], data: Path, job: Job, name: str) -> Trunk:
+def on_trunk(files: Sequence[Path], data: Path, job: TrainingJob, name: str) -> StoredTrunk:
     """A trunk that lies on disk, and the data that it is to see."""
     model, about = loaded(files, _torch_device(job.torch_device))
-    return Trunk(files, model, about, begin(data, job, name, model.architecture))
+    return StoredTrunk(files, model, about, begin(data, job, name, model.architecture))
 
 
 def numbers(seed: list[int] | None, seeds: int | None) -> list[int]:

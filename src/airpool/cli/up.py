@@ -19,7 +19,7 @@ from airpool.cli.output import print_json, print_table, progress
 from airpool.network import Network
 
 if TYPE_CHECKING:
-    from airpool.runtime.up import Setup, Tally
+    from airpool.runtime.up import RunTally, Setup
 
 app = typer.Typer(add_completion=False)
 
@@ -59,9 +59,9 @@ def up(
     Runs as many as --inferences says, or until Ctrl-C; ε is that of one. Stops everything at the end, at an error too.
     Without --network there are 12 devices at ε = 2.
     """
-    from airpool.models.pretrained import load
+    from airpool.models.stored import found
     from airpool.runtime.sources import labels_of
-    from airpool.runtime.up import Setup, Tally
+    from airpool.runtime.up import RunTally, Setup
 
     count = wanted.given.get("inferences")
     wanted = replace(wanted, given={name: value for name, value in wanted.given.items() if name != "inferences"})
@@ -77,8 +77,8 @@ def up(
     setup = Setup(
         net, hosts, source, model, codec, quorum, http=http, simulate=simulate, device_options=of_device, keys=keys
     )
-    labels = labels_of(source, load(model).classes)
-    tally = Tally(labels)
+    labels = labels_of(source, found(model).classes)
+    tally = RunTally(labels)
     try:
         took = asyncio.run(_run(setup, tally, count, live=not json))
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -106,12 +106,12 @@ def network_of(wanted: o.NetworkOptions, epsilon: float | None, share: float, mo
 
 
 def _dimension(model: str, codec: str | None) -> int:
-    from airpool.models.pretrained import load
+    from airpool.models.stored import found
 
-    return load(model).wanted(codec)["dimension"]
+    return found(model).codec(codec).dimension
 
 
-async def _run(setup: "Setup", tally: "Tally", count: int | None, *, live: bool) -> float:
+async def _run(setup: "Setup", tally: "RunTally", count: int | None, *, live: bool) -> float:
     """Runs inferences, one after the other; how long they took together."""
     from contextlib import AsyncExitStack
 
@@ -141,7 +141,7 @@ async def _run(setup: "Setup", tally: "Tally", count: int | None, *, live: bool)
 
 
 @contextmanager
-def _live_table(tally: "Tally", live: bool) -> Iterator[Callable[[], None]]:
+def _live_table(tally: "RunTally", live: bool) -> Iterator[Callable[[], None]]:
     """A table of the numbers so far, on a terminal; elsewhere nothing."""
     from rich.console import Console
 

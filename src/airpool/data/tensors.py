@@ -1,29 +1,42 @@
-"""Safetensors files, never pickle: named tensors, and JSON in the header. The only reader and writer of them."""
+"""Safetensors files, never pickle: named tensors of torch or NumPy, and JSON in the header."""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from array_api_compat import array_namespace, is_numpy_array
 
 from airpool import files
+from airpool.arrays import Array
+
+if TYPE_CHECKING:
+    import torch
 
 
-def write(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None = None) -> None:
-    """Writes the whole file or nothing. Each entry of the header becomes JSON."""
-    from safetensors.torch import save
-
+def write(path: Path, tensors: Mapping[str, Array], header: Mapping[str, Any] | None = None) -> None:
+    """Writes the whole file or nothing. Each entry of the header becomes JSON. Tensors are all of NumPy or of torch."""
     text = {name: json.dumps(value) for name, value in (header or {}).items()}
-    files.write(path, save({name: each.detach().cpu().contiguous() for name, each in tensors.items()}, metadata=text))
+    if all(map(is_numpy_array, tensors.values())):
+        from safetensors.numpy import save as in_numpy
+
+        content = in_numpy({name: np.ascontiguousarray(each) for name, each in tensors.items()}, metadata=text)
+    else:
+        from safetensors.torch import save as in_torch
+
+        content = in_torch({name: each.detach().cpu().contiguous() for name, each in tensors.items()}, metadata=text)
+    files.write(path, content)
 
 
 def read(
-    path: Path, *, device: torch.device | str = "cpu", remedy: str = "copy it again"
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors by name, and the header. A header entry that is not JSON is returned as text."""
+    path: Path, *, device: "torch.device | str | None" = "cpu", remedy: str = "copy it again"
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tensors by name, and the header. A header entry that is not JSON is returned as text.
+
+    device: where torch puts them; None: NumPy arrays, without torch.
+    """
     from safetensors import SafetensorError, safe_open
 
     if not path.exists():
@@ -31,7 +44,8 @@ def read(
     if path.is_dir():
         raise ValueError(f"{path}: a folder, must be a safetensors file")
     try:
-        with safe_open(path, framework="pt", device=str(device)) as file:  # pyright: ignore[reportPrivateImportUsage]
+        where = {"framework": "np"} if device is None else {"framework": "pt", "device": str(device)}
+        with safe_open(path, **where) as file:  # pyright: ignore[reportPrivateImportUsage]
             header = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
@@ -39,10 +53,10 @@ def read(
     return tensors, {name: _parsed(text) for name, text in header.items()}
 
 
-def require_finite(path: Path, tensors: Mapping[str, Tensor], *, remedy: str = "copy the file again") -> None:
+def require_finite(path: Path, tensors: Mapping[str, Array], *, remedy: str = "copy the file again") -> None:
     """Raises an error that names the first tensor with an entry that is not finite."""
     for name, tensor in tensors.items():
-        if not tensor.isfinite().all():
+        if not bool(array_namespace(tensor).isfinite(tensor).all()):
             raise ValueError(f"{path}: {name} is not finite; {remedy}")
 
 

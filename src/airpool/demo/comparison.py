@@ -106,7 +106,7 @@ def comparison(
         codec, objects = model.codec(name), model.held_out("test", codec=name)
         vote = model.vote(objects.posteriors, codec=name)
         evaluated = partial(evaluate, server=codec.server, seed=seed, vote=vote, on_inferences=on_inferences)
-        nets = [network(where, epsilon, dimension=codec.shape.dimension) for epsilon in epsilons]
+        nets = [network(where, epsilon, dimension=codec.dimension) for epsilon in epsilons]
         points = tuple(
             Point(
                 epsilon,

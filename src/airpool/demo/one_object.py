@@ -119,7 +119,7 @@ def find(name: str) -> Shape:
 def send(model: "Pretrained", shape: Shape, *, epsilon: float = 2.0, seed: int = 0) -> Sent:
     """A shape's twelve views through our network at a budget, as `airpool.infer` does it."""
     codec = model.codec()
-    network = comparison.network("ours", epsilon, dimension=codec.shape.dimension)
+    network = comparison.network("ours", epsilon, dimension=codec.dimension)
     seen = views([(shape.vertices, shape.faces)], Cameras(resolution=model.trunk.architecture.resolution))
     latents = model.encode(seen)
     server, rng = codec.server(level(network)), torch.Generator().manual_seed(seed)

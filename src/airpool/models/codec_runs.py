@@ -10,8 +10,8 @@ from torch import Tensor
 
 from airpool.models import codec as codecs
 from airpool.models import codec_training, runs
-from airpool.models.codec import CodecShape
 from airpool.models.codec_training import CodecRecipe, Setting
+from airpool.models.dense import CodecShape
 from airpool.models.splits import Progress, silent
 from airpool.network import Network
 

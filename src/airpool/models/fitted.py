@@ -7,7 +7,7 @@ test.*, validation.*    of held-out objects: labels, local posteriors, latents b
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,14 @@ from torch import Tensor
 
 from airpool.data import tensors as tensor_file
 from airpool.models import codec as codecs
-from airpool.models import vote as votes
-from airpool.models import weights
-from airpool.models.codec import AnyCodec, Codec, quantised
+from airpool.models import stored, weights
+from airpool.models.codec import SUFFIX, Codec, quantised
 from airpool.models.heads import pooled_classifier
-from airpool.models.model import HeldOut, Model, Objects
+from airpool.models.model import Model, Objects
 from airpool.models.sensor_heads import Heads
 from airpool.models.sensors import Sensors
-from airpool.models.vote import Vote
+from airpool.models.stored import SPLITS, HeldOut
 from airpool.version import __version__
-
-SUFFIX = ".safetensors"
-
-_SPLITS: tuple[HeldOut, ...] = ("validation", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +34,7 @@ class Fitted(Model):
     labels: tuple[str, ...]
     sensors: Sensors
     heads: Heads
-    by_name: Mapping[str, AnyCodec]
+    by_name: Mapping[str, Codec]
     objects: Mapping[HeldOut, Mapping[str, Tensor]] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
 
@@ -55,7 +50,7 @@ class Fitted(Model):
         self.checked(codec)
         return "sensors"
 
-    def named_codec(self, name: str) -> AnyCodec:
+    def named_codec(self, name: str) -> Codec:
         return self.by_name[name]
 
     def encoded_objects(self, split: HeldOut, codec: str) -> Objects:
@@ -63,9 +58,8 @@ class Fitted(Model):
             raise ValueError(f"{self.name} was fitted without {split} objects")
         held = self.objects[split]
         labels, posteriors = held["labels"].long(), held["posteriors"].float()
-        if isinstance(vote := self.by_name[codec], Vote):
-            return Objects(vote.encoder(posteriors), labels, posteriors)
-        return Objects(held[f"{codec}.latents"].float() * held[f"{codec}.step"], labels, posteriors)
+        own = {key: held[f"{codec}.{key}"] for key in ("latents", "step") if f"{codec}.{key}" in held}
+        return Objects(stored.latents_of(self.by_name[codec], own, posteriors), labels, posteriors)
 
     def encode(self, inputs: Any, *, codec: str | None = None) -> Tensor:
         """Latents (N, K, r) of features (N, K, F), or of a list of K arrays (N, F_k)."""
@@ -77,7 +71,7 @@ class Fitted(Model):
         posteriors = self.heads.posteriors(features)
         chosen = self.codec(codec)
         with torch.no_grad():
-            return chosen.encoder(posteriors if isinstance(chosen, Vote) else features), posteriors
+            return codecs.encoded(chosen, {"feature": features, "posterior": posteriors}), posteriors
 
     def save(self, path: Path | str) -> None:
         """Writes the model as one file, which `airpool.load` reads."""
@@ -89,11 +83,8 @@ class Fitted(Model):
             parts |= {f"heads.{index}.{key}": value for key, value in halved(each.state_dict()).items()}
         headers: dict[str, Any] = {}
         for name, each in self.by_name.items():
-            if isinstance(each, Vote):
-                tensors, headers[name] = votes.parts(each)
-            else:
-                assert isinstance(each, Codec)
-                tensors, headers[name] = halved(each.state_dict()), {"codec": asdict(each.shape)}
+            arrays, headers[name] = codecs.file_parts(each)
+            tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
             parts |= {f"codecs.{name}.{key}": value for key, value in tensors.items()}
         for split, held in self.objects.items():
             parts |= {f"{split}.{key}": value for key, value in held.items()}
@@ -117,59 +108,21 @@ def kept(labels: Tensor, posteriors: Tensor, latents: Mapping[str, Tensor]) -> d
 
 def read(path: Path) -> Fitted:
     """The model in a file."""
-    remedy = "copy it again or fit anew"
-    tensors, header = tensor_file.read(path, remedy=remedy)
-    about = header.get("about")
-    if not isinstance(about, dict) or "model" not in about:
-        raise ValueError(f"{path}: holds no model; `airpool.fit` and `airpool train codec --features` make one")
-    tensor_file.require_finite(path, tensors, remedy=remedy)
-
-    def part(prefix: str) -> dict[str, Tensor]:
-        return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-
-    def floats(prefix: str) -> dict[str, Tensor]:
-        return {key: value.float() for key, value in part(prefix).items()}
-
-    try:
-        model = about.pop("model")
-        name, classes, widths = str(model["name"]), tuple(map(str, model["classes"])), tuple(model["widths"])
-        objects: dict[HeldOut, Any] = {split: held for split in _SPLITS if (held := part(f"{split}."))}
-        by_name: dict[str, AnyCodec] = {}
-        for each, own in model["codecs"].items():
-            by_name[each] = (votes if "vote" in own else codecs).built(path, floats(f"codecs.{each}."), own)
-        _require_shapes(tensors, widths, len(classes), by_name)
-        classifiers = []
-        while own := floats(f"heads.{len(classifiers)}."):
-            (*_, (_, last)), first = ((k, v) for k, v in own.items() if k.endswith("weight")), own["0.weight"]
-            with torch.device("meta"):
-                hidden = len(first) if first is not last else None
-                head = pooled_classifier(len(classes), channels=max(widths), hidden=hidden)
-            classifiers.append(weights.fill(head, own, path))
-        if len(classifiers) not in (1, len(widths)):
-            raise KeyError(f"heads.{len(classifiers)}")
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: damaged ({error}); {remedy}") from None
-    heads = Heads(tuple(classifiers), tensors["heads.temperatures"])
-    return Fitted(name, classes, Sensors(widths, **part("sensors.")), heads, by_name, objects, about)
-
-
-def _require_shapes(
-    tensors: Mapping[str, Tensor], widths: tuple[int, ...], num_classes: int, by_name: Mapping[str, AnyCodec]
-) -> None:
-    """A KeyError that names the first tensor beside heads and codecs that is missing or does not fit the header."""
-    devices, width = len(widths), max(widths, default=0)
-    wanted: dict[str, tuple[int, ...]] = {"sensors.centre": (devices, width), "sensors.scale": (devices, width)}
-    wanted["heads.temperatures"] = (devices,)
-    tested = any(name.startswith("test.") for name in tensors)
-    for split in _SPLITS if tested else ("validation",):
-        count = len(tensors[f"{split}.labels"])
-        wanted[f"{split}.posteriors"] = (count, devices, num_classes)
-        for name, codec in by_name.items():
-            if not isinstance(codec, Vote):
-                wanted[f"{split}.{name}.latents"] = (count, devices, codec.shape.dimension)
-                wanted[f"{split}.{name}.step"] = (1,)
-    for name, shape in wanted.items():
-        if name not in tensors or tuple(tensors[name].shape) != shape:
-            raise KeyError(name)
-    if not by_name or any(codec.shape.num_classes != num_classes for codec in by_name.values()):
-        raise KeyError("codecs")
+    found, arrays, about = stored.in_file(path)
+    widths = about.pop("widths")
+    tensors = {name: torch.tensor(array) for name, array in arrays.items()}
+    classifiers = []
+    while own := {key: value.float() for key, value in stored.part(tensors, f"heads.{len(classifiers)}.").items()}:
+        matrices = [value for key, value in own.items() if key.endswith("weight")]
+        if "0.weight" not in own:
+            raise ValueError(f"{path}: damaged (heads.{len(classifiers)}.0.weight); copy it again or fit anew")
+        with torch.device("meta"):
+            hidden = len(own["0.weight"]) if len(matrices) > 1 else None
+            head = pooled_classifier(len(found.classes), channels=max(widths), hidden=hidden)
+        classifiers.append(weights.fill(head, own, path))
+    if len(classifiers) not in (1, len(widths)):
+        raise ValueError(f"{path}: damaged (heads.{len(classifiers)}); copy it again or fit anew")
+    heads, sensors = Heads(tuple(classifiers), tensors["heads.temperatures"]), stored.part(tensors, "sensors.")
+    by_name = {name: codecs.in_torch(found.codec(name)) for name in found.trunks}
+    objects: dict[HeldOut, Any] = {split: held for split in SPLITS if (held := stored.part(tensors, f"{split}."))}
+    return Fitted(found.name, found.classes, Sensors(widths, **sensors), heads, by_name, objects, about)

@@ -21,17 +21,20 @@ from torch import Tensor
 
 from airpool.account.calibration import calibrate
 from airpool.arrays import Array, positive
+from airpool.models import codec as codecs
 from airpool.models import codec_training, columns, sensor_heads
 from airpool.models import groups as grouping
 from airpool.models import vote as votes
-from airpool.models.codec import AnyCodec, Codec, CodecShape
+from airpool.models.codec import Codec
 from airpool.models.codec_training import CodecRecipe, Setting, decoded, setting
+from airpool.models.dense import CodecShape, DenseCodec
 from airpool.models.fitted import Fitted, halved, kept
 from airpool.models.local import HeadRecipe
-from airpool.models.model import HeldOut, declared
+from airpool.models.model import declared
 from airpool.models.sensor_heads import Crossed, Heads, Part
 from airpool.models.sensors import Sensors, presence, stack, standardising
 from airpool.models.splits import Progress, silent
+from airpool.models.stored import HeldOut
 from airpool.network import Coin, Network, require_network
 
 EPSILON = (1.0, 2.0, 4.0, 8.0)
@@ -228,7 +231,7 @@ def _final(best: _Choice, shown: Part, aside: Part, num_classes: int) -> Heads:
     return Heads(classifiers, best.crossed.temperatures)
 
 
-def _codec(how: FitRecipe, best: _Choice, shown: Part, settings: Sequence[Setting], progress: Progress) -> Codec:
+def _codec(how: FitRecipe, best: _Choice, shown: Part, settings: Sequence[Setting], progress: Progress) -> DenseCodec:
     """Trained through the noise of every setting, and rounded as it is stored."""
     _, num_devices, width = shown.features.shape
     shape = CodecShape(
@@ -251,24 +254,23 @@ def _codec(how: FitRecipe, best: _Choice, shown: Part, settings: Sequence[Settin
             present=None if shown.present.all() else shown.present,
             on_epochs=advance,
         )
-    codec.load_state_dict({key: value.float() for key, value in halved(codec.state_dict()).items()})
-    return codec
+    return replace(codec, arrays={key: value.float() for key, value in halved(codec.arrays).items()})
 
 
 @torch.no_grad()
-def _latents(codec: AnyCodec, heads: Heads, part: Part) -> Tensor:
-    read = heads.posteriors(part.features) if isinstance(codec, votes.Vote) else part.features
-    return declared(codec.encoder(read), None, part.present)[0]
+def _latents(codec: Codec, heads: Heads, part: Part) -> Tensor:
+    view = {"feature": part.features, "posterior": heads.posteriors(part.features)}
+    return declared(codecs.encoded(codec, view), None, part.present)[0]
 
 
 @torch.no_grad()
 def _accuracy(
-    codec: AnyCodec, latents: Tensor, labels: Tensor, settings: Mapping[int, Sequence[Setting]], how: FitRecipe
+    codec: Codec, latents: Tensor, labels: Tensor, settings: Mapping[int, Sequence[Setting]], how: FitRecipe
 ) -> Tensor:
     """Of every object in each setting of the codec's dimension, (S, N), over the same draws of the noise for codecs of
     one dimension."""
     out = []
-    for here in settings[codec.shape.dimension]:
+    for here in settings[codec.dimension]:
         rng = torch.Generator().manual_seed(how.seed)
         found = decoded(codec, latents, here, rng, trials=how.trials).argmax(-1)
         out.append((found == labels[:, None]).double().mean(1))

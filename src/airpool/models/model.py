@@ -4,21 +4,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Literal
+from pathlib import Path
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 from torch import Tensor
 
 from airpool.arrays import Array
-from airpool.models.codec import AnyCodec
+from airpool.models import codec as codecs
+from airpool.models import stored
+from airpool.models.codec import SUFFIX, Codec
 from airpool.models.sensors import mask
+from airpool.models.stored import HeldOut
 from airpool.network import Coin, Network, Scheme
 from airpool.protocol.link import Level
 from airpool.selection.participation import expected_of_posteriors
-
-HeldOut = Literal["test", "validation"]
-
-_MOST_PER_SENSOR = 10  # devices that may share one sensor of the model
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,19 +42,13 @@ class Objects:
         Edge cases: more devices than sensors → those that share a sensor send the same latent, each with its own noise.
         """
         held = self.latents.shape[1]
-        if not 1 <= num_devices <= _MOST_PER_SENSOR * held:
-            raise ValueError(
-                f"num_devices={num_devices} must be from 1 to {_MOST_PER_SENSOR * held}: the model has {held} sensors, "
-                f"and at most {_MOST_PER_SENSOR} devices may share one; evaluate more devices on latents of your own"
-            )
+        which = stored.cameras(num_devices, held)
         if num_devices == held:
             return self
         if num_devices < held:
-            which = [k * held // num_devices for k in range(num_devices)]
             used, rest = (", ".join(str(k) for k in range(held) if (k in which) == wanted) for wanted in (True, False))
             note = f"Of the model's {held} sensors, used: {used}; left out: {rest}."
         else:
-            which = [k % held for k in range(num_devices)]
             note = (
                 f"The model has {held} sensors: from device {held} on they are repeated in turn, with fresh noise; "
                 f"the accuracy is not that of {num_devices} different sensors."
@@ -65,6 +59,7 @@ class Objects:
 class Model(ABC):
     """What `evaluate`, `plan`, `design` and `infer` read. codecs: names, the default first, for which None stands.
 
+    Wherever a codec is named, the file of one of your own may stand, which then reads the default's trunk.
     vote_fitted_to: the held-out objects that its votes were fitted to, if any.
     """
 
@@ -84,7 +79,7 @@ class Model(ABC):
         """The name of what makes the features that a codec reads, such as "lite2"."""
 
     @abstractmethod
-    def named_codec(self, name: str) -> AnyCodec: ...
+    def named_codec(self, name: str) -> Codec: ...
 
     @abstractmethod
     def encoded_objects(self, split: HeldOut, codec: str) -> Objects: ...
@@ -101,13 +96,14 @@ class Model(ABC):
     def num_devices(self) -> int:
         return self.held_out("validation").posteriors.shape[1]
 
-    def codec(self, name: str | None = None) -> AnyCodec:
+    def codec(self, name: str | None = None) -> Codec:
         """A codec: the devices' encoder and the server's decoder. name: left out, the default."""
-        return self.named_codec(self.checked(name))
+        name = self.checked(name)
+        return codecs.load(Path(name))[0] if name.endswith(SUFFIX) else self.named_codec(name)
 
     def wanted(self, codec: str | None = None) -> dict[str, int]:
         """Devices and dimension of a network for this codec."""
-        return {"devices": self.num_devices, "dimension": self.codec(codec).shape.dimension}
+        return {"devices": self.num_devices, "dimension": self.codec(codec).dimension}
 
     @property
     def deployable(self) -> tuple[str, ...]:
@@ -122,7 +118,7 @@ class Model(ABC):
         None where there is no vote, or the codec is the vote itself.
         """
         trunk = self.trunk_of(codec)
-        own = [name for name in self.codecs if self.trunk_of(name) == trunk and self.codec(name).shape.kind == "vote"]
+        own = [name for name in self.codecs if self.trunk_of(name) == trunk and self.codec(name).kind == "vote"]
         if not own or self.checked(codec) in own:
             return None
         vote = self.codec(own[0])
@@ -132,7 +128,10 @@ class Model(ABC):
         """Latents by a codec, labels and local posteriors of the test or the validation objects."""
         if split not in ("test", "validation"):
             raise ValueError(f"split={split!r} must be test or validation")
-        return self.encoded_objects(split, self.checked(codec))
+        if not (name := self.checked(codec)).endswith(SUFFIX):
+            return self.encoded_objects(split, name)
+        held = self.encoded_objects(split, self.codecs[0])
+        return Objects(stored.latents_of(self.codec(name), {}, held.posteriors), held.labels, held.posteriors)
 
     def participation(self, network: Network, *, codec: str | None = None) -> NDArray[Any] | None:
         """How often each device is expected to transmit on the validation objects, where scores choose; else None.
@@ -144,10 +143,8 @@ class Model(ABC):
         return _expected_participation(self, network.scheme, network.devices.count, self.checked(codec)).copy()
 
     def checked(self, codec: str | None) -> str:
-        """The codec's name; None: the default's."""
-        if codec is not None and codec not in self.codecs:
-            raise ValueError(f"codec {codec!r} must be one of {', '.join(self.codecs)}")
-        return codec or self.codecs[0]
+        """The codec's name, or its file; None: the default's."""
+        return stored.checked(codec, self.codecs)
 
 
 @cache

@@ -9,10 +9,9 @@ A codec stands on a trunk: most on the one that ships, q16 on the paper's VGG11,
 Every file is checked against its SHA-256 before it is used. Nothing is downloaded.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, overload
 
@@ -21,22 +20,20 @@ import torch
 from torch import Tensor
 
 from airpool import draws
-from airpool.arrays import Array, Floats, require, require_array
+from airpool.arrays import Array, require, require_array
 from airpool.data import tensors
-from airpool.data.tensors import sha256
 from airpool.models import codec as codecs
-from airpool.models import features, fitted, local, weights
-from airpool.models import vote as votes
-from airpool.models.codec import AnyCodec
+from airpool.models import features, fitted, local, stored, weights
+from airpool.models.codec import SUFFIX, Codec
+from airpool.models.layers import in_float64
 from airpool.models.local import LocalHead
-from airpool.models.model import HeldOut, Model, Objects, declared
+from airpool.models.model import Model, Objects, declared
 from airpool.models.mvcnn import MVCNN, Architecture
+from airpool.models.stored import HeldOut
 from airpool.network import Coin, Network, require_network
 from airpool.protocol.inference import Inference, infer_features
 from airpool.protocol.link import level
 from airpool.protocol.simulation import Path as Way
-
-ASSETS = Path(__file__).parent.parent / "assets"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +54,8 @@ class Pretrained(Model):
         return tuple(self.manifest["codecs"])
 
     def trunk_of(self, codec: str | None = None) -> str:
-        return self.manifest["codecs"][self.checked(codec)]
+        name = self.checked(codec)
+        return self.manifest["codecs"][self.codecs[0] if name.endswith(SUFFIX) else name]
 
     @cached_property
     def trunk(self) -> MVCNN:
@@ -69,7 +67,7 @@ class Pretrained(Model):
         """The trunk's local head."""
         return local.load(self.file("head.safetensors"))[0]
 
-    def named_codec(self, name: str) -> AnyCodec:
+    def named_codec(self, name: str) -> Codec:
         return _codec(self, name)
 
     def encoded_objects(self, split: HeldOut, codec: str) -> Objects:
@@ -94,12 +92,11 @@ class Pretrained(Model):
             )
         check_views(views, self.trunk.architecture)
         with torch.no_grad():
-            if chosen.shape.kind != "map":
+            if chosen.reads != "map":
                 averages = features.pooled(self.trunk.features, views)
-                read = self._posteriors(averages) if chosen.shape.kind == "vote" else averages
-                return chosen.encoder(read), averages
+                return codecs.encoded(chosen, {"feature": averages, "posterior": self._posteriors(averages)}), averages
             pieces = [
-                (chosen.encoder(some), some.unflatten(-1, (self.head.sizes[0], -1)).mean(-1))
+                (codecs.encoded(chosen, {"map": some}), some.unflatten(-1, (self.head.sizes[0], -1)).mean(-1))
                 for some in features.maps(self.trunk.features, views)
             ]
             latents, averages = (torch.cat(each) for each in zip(*pieces, strict=True))
@@ -114,9 +111,7 @@ class Pretrained(Model):
 
     def file(self, name: str) -> Path:
         """The path of a file, after its checksum was verified."""
-        if name not in self.manifest["files"]:
-            raise ValueError(f"{name} is not a file of {self.name!r}")
-        return _checked(self.folder / name, self.manifest["files"][name]["sha256"])
+        return stored.file_of(self.folder, self.manifest, name)
 
 
 def check_views(views: Tensor, trunk: Architecture) -> None:
@@ -140,24 +135,17 @@ def load(name: str | Path = "modelnet40") -> Model:
     """The model that ships under this name, or that lies in this file."""
     if not isinstance(name, str | Path):
         raise TypeError(f"name is of type {type(name).__name__}, must be the name or the file of a model")
-    if Path(name).suffix == fitted.SUFFIX:
+    if Path(name).suffix == SUFFIX:
         return fitted.read(Path(name))
     return _shipped(str(name))
 
 
 @cache
 def _shipped(name: str) -> Model:
-    manifest, file = ASSETS / name / "manifest.json", ASSETS / "sensors" / (name + fitted.SUFFIX)
-    if file.exists():
-        return fitted.read(file)
-    if not manifest.exists():
-        found = {path.parent.name for path in ASSETS.glob("*/manifest.json")}
-        there = sorted(found | {path.stem for path in ASSETS.glob("sensors/*" + fitted.SUFFIX)})
-        raise ValueError(f"no pretrained model {name!r}: there is {', '.join(there) or 'none'} in {ASSETS}")
-    try:
-        return Pretrained(name, manifest.parent, json.loads(manifest.read_text("utf-8")))
-    except ValueError as error:
-        raise ValueError(f"{manifest}: damaged ({error}); install airpool again") from None
+    path = stored.where(name)
+    if path.suffix == SUFFIX:
+        return fitted.read(path)
+    return Pretrained(name, path.parent, stored.manifest_of(path.parent))
 
 
 def infer(
@@ -185,8 +173,8 @@ def infer(
     if not isinstance(model, Model):
         raise TypeError(f'model is of type {type(model).__name__}, must be what airpool.load("modelnet40") gives')
     chosen = model.codec(codec)
-    if network.dimension != chosen.shape.dimension:
-        needed = chosen.shape.dimension
+    if network.dimension != chosen.dimension:
+        needed = chosen.dimension
         name = codec or model.codecs[0]
         raise ValueError(f"the network has dimension={network.dimension}, the codec {name!r} needs dimension={needed}")
     with torch.no_grad():
@@ -198,44 +186,22 @@ def infer(
         features, probabilities, classifier = latents, posteriors, chosen.server(public)
         if isinstance(rng, np.random.Generator):
             features, probabilities = (None if x is None else x.double().cpu().numpy() for x in (latents, posteriors))
-            classifier = partial(_logits, chosen.matrices(public))
+            classifier = codecs.moved(chosen, in_float64).server(public)  # as a running server computes it
         return infer_features(
             features, network, posteriors=probabilities, classifier=classifier, rng=rng, trials=trials, path=path
         )
 
 
-def _logits(layers: tuple[tuple[Floats, Floats], ...], estimate: Floats) -> Floats:
-    """Of estimates (..., r), by layers with ReLU between them, as a running server computes them."""
-    x = estimate
-    for k, (matrix, bias) in enumerate(layers):
-        x = (np.maximum(x, 0) if k else x) @ matrix.T + bias
-    return x
-
-
-def read_codec(path: Path) -> AnyCodec:
-    """A trained codec or a vote, by the header of its file."""
-    return (votes if "vote" in weights.read(path)[1] else codecs).load(path)[0]
-
-
 @cache
-def _codec(model: Pretrained, name: str) -> AnyCodec:
-    return read_codec(model.file(f"{name}.safetensors"))
+def _codec(model: Pretrained, name: str) -> Codec:
+    return codecs.load(model.file(name + SUFFIX))[0]
 
 
 @cache
 def _held_out(model: Pretrained, split: HeldOut, codec: str) -> Objects:
-    rest = tensors.read(model.file(f"{model.trunk_of(codec)}-{split}.safetensors"))[0]
-    labels, posteriors = rest["labels"].long(), rest["posteriors"].float()
-    if (chosen := model.codec(codec)).shape.kind == "vote":  # of the posteriors, so no latents ship
-        return Objects(chosen.encoder(posteriors), labels, posteriors)
-    latents = codecs.unpacked(tensors.read(model.file(f"{codec}-{split}.safetensors"))[0])
-    return Objects(latents, labels, posteriors)
-
-
-@cache
-def _checked(path: Path, expected: str) -> Path:
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: missing; install airpool again")
-    if (found := sha256(path)) != expected:
-        raise ValueError(f"{path}: damaged (SHA-256 {found[:12]}…, must be {expected[:12]}…); install airpool again")
-    return path
+    arrays: dict[str, Tensor] = {}
+    for path in stored.object_files(model.folder, model.manifest, split, codec):
+        arrays |= tensors.read(path)[0]
+    posteriors = arrays["posteriors"].float()
+    latents = stored.latents_of(model.codec(codec), arrays, posteriors)
+    return Objects(latents, arrays["labels"].long(), posteriors)

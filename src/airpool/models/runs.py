@@ -24,7 +24,7 @@ from airpool.data.views import Cameras
 from airpool.models import card, lite, weights
 from airpool.models.features import Images
 from airpool.models.mvcnn import TRUNKS, Architecture
-from airpool.models.train import Recipe, accuracy, predictions, train
+from airpool.models.train import TrunkRecipe, accuracy, predictions, train
 
 _BATCH = 16  # objects at a time, twelve views each
 _MODELNET = "01c00a495697f2a2"  # of the names of ModelNet40's classes
@@ -104,7 +104,7 @@ def source(path: Path, *, limit: int | None = None) -> Source:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrunkPlan:
     """What determines the weights, up to the last bits on CUDA. imagenet: the file of weights to start from.
 
     classes: their names, of which the file's header tells; no part of the record.
@@ -112,7 +112,7 @@ class Plan:
 
     data: dict[str, Any]  # of `Source.record`
     architecture: Architecture
-    recipe: Recipe
+    recipe: TrunkRecipe
     imagenet: Path | None = None
     classes: tuple[str, ...] | None = None
 
@@ -136,7 +136,7 @@ class Plan:
         return found
 
 
-def made(path: Path, plan: Plan) -> bool:
+def made(path: Path, plan: TrunkPlan) -> bool:
     """Whether the weights of this plan are at `path`. Those of another plan, finished or with a checkpoint, are an
     error, and so are ImageNet weights that do not fit."""
     done, begun = path.exists(), path.with_suffix(".plan.json")
@@ -150,7 +150,7 @@ def made(path: Path, plan: Plan) -> bool:
 
 def make(
     path: Path,
-    plan: Plan,
+    plan: TrunkPlan,
     images: Images,
     validation: Images | None = None,
     *,

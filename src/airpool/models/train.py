@@ -24,7 +24,7 @@ CHECKPOINT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Recipe(Augmentation):
+class TrunkRecipe(Augmentation):
     """How a trunk is trained; every number was chosen on validation (docs/models.md). RECIPES has one for each trunk.
 
     objects, views: per step, so that a step sees objects × views images. extra_views: rendered of each training object
@@ -63,7 +63,7 @@ class Recipe(Augmentation):
             raise ValueError(f"erase={self.erase} must be a smallest and a largest side, from 0 to 1")
 
 
-_FINE_TUNED = Recipe(
+_FINE_TUNED = TrunkRecipe(
     epochs=12,
     objects=64,
     extra_views=12,
@@ -88,7 +88,7 @@ _FINE_TUNED = Recipe(
     erased=0.4,
 )
 # Lite from ImageNet weights; all others from scratch.
-RECIPES: dict[str, Recipe] = {"lite0": _FINE_TUNED, "lite1": _FINE_TUNED, "lite2": _FINE_TUNED}
+RECIPES: dict[str, TrunkRecipe] = {"lite0": _FINE_TUNED, "lite1": _FINE_TUNED, "lite2": _FINE_TUNED}
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class Trained:
     """A trained model, in eval mode, and one entry of history for each epoch."""
 
     model: MVCNN
-    recipe: Recipe
+    recipe: TrunkRecipe
     history: tuple[dict[str, float], ...]
 
     @property
@@ -106,7 +106,7 @@ class Trained:
 
 
 def train(
-    recipe: Recipe,
+    recipe: TrunkRecipe,
     architecture: Architecture,
     images: Images,
     *,
@@ -183,7 +183,7 @@ class _Learner(nn.Module):
 
 
 def _models(
-    recipe: Recipe,
+    recipe: TrunkRecipe,
     architecture: Architecture,
     num_sides: int,
     imagenet: Mapping[str, Tensor] | None,
@@ -206,7 +206,7 @@ def _models(
 
 
 def drawn(
-    images: Images, rows: Tensor, recipe: Recipe, rng: torch.Generator, *, num_sides: int
+    images: Images, rows: Tensor, recipe: TrunkRecipe, rng: torch.Generator, *, num_sides: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Some views (n, v, C, H, H) float in [0, 1] of these objects, changed as the recipe says.
 
@@ -225,7 +225,7 @@ def _loss(
     learner: _Learner,
     forward: Callable[[Tensor], Tensor],
     batch: tuple[Tensor, Tensor, Tensor],
-    recipe: Recipe,
+    recipe: TrunkRecipe,
     weight: Tensor,
 ) -> Tensor:
     def entropy(logits: Tensor, targets: Tensor, weight: Tensor | None = weight) -> Tensor:

@@ -7,22 +7,21 @@ No training beyond the local head: class means and prior, the covariance within 
 to posteriors of labelled objects in a moment. So it is what every other codec must beat.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+from array_api_compat import array_namespace
 
-from airpool.arrays import Floats, as_floats, require, require_array, require_shape
-from airpool.data import tensors as tensor_file
-from airpool.data.latents_file import check_labels
-from airpool.models import weights
+from airpool.arrays import Array, Floats, as_floats, like, require, require_array, require_shape
+from airpool.models.codec import Reads
+from airpool.models.layers import in_float64, softmax, unit
 from airpool.protocol.link import Level
-from airpool.version import __version__
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SHARPNESS = (0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 4.0, 8.0)
 BALANCE = 0.5  # nobody knows how often each class will come to the cameras
@@ -33,34 +32,40 @@ _LEAST_NOISE = 0.1  # relative to the signal, that the server is made for, as th
 _FOLDS, _DRAWS = 5, 8  # of cross-validation: parts of the objects, draws of the noise for each
 
 
-class VoteShape(NamedTuple):
-    num_classes: int
-    dimension: int
-    kind: str = "vote"
-
-
 @dataclass(frozen=True, eq=False)
 class Vote:
     """sharpness: t. Of z's mean over devices: means (L, L) of classes, covariance (L, L) within. prior: (L,)."""
 
     sharpness: float
-    means: Tensor
-    covariance: Tensor
-    prior: Tensor
+    means: Array
+    covariance: Array
+    prior: Array
 
     def __post_init__(self) -> None:
-        if not 0 < self.sharpness < torch.inf:
+        if not 0 < self.sharpness < math.inf:
             raise ValueError(f"sharpness={self.sharpness!r} must be > 0 and finite")
-        square = (self.prior.numel(),) * 2
+        square = (math.prod(self.prior.shape),) * 2
         for name, wanted in (("means", square), ("covariance", square), ("prior", square[:1])):
             require_shape(name, getattr(self, name), wanted)
         require("prior", self.prior, "must be > 0", ok=lambda p: p > 0)
 
     @property
-    def shape(self) -> VoteShape:
-        return VoteShape(len(self.means), len(self.means))
+    def kind(self) -> str:
+        return "vote"
 
-    def encoder(self, posteriors: Tensor) -> Tensor:
+    @property
+    def reads(self) -> Reads:
+        return "posterior"
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.means)
+
+    @property
+    def dimension(self) -> int:
+        return len(self.means)
+
+    def encoder(self, posteriors: Array) -> Array:
         """Latents (..., L) of posteriors (..., L)."""
         return encoded(posteriors, self.sharpness)
 
@@ -72,26 +77,35 @@ class Vote:
         for signal s, noise σ, means M, covariance S and prior π. Holds for: latents of length one, clip norms ≤ 1.
         Edge case: no signal → the most frequent class.
         """
-        M, S, prior = (each.double().cpu().numpy() for each in (self.means, self.covariance, self.prior))
+        M, S, prior = map(in_float64, (self.means, self.covariance, self.prior))
         s, noise = level.signal, max(level.noise_std, _LEAST_NOISE * level.signal) or 1.0
         A = as_floats(np.linalg.solve((s / noise) ** 2 * S + np.eye(len(S)), s / noise**2 * M.T).T)
         return ((A, np.log(prior) - s * np.sum(A * M, axis=1) / 2),)
 
-    def server(self, level: Level) -> Callable[[Tensor], Tensor]:
+    def server(self, level: Level) -> Callable[[Array], Array]:
         """The server's function of estimates (..., L), for a network with this level of signal and noise."""
-        A, b = map(torch.from_numpy, self.matrices(level)[0])
-        return lambda estimate: estimate @ A.to(estimate).T + b.to(estimate)
+        A, b = self.matrices(level)[0]
+        return lambda estimate: estimate @ like(A, estimate).T + like(b, estimate)
+
+    def parts(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        arrays = {"means": self.means, "covariance": self.covariance, "prior": self.prior}
+        return arrays, {"sharpness": self.sharpness}
+
+    @classmethod
+    def built(cls, arrays: Mapping[str, Array], settings: Mapping[str, Any]) -> "Vote":
+        return cls(settings["sharpness"], **arrays)
 
 
-def encoded(posteriors: Tensor, sharpness: float = 1.0) -> Tensor:
+@np.errstate(all="ignore")
+def encoded(posteriors: Array, sharpness: float = 1.0) -> Array:
     """z = (π^t/Σπ^t − 1/L)/‖·‖ of posteriors π (..., L); never raises on values: NaN, which the clip makes 0."""
-    sharp = (sharpness * posteriors.log()).softmax(-1)
-    return F.normalize(sharp - 1 / posteriors.shape[-1], dim=-1, eps=_SHORTEST)
+    sharp = softmax(sharpness * array_namespace(posteriors).log(posteriors))
+    return unit(sharp - 1 / posteriors.shape[-1], least=_SHORTEST)
 
 
 def fit(
-    posteriors: Tensor,
-    labels: Tensor,
+    posteriors: "Tensor",
+    labels: "Tensor",
     *,
     sharpness: Sequence[float] = SHARPNESS,
     balance: float = BALANCE,
@@ -103,6 +117,10 @@ def fit(
     classes. balance: of the prior, from 0, frequencies as they are here, to 1, all classes alike.
     Edge case: a class without objects has a mean and a prior all the same; one sure vote is added to every class.
     """
+    import torch
+
+    from airpool.data.latents_file import check_labels
+
     require_array("posteriors", posteriors, torch=True)
     if posteriors.ndim != 3 or min(posteriors.shape) < 1 or not posteriors.is_floating_point():
         raise ValueError(f"posteriors is {posteriors.dtype} {tuple(posteriors.shape)}, must be float (N, K, L), N ≥ 1")
@@ -136,13 +154,15 @@ def fit(
 
 
 def crossed(
-    vote: Vote, latents: Tensor, labels: Tensor, *, seed: int = 0
-) -> tuple[list[Callable[[Level], Callable[[Tensor], Tensor]]], Tensor]:
+    vote: Vote, latents: "Tensor", labels: "Tensor", *, seed: int = 0
+) -> tuple[list[Callable[[Level], Callable[[Array], Array]]], "Tensor"]:
     """Servers of five votes, and which of them (N,) was not fitted to an object, of latents (N, K, L), labels (N,).
 
     Their accuracy predicts that of `vote`, which was fitted to all of these objects, on others like them; they share
     its sharpness.
     """
+    import torch
+
     fold = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed)) % _FOLDS
     mean = latents.mean(1)
     folds = (fold != each for each in range(_FOLDS))
@@ -151,35 +171,15 @@ def crossed(
 
 def unfitted(num_classes: int, *, sharpness: float = 1.0) -> Vote:
     """The vote that needs no examples: classes equally far apart and equally likely, so the largest sum wins."""
+    import torch
+
     return _discriminant(torch.empty(0, num_classes), torch.empty(0, dtype=torch.long), sharpness)
 
 
-def save(path: Path, vote: Vote, about: Mapping[str, Any]) -> None:
-    """Writes the vote's file, in float32."""
-    tensors, own = parts(vote)
-    tensor_file.write(path, tensors, {"about": {**about, **own, "version": __version__}})
-
-
-def parts(vote: Vote) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Its tensors by name, and what the header says."""
-    tensors = {"means": vote.means, "covariance": vote.covariance, "prior": vote.prior}
-    return tensors, {"vote": {"sharpness": vote.sharpness}}
-
-
-def load(path: Path) -> tuple[Vote, dict[str, Any]]:
-    """A saved vote, and its header."""
-    tensors, about = weights.read(path)
-    return built(path, tensors, about), about
-
-
-def built(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Vote:
-    """The vote of a file's tensors and header."""
-    with weights.building(path, "vote"):
-        return Vote(about["vote"]["sharpness"], **tensors)
-
-
-def _discriminant(votes: Tensor, labels: Tensor, sharpness: float, balance: float = BALANCE) -> Vote:
+def _discriminant(votes: "Tensor", labels: "Tensor", sharpness: float, balance: float = BALANCE) -> Vote:
     """From mean votes (N, L), and one sure vote (e_l − 1/L)/‖·‖ for each class l."""
+    import torch
+
     count, num_classes = votes.shape
     x = torch.cat((votes, encoded(torch.eye(num_classes)))).double()
     y = torch.cat((labels, torch.arange(num_classes)))

@@ -77,7 +77,7 @@ def built(candidate: Candidate, given: Network, targets: Floats, model: "Model")
     wanted, p = tuple(targets.tolist()), candidate.participation
     devices = replace(given.devices, weight=None, clip_norm=1.0, noise_std=0.05, participation=p, epsilon=wanted)
     chosen: Any = {"scheme": candidate.scheme, "cover_noise": candidate.cover_noise}
-    bare = replace(given, dimension=model.codec(candidate.codec).shape.dimension, devices=devices, **chosen)
+    bare = replace(given, dimension=model.codec(candidate.codec).dimension, devices=devices, **chosen)
     if not isinstance(candidate.scheme, Coin):
         if given.neighbours == "remove":
             raise ValueError("neighbours='remove' is not accounted for with Schemes 2.1 and 2.2")

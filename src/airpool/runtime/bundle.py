@@ -19,9 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool import files
+from airpool.models import codec as codecs
+from airpool.models.codec import Codec
 from airpool.models.int8 import Int8Trunk
+from airpool.models.layers import Layers, in_numpy, softmax, through
 from airpool.runtime.device import Seen
-from airpool.runtime.encoders import Encoder, Layers
 from airpool.version import __version__
 
 if TYPE_CHECKING:
@@ -35,10 +37,12 @@ _LARGEST = 256 * 2**20  # bytes of one part, unpacked
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """arrays: head, temperatures (K,) and encoder, by name. about: codec, classes, sharpness, full_norm."""
+    """head: the local classifier. temperatures: (K,). about: codec, model, classes."""
 
     trunk: Int8Trunk
-    arrays: dict[str, NDArray[Any]]
+    head: Layers
+    temperatures: NDArray[Any]
+    codec: Codec
     about: dict[str, Any]
 
     @property
@@ -48,28 +52,30 @@ class Bundle:
 
     def encoder(self, *, device: int) -> Callable[[NDArray[Any]], Seen]:
         """From a view (C, H, H), bytes or floats in [0, 1], to what the device sends of it."""
-        own = self.arrays["temperatures"]
-        encode = Encoder(
-            head=self._layers("head"),
-            temperature=float(own[device] if device < len(own) else own.mean()),
-            sharpness=self.about["sharpness"],
-            centre=self.arrays.get("centre"),
-            scale=float(self.arrays["scale"][0]) if "scale" in self.arrays else 1.0,
-            codec=self._layers("codec"),
-            full_norm=self.about["full_norm"],
-        )
-        return lambda view: encode(self.trunk(view[None])[0])
+        own = self.temperatures
+        temperature = np.float32(own[device] if device < len(own) else own.mean())
 
-    def _layers(self, name: str) -> Layers:
-        count = sum(each.startswith(f"{name}.weight") for each in self.arrays)
-        return tuple((self.arrays[f"{name}.weight{k}"], self.arrays[f"{name}.bias{k}"]) for k in range(count))
+        @np.errstate(all="ignore")
+        def encode(view: NDArray[Any]) -> Seen:
+            maps = self.trunk(view[None])[0]  # (F, h, w)
+            flat = maps.reshape(len(maps), -1)
+            average = flat.mean(-1)
+            posterior = softmax(through(self.head, average) / temperature)
+            latent = codecs.encoded(self.codec, {"feature": average, "map": flat.reshape(-1), "posterior": posterior})
+            return Seen(np.asarray(latent, np.float64), np.asarray(posterior, np.float64))
+
+        return encode
 
 
 def write(path: Path, bundle: Bundle) -> None:
     packed = io.BytesIO()
-    np.savez(packed, allow_pickle=False, **bundle.arrays)
+    codec, header = codecs.file_parts(bundle.codec)
+    arrays = {f"codec.{name}": each for name, each in codec.items()} | {"temperatures": bundle.temperatures}
+    for k, (matrix, bias) in enumerate(bundle.head):
+        arrays |= {f"head.weight{k}": matrix, f"head.bias{k}": bias}
+    np.savez(packed, allow_pickle=False, **arrays)
     graph, constants = bundle.trunk.parts
-    about = json.dumps({**bundle.about, "version": __version__}, indent=1)
+    about = json.dumps({**bundle.about, "encoder": header, "version": __version__}, indent=1)
     with files.opened(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         parts = {"trunk.xml": graph, "trunk.bin": constants, "arrays.npz": packed.getvalue(), "about.json": about}
         for name, part in parts.items():
@@ -90,7 +96,15 @@ def read(path: Path, *, threads: int | None = None) -> Bundle:
             )
         with np.load(io.BytesIO(packed), allow_pickle=False) as loaded:
             arrays = {name: loaded[name] for name in loaded.files}
-        return Bundle(Int8Trunk(graph, constants, threads=threads), arrays, json.loads(about))
+        described = json.loads(about)
+        if "encoder" not in described:
+            raise ValueError("an earlier version wrote it: run `airpool bundle` again")
+        own = {name.removeprefix("codec."): each for name, each in arrays.items() if name.startswith("codec.")}
+        codec = codecs.built(path, own, described.pop("encoder"))
+        count = sum(name.startswith("head.weight") for name in arrays)
+        head = tuple((arrays[f"head.weight{k}"], arrays[f"head.bias{k}"]) for k in range(count))
+        trunk = Int8Trunk(graph, constants, threads=threads)
+        return Bundle(trunk, head, arrays["temperatures"], codec, described)
     except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[-120:]
         raise ValueError(f"{path}: damaged, or no bundle of `airpool bundle` ({reason})") from None
@@ -108,29 +122,16 @@ def made(model_name: str = "modelnet40", *, codec: str | None = None, views: "Te
     model = load(model_name)
     if not isinstance(model, Pretrained):
         raise ValueError(f"{model_name} takes no images, so it has no trunk to bundle: use a source MODULE:FUNCTION")
-    chosen = model.codec(codec)
-    if chosen.shape.kind == "map" or codec not in (None, *model.deployable):
+    if model.trunk_of(codec) != model.trunk_of():
         raise ValueError(
             f"codec {codec!r} must be one of {', '.join(model.deployable)}: its trunk is the one that ships"
         )
     trunk = quantise(model.trunk.features, calibration_views(model) if views is None else views)
-    arrays: dict[str, Any] = {"temperatures": model.head.temperatures}
-    arrays |= _numbered("head", [p.detach() for p in model.head.classifier.parameters()])
-    about = {"model": model_name, "codec": model.checked(codec), "sharpness": None, "full_norm": True}
-    if chosen.shape.kind == "vote":
-        about["sharpness"] = chosen.sharpness  # pyright: ignore[reportAttributeAccessIssue]
-    else:
-        encoder: Any = chosen.encoder
-        about["full_norm"] = encoder.full_norm
-        arrays |= {"centre": encoder.centre, "scale": encoder.scale}
-        arrays |= _numbered("codec", [*encoder.hidden.parameters(), *encoder.out.parameters()])
-    plain = {name: each.detach().float().numpy() for name, each in arrays.items()}
-    return Bundle(trunk, plain, about | {"classes": list(model.classes)})
-
-
-def _numbered(name: str, parameters: list[Any]) -> dict[str, Any]:
-    """Weights and biases in turn, as of linear layers."""
-    return {f"{name}.{('weight', 'bias')[i % 2]}{i // 2}": each for i, each in enumerate(parameters)}
+    parameters = [in_numpy(each) for each in model.head.classifier.parameters()]
+    head = tuple(zip(parameters[::2], parameters[1::2], strict=True))
+    about = {"model": model_name, "codec": model.checked(codec), "classes": list(model.classes)}
+    own = codecs.moved(model.codec(codec), in_numpy)
+    return Bundle(trunk, head, in_numpy(model.head.temperatures), own, about)
 
 
 def calibration_views(model: "Pretrained", count: int = 120) -> "Tensor":

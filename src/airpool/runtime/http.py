@@ -20,7 +20,7 @@ from airpool.runtime import logs, transport
 from airpool.runtime.limits import Bucket
 from airpool.runtime.medium import Disconnected
 from airpool.runtime.metrics import CONTENT_TYPE, Metrics
-from airpool.runtime.server import Result, Server, new_id
+from airpool.runtime.server import InferenceResult, Server, new_id
 from airpool.runtime.transport import Credentials
 
 _MOST_WAITING = 100
@@ -32,7 +32,7 @@ _READY_SECONDS = 2.0
 
 def app(server: Server, token: str | None = None) -> Starlette:
     """The ASGI application of one server. token: what every client but a health check has to show."""
-    metrics, waiting = Metrics(server), dict[str, asyncio.Task[Result]]()
+    metrics, waiting = Metrics(server), dict[str, asyncio.Task[InferenceResult]]()
     schema = resources.files("airpool.runtime").joinpath("openapi.json").read_bytes()
 
     async def infer(request: Request) -> Response:

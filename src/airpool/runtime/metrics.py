@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from airpool.runtime.server import Result, Server
+from airpool.runtime.server import InferenceResult, Server
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
@@ -19,7 +19,7 @@ class Metrics:
         for name in ("device", "local", "object"):
             epsilon.labels(name).set(getattr(server.guarantee, name))
 
-        def observe(result: Result) -> None:
+        def observe(result: InferenceResult) -> None:
             counter.labels(result.status).inc()
             spent.inc(result.spent)
             seconds.observe(result.seconds)

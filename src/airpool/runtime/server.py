@@ -17,9 +17,12 @@ from airpool import network_file
 from airpool.account.guarantee import guarantee
 from airpool.account.report import PrivacyReport, number
 from airpool.arrays import Floats
+from airpool.models import codec as codecs
+from airpool.models import stored
+from airpool.models.layers import in_float64, softmax
 from airpool.network import Network
 from airpool.protocol import server as stations
-from airpool.protocol.link import link_of
+from airpool.protocol.link import level, link_of
 from airpool.protocol.live import live_report
 from airpool.runtime import logs, seeded
 from airpool.runtime.air import require_runnable
@@ -31,17 +34,23 @@ DEADLINE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, eq=False)
-class Decoder:
-    """Estimates ẑ (r,) to logits (L,): layers (matrix, bias) with ReLU between them, and the names of the classes."""
+class ServerCodec:
+    """The server's side of a codec at one level of signal and noise, and the names of the classes.
 
-    layers: tuple[tuple[Floats, Floats], ...]
+    decode: estimates ẑ (r,) to logits (L,), in float64. dimension: r. name: in messages.
+    """
+
+    decode: Callable[[Floats], Floats]
     classes: tuple[str, ...]
+    dimension: int
+    name: str = "own"
 
-    def logits(self, estimate: Floats) -> Floats:
-        x = estimate
-        for k, (matrix, bias) in enumerate(self.layers):
-            x = matrix @ (np.maximum(x, 0) if k else x) + bias
-        return x
+    def __post_init__(self) -> None:
+        found = np.shape(self.decode(np.zeros(self.dimension)))
+        if found != (len(self.classes),):
+            raise ValueError(
+                f"codec {self.name!r}: its server gives logits of shape {found}, must be ({len(self.classes)},)"
+            )
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,7 @@ class Guarantee:
 
 
 @dataclass(frozen=True)
-class Result:
+class InferenceResult:
     """What became of one inference.
 
     label: of the class, −1 where nobody transmitted; None without an answer. devices: in the slot to its end.
@@ -116,12 +125,12 @@ def new_id() -> str:
 
 
 class Server:
-    """One network and one decoder over a port. deadline: of an inference, in seconds, whatever the medium does."""
+    """One network and one codec over a port. deadline: of an inference, in seconds, whatever the medium does."""
 
     def __init__(
         self,
         network: Network,
-        decoder: Decoder,
+        codec: ServerCodec,
         port: ServerPort,
         *,
         simulated: bool = False,
@@ -130,22 +139,24 @@ class Server:
         require_runnable(network)
         if not 0 < deadline <= 3600:
             raise ValueError(f"deadline={deadline} must be > 0 and at most 3600")
-        width = decoder.layers[0][0].shape[1]
-        if width != network.dimension:
-            raise ValueError(f"the network has dimension={network.dimension}, the decoder needs dimension={width}")
-        self.network, self.decoder, self.port = network, decoder, port
+        if codec.dimension != network.dimension:
+            raise ValueError(
+                f"the network has dimension={network.dimension}, the codec {codec.name!r} needs "
+                f"dimension={codec.dimension}"
+            )
+        self.network, self.codec, self.port = network, codec, port
         self.guarantee = Guarantee.of(guarantee(network) if simulated else live_report(network))
         self._simulated, self._deadline = simulated, deadline
         self._asked, self._gamma = network_file.dump(network), link_of(network).gamma
         self._numbered, self._turn = 0, asyncio.Lock()
-        self.observers: list[Callable[[Result], None]] = []
-        self._results: OrderedDict[str, Result] = OrderedDict()
+        self.observers: list[Callable[[InferenceResult], None]] = []
+        self._results: OrderedDict[str, InferenceResult] = OrderedDict()
 
-    def result(self, id: str) -> Result | None:
+    def result(self, id: str) -> InferenceResult | None:
         """One of the last results."""
         return self._results.get(id)
 
-    async def infer(self, id: str | None = None) -> Result:
+    async def infer(self, id: str | None = None) -> InferenceResult:
         """One inference; returns within the deadline, with an answer or the reason why there is none."""
         id, this, began = id or new_id(), self._numbered, time.perf_counter()
         self._numbered += 1
@@ -168,7 +179,7 @@ class Server:
             observe(found)
         return found
 
-    def _answered(self, id: str, this: int, got: Sum | Withheld) -> Result:
+    def _answered(self, id: str, this: int, got: Sum | Withheld) -> InferenceResult:
         if isinstance(got, Withheld):
             status = "withheld" if got.spent else "below quorum"
             return self._without(id, this, status, got.reason, spent=got.spent)
@@ -186,12 +197,12 @@ class Server:
             why = f"a sum of {got.y.size} numbers, must be {net.dimension}: the air has another network file"
             return self._without(id, this, "failed", why, spent=True)
         with np.errstate(all="ignore"):
-            logits = self.decoder.logits(stations.estimate(got.y, self._gamma))
+            logits = self.codec.decode(stations.estimate(got.y, self._gamma))
         if not np.all(np.isfinite(logits)):
             return self._without(id, this, "failed", "a sum that is too large or no number", spent=True)
         label = int(stations.labels(logits, np.array(got.carrier)))
         answered = label != stations.NO_ANSWER
-        return Result(
+        return InferenceResult(
             id,
             this,
             "answered" if answered else "no answer",
@@ -200,35 +211,30 @@ class Server:
             self.guarantee,
             self._simulated,
             label,
-            self.decoder.classes[label] if answered else None,
-            tuple(_softmax(logits).tolist()) if answered else (),
+            self.codec.classes[label] if answered else None,
+            tuple(softmax(logits).tolist()) if answered else (),
             tuple(logits.tolist()),
             got.devices,
             "" if answered else "nobody transmitted",
         )
 
-    def _without(self, id: str, this: int, status: Status, reason: str, *, spent: bool) -> Result:
-        return Result(id, this, status, 0.0, spent, self.guarantee, self._simulated, reason=reason)
+    def _without(self, id: str, this: int, status: Status, reason: str, *, spent: bool) -> InferenceResult:
+        return InferenceResult(id, this, status, 0.0, spent, self.guarantee, self._simulated, reason=reason)
 
-    def _keep(self, found: Result) -> None:
+    def _keep(self, found: InferenceResult) -> None:
         self._results[found.id] = found
         while len(self._results) > KEPT:
             self._results.popitem(last=False)
 
 
-def decoder_of(model_name: str, network: Network, *, codec: str | None = None, names: Sequence[str] = ()) -> Decoder:
-    """The server's side of a model's codec at the network's public level. Needs torch, once."""
-    from airpool.models.pretrained import load
-    from airpool.protocol.link import level
-
-    model = load(model_name)
-    chosen, needed = model.codec(codec), model.wanted(codec)["dimension"]
-    if network.dimension != needed:
-        raise ValueError(f"the network has dimension={network.dimension}, the codec needs dimension={needed}")
-    at = level(network, participation=model.participation(network, codec=codec))
-    return Decoder(chosen.matrices(at), tuple(names) or model.classes)
-
-
-def _softmax(logits: Floats) -> Floats:
-    e = np.exp(logits - np.max(logits))
-    return e / np.sum(e)
+def codec_of(model: str, network: Network, *, codec: str | None = None, names: Sequence[str] = ()) -> ServerCodec:
+    """The server's side of a model's codec at the network's public level. names: of the classes, if not the model's."""
+    held = stored.found(model)
+    chosen = codecs.moved(held.codec(codec), in_float64)
+    if network.dimension != chosen.dimension:
+        raise ValueError(
+            f"the network has dimension={network.dimension}, the codec {codec or chosen.kind!r} needs "
+            f"dimension={chosen.dimension}"
+        )
+    at = level(network, participation=held.participation(network, codec=codec))
+    return ServerCodec(chosen.server(at), tuple(names) or held.classes, chosen.dimension, codec or chosen.kind)

@@ -16,7 +16,7 @@ from airpool.runtime.limits import Bucket
 from airpool.runtime.medium import Rejected
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import packed, unpacked
-from airpool.runtime.server import Result, Server
+from airpool.runtime.server import InferenceResult, Server
 from airpool.runtime.transport import Credentials
 from airpool.runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
 
@@ -163,7 +163,7 @@ class InferencesService(InferencesServicer):
         return message_of(found)
 
 
-def message_of(result: Result) -> wire.Result:
+def message_of(result: InferenceResult) -> wire.Result:
     promised = result.guarantee
     return wire.Result(
         id=result.id,

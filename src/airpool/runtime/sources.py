@@ -80,7 +80,7 @@ def in_turn(path: Path, endings: tuple[str, ...]) -> list[Path]:
 def _held_out(text: str) -> tuple[str, str]:
     """Model and split of a text such as modelnet40/test; a model may be a path."""
     model, _, split = text.rpartition("/")
-    return (model, split) if model and not split.endswith(".safetensors") else (text, shipped.SPLITS[0])
+    return (model, split) if model and not split.endswith(".safetensors") else (text, "test")
 
 
 def _latents(text: str, at: Place, codec: str | None) -> Source:

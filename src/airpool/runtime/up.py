@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from airpool import files, network_file
+from airpool import files, network_file, plugins
 from airpool.network import Network, Ranking
 from airpool.runtime import transport
 from airpool.runtime import wire_pb2 as wire
@@ -55,7 +55,8 @@ class Process:
     @classmethod
     async def started(cls, *args: str, log: Path) -> "Process":
         with files.log(log) as stderr:
-            command = [sys.executable, "-m", "airpool", *args, "--attached", "--json"]
+            own = [word for path in plugins.loaded_files() for word in ("--plugin", str(path))]
+            command = [sys.executable, "-m", "airpool", *own, *args, "--attached", "--json"]
             pipe = asyncio.subprocess.PIPE
             # In a session of its own: Ctrl-C is for the one that has started it.
             process = await asyncio.create_subprocess_exec(
@@ -235,7 +236,7 @@ async def client(system: System) -> AsyncIterator[InferencesStub]:
 
 
 @dataclass
-class Tally:
+class RunTally:
     """What came of the inferences so far. distinct: those with a higher number than the one before.
 
     Of the times, the last 100,000 are kept.

@@ -1,0 +1,222 @@
+"""Models on disk, shipped or made by `airpool.fit`: classes, codecs and held-out objects. Read without torch.
+
+A folder holds a manifest and one file for each part; every file is checked against its SHA-256 before it is used.
+A model of your own sensors is one safetensors file (models.fitted). Nothing is downloaded.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+
+from airpool.arrays import Array
+from airpool.data import tensors as tensor_file
+from airpool.models import codec as codecs
+from airpool.models.codec import SUFFIX, Codec
+from airpool.network import Coin, Network
+from airpool.selection.participation import expected_of_posteriors
+
+HeldOut = Literal["test", "validation"]
+Arrays = dict[str, NDArray[Any]]
+
+ASSETS = Path(__file__).parent.parent / "assets"
+SPLITS: tuple[HeldOut, ...] = ("validation", "test")
+
+_MOST_PER_SENSOR = 10  # devices that may share one sensor of a model
+_REMEDY = "copy it again or fit anew"
+
+
+@dataclass(frozen=True, eq=False)
+class StoredModel:
+    """What a model's files say. trunks: what makes the features of each codec, by the codec's name, the default first.
+
+    read_codec: by name. read_objects: of split and codec: labels (N,), posteriors (N, K, C), and unless the codec reads
+    posteriors, its packed latents (codec.unpacked).
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    trunks: Mapping[str, str]
+    read_codec: Callable[[str], Codec]
+    read_objects: Callable[[str, str], Arrays]
+
+    def codec(self, name: str | None = None) -> Codec:
+        """A codec by its name or its file, in NumPy; None: the default."""
+        name = checked(name, tuple(self.trunks))
+        return codecs.read(Path(name))[0] if name.endswith(SUFFIX) else self.read_codec(name)
+
+    def objects(self, split: str, codec: str | None = None) -> Arrays:
+        """The arrays of `read_objects`; of a codec in a file of its own, those of the default."""
+        name = checked(codec, tuple(self.trunks))
+        return self.read_objects(split, next(iter(self.trunks)) if name.endswith(SUFFIX) else name)
+
+    def participation(self, network: Network, *, codec: str | None = None) -> NDArray[Any] | None:
+        """As `Model.participation`."""
+        if isinstance(network.scheme, Coin):
+            return None
+        posteriors = self.objects("validation", codec)["posteriors"].astype("float32")
+        which = cameras(network.devices.count, posteriors.shape[1])
+        return expected_of_posteriors(posteriors[:, which], network.scheme)
+
+
+def latents_of(codec: Codec, arrays: Mapping[str, Array], posteriors: Array) -> Array:
+    """Latents of held-out objects: of their posteriors where the codec reads these, else those of the file."""
+    if codec.reads == "posterior":
+        return codecs.encoded(codec, {"posterior": posteriors})
+    if "latents" not in arrays:
+        raise ValueError(f"codec {codec.kind!r} reads a view's {codec.reads}, which is not stored of held-out objects")
+    return codecs.unpacked(arrays)
+
+
+def checked(codec: str | None, known: tuple[str, ...]) -> str:
+    """A codec's name; None: the default's. A file of a codec of your own stands for itself."""
+    if codec is not None and codec not in known and not codec.endswith(SUFFIX):
+        raise ValueError(f"codec {codec!r} must be one of {', '.join(known)}, or a file that ends with {SUFFIX}")
+    return codec or known[0]
+
+
+def camera(device: int, devices: int, held: int) -> int:
+    """Which of a model's `held` sensors a device has: evenly spaced ones, or all of them in turn."""
+    return device * held // devices if devices < held else device % held
+
+
+def cameras(num_devices: int, held: int) -> list[int]:
+    """The sensor of every device."""
+    if not 1 <= num_devices <= _MOST_PER_SENSOR * held:
+        raise ValueError(
+            f"num_devices={num_devices} must be from 1 to {_MOST_PER_SENSOR * held}: the model has {held} sensors, "
+            f"and at most {_MOST_PER_SENSOR} devices may share one; evaluate more devices on latents of your own"
+        )
+    return [camera(k, num_devices, held) for k in range(num_devices)]
+
+
+@cache
+def found(name: str) -> StoredModel:
+    """The model that ships under this name, or that lies in this file."""
+    if name.endswith(SUFFIX):
+        return in_file(Path(name))[0]
+    return in_file(path)[0] if (path := where(name)).suffix == SUFFIX else _in_folder(name, path.parent)
+
+
+def where(name: str) -> Path:
+    """The manifest or the file of a model that ships."""
+    file, manifest = ASSETS / "sensors" / (name + SUFFIX), ASSETS / name / "manifest.json"
+    for path in (file, manifest):
+        if path.exists():
+            return path
+    there = {path.parent.name for path in ASSETS.glob("*/manifest.json")}
+    there |= {path.stem for path in ASSETS.glob("sensors/*" + SUFFIX)}
+    raise ValueError(f"no pretrained model {name!r}: there is {', '.join(sorted(there)) or 'none'} in {ASSETS}")
+
+
+# A folder
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    path = folder / "manifest.json"
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: damaged ({error}); install airpool again") from None
+
+
+def file_of(folder: Path, manifest: Mapping[str, Any], name: str) -> Path:
+    """The path of a model's file, after its checksum was verified."""
+    if name not in manifest["files"]:
+        raise ValueError(f"{name} is not a file of {folder.name!r}; held-out objects are {' or '.join(SPLITS)}")
+    return _verified(folder / name, manifest["files"][name]["sha256"])
+
+
+def object_files(folder: Path, manifest: Mapping[str, Any], split: str, codec: str) -> list[Path]:
+    """The files of held-out objects: of labels and posteriors, and of latents where they ship."""
+    names = [f"{manifest['codecs'][codec]}-{split}{SUFFIX}", f"{codec}-{split}{SUFFIX}"]
+    return [file_of(folder, manifest, each) for each in names if each is names[0] or each in manifest["files"]]
+
+
+def _in_folder(name: str, folder: Path) -> StoredModel:
+    manifest = manifest_of(folder)
+
+    @cache
+    def codec(codec: str) -> Codec:
+        return codecs.read(file_of(folder, manifest, codec + SUFFIX))[0]
+
+    @cache
+    def objects(split: str, codec: str) -> Arrays:
+        merged: Arrays = {}
+        for path in object_files(folder, manifest, split, codec):
+            merged |= tensor_file.read(path, device=None)[0]
+        return merged
+
+    return StoredModel(name, tuple(manifest["classes"]), manifest["codecs"], codec, objects)
+
+
+@cache
+def _verified(path: Path, expected: str) -> Path:
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: missing; install airpool again")
+    if (actual := tensor_file.sha256(path)) != expected:
+        raise ValueError(f"{path}: damaged (SHA-256 {actual[:12]}…, must be {expected[:12]}…); install airpool again")
+    return path
+
+
+# One file
+
+
+def in_file(path: Path) -> tuple[StoredModel, Arrays, dict[str, Any]]:
+    """A model that `airpool.fit` made, all arrays of its file, and its header; "widths" of its features among that."""
+    arrays, header = tensor_file.read(path, device=None, remedy=_REMEDY)
+    about = header.get("about")
+    if not isinstance(about, dict) or "model" not in about:
+        raise ValueError(f"{path}: holds no model; `airpool.fit` and `airpool train codec --features` make one")
+    tensor_file.require_finite(path, arrays, remedy=_REMEDY)
+    try:
+        model = about.pop("model")
+        name, classes, widths = str(model["name"]), tuple(map(str, model["classes"])), tuple(model["widths"])
+        by_name = {
+            each: codecs.built(path, part(arrays, f"codecs.{each}."), own) for each, own in model["codecs"].items()
+        }
+        _require_shapes(arrays, widths, len(classes), by_name)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: damaged ({error}); {_REMEDY}") from None
+
+    def objects(split: str, codec: str) -> Arrays:
+        if split not in SPLITS:
+            raise ValueError(f"held-out objects {split!r} must be test or validation")
+        held = part(arrays, f"{split}.")
+        if not held:
+            raise ValueError(f"{name} was fitted without {split} objects")
+        return {key: value for key, value in held.items() if "." not in key} | part(held, f"{codec}.")
+
+    stored = StoredModel(name, classes, dict.fromkeys(by_name, "sensors"), by_name.__getitem__, objects)
+    return stored, arrays, {**about, "widths": widths}
+
+
+def part(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The arrays whose names begin with a prefix, by the rest of their names."""
+    return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+
+
+def _require_shapes(
+    arrays: Mapping[str, Array], widths: tuple[int, ...], num_classes: int, by_name: Mapping[str, Codec]
+) -> None:
+    """A KeyError that names the first array beside heads and codecs that is missing or does not fit the header."""
+    devices, width = len(widths), max(widths, default=0)
+    wanted: dict[str, tuple[int, ...]] = {"sensors.centre": (devices, width), "sensors.scale": (devices, width)}
+    wanted["heads.temperatures"] = (devices,)
+    tested = any(name.startswith("test.") for name in arrays)
+    for split in SPLITS if tested else ("validation",):
+        count = len(arrays[f"{split}.labels"])
+        wanted[f"{split}.posteriors"] = (count, devices, num_classes)
+        for name, codec in by_name.items():
+            if codec.reads != "posterior":
+                wanted[f"{split}.{name}.latents"] = (count, devices, codec.dimension)
+                wanted[f"{split}.{name}.step"] = (1,)
+    for name, shape in wanted.items():
+        if name not in arrays or tuple(arrays[name].shape) != shape:
+            raise KeyError(name)
+    if not by_name or any(codec.num_classes != num_classes for codec in by_name.values()):
+        raise KeyError("codecs")
