@@ -8,6 +8,7 @@ import pytest
 
 from airpool import load
 from airpool.design.weights import quadratic
+from airpool.models.codec import matrices
 from airpool.network import Channel, Devices, Network
 from airpool.prediction import predict
 from airpool.protocol.device import clipped
@@ -170,7 +171,7 @@ def test_two_shipped_devices_behind_four_antennas_are_what_was_measured():
     network = replace(PAIR, dimension=40, devices=replace(PAIR.devices, noise_std=0.05))
     given = held.latents.double().numpy(), held.labels.numpy()
     with drawing(2**20):
-        found = predict(network, *given, server=lambda level: Server(codec.matrices(level)))
+        found = predict(network, *given, server=lambda level: Server(matrices(codec, level)))
     assert 0.080 < found.no_answer < 0.088
     assert found.error["total"] == pytest.approx(0.2690, abs=0.006)
     assert found.error["total"] + found.error["unsure"] > 0.2690
