@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from airpool.version import __version__
+from airpool._support.version import __version__
 
 from . import Row, noise, privacy
 

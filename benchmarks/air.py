@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from airpool.network import Channel, Network
-from airpool.protocol.link import Link
 from airpool.protocol.simulation import Path, in_batches, receive
-from airpool.wireless.fading import Fading
-from airpool.wireless.power import Transmitters
+from airpool.radio.fading import Fading
+from airpool.radio.link import Link
+from airpool.radio.power import Transmitters
 
 OBJECTS, DEVICES, DIMENSION, HIDDEN, CLASSES = 2468, 12, 64, 512, 40
 

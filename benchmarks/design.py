@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from airpool.arrays import Floats
-from airpool.design.weights import design
+from airpool._support.arrays import Floats
+from airpool.evaluation.design.weights import design
 from airpool.network import Network
 
 from . import Row

@@ -19,12 +19,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from airpool.data.cad import Meshes, read
-from airpool.data.renders import renders
-from airpool.data.views import Cameras
-from airpool.models.mvcnn import MVCNN, pool_views
-from airpool.models.quantisation import Int8Module, quantise
-from airpool.models.runs import some_rows
+from airpool.models.vision.cad import Meshes, read
+from airpool.models.vision.mvcnn import MVCNN, pool_views
+from airpool.models.vision.quantisation import Int8Module, quantise
+from airpool.models.vision.renders import renders
+from airpool.models.vision.runs import some_rows
+from airpool.models.vision.views import Cameras
 
 CALIBRATION_VIEWS = 120
 _OBJECTS = 8  # at a time

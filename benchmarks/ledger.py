@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 from airpool import Network
-from airpool.keys import authority
-from airpool.ledger.budget import Budget
-from airpool.ledger.ledger import Ledger
-from airpool.ledger.mechanism import mechanism
+from airpool.runtime.keys import authority
+from airpool.runtime.ledger.budget import Budget
+from airpool.runtime.ledger.ledger import Ledger
+from airpool.runtime.ledger.mechanism import mechanism
 
 from . import Row
 

@@ -4,14 +4,14 @@ import numpy as np
 
 from airpool import Network, calibrate, load
 from airpool.account.budget import split
-from airpool.evaluate import evaluate
-from airpool.models.codec import matrices
-from airpool.models.vote import fit
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.plan import plan
+from airpool.evaluation.prediction import predict
+from airpool.evaluation.theory.server import Server
+from airpool.models.codecs.codec import matrices
+from airpool.models.codecs.vote import fit
 from airpool.network import Ranking
-from airpool.plan import plan
-from airpool.prediction import predict
-from airpool.selection import ranking
-from airpool.theory.server import Server
+from airpool.schemes import ranking
 
 from . import Row
 from .privacy import timed

@@ -16,15 +16,15 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from airpool import Devices, Network, calibrate, guarantee
-from airpool.arrays import Floats
-from airpool.audit.adversary import mechanism
-from airpool.audit.bound import audit
-from airpool.audit.claims import enough, measure
-from airpool.audit.path import path
-from airpool.audit.release import log_likelihood_ratio, release, worst_pair
+from airpool._support.arrays import Floats
+from airpool.evaluation.audit.adversary import mechanism
+from airpool.evaluation.audit.bound import audit
+from airpool.evaluation.audit.claims import enough, measure
+from airpool.evaluation.audit.path import path
+from airpool.evaluation.audit.release import log_likelihood_ratio, release, worst_pair
 from airpool.privacy import compose, device
 from airpool.privacy.aggregate import Aggregate
-from airpool.protocol.link import link_of
+from airpool.radio.link import link_of
 
 from . import Row
 from .noise import seconds

@@ -9,9 +9,9 @@ import numpy as np
 from airpool import Channel, Network, calibrate
 from airpool.runtime import up
 from airpool.runtime import wire_pb2 as wire
-from airpool.secure.group import Terms
-from airpool.secure.rehearsal import Rehearsal, rehearse, sessions
-from airpool.secure.ring import Ring
+from airpool.runtime.secure.group import Terms
+from airpool.runtime.secure.rehearsal import Rehearsal, rehearse, sessions
+from airpool.runtime.secure.ring import Ring
 
 from . import Row
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from airpool import sweep
+from airpool.evaluation import sweep
 
 from . import Row
 

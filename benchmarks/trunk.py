@@ -21,8 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from airpool.data.views import Cameras, Triangles, placed, render
-from airpool.models.mvcnn import MVCNN, Architecture
+from airpool.models.vision.mvcnn import MVCNN, Architecture
+from airpool.models.vision.views import Cameras, Triangles, placed, render
 
 from . import Row
 
@@ -66,7 +66,7 @@ def rows() -> list[Row]:
         "plain alone": partial(plain, alone),
     }
     if find_spec("openvino"):
-        from airpool.models.quantisation import quantise
+        from airpool.models.vision.quantisation import quantise
 
         whole = quantise(plain, views, threads=torch.get_num_threads())
         jobs |= {"int8": partial(whole, views.numpy()), "int8 alone": partial(whole, views[:1].numpy())}
@@ -141,8 +141,9 @@ def gflop(network: nn.Module, view: Tensor) -> float:
 
 def compared(name: str) -> dict[str, float]:
     """One trunk at its first resolution: size, work, and time of a view, twelve at a time, in float32 and in int8."""
-    from airpool.models import int8, weights
-    from airpool.models.quantisation import quantise
+    from airpool.models import weights
+    from airpool.models.vision import int8
+    from airpool.models.vision.quantisation import quantise
 
     plain, side = made(trunk=name), Architecture(name).resolution
     views = render(objects(1), Cameras(resolution=side))[0]

@@ -4,8 +4,8 @@ import numpy as np
 
 from airpool.network import Network
 from airpool.protocol.waveform import Waveform, receive_waveform
-from airpool.wireless.waveform.frame import Frame
-from airpool.wireless.waveform.uplink import Impairments
+from airpool.radio.waveform.frame import Frame
+from airpool.radio.waveform.uplink import Impairments
 
 from . import Row, privacy
 

@@ -15,18 +15,18 @@ import torch
 from torch import nn
 
 import airpool
-from airpool.data import shapes
-from airpool.data.views import Cameras, views
-from airpool.models import vote as votes
-from airpool.models.augment import augmented
-from airpool.models.codec_training import CodecRecipe, fit, setting
-from airpool.models.dense import CodecShape
-from airpool.models.features import Images, pooled
+from airpool.models.codecs import vote as votes
+from airpool.models.codecs.dense import CodecShape
+from airpool.models.codecs.training import CodecRecipe, fit, setting
 from airpool.models.local import local_distribution
-from airpool.models.mvcnn import MVCNN, TRUNKS, Architecture, Trunk
-from airpool.models.train import TrunkRecipe, train
+from airpool.models.vision import shapes
+from airpool.models.vision.augment import augmented
+from airpool.models.vision.features import Images, pooled
+from airpool.models.vision.mvcnn import MVCNN, TRUNKS, Architecture, Trunk
+from airpool.models.vision.training import TrunkRecipe, train
+from airpool.models.vision.views import Cameras, views
 from airpool.protocol.inference import Inference, infer_features
-from airpool.protocol.link import Level, level
+from airpool.radio.link import Level, level
 
 PIXELS = 32
 FEATURES = 128  # F, of the backbone

@@ -9,7 +9,7 @@ Put your own in its place: arrays (N, F) of features, one for each sensor, and N
 from sklearn.datasets import load_digits  # pyright: ignore[reportMissingImports]
 
 import airpool
-from airpool.evaluate import evaluate_model
+from airpool.evaluation.evaluate import evaluate_model
 
 images, labels = load_digits(return_X_y=True)
 images = images.reshape(-1, 8, 8)

@@ -25,12 +25,12 @@ from PIL import Image, ImageOps
 from torch import nn
 
 import airpool
-from airpool.evaluate import evaluate, evaluate_model
-from airpool.models import lite
-from airpool.models.fitting import FitRecipe
+from airpool._support.version import __version__
+from airpool.evaluation.evaluate import evaluate, evaluate_model
 from airpool.models.model import Model
+from airpool.models.sensors.fitting import FitRecipe
+from airpool.models.vision import lite
 from airpool.network import Network
-from airpool.version import __version__
 
 CAMERAS = 16
 PIXELS = 224

@@ -21,16 +21,16 @@ import torch
 from numpy.typing import NDArray
 
 import airpool
+from airpool._support.figures import BLUE, GREEN, GREY, ORANGE, canvas, figure
+from airpool._support.version import __version__
 from airpool.account.budget import calibrated
-from airpool.design.heterogeneous import WAYS, designed
-from airpool.evaluate import evaluate, evaluate_model
-from airpool.figures import BLUE, GREEN, GREY, ORANGE, canvas, figure
-from airpool.models.fitting import FitRecipe
+from airpool.evaluation.design.heterogeneous import WAYS, designed
+from airpool.evaluation.evaluate import evaluate, evaluate_model
 from airpool.models.model import Model
+from airpool.models.sensors.fitting import FitRecipe
 from airpool.network import Network, Ranking
-from airpool.protocol.link import Level, level
 from airpool.protocol.simulation import receive
-from airpool.version import __version__
+from airpool.radio.link import Level, level
 
 BUDGETS = (1.0, 2.0, 4.0, 8.0, 16.0)
 TRAINED = (2.0, 4.0, 8.0)  # budgets of the codec

@@ -1,8 +1,8 @@
-"""Puts together what ships under src/airpool/assets: weights, latents and posteriors, and a manifest with checksums.
+"""Puts together what ships under src/airpool/models/assets: weights, latents, posteriors, a manifest with checksums.
 
     python scripts/assets.py MESHES.npz.xz --trunk FILE --logits lite2=FILE --logits vgg11=FILE \\
         --codec compact=lite2:DIR --codec q16=vgg11:DIR --more DIR --results RESULTS.json \\
-        --out src/airpool/assets/modelnet40
+        --out src/airpool/models/assets/modelnet40
 
 --logits: of all validation and test views, as studies/train_trunk.py keeps them; those of the trunk that ships first.
 The local head is the trunk's own classifier with temperatures of validation; a vote is fitted to the posteriors of
@@ -19,12 +19,13 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save
 
-from airpool import files
-from airpool.data import cad
-from airpool.data.tensors import sha256
-from airpool.models import codec as codecs
-from airpool.models import local, vote, weights
-from airpool.version import __version__
+from airpool._support import files
+from airpool._support.tensors import sha256
+from airpool._support.version import __version__
+from airpool.models import local, weights
+from airpool.models.codecs import codec as codecs
+from airpool.models.codecs import vote
+from airpool.models.vision import cad
 
 SPLITS = ("validation", "test")
 LONG, RANK = 256, 64  # latents longer than LONG are kept in RANK directions

@@ -12,14 +12,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from airpool import Channel, Network, calibrate
-from airpool.arrays import Floats
-from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, write_csv
+from airpool._support.arrays import Floats
+from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, write_csv
+from airpool._support.version import __version__
 from airpool.privacy import gaussian
-from airpool.protocol.link import Link, link_of
 from airpool.protocol.simulation import receive
-from airpool.version import __version__
-from airpool.wireless.fading import sample_gains
-from airpool.wireless.outage import alignment_moments
+from airpool.radio.fading import sample_gains
+from airpool.radio.link import Link, link_of
+from airpool.radio.outage import alignment_moments
 from studies.tables import FIGURES
 
 R, DELTA, RECEIVER_VAR, POWER_DBM, TRIALS = 64, 1e-5, 0.1, 30.0, 2_000

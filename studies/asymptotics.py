@@ -17,13 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airpool.arrays import Floats, finite, require_shape
+from airpool._support.arrays import Floats, finite, require_shape
+from airpool.evaluation.theory.mse import error, pooled
 from airpool.network import Network
 from airpool.protocol.device import clipped
-from airpool.protocol.link import link_of
 from airpool.protocol.medium import turned
 from airpool.protocol.simulation import receive
-from airpool.theory.mse import error, pooled
+from airpool.radio.link import link_of
 
 _IN_FLIGHT = 2**22  # devices × objects × trials at a time: 32 MB an array
 

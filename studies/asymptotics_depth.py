@@ -15,12 +15,11 @@ from matplotlib.axes import Axes
 from torch import Tensor, nn
 
 from airpool import Network, calibrate, load
-from airpool.data import shapes
-from airpool.data.views import Cameras, views
-from airpool.figures import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, canvas, write_csv
-from airpool.models import lite
-from airpool.protocol.link import level
-from airpool.sweep import grid, run
+from airpool._support.figures import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, canvas, write_csv
+from airpool.evaluation.sweep import grid, run
+from airpool.models.vision import lite, shapes
+from airpool.models.vision.views import Cameras, views
+from airpool.radio.link import level
 from studies.depth import DepthError, convolution_norm, norm_bound, propagation, random_weights, relu_layers
 from studies.depth_networks import trained
 from studies.tables import Rows, column, copy_as_csv, rows, save

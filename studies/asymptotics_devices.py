@@ -17,12 +17,12 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from airpool import Channel, Network, calibrate, load
-from airpool.data import tensors
-from airpool.data.latents_file import Latents
-from airpool.evaluate import evaluate
-from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, write_csv
-from airpool.protocol.link import unbiased
-from airpool.sweep import grid, run
+from airpool._support import tensors
+from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, write_csv
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.sweep import grid, run
+from airpool.models.latents import Latents
+from airpool.radio.link import unbiased
 from studies.asymptotics import device_error, resampled, thinned, view_error
 from studies.tables import Rows, column, copy_as_csv, rows, save
 from studies.trends import Trend, trend

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airpool.arrays import Floats
-from airpool.theory.margin import checked
-from airpool.theory.server import Integers, Server, gaps, scores
+from airpool._support.arrays import Floats
+from airpool.evaluation.theory.margin import checked
+from airpool.evaluation.theory.server import Integers, Server, gaps, scores
 
 # Steps towards the border, halvings of the way back, and how far behind the border it aims.
 _STEPS, _HALVINGS, _BEYOND = 30, 30, 1e-6

@@ -14,16 +14,17 @@ from unittest.mock import patch
 
 import numpy as np
 
-from airpool import Channel, Network, Threshold, draws
+from airpool import Channel, Network, Threshold
+from airpool._support import draws
+from airpool._support.figures import write_csv
+from airpool._support.version import __version__
 from airpool.account.guarantee import guarantee
-from airpool.audit import path
-from airpool.audit.adversary import audited
-from airpool.audit.claims import measure
-from airpool.audit.whole import MEASURED
-from airpool.figures import write_csv
+from airpool.evaluation.audit import path
+from airpool.evaluation.audit.adversary import audited
+from airpool.evaluation.audit.claims import measure
+from airpool.evaluation.audit.whole import MEASURED
 from airpool.protocol import device, medium
-from airpool.version import __version__
-from airpool.wireless import power
+from airpool.radio import power
 from studies.tables import FIGURES
 
 SEED, CONFIDENCE, REPETITIONS, GAMES = 0, 0.95, 100, 20

@@ -13,19 +13,19 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from torch import Tensor
 
 from airpool import Channel, Network, calibrate, load
-from airpool.arrays import Floats
-from airpool.evaluate import evaluate
-from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, figure
-from airpool.models.codec import matrices
-from airpool.paper.theorem2 import frobenius_margin
-from airpool.prediction import predict
-from airpool.protocol.link import Level, level
+from airpool._support.arrays import Floats
+from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, figure
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.prediction import predict
+from airpool.evaluation.sweep import grid, run
+from airpool.evaluation.theory.lipschitz import lipschitz_constants
+from airpool.evaluation.theory.margin import margin
+from airpool.evaluation.theory.mse import pooled
+from airpool.evaluation.theory.server import Server, scores
+from airpool.models.codecs.codec import matrices
+from airpool.paper.formulas.theorem2 import frobenius_margin
 from airpool.protocol.simulation import receive
-from airpool.sweep import grid, run
-from airpool.theory.lipschitz import lipschitz_constants
-from airpool.theory.margin import margin
-from airpool.theory.mse import pooled
-from airpool.theory.server import Server, scores
+from airpool.radio.link import Level, level
 from studies.attack import attack
 from studies.smoothing import proven, radius
 from studies.tables import column, copy_as_csv, rows, save

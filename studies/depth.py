@@ -17,7 +17,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import ArrayLike
 
-from airpool.arrays import Array, Floats, finite, require_shape
+from airpool._support.arrays import Array, Floats, finite, require_shape
 
 Layer = Callable[[Array], Array]
 Weights = Literal["gaussian", "orthogonal"]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from airpool.arrays import Floats
+from airpool._support.arrays import Floats
 from airpool.models.pretrained import load
 
 WIDTH, CLASSES, STEPS, BATCH, RATE = 128, 40, 500, 128, 1e-3

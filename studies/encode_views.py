@@ -17,12 +17,12 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from airpool import files
-from airpool.data import cad
-from airpool.data.renders import renders
-from airpool.data.views import Cameras
-from airpool.models import features, local, weights
-from airpool.models.runs import some_rows
+from airpool._support import files
+from airpool.models import local, weights
+from airpool.models.vision import cad, features
+from airpool.models.vision.renders import renders
+from airpool.models.vision.runs import some_rows
+from airpool.models.vision.views import Cameras
 from studies.corruption import KINDS, Corruption, corrupted
 
 

@@ -1,9 +1,9 @@
 """Measures the table of `airpool reproduce fig-asymptotics`, in about a minute and a half on one core.
 
-    python -m studies.fig_asymptotics                 writes src/airpool/reproduce/results/fig-asymptotics.json
+    python -m studies.fig_asymptotics                 writes src/airpool/paper/figures/results/fig-asymptotics.json
     python -m studies.fig_asymptotics --out FOLDER    writes it to another folder
 
-What is measured is said in airpool.reproduce.fig_asymptotics, which draws and judges it.
+What is measured is said in airpool.paper.figures.fig_asymptotics, which draws and judges it.
 """
 
 import argparse
@@ -13,15 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
+from airpool._support.arrays import Floats
 from airpool.account.calibration import calibrate
-from airpool.arrays import Floats
+from airpool.evaluation.sweep import grid, run
 from airpool.models.pretrained import load
 from airpool.network import Network
-from airpool.paper.mse import bound
-from airpool.protocol.link import level
-from airpool.reproduce.fig_asymptotics import COUNTS, DEPTHS, KINDS, NETS, REGIMES, TRIALS
-from airpool.reproduce.tables import RESULTS
-from airpool.sweep import grid, run
+from airpool.paper.figures.fig_asymptotics import COUNTS, DEPTHS, KINDS, NETS, REGIMES, TRIALS
+from airpool.paper.figures.tables import RESULTS
+from airpool.paper.formulas.mse import bound
+from airpool.radio.link import level
 from studies.asymptotics import device_error, resampled
 from studies.depth import Layer, norm_bound, propagation, random_weights, relu_layers
 from studies.depth_networks import halves, trained

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from airpool.reproduce.fig_dim import THROUGH, WITHOUT
-from airpool.reproduce.tables import RESULTS, Rows
-from airpool.sweep import Effort, Table
+from airpool.evaluation.sweep import Effort, Table
+from airpool.paper.figures.fig_dim import THROUGH, WITHOUT
+from airpool.paper.figures.tables import RESULTS, Rows
 
 ACCOUNTS = {"t": "theorem 1", "z": "exact"}
 TRANSMISSIONS = 20  # of every object, for each seed of the noise

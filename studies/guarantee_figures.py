@@ -14,17 +14,17 @@ from PIL import Image
 from scipy.stats import binom
 
 from airpool import Network
-from airpool.arrays import Floats
-from airpool.audit import tradeoff
-from airpool.audit.adversary import mechanism
-from airpool.audit.bound import audit
-from airpool.audit.release import log_likelihood_ratio, release, worst_pair
-from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, write_csv
-from airpool.paper import theorem1
+from airpool._support.arrays import Floats
+from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, write_csv
+from airpool._support.version import __version__
+from airpool.evaluation.audit import tradeoff
+from airpool.evaluation.audit.adversary import mechanism
+from airpool.evaluation.audit.bound import audit
+from airpool.evaluation.audit.release import log_likelihood_ratio, release, worst_pair
+from airpool.paper.formulas import theorem1
 from airpool.privacy import compose, device, gaussian
 from airpool.privacy.device import Aggregate
 from airpool.privacy.object import object_game
-from airpool.version import __version__
 from studies.tables import FIGURES
 
 DELTA = 1e-5

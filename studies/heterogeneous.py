@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from airpool import Channel, files, load
+from airpool import Channel, load
+from airpool._support import files
+from airpool._support.arrays import Floats
+from airpool._support.version import __version__
 from airpool.account.guarantee import guarantee
-from airpool.arrays import Floats
-from airpool.design import weights
-from airpool.design.heterogeneous import WAYS, Booleans, Way, designed
-from airpool.evaluate import DecoderFor, evaluate
+from airpool.evaluation.design import weights
+from airpool.evaluation.design.heterogeneous import WAYS, Booleans, Way, designed
+from airpool.evaluation.evaluate import DecoderFor, evaluate
 from airpool.network import Network
-from airpool.version import __version__
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from airpool import Channel, Network, guarantee
+from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, figure
 from airpool.account.calibration import calibrate
-from airpool.evaluate import evaluate_model
-from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, figure
+from airpool.evaluation.evaluate import evaluate_model
+from airpool.evaluation.sweep import grid, run
 from airpool.models.pretrained import load
 from airpool.network import Adversary
 from airpool.privacy import sampled
-from airpool.protocol.link import link_of
-from airpool.sweep import grid, run
+from airpool.radio.link import link_of
 from studies.tables import FIGURES, RESULTS, Rows, column, copy_as_csv, rows, save
 
 NAMES = ("antennas-eavesdropper", "antennas-server")

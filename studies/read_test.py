@@ -23,11 +23,13 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from airpool import Channel, Network, calibrate, files
-from airpool.data import cad
-from airpool.models import local, vote
-from airpool.protocol.link import level
+from airpool import Channel, Network, calibrate
+from airpool._support import files
+from airpool.models import local
+from airpool.models.codecs import vote
+from airpool.models.vision import cad
 from airpool.protocol.simulation import receive
+from airpool.radio.link import level
 
 TRIALS = 20
 TWELVE = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, dimension=40)

@@ -15,10 +15,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from airpool import Channel, Network, calibrate
-from airpool.evaluate import evaluate_model
-from airpool.figures import BLACK, BLUE, GREEN, ORANGE, RED, figure
+from airpool._support.figures import BLACK, BLUE, GREEN, ORANGE, RED, figure
+from airpool.evaluation.evaluate import evaluate_model
+from airpool.evaluation.sweep import grid, run
 from airpool.models.pretrained import load
-from airpool.sweep import grid, run
 from studies.tables import FIGURES, RESULTS, column, copy_as_csv, rows, save
 
 NAME = "secure-comparison"

@@ -15,18 +15,18 @@ import torch
 from torch import Tensor
 
 from airpool import Channel, Network, calibrate, load
+from airpool._support import tensors
 from airpool.account.budget import split
 from airpool.account.calibration import calibrate_claim
-from airpool.data import tensors
 from airpool.models.pretrained import HeldOut, Objects
 from airpool.network import Coin, Neighbours, Ranking, Scheme, Threshold, scored
-from airpool.paper import lemma
-from airpool.protocol.link import Level, level
+from airpool.paper.formulas import lemma
 from airpool.protocol.server import labels
 from airpool.protocol.simulation import receive
-from airpool.selection.participation import expected_participation
-from airpool.selection.scores import uncertainty
-from airpool.selection.soft import attenuation
+from airpool.radio.link import Level, level
+from airpool.schemes.participation import expected_participation
+from airpool.schemes.scores import uncertainty
+from airpool.schemes.soft import attenuation
 
 R, CLASSES = 40, 40
 RECEIVER_STD = sqrt(0.1)

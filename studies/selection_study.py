@@ -19,8 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from airpool import Coin, guarantee
-from airpool.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, canvas
-from airpool.sweep import grid, run
+from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, canvas
+from airpool.evaluation.sweep import grid, run
 from studies.selection_contest import TOLD, Candidate, Setting, candidates, claimed, judged, views
 from studies.tables import FIGURES, RESULTS, Rows, column, copy_as_csv, rows, save
 

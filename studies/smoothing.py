@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtr, ndtri
 
-from airpool.arrays import Floats, not_negative, positive
-from airpool.arrays import probability as probabilities
+from airpool._support.arrays import Floats, not_negative, positive
+from airpool._support.arrays import probability as probabilities
 
 
 def proven(right: ArrayLike, runs: int, *, confidence: float = 0.99) -> Floats:

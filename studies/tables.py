@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from airpool.figures import write_csv
-from airpool.reproduce.tables import Rows, column, read, where
-from airpool.sweep import Table
+from airpool._support.figures import write_csv
+from airpool.evaluation.sweep import Table
+from airpool.paper.figures.tables import Rows, column, read, where
 
 RESULTS = Path(__file__).parent / "results"
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"

@@ -21,19 +21,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from airpool import files, network_file
-from airpool.data.cad import SPLITS
-from airpool.models import codec as codecs
-from airpool.models import runs as trunk_runs
+from airpool._support import files
+from airpool._support.version import __version__
 from airpool.models import weights
-from airpool.models.codec import Codec, quantised
-from airpool.models.codec_training import CodecRecipe, Setting, decoded, encoded, fit
-from airpool.models.dense import CodecShape
-from airpool.models.splits import Splits
-from airpool.protocol.link import Level, Link
-from airpool.version import __version__
-from airpool.wireless.fading import Fading
-from airpool.wireless.power import Transmitters
+from airpool.models.codecs import codec as codecs
+from airpool.models.codecs.codec import Codec, quantised
+from airpool.models.codecs.dense import CodecShape
+from airpool.models.codecs.training import CodecRecipe, Setting, decoded, encoded, fit
+from airpool.models.vision import runs as trunk_runs
+from airpool.models.vision.cad import SPLITS
+from airpool.models.vision.splits import Splits
+from airpool.network import file as network_file
+from airpool.radio.fading import Fading
+from airpool.radio.link import Level, Link
+from airpool.radio.power import Transmitters
 
 if TYPE_CHECKING:
     from airpool.network import Network
@@ -49,7 +50,7 @@ def settings(dimension: int, *, unlike: bool = False) -> dict[str, Any]:
     oE: as zE, but p = .9; tE: the noise for which Theorem 1 claims E (p = .9); quiet: p = .9, as good as no noise."""
     import airpool
     from airpool.account.calibration import calibrate_claim
-    from airpool.models.codec_training import setting
+    from airpool.models.codecs.training import setting
 
     net = airpool.Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, dimension=dimension)
     nets = {name: airpool.calibrate(net, epsilon=e) for name, e in ZERO_OUT.items()}
@@ -71,7 +72,7 @@ def _unlike(net: "Network") -> "dict[str, Network]":
     Weights and clip norms by the trunk's votes on validation: they need not fit another codec, but meet every ε.
     """
     from airpool import load
-    from airpool.design.heterogeneous import designed
+    from airpool.evaluation.design.heterogeneous import designed
 
     known = load("modelnet40").held_out("validation", codec="vote-vgg11").latents.double().numpy()
     sensitive = np.arange(net.devices.count) % 2 == 0

@@ -23,14 +23,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from airpool import files
-from airpool.data import tensors as tensor_file
-from airpool.data.cad import Split
-from airpool.models import recipes, runs, weights
-from airpool.models.mvcnn import Architecture
-from airpool.models.runs import Source, TrunkPlan
-from airpool.models.splits import Splits
-from airpool.models.train import RECIPES, TrunkRecipe, predictions
+from airpool._support import files
+from airpool._support import tensors as tensor_file
+from airpool.models import recipes, weights
+from airpool.models.vision import runs
+from airpool.models.vision.cad import Split
+from airpool.models.vision.mvcnn import Architecture
+from airpool.models.vision.runs import Source, TrunkPlan
+from airpool.models.vision.splits import Splits
+from airpool.models.vision.training import RECIPES, TrunkRecipe, predictions
 
 LARGEST = 15_000_000  # bytes of a file
 

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from airpool.arrays import Floats, positive, require_shape
+from airpool._support.arrays import Floats, positive, require_shape
 
 Form = Literal["constant", "linear", "power", "exponential"]
 

@@ -52,10 +52,10 @@ def few_draws():
 @pytest.fixture(scope="module")
 def few_cells():
     """Laws of strength in few cells, where many networks are looked at: wider bounds, which hold all the same."""
-    from airpool.wireless.strength import survival
+    from airpool.radio.strength import survival
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("airpool.wireless.strength._CELLS", (30, 60, 90))
+        patch.setattr("airpool.radio.strength._CELLS", (30, 60, 90))
         survival.cache_clear()
         yield
     survival.cache_clear()

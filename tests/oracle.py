@@ -18,7 +18,7 @@ from scipy.special import gammainc, gammaincc
 from scipy.stats import chi2
 
 from airpool.network import Coin, Network, Ranking, Threshold, scored
-from airpool.protocol.link import link_of
+from airpool.radio.link import link_of
 
 DIGITS = 30
 # A number of mpmath's, whose types have no stubs, or a plain one.

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from airpool.arrays import Floats
-from airpool.audit.release import Received, Release
+from airpool._support.arrays import Floats
+from airpool.evaluation.audit.release import Received, Release
 
 _MARGIN = 1e-9  # how far inside C a clipped vector ends
 
@@ -79,7 +79,7 @@ def received(
 def simulated(devices: Release, features: Floats, runs: int, rng: np.random.Generator) -> Received:
     """`received` with generators spawned from one; `partial(simulated, devices)` is a mechanism to audit.
 
-    >>> from airpool.audit.release import release
+    >>> from airpool.evaluation.audit.release import release
     >>> devices = release(2, clip_norm=1.0, noise_std=0.0)
     >>> simulated(devices, np.array([[0.5, 0.0], [0.0, 7.0]]), 1, np.random.default_rng(0)).total.round(6)
     array([[0.25, 0.5 ]])

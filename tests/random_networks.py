@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from airpool.network import Channel, Devices, Network, named_scheme
-from airpool.protocol.link import link_of
+from airpool.radio.link import link_of
 
 
 def stds(most: float) -> st.SearchStrategy[float]:

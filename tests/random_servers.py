@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import strategies as st
 
-from airpool.theory.server import Server
+from airpool.evaluation.theory.server import Server
 
 
 def random_server(rng, *widths):

@@ -13,8 +13,8 @@ from benchmarks.__main__ import print_table, shown
 from benchmarks.int8 import calibration_views, compared
 from hypothesis import HealthCheck, settings
 
-from airpool.data import cad
-from airpool.models.mvcnn import MVCNN, Architecture
+from airpool.models.vision import cad
+from airpool.models.vision.mvcnn import MVCNN, Architecture
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from airpool import Channel, Coin, Network, Ranking, Threshold, calibrate, guarantee
 from airpool.cli import app, main
-from airpool.data.latents_file import Latents, read, read_views
-from airpool.evaluate import evaluate
+from airpool.evaluation.evaluate import evaluate
+from airpool.models.latents import Latents, read, read_views
 from airpool.protocol.inference import Baseline
 from airpool.protocol.waveform import Waveform
-from airpool.wireless.waveform.frame import Frame
-from airpool.wireless.waveform.uplink import Impairments
+from airpool.radio.waveform.frame import Frame
+from airpool.radio.waveform.uplink import Impairments
 
 RUN = CliRunner()
 
@@ -75,7 +75,7 @@ def test_the_same_seed_gives_the_same_record_and_another_does_not():
 def test_memory_batches_do_not_lose_or_repeat_an_object(monkeypatch):
     latents, labels = two_classes(50)
     told = []
-    monkeypatch.setattr(sys.modules["airpool.evaluate"], "_BATCH", 4 * 7)
+    monkeypatch.setattr(sys.modules["airpool.evaluation.evaluate"], "_BATCH", 4 * 7)
     found = evaluate(network(1e-6), latents, labels, server=by_sign, trials=5, on_inferences=told.append)
     assert found.accuracy_mean == 1.0
     assert sum(told) == 250
@@ -244,8 +244,8 @@ def test_the_vote_is_evaluated_as_any_codec_and_stands_beside_the_others(tmp_pat
 
 
 def test_a_vote_of_ones_own_decodes_ones_own_latents(tmp_path):
-    from airpool.models import codec as codecs
-    from airpool.models import vote
+    from airpool.models.codecs import codec as codecs
+    from airpool.models.codecs import vote
 
     command = with_posteriors(tmp_path / "voters.safetensors", num_classes=3)
     objects = read(tmp_path / "voters.safetensors")
@@ -259,7 +259,7 @@ def test_a_vote_of_ones_own_decodes_ones_own_latents(tmp_path):
 
 
 def test_a_sweep_carries_the_vote_beside_its_codec():
-    from airpool.settings import evaluate as point
+    from airpool.evaluation.settings import evaluate as point
 
     beside, alone = (point(seed=0, codec=codec, split="validation", trials=1) for codec in ("compact", "vote"))
     assert beside["vote_accuracy"] == alone["accuracy_mean"]
@@ -349,8 +349,8 @@ def test_a_network_of_another_size_is_refused(own_file, tmp_path, capsys, monkey
 
 def test_raw_views_go_through_the_shipped_trunk_and_codec(tmp_path):
     from airpool import load
-    from airpool.data import shapes
-    from airpool.data.views import views as views_of
+    from airpool.models.vision import shapes
+    from airpool.models.vision.views import views as views_of
 
     classes = load("modelnet40").classes
     chosen = [next(s for s in shapes.all() if s.label == label) for label in ("airplane", "bottle")]
@@ -398,7 +398,7 @@ def test_a_network_of_any_number_of_devices_is_evaluated_on_what_ships(scheme, c
 
 @pytest.mark.parametrize("count", [3, 13, 12])
 def test_a_sweep_over_the_number_of_devices_says_which_cameras_they_use(count):
-    from airpool.settings import evaluate as point
+    from airpool.evaluation.settings import evaluate as point
 
     found = point(seed=0, devices=count, split="validation", trials=1)
     assert found["epsilon_device"] == pytest.approx(2.0)

@@ -15,13 +15,16 @@ import torch
 from torch import nn
 
 import airpool
-from airpool import Network, files, network_file
-from airpool.audit import bound as audit
-from airpool.audit import tradeoff
-from airpool.data import cad
-from airpool.figures import canvas, write_csv
-from airpool.models import card, int8, loop, train, weights
-from airpool.table import one_row
+from airpool import Network
+from airpool._support import files
+from airpool._support.figures import canvas, write_csv
+from airpool._support.table import one_row
+from airpool.evaluation.audit import bound as audit
+from airpool.evaluation.audit import tradeoff
+from airpool.models import card, loop, weights
+from airpool.models.vision import cad, int8
+from airpool.models.vision import training as train
+from airpool.network import file as network_file
 
 SOURCE = Path(airpool.__file__).parent
 

@@ -18,10 +18,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from airpool import Network, NetworkError, Ranking, network_file
-from airpool.data import cad, features_file, latents_file, meshes, tensors
-from airpool.keys import authority, credentials
-from airpool.ledger import backup, mechanism
+from airpool import Network, NetworkError, Ranking
+from airpool._support import tensors
+from airpool.models import latents as latents_file
+from airpool.models.sensors import file as features_file
+from airpool.models.vision import cad, meshes
+from airpool.network import file as network_file
+from airpool.runtime.keys import authority, credentials
+from airpool.runtime.ledger import backup, mechanism
 
 NUMBERS = ["0", "-1", "1e999", "nan", "inf", "99999999999999999999", "1e-320", "0x10", '"', "true", "[]", "{}", "\n"]
 OFF = b"OFF\n4 4 0\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 1 2\n3 0 1 3\n3 0 2 3\n3 1 2 3\n"
@@ -50,7 +54,7 @@ def _tensor_file(kind):
 def _export():
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from airpool.ledger import chain, clock
+    from airpool.runtime.ledger import chain, clock
 
     key = Ed25519PrivateKey.from_private_bytes(bytes(32))
     origin = chain.Origin("00", "device-3", key.public_key().public_bytes_raw().hex())

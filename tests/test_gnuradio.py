@@ -14,8 +14,8 @@ import torch
 from airpool.models.pretrained import load
 from airpool.network import Network
 from airpool.protocol.inference import centralised
-from airpool.protocol.link import level
-from airpool.wireless.waveform.frame import Frame
+from airpool.radio.link import level
+from airpool.radio.waveform.frame import Frame
 
 ROOT = Path(__file__).parent.parent
 PYTHON = "/usr/bin/python3"  # GNU Radio's: that of the system

@@ -14,18 +14,18 @@ from safetensors.torch import load_file, save_file
 import airpool
 from airpool import Network, Threshold, calibrate, guarantee, load, write_network
 from airpool.account.calibration import calibrate_claim
-from airpool.data.latents_file import Latents, read
-from airpool.design import clipping
-from airpool.design import weights as weighting
-from airpool.evaluate import evaluate
-from airpool.models import codec as codecs
+from airpool.evaluation.design import clipping
+from airpool.evaluation.design import weights as weighting
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.prediction import linear_for, predict
+from airpool.evaluation.theory.server import Server
 from airpool.models import weights
-from airpool.models.codec_training import initial
-from airpool.models.dense import CodecShape
-from airpool.prediction import linear_for, predict
+from airpool.models.codecs import codec as codecs
+from airpool.models.codecs.dense import CodecShape
+from airpool.models.codecs.training import initial
+from airpool.models.latents import Latents, read
 from airpool.protocol.inference import infer_features
 from airpool.protocol.simulation import receive
-from airpool.theory.server import Server
 
 NET = Network.uniform(num_devices=3, dimension=4)
 TEXT: Any = "2"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airpool import extras
+from airpool._support import extras
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -113,7 +113,7 @@ def test_every_extra_that_is_named_exists_and_brings_the_library():
 
 def test_python_m_airpool_is_the_command():
     done = subprocess.run([sys.executable, "-m", "airpool", "--version"], capture_output=True, text=True, check=True)
-    from airpool.version import __version__
+    from airpool._support.version import __version__
 
     assert done.stdout.strip() == __version__
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airpool.network import Channel, Devices, Network, NetworkError, Ranking, Threshold, named_scheme
-from airpool.network_file import dump, parse, read, write
+from airpool.network.file import dump, parse, read, write
 
 EXAMPLE = """
 version = 1

@@ -8,8 +8,8 @@ from itertools import count
 import pytest
 from tests.html_reader import Reader
 
-from airpool.figures import figure
-from airpool.page import Download, Facts, Figure, Items, Section, Table, Text, page, templates
+from airpool._support.figures import figure
+from airpool._support.page import Download, Facts, Figure, Items, Section, Table, Text, page, templates
 
 EVIL = "<script>alert('x')</script>\" onload=\"y & 'z'"
 

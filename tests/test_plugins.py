@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 import airpool
-from airpool import plugins
-from airpool.plugins import PluginError, PluginOrigin, Registry
+from airpool._support import plugins
+from airpool._support.plugins import PluginError, PluginOrigin, Registry
 
 
 class Ring:
@@ -18,7 +18,9 @@ class Ring:
 
 
 def registry(**more):
-    return Registry("shape", "airpool.tests", {"point": "airpool.version:__version__"}, needs=("radius",), **more)
+    return Registry(
+        "shape", "airpool.tests", {"point": "airpool._support.version:__version__"}, needs=("radius",), **more
+    )
 
 
 def entry(name="ring", value=f"{__name__}:Ring"):

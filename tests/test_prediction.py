@@ -9,18 +9,18 @@ import torch
 from tests.random_servers import random_server
 
 import airpool
-from airpool.evaluate import evaluate
-from airpool.models import codec as codecs
-from airpool.models.codec_training import initial
-from airpool.models.dense import CodecShape, DenseCodec
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.prediction import AccuracyBounds, linear_for, predict
+from airpool.evaluation.theory import mse
+from airpool.evaluation.theory.accuracy import chebyshev, no_answer
+from airpool.evaluation.theory.lipschitz import lipschitz_constants
+from airpool.evaluation.theory.margin import margin
+from airpool.evaluation.theory.server import Server, scores
+from airpool.models.codecs import codec as codecs
+from airpool.models.codecs.dense import CodecShape, DenseCodec
+from airpool.models.codecs.training import initial
 from airpool.network import Channel, Network, Ranking, Threshold
-from airpool.prediction import AccuracyBounds, linear_for, predict
-from airpool.protocol.link import Level, level
-from airpool.theory import mse
-from airpool.theory.accuracy import chebyshev, no_answer
-from airpool.theory.lipschitz import lipschitz_constants
-from airpool.theory.margin import margin
-from airpool.theory.server import Server, scores
+from airpool.radio.link import Level, level
 
 K, R, CLASSES = 4, 5, 3
 NETWORK = Network.uniform(num_devices=K, noise_std=0.05, participation=0.9, dimension=R)

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 import airpool
-from airpool.arrays import Array
-from airpool.models import codec as codecs
-from airpool.models.codec import Reads
+from airpool._support.arrays import Array
+from airpool.models.codecs import codec as codecs
+from airpool.models.codecs.codec import Reads
 from airpool.models.layers import matched, unit
-from airpool.protocol.link import Level
+from airpool.radio.link import Level
 
 
 @airpool.register("codec", "sketch")

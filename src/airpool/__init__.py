@@ -3,27 +3,25 @@
 Names are loaded when they are first used, so that `import airpool` and `airpool epsilon` start at once.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from airpool.version import __version__
+from airpool._support.version import __version__
 
 if TYPE_CHECKING:
+    from airpool._support.plugins import register
     from airpool.account.calibration import calibrate
     from airpool.account.guarantee import PrivacyReport, guarantee
-    from airpool.audit.whole import examined as audit
-    from airpool.design import design
-    from airpool.evaluate import Evaluation, evaluate
-    from airpool.models.fitting import fit
+    from airpool.evaluation.audit.whole import examined as audit
+    from airpool.evaluation.design import design
+    from airpool.evaluation.evaluate import Evaluation, evaluate
+    from airpool.evaluation.plan.search import plan
+    from airpool.evaluation.prediction import predict
     from airpool.models.pretrained import infer, load
+    from airpool.models.sensors.fitting import fit
     from airpool.network import Channel, Coin, Devices, Network, NetworkError, Ranking, Threshold
-    from airpool.network_file import read as read_network
-    from airpool.network_file import write as write_network
-    from airpool.plan.search import plan
-    from airpool.plugins import register
-    from airpool.prediction import predict
+    from airpool.network.file import read as read_network
+    from airpool.network.file import write as write_network
 
 __all__ = [
     "Channel",
@@ -54,21 +52,21 @@ __all__ = [
 # Name → where it is defined.
 _HOME = {
     **dict.fromkeys(("Channel", "Coin", "Devices", "Network", "NetworkError", "Ranking", "Threshold"), "network"),
-    "Evaluation": "evaluate",
+    "Evaluation": "evaluation.evaluate",
     "PrivacyReport": "account.guarantee",
-    "audit": "audit.whole:examined",
+    "audit": "evaluation.audit.whole:examined",
     "calibrate": "account.calibration",
-    "design": "design",
-    "evaluate": "evaluate",
-    "fit": "models.fitting",
+    "design": "evaluation.design",
+    "evaluate": "evaluation.evaluate",
+    "fit": "models.sensors.fitting",
     "guarantee": "account.guarantee",
     "infer": "models.pretrained",
     "load": "models.pretrained",
-    "plan": "plan.search",
-    "predict": "prediction",
-    "read_network": "network_file:read",
-    "register": "plugins",
-    "write_network": "network_file:write",
+    "plan": "evaluation.plan.search",
+    "predict": "evaluation.prediction",
+    "read_network": "network.file:read",
+    "register": "_support.plugins",
+    "write_network": "network.file:write",
 }
 
 
@@ -79,7 +77,7 @@ def __getattr__(name: str) -> Any:
     try:
         value = getattr(import_module(f"airpool.{module}"), attribute or name)
     except ImportError as error:
-        from airpool.extras import advice
+        from airpool._support.extras import advice
 
         raise ImportError(advice(error, f"airpool.{name}") or str(error), name=error.name) from error
     globals()[name] = value
@@ -88,14 +86,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Package(ModuleType):
-    """`airpool.plan` stays the function when the package `airpool.plan` is imported; likewise the other names."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

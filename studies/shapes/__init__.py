@@ -1,4 +1,4 @@
-"""Builds our own sample objects, src/airpool/assets/shapes.safetensors: `python -m studies.shapes`, in a second.
+"""Builds our own sample objects, src/airpool/models/assets/shapes.safetensors: `python -m studies.shapes`, in a second.
 
 The shapes were fixed before any network was trained. Change none without training and measuring everything again.
 """
@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from airpool.data import shapes
-from airpool.data.meshes import Mesh
+from airpool.models.vision import shapes
+from airpool.models.vision.meshes import Mesh
 
 from .furniture import FURNITURE
 from .household import THINGS
@@ -30,7 +30,7 @@ def built() -> dict[str, Mesh]:
 
 
 def asset(meshes: dict[str, Mesh]) -> bytes:
-    """The file that airpool.data.shapes reads. Faces count the vertices of their own shape."""
+    """The file that airpool.models.vision.shapes reads. Faces count the vertices of their own shape."""
     each = list(meshes.values())
     if max(len(mesh.vertices) for mesh in each) > 2**16:
         raise ValueError("a shape has more than 65,536 vertices: faces are stored as uint16")

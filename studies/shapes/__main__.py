@@ -1,6 +1,6 @@
 """Writes the asset."""
 
-from airpool import files
+from airpool._support import files
 
 from . import ASSET, asset, built
 

@@ -7,7 +7,7 @@ sofas with the back towards +x; shelves, stands and doors wide in x.
 from collections.abc import Callable
 from typing import Any
 
-from airpool.data.meshes import Mesh
+from airpool.models.vision.meshes import Mesh
 
 from .solids import box, corners, disc, join, lathe, rod, turned
 

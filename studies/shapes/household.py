@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from airpool.data.meshes import Mesh
+from airpool.models.vision.meshes import Mesh
 
 from .furniture import Kind
 from .solids import arc, box, join, lathe, moved, prism, rod, turned

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw
 
-from airpool.data import shapes
-from airpool.data.views import Cameras, views
+from airpool.models.vision import shapes
+from airpool.models.vision.views import Cameras, views
 from studies.tables import FIGURES
 
 SHEET = FIGURES / "shapes.png"

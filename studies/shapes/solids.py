@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from airpool.data.meshes import Mesh
+from airpool.models.vision.meshes import Mesh
 
 Point = tuple[float, float, float]
 

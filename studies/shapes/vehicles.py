@@ -1,6 +1,6 @@
 """Our own airplanes and cars, in metres: nose towards -y, z up. `VEHICLES` lists what was built."""
 
-from airpool.data.meshes import Mesh
+from airpool.models.vision.meshes import Mesh
 
 from .furniture import Kind
 from .solids import disc, join, lathe, moved, prism, turned

@@ -15,9 +15,9 @@ from airpool.account.report import table
 from airpool.account.stream import spent_anew
 from airpool.network import Adversary, Channel, Devices, Network
 from airpool.privacy import gaussian
-from airpool.protocol.link import level, link_of
-from airpool.wireless.fading import sample_gains
-from airpool.wireless.power import threshold
+from airpool.radio.fading import sample_gains
+from airpool.radio.link import level, link_of
+from airpool.radio.power import threshold
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 TWELVE = calibrate(Network.uniform(num_devices=12, noise_std=0.09), epsilon=1.0)

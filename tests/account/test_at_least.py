@@ -15,7 +15,7 @@ from airpool.network import Channel, Network, Threshold
 from airpool.privacy import compose, gaussian, leakage
 from airpool.privacy.game import chosen
 from airpool.privacy.sums import law_of
-from airpool.selection.scores import score_range
+from airpool.schemes.scores import score_range
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 TWELVE = Network.uniform(num_devices=12, noise_std=0.09)

@@ -13,12 +13,7 @@ from airpool.account.guarantee import aggregate, guarantee
 from airpool.account.guarantee import epsilon as device_epsilon
 from airpool.network import Channel, Devices, Network, Threshold
 from airpool.privacy import gaussian
-from airpool.privacy.calibrate import (
-    UnreachableError,
-    balanced,
-    largest,
-    smallest_factor,
-)
+from airpool.privacy.calibrate import UnreachableError, balanced, largest, smallest_factor
 from airpool.privacy.compose import most_inferences
 from airpool.privacy.device import Aggregate
 

@@ -19,7 +19,7 @@ from airpool.account.calibration import calibrate
 from airpool.account.guarantee import guarantee, realised_epsilon
 from airpool.account.received import aggregate
 from airpool.network import Threshold
-from airpool.network_file import parse
+from airpool.network.file import parse
 
 pytestmark = pytest.mark.usefixtures("few_draws", "few_cells")
 ROWS = json.loads(Path(__file__).with_name("epsilon_before.json").read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from airpool.account.guarantee import guarantee
 from airpool.network import Access, Channel, Coin, Devices, Neighbours, Network, NetworkError, PowerRule, named_scheme
 from airpool.protocol.inference import Baseline, infer_features, transmitted
-from airpool.protocol.link import link_of
+from airpool.radio.link import link_of
 
 pytestmark = pytest.mark.usefixtures("few_draws", "few_cells")
 

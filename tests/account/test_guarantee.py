@@ -16,8 +16,8 @@ from airpool.account.guarantee import aggregate, guarantee, realised_epsilon
 from airpool.network import Channel, Devices, Network, NetworkError, Ranking, Threshold
 from airpool.privacy import compose, gaussian
 from airpool.privacy.device import game
-from airpool.protocol.link import link_of
 from airpool.protocol.simulation import receive
+from airpool.radio.link import link_of
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 

@@ -9,8 +9,8 @@ from scipy.stats import norm
 from airpool.account.guarantee import guarantee
 from airpool.network import Adversary, Channel, Devices, Network
 from airpool.privacy import gaussian
-from airpool.protocol.link import link_of
-from airpool.wireless.power import threshold
+from airpool.radio.link import link_of
+from airpool.radio.power import threshold
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 SETTINGS, RUNS, DELTA = 200, 10_000, 1e-3

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from airpool._support.figures import figure, write_csv
 from airpool.account.guarantee import guarantee
 from airpool.account.report import number, shown, table
-from airpool.figures import figure, write_csv
 from airpool.network import Devices, Network
 
 TWELVE = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)

@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from airpool import Network, calibrate, guarantee, network_file
-from airpool.audit.adversary import audited
+from airpool import Network, calibrate, guarantee
+from airpool.evaluation.audit.adversary import audited
 from airpool.network import Adversary, Channel, Devices, NetworkError, Threshold
+from airpool.network import file as network_file
 from airpool.privacy import gaussian
-from airpool.protocol.link import level, link_of
 from airpool.protocol.live import signal
-from airpool.secure.ring import ring_of
+from airpool.radio.link import level, link_of
+from airpool.runtime.secure.ring import ring_of
 
 SECURE = Channel(access="secure")
 TWELVE = calibrate(Network.uniform(num_devices=12, dimension=40, channel=SECURE), epsilon=1.0)

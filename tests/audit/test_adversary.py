@@ -15,15 +15,16 @@ import pytest
 from tests.plain_air import simulated
 from typer.testing import CliRunner
 
-from airpool import draws, network_file
+from airpool._support import draws
 from airpool.account.guarantee import guarantee
-from airpool.audit.adversary import mechanism, released
-from airpool.audit.bound import AuditReport, audit
-from airpool.audit.release import Received, log_likelihood_ratio, worst_pair
 from airpool.cli import app
+from airpool.evaluation.audit.adversary import mechanism, released
+from airpool.evaluation.audit.bound import AuditReport, audit
+from airpool.evaluation.audit.release import Received, log_likelihood_ratio, worst_pair
 from airpool.network import Channel, Devices, Network
+from airpool.network import file as network_file
 from airpool.protocol import device, simulation
-from airpool.protocol.link import link_of
+from airpool.radio.link import link_of
 
 K, R, STD, DELTA, RUNS = 12, 64, 0.05, 0.01, 10_000
 FADING: dict[str, Any] = {"fading": "rician", "outage": 0.1, "noise_std": 0.3162}

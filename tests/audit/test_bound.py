@@ -11,9 +11,9 @@ from scipy import optimize, stats
 from tests import plain_air
 from tests.plain_air import received, simulated, without
 
-from airpool.audit.bound import audit
-from airpool.audit.release import log_likelihood_ratio, release, worst_pair
-from airpool.audit.tradeoff import fewest_misses, plot
+from airpool.evaluation.audit.bound import audit
+from airpool.evaluation.audit.release import log_likelihood_ratio, release, worst_pair
+from airpool.evaluation.audit.tradeoff import fewest_misses, plot
 from airpool.privacy import gaussian
 from airpool.privacy.evidence import ceiling, clopper_pearson, fewest_runs
 

@@ -10,11 +10,17 @@ import pytest
 from scipy import stats
 from studies.audit_faults import FAULTS, NETWORK, noticed
 
-from airpool.audit.claims import enough, measure
-from airpool.audit.limits import chance_correlation, chance_distance, distance_from_normal, least_mean, std_limits
-from airpool.audit.path import path
+from airpool.evaluation.audit.claims import enough, measure
+from airpool.evaluation.audit.limits import (
+    chance_correlation,
+    chance_distance,
+    distance_from_normal,
+    least_mean,
+    std_limits,
+)
+from airpool.evaluation.audit.path import path
 from airpool.network import Network
-from airpool.protocol.link import link_of
+from airpool.radio.link import link_of
 
 from .honest import honest
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from airpool.account.guarantee import guarantee
-from airpool.audit.adversary import audited
-from airpool.audit.bound import audit
-from airpool.audit.directions import Heard, likelihood_ratio, mechanism, worst_pair
+from airpool.evaluation.audit.adversary import audited
+from airpool.evaluation.audit.bound import audit
+from airpool.evaluation.audit.directions import Heard, likelihood_ratio, mechanism, worst_pair
 from airpool.network import Adversary, Channel, Network
 
 pytestmark = pytest.mark.usefixtures("few_draws")

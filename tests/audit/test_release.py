@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 from tests.plain_air import clipped, received, simulated, without
 
-from airpool.audit.release import Received, log_likelihood, log_likelihood_ratio, release, worst_pair
+from airpool.evaluation.audit.release import Received, log_likelihood, log_likelihood_ratio, release, worst_pair
 
 MIXED = release(
     3,

@@ -13,17 +13,17 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from airpool import network_file
 from airpool.account.guarantee import guarantee
-from airpool.audit.adversary import World, likelihood_ratio, mechanism, released, worst_worlds
-from airpool.audit.bound import AuditReport, audit
-from airpool.audit.release import log_likelihood_ratio
 from airpool.cli import app
+from airpool.evaluation.audit.adversary import World, likelihood_ratio, mechanism, released, worst_worlds
+from airpool.evaluation.audit.bound import AuditReport, audit
+from airpool.evaluation.audit.release import log_likelihood_ratio
 from airpool.network import Channel, Network, Threshold, named_scheme
+from airpool.network import file as network_file
 from airpool.protocol import device as stations
-from airpool.protocol.link import link_of
-from airpool.selection import threshold
-from airpool.selection.participation import participation
+from airpool.radio.link import link_of
+from airpool.schemes import threshold
+from airpool.schemes.participation import participation
 
 K, R, DELTA, RUNS = 6, 8, 0.01, 10_000
 FADING: dict[str, Any] = {"fading": "rician", "outage": 0.1, "noise_std": 0.3162}

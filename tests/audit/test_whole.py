@@ -9,9 +9,9 @@ from studies.audit_faults import FAULTS, NETWORK, drawing
 
 import airpool
 from airpool.account.guarantee import guarantee
-from airpool.audit.adversary import audited
-from airpool.audit.bound import rounded_down
-from airpool.audit.whole import MEASURED, examined
+from airpool.evaluation.audit.adversary import audited
+from airpool.evaluation.audit.bound import rounded_down
+from airpool.evaluation.audit.whole import MEASURED, examined
 from airpool.network import Channel, Devices, Network
 
 from .honest import honest

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from airpool import cli
+from airpool._support.version import __version__
 from airpool.account.guarantee import guarantee
 from airpool.network import Devices, Network, Threshold
-from airpool.network_file import read, write
-from airpool.version import __version__
+from airpool.network.file import read, write
 
 TWELVE = ["--devices", "12", "--clip-norm", "1", "--noise-std", "0.05", "--participation", "0.9", "--delta", "1e-5"]
 

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from airpool import cli
-from airpool.data import shapes
+from airpool.models.vision import shapes
 
 pytest.importorskip("trimesh", reason="needs the extra mesh")
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from airpool import cli
 from airpool.account.guarantee import guarantee
 from airpool.network import Devices, Network
-from airpool.network_file import read, write
+from airpool.network.file import read, write
 
 TARGETS = (0.5, 6.0, 0.5, 6.0)
 

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from airpool import Network, guarantee
 from airpool.cli import app
-from airpool.ledger.ledger import Ledger
-from airpool.ledger.mechanism import mechanism
+from airpool.runtime.ledger.ledger import Ledger
+from airpool.runtime.ledger.mechanism import mechanism
 
 
 def run(*arguments, code=0):

@@ -11,10 +11,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from airpool import cli, settings
+from airpool import cli
 from airpool.cli import options, output
+from airpool.evaluation import settings
 from airpool.network import Adversary, Channel, Devices, Network, Ranking, Threshold
-from airpool.network_file import read, write
+from airpool.network.file import read, write
 
 ON_NETWORKS = (
     ["epsilon"],

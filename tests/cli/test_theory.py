@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 import airpool
 from airpool import cli
-from airpool.models.codec_training import initial
-from airpool.models.dense import CodecShape
+from airpool.models.codecs.dense import CodecShape
+from airpool.models.codecs.training import initial
 from airpool.models.pretrained import Objects
 from airpool.network import Channel, Devices, Network, Ranking, Threshold
-from airpool.network_file import write
+from airpool.network.file import write
 
 K, R, CLASSES = 3, 6, 4
 NETWORK = Network.uniform(num_devices=K, dimension=R, noise_std=0.02)

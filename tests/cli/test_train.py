@@ -17,14 +17,15 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from airpool import cli
-from airpool.data import cad, shapes
-from airpool.data.meshes import Mesh
-from airpool.data.prepare import gridded
-from airpool.data.renders import renders
-from airpool.data.views import Cameras
-from airpool.models import codec as codecs
-from airpool.models import codec_training, features, local, runs, vgg, weights
-from airpool.models.features import pooled
+from airpool.models import local, weights
+from airpool.models.codecs import codec as codecs
+from airpool.models.codecs import training as codec_training
+from airpool.models.vision import cad, features, runs, shapes, vgg
+from airpool.models.vision.features import pooled
+from airpool.models.vision.meshes import Mesh
+from airpool.models.vision.prepare import gridded
+from airpool.models.vision.renders import renders
+from airpool.models.vision.views import Cameras
 
 NARROW = ((4,), (4,), (8, 8), (8, 8), (16, 512))
 TRUNK = ("trunk", "--kind", "vgg11")
@@ -169,7 +170,7 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_weights(folder, data, tmp_p
     code = f"""
 import os, signal, sys
 from airpool.cli import main, train
-from airpool.models import train as training, vgg
+from airpool.models.vision import training, vgg
 
 def dying(*given, log=train._log):
     def say(text, inner=log(*given)):

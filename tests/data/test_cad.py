@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airpool.data import cad
+from airpool.models.vision import cad
 
 
 def packed(tmp_path, meshes, names, split, name="meshes.npz.xz"):

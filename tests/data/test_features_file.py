@@ -5,7 +5,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from airpool.data import features_file
+from airpool.models.sensors import file as features_file
 
 LABELS = np.arange(6) % 2
 

@@ -3,8 +3,8 @@ import sys
 import numpy as np
 import pytest
 
-from airpool.data import meshes, shapes
-from airpool.data.meshes import Limits, MeshError, parse
+from airpool.models.vision import meshes, shapes
+from airpool.models.vision.meshes import Limits, MeshError, parse
 
 pytest.importorskip("trimesh", reason="needs the extra mesh")
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airpool.data import cad, shapes
-from airpool.data import prepare as preparation
-from airpool.data.meshes import Limits, Mesh, MeshError
-from airpool.data.prepare import entries, gridded, prepare
-from airpool.data.views import Cameras, views
+from airpool.models.vision import cad, shapes
+from airpool.models.vision import prepare as preparation
+from airpool.models.vision.meshes import Limits, Mesh, MeshError
+from airpool.models.vision.prepare import entries, gridded, prepare
+from airpool.models.vision.views import Cameras, views
 
 pytest.importorskip("trimesh", reason="needs the extra mesh")
 
@@ -131,7 +131,7 @@ def test_a_killed_run_leaves_its_chunks_and_no_worker(folder, data, tmp_path, mo
     out = tmp_path / "meshes.npz"
     script = (
         "import sys, time; from pathlib import Path\n"
-        "from airpool.data import prepare as p; p.CHUNK = 1\n"
+        "from airpool.models.vision import prepare as p; p.CHUNK = 1\n"
         "if __name__ == '__main__': p.prepare(Path(sys.argv[1]), Path(sys.argv[2]), workers=2,"
         " on_objects=lambda n: time.sleep(600))\n"
     )

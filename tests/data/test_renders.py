@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from airpool.data import cad, shapes
-from airpool.data.meshes import Mesh
-from airpool.data.prepare import gridded
-from airpool.data.renders import renders
-from airpool.data.views import Cameras, views
+from airpool.models.vision import cad, shapes
+from airpool.models.vision.meshes import Mesh
+from airpool.models.vision.prepare import gridded
+from airpool.models.vision.renders import renders
+from airpool.models.vision.views import Cameras, views
 
 CAMERAS = Cameras(num_views=4, resolution=32)
 

@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from airpool.data import shapes
+from airpool.models.vision import shapes
 
 CLASSES = [
     "airplane",

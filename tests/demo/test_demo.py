@@ -18,12 +18,12 @@ from airpool import cli
 from airpool.account.guarantee import guarantee
 from airpool.account.report import shown
 from airpool.cli import demo as demo_command
-from airpool.data.views import views
-from airpool.demo import comparison, one_object, pictures, story, tables
+from airpool.evaluation.demo import comparison, one_object, pictures, story, tables
 from airpool.models.pretrained import Pretrained
+from airpool.models.vision.views import views
 from airpool.network import Network
-from airpool.paper.accuracy import TABLE_2
-from airpool.protocol.link import level
+from airpool.paper.formulas.accuracy import TABLE_2
+from airpool.radio.link import level
 
 TRIALS = 3
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from airpool.account.calibration import calibrate
 from airpool.account.guarantee import guarantee
-from airpool.design import weights
-from airpool.design.clipping import design, largest_clip_norm
+from airpool.evaluation.design import weights
+from airpool.evaluation.design.clipping import design, largest_clip_norm
 from airpool.network import Channel, Devices, Network
 
 R = 6

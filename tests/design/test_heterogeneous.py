@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from airpool.account.guarantee import guarantee
-from airpool.design.heterogeneous import WAYS, designed
+from airpool.evaluation.design.heterogeneous import WAYS, designed
 from airpool.network import Network
 
 

@@ -10,14 +10,14 @@ from scipy.optimize import minimize
 
 from airpool.account.calibration import calibrate
 from airpool.account.guarantee import guarantee
-from airpool.design.qp import Quadratic, kkt_residual, solve
-from airpool.design.weights import InfeasibleError, design, largest_weight, quadratic, scaled_error
+from airpool.evaluation.design.qp import Quadratic, kkt_residual, solve
+from airpool.evaluation.design.weights import InfeasibleError, design, largest_weight, quadratic, scaled_error
+from airpool.evaluation.theory.mse import error, pooled
 from airpool.network import Channel, Devices, Network, Threshold
 from airpool.privacy.calibrate import largest_shift
 from airpool.privacy.device import Aggregate
 from airpool.privacy.device import epsilon as device_epsilon
-from airpool.protocol.link import link_of
-from airpool.theory.mse import error, pooled
+from airpool.radio.link import link_of
 
 R = 6
 

@@ -9,9 +9,9 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from airpool.keys import authority, credentials, secret
-from airpool.keys.credentials import Trust, Untrusted
-from airpool.keys.secret import KeyFileError
+from airpool.runtime.keys import authority, credentials, secret
+from airpool.runtime.keys.credentials import Trust, Untrusted
+from airpool.runtime.keys.secret import KeyFileError
 
 
 @pytest.fixture(scope="module")

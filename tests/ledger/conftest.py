@@ -6,9 +6,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from airpool import Network
-from airpool.keys import secret
-from airpool.ledger.ledger import Ledger
-from airpool.ledger.mechanism import mechanism
+from airpool.runtime.keys import secret
+from airpool.runtime.ledger.ledger import Ledger
+from airpool.runtime.ledger.mechanism import mechanism
 
 
 class Device:

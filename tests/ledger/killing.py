@@ -18,12 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from airpool import Network
-from airpool.ledger.backup import content, faults
-from airpool.ledger.ledger import Ledger
-from airpool.ledger.mechanism import mechanism
+from airpool.runtime.ledger.backup import content, faults
+from airpool.runtime.ledger.ledger import Ledger
+from airpool.runtime.ledger.mechanism import mechanism
 
 ONE = mechanism(Network.uniform(num_devices=4, noise_std=0.5), device=3)
-HERE = os.path.join("airpool", "ledger")
+HERE = os.path.join("airpool", "runtime", "ledger")
 MOST_STEPS, ROUNDS_OF_ONE = 3000, 200
 
 

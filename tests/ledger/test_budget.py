@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airpool import Network, guarantee
-from airpool.ledger import budget as budgets
-from airpool.ledger import clock
-from airpool.ledger.budget import Allowance, Budget
-from airpool.ledger.clock import Moment
-from airpool.ledger.mechanism import mechanism
-from airpool.ledger.refused import Refused
-from airpool.ledger.spending import Use, total
+from airpool.runtime.ledger import budget as budgets
+from airpool.runtime.ledger import clock
+from airpool.runtime.ledger.budget import Allowance, Budget
+from airpool.runtime.ledger.clock import Moment
+from airpool.runtime.ledger.mechanism import mechanism
+from airpool.runtime.ledger.refused import Refused
+from airpool.runtime.ledger.spending import Use, total
 
 
 def epsilon_of(network, number):

@@ -6,10 +6,10 @@ from contextlib import closing
 
 import pytest
 
-from airpool.ledger import chain
-from airpool.ledger.backup import content, copy, exported, faults, imported, rebuilt
-from airpool.ledger.chain import Tip
-from airpool.ledger.refused import Refused
+from airpool.runtime.ledger import chain
+from airpool.runtime.ledger.backup import content, copy, exported, faults, imported, rebuilt
+from airpool.runtime.ledger.chain import Tip
+from airpool.runtime.ledger.refused import Refused
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ import pytest
 from scipy.special import log_ndtr, ndtr
 
 from airpool import Channel, Network, guarantee
-from airpool.ledger.backup import content, exported, faults, imported
-from airpool.ledger.budget import Budget
-from airpool.ledger.fleet import Fleet
-from airpool.ledger.mechanism import mechanism
-from airpool.ledger.refused import Refused
-from airpool.ledger.spending import Use, total
 from airpool.network import Devices
-from airpool.protocol.link import link_of
+from airpool.radio.link import link_of
 from airpool.runtime.charge import Refused as NotSent
+from airpool.runtime.ledger.backup import content, exported, faults, imported
+from airpool.runtime.ledger.budget import Budget
+from airpool.runtime.ledger.fleet import Fleet
+from airpool.runtime.ledger.mechanism import mechanism
+from airpool.runtime.ledger.refused import Refused
+from airpool.runtime.ledger.spending import Use, total
 from airpool.runtime.secured import Booked
 
 # Device 0 is hidden by the noise of device 1, which a draw of the channel silences with probability 8e-6.
@@ -154,7 +154,7 @@ def test_a_budget_lets_one_draw_pass_and_refuses_a_second(device):
 
 
 def test_a_window_forgets_epochs_with_their_rows(device, monkeypatch):
-    from airpool.ledger import clock
+    from airpool.runtime.ledger import clock
 
     seconds = [0]
     monkeypatch.setattr(clock, "_counter", lambda: ("boot", 1000 * seconds[0]))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from airpool.ledger.backup import content, faults
-from airpool.ledger.refused import Refused
+from airpool.runtime.ledger.backup import content, faults
+from airpool.runtime.ledger.refused import Refused
 
 AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
@@ -60,8 +60,8 @@ def test_a_full_disk_is_silence_and_goes_on_when_there_is_room(device, one, smal
 LIMITED = """
 import resource, signal, sys
 from airpool import Network
-from airpool.ledger.ledger import *
-from airpool.ledger.mechanism import mechanism
+from airpool.runtime.ledger.ledger import *
+from airpool.runtime.ledger.mechanism import mechanism
 one = mechanism(Network.uniform(num_devices=4, noise_std=0.5), device=3)
 ledger = Ledger(sys.argv[1], sys.argv[2])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -195,7 +195,7 @@ def test_a_deleted_folder_is_silence(device, one):
 def test_a_lock_that_is_never_freed_is_silence(device, one, monkeypatch):
     import fcntl
 
-    monkeypatch.setattr("airpool.ledger.ledger._WAIT_S", 0.05)
+    monkeypatch.setattr("airpool.runtime.ledger.ledger._WAIT_S", 0.05)
     with device.open() as ledger, Path(f"{device.path}.lock").open("r+") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(Refused) as caught:

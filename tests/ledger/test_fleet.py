@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from airpool.ledger.backup import content, exported, imported, rebuilt
-from airpool.ledger.fleet import Fleet, Rejected
-from airpool.ledger.refused import Refused
+from airpool.runtime.ledger.backup import content, exported, imported, rebuilt
+from airpool.runtime.ledger.fleet import Fleet, Rejected
+from airpool.runtime.ledger.refused import Refused
 
 
 def found_program(name):
@@ -69,7 +69,7 @@ def told(device, one):
 
 
 def test_rows_are_taken_once_and_in_parts(view, told, one):
-    from airpool.ledger.spending import total
+    from airpool.runtime.ledger.spending import total
 
     assert view.take(type(told)(told.origin, told.texts, told.rows[:4])) == 4
     assert view.take(told) == 2

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from airpool import Network, guarantee
-from airpool.ledger import store
-from airpool.ledger.backup import content, copy, faults
-from airpool.ledger.budget import Budget
-from airpool.ledger.ledger import Ledger
-from airpool.ledger.mechanism import mechanism
-from airpool.ledger.refused import Refused
-from airpool.ledger.store import Store
+from airpool.runtime.ledger import store
+from airpool.runtime.ledger.backup import content, copy, faults
+from airpool.runtime.ledger.budget import Budget
+from airpool.runtime.ledger.ledger import Ledger
+from airpool.runtime.ledger.mechanism import mechanism
+from airpool.runtime.ledger.refused import Refused
+from airpool.runtime.ledger.store import Store
 
 
 def for_inferences(network, number, *, live=True):
@@ -162,7 +162,7 @@ def test_a_kill_between_row_and_head_loses_nothing(device, one, monkeypatch):
             def fail(*_):
                 raise OSError(28, "No space left on device")
 
-            patch.setattr("airpool.ledger.head.write", fail)
+            patch.setattr("airpool.runtime.ledger.head.write", fail)
             assert status(ledger.charge, "b", one) == "disk full"
         assert not ledger.charge("b", one).new
         assert ledger.charge("c", one).row.seq == 3
@@ -210,8 +210,8 @@ def test_threads_share_a_ledger(device, one, network):
 TWO = """
 import sys
 from airpool import Network
-from airpool.ledger.ledger import *
-from airpool.ledger.mechanism import mechanism
+from airpool.runtime.ledger.ledger import *
+from airpool.runtime.ledger.mechanism import mechanism
 path, key, epsilon, name = sys.argv[1:]
 one = mechanism(Network.uniform(num_devices=4, noise_std=0.5), device=3)
 print("ready", flush=True)

@@ -5,9 +5,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from airpool.ledger.backup import content
-from airpool.ledger.mechanism import Mechanism, mechanism
-from airpool.ledger.spending import Use, total
+from airpool.runtime.ledger.backup import content
+from airpool.runtime.ledger.mechanism import Mechanism, mechanism
+from airpool.runtime.ledger.spending import Use, total
 
 from .random_charges import DELTA, Kind, kinds, sequence, true_epsilon
 

@@ -9,13 +9,13 @@ from typer.testing import CliRunner
 
 from airpool import Channel, Network, NetworkError, Threshold, guarantee
 from airpool.cli import app
-from airpool.ledger.backup import content
-from airpool.ledger.budget import Budget
-from airpool.ledger.fleet import Fleet
-from airpool.ledger.mechanism import mechanism, parse
-from airpool.ledger.refused import Refused
-from airpool.ledger.spending import total
 from airpool.network import Adversary, Devices, Neighbours
+from airpool.runtime.ledger.backup import content
+from airpool.runtime.ledger.budget import Budget
+from airpool.runtime.ledger.fleet import Fleet
+from airpool.runtime.ledger.mechanism import mechanism, parse
+from airpool.runtime.ledger.refused import Refused
+from airpool.runtime.ledger.spending import total
 
 # Ten inferences of each: 3.36 if each is accounted for under its own relation.
 ZEROED = Network.uniform(num_devices=12, noise_std=0.1, dimension=784, channel=Channel(noise_std=0.1))

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from airpool import Channel, Network, NetworkError, Ranking, Threshold, guarantee, write_network
 from airpool.cli import app
-from airpool.ledger.mechanism import mechanism, parse
-from airpool.ledger.spending import total
 from airpool.privacy import compose, gaussian
+from airpool.runtime.ledger.mechanism import mechanism, parse
+from airpool.runtime.ledger.spending import total
 
 CSI = Channel(csi_error_std=0.1)
 NETWORKS = {

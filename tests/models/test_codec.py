@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from airpool.models import codec as codecs
 from airpool.models import weights
-from airpool.models.codec_training import initial
-from airpool.models.dense import CodecShape, DenseCodec, paper_shape
+from airpool.models.codecs import codec as codecs
+from airpool.models.codecs.dense import CodecShape, DenseCodec, paper_shape
+from airpool.models.codecs.training import initial
 from airpool.models.layers import in_float64, in_numpy, through
 from airpool.network import Channel, Network
 from airpool.protocol.inference import infer_features
-from airpool.protocol.link import Level, level
+from airpool.radio.link import Level, level
 
 SMALL = CodecShape(dimension=6, num_classes=4, features=10, hidden=16, server_hidden=16)
 MAP = replace(SMALL, kind="map", hidden=3)

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from airpool.account.calibration import calibrate
-from airpool.models.codec import Codec
-from airpool.models.codec_training import CodecRecipe, Setting, decoded, fit, setting
-from airpool.models.dense import CodecShape
+from airpool.models.codecs.codec import Codec
+from airpool.models.codecs.dense import CodecShape
+from airpool.models.codecs.training import CodecRecipe, Setting, decoded, fit, setting
 from airpool.network import Channel, Network
 from airpool.protocol.inference import infer_features
 

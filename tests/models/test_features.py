@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from airpool.models import vgg
-from airpool.models.features import Images, maps, pooled
+from airpool.models.vision import vgg
+from airpool.models.vision.features import Images, maps, pooled
 
 
 @pytest.fixture

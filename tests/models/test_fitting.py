@@ -9,17 +9,18 @@ import pytest
 import torch
 
 import airpool
-from airpool.data import tensors as tensor_file
-from airpool.evaluate import evaluate, evaluate_model
-from airpool.models import columns, sensor_heads
-from airpool.models import groups as grouping
-from airpool.models import sensors as sensing
-from airpool.models.codec_training import initial
-from airpool.models.dense import CodecShape, DenseCodec
-from airpool.models.fitting import FitRecipe, _beyond_doubt, _settings
+from airpool._support import tensors as tensor_file
+from airpool.evaluation.evaluate import evaluate, evaluate_model
+from airpool.evaluation.plan.candidates import Candidate
+from airpool.evaluation.plan.search import simulated
+from airpool.models.codecs.dense import CodecShape, DenseCodec
+from airpool.models.codecs.training import initial
+from airpool.models.sensors import columns
+from airpool.models.sensors import groups as grouping
+from airpool.models.sensors import heads as sensor_heads
+from airpool.models.sensors import stacking as sensing
+from airpool.models.sensors.fitting import FitRecipe, _beyond_doubt, _settings
 from airpool.network import Network, Ranking
-from airpool.plan.candidates import Candidate
-from airpool.plan.search import simulated
 from airpool.protocol.device import clipped
 from airpool.protocol.live import signal
 
@@ -319,8 +320,8 @@ def test_a_file_without_a_part_is_damaged(saved, tmp_path):
 
 
 def test_another_file_is_no_model(tmp_path):
-    from airpool.models import codec as codecs
-    from airpool.models import vote
+    from airpool.models.codecs import codec as codecs
+    from airpool.models.codecs import vote
 
     codecs.save(tmp_path / "vote.safetensors", vote.unfitted(3), {})
     with pytest.raises(ValueError, match=r"vote\.safetensors: holds no model; `airpool\.fit`"):

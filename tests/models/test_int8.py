@@ -15,11 +15,10 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 import airpool
-from airpool.data import cad
-from airpool.data.renders import renders
-from airpool.data.views import Cameras
-from airpool.models import int8, lite, quantisation, vgg
-from airpool.models.runs import some_rows
+from airpool.models.vision import cad, int8, lite, quantisation, vgg
+from airpool.models.vision.renders import renders
+from airpool.models.vision.runs import some_rows
+from airpool.models.vision.views import Cameras
 
 SIDE = 64  # nothing depends on it, and 224 takes longer
 MODELNET = Path(
@@ -276,7 +275,7 @@ import sys
 sys.modules["torch"] = None
 from pathlib import Path
 import numpy as np
-from airpool.models import int8
+from airpool.models.vision import int8
 folder = Path(sys.argv[1])
 maps = int8.load(folder / "trunk.zip", threads=1)(np.load(folder / "views.npy"))
 assert np.array_equal(maps, np.load(folder / "maps.npy"))
@@ -336,8 +335,8 @@ loud = ("socket.", "urllib.Request", "os.fork", "subprocess.Popen", "os.posix_sp
 sys.addaudithook(lambda event, args: tried.append((event, args)) if event.startswith(loud) else None)
 
 import torch
-from airpool.models.quantisation import quantise
-from airpool.models.vgg import trunk
+from airpool.models.vision.quantisation import quantise
+from airpool.models.vision.vgg import trunk
 
 views = torch.rand(2, 2, 32, 32)
 whole = quantise(trunk(2), views)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from airpool.models.lite import SCALES, folded, imagenet, read_imagenet, trunk
+from airpool.models.vision.lite import SCALES, folded, imagenet, read_imagenet, trunk
 
 
 def shaken(model):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from airpool.models.mvcnn import MVCNN, TRUNKS, Architecture, Trunk, classifier, pool_views
+from airpool.models.vision.mvcnn import MVCNN, TRUNKS, Architecture, Trunk, classifier, pool_views
 
 # torchvision's configuration "A": where the convolutions stand in `features`, and their channels.
 PLAIN = {

@@ -10,12 +10,12 @@ import torch
 
 import airpool
 from airpool.account.calibration import calibrate_claim
-from airpool.data import shapes
-from airpool.data.views import views
 from airpool.models import pretrained, stored
 from airpool.models.heads import expected_calibration_error
+from airpool.models.vision import shapes
+from airpool.models.vision.views import views
 from airpool.protocol.inference import infer_features
-from airpool.protocol.link import Level, level
+from airpool.radio.link import Level, level
 
 LIMIT = 40e6
 # Accuracy on the test set over 40 draws of the noise, by codec and ε.

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from airpool.models import runs
-from airpool.models.mvcnn import Architecture
-from airpool.models.splits import Splits
-from airpool.models.train import TrunkRecipe
+from airpool.models.vision import runs
+from airpool.models.vision.mvcnn import Architecture
+from airpool.models.vision.splits import Splits
+from airpool.models.vision.training import TrunkRecipe
 
 MODELNET = Path(
     os.environ.get("AIRPOOL_MODELNET") or Path(__file__).parents[2] / "../shared/data/modelnet40_meshes.npz.xz"

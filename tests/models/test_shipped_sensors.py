@@ -3,7 +3,7 @@
 import pytest
 
 import airpool
-from airpool.evaluate import evaluate_model
+from airpool.evaluation.evaluate import evaluate_model
 from airpool.models.stored import ASSETS
 
 

@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from airpool.data import shapes
-from airpool.data.views import Cameras, views
 from airpool.models import loop, weights
-from airpool.models import train as training
-from airpool.models.features import Images
-from airpool.models.mvcnn import TRUNKS, Architecture, Trunk
-from airpool.models.train import RECIPES, TrunkRecipe, accuracy, drawn, predictions, train
+from airpool.models.vision import shapes, training
+from airpool.models.vision.features import Images
+from airpool.models.vision.mvcnn import TRUNKS, Architecture, Trunk
+from airpool.models.vision.training import RECIPES, TrunkRecipe, accuracy, drawn, predictions, train
+from airpool.models.vision.views import Cameras, views
 
 TINY = TrunkRecipe(epochs=2, objects=4, views=2, learning_rate=1e-3, average=0.5)
 STILL = replace(TINY, scale=0.0, stretch=0.0, shift=0.0, erased=0.0, mirror=False, views=3)

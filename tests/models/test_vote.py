@@ -12,12 +12,13 @@ from scipy.stats import multivariate_normal
 
 import airpool
 from airpool import Channel, Network, Threshold, calibrate, guarantee
-from airpool.evaluate import evaluate, evaluate_model
-from airpool.models import codec as codecs
-from airpool.models import vote, weights
-from airpool.prediction import predict
-from airpool.protocol.link import Level
-from airpool.theory.server import Server
+from airpool.evaluation.evaluate import evaluate, evaluate_model
+from airpool.evaluation.prediction import predict
+from airpool.evaluation.theory.server import Server
+from airpool.models import weights
+from airpool.models.codecs import codec as codecs
+from airpool.models.codecs import vote
+from airpool.radio.link import Level
 
 L, K = 4, 3
 
@@ -356,7 +357,7 @@ def test_where_the_dimensions_agree_the_noise_is_the_same():
 def test_where_they_differ_the_same_devices_are_heard(monkeypatch):
     z = vote.encoded(posteriors()[0])
     wide = torch.cat((z, torch.zeros(60, K, 5)), -1)
-    monkeypatch.setattr(sys.modules["airpool.evaluate"], "_BATCH", 9 * 40)  # several batches
+    monkeypatch.setattr(sys.modules["airpool.evaluation.evaluate"], "_BATCH", 9 * 40)  # several batches
     net = Network.uniform(num_devices=K, dimension=9, noise_std=1e-7, participation=0.5)
     own, other = heard(wide, net, z)
     torch.testing.assert_close(own[..., :L], other, atol=1e-5, rtol=0)

@@ -10,9 +10,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from airpool.models import vgg, weights
-from airpool.models.mvcnn import MVCNN, Architecture
-from airpool.version import __version__
+from airpool._support.version import __version__
+from airpool.models import weights
+from airpool.models.vision import vgg
+from airpool.models.vision.mvcnn import MVCNN, Architecture
 
 THREE = Architecture(num_classes=3, head="mlp")
 

@@ -5,10 +5,10 @@ from math import exp, log, sqrt
 import numpy as np
 import pytest
 
-from airpool.paper import lemma
-from airpool.paper.theorem1 import claim, slack
+from airpool.paper.formulas import lemma
+from airpool.paper.formulas.theorem1 import claim, slack
 from airpool.privacy.device import Aggregate, delta, epsilon
-from airpool.selection.threshold import participation
+from airpool.schemes.threshold import participation
 
 PAPER = {"weight": [1 / 12] * 12, "clip_norm": 100, "noise_std": sqrt(0.1), "participation": 0.9, "delta": 1e-5}
 

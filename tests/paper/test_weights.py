@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from airpool.design.qp import solve
-from airpool.design.weights import quadratic
+from airpool.evaluation.design.qp import solve
+from airpool.evaluation.design.weights import quadratic
+from airpool.evaluation.theory.mse import error
 from airpool.network import Network
-from airpool.paper import theorem1
-from airpool.paper.mse import bound
-from airpool.paper.weights import gauss_seidel, largest_weight
-from airpool.theory.mse import error
+from airpool.paper.formulas import theorem1
+from airpool.paper.formulas.mse import bound
+from airpool.paper.formulas.weights import gauss_seidel, largest_weight
 
 K, D = 4, 5
 RNG = np.random.default_rng(0)

@@ -9,15 +9,16 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from airpool import Channel, Network, guarantee, load, network_file
+from airpool import Channel, Network, guarantee, load
 from airpool.cli import app
-from airpool.evaluate import evaluate
-from airpool.models.vote import crossed, fit
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.plan import Candidate, candidates, fewest_devices, plan, search, smallest_epsilon
+from airpool.evaluation.plan.candidates import PAPER, built
+from airpool.evaluation.plan.frontier import draw, frontier
+from airpool.evaluation.plan.search import Option, simulated
+from airpool.models.codecs.vote import crossed, fit
 from airpool.network import Devices, Ranking
-from airpool.plan import Candidate, candidates, fewest_devices, plan, search, smallest_epsilon
-from airpool.plan.candidates import PAPER, built
-from airpool.plan.frontier import draw, frontier
-from airpool.plan.search import Option, simulated
+from airpool.network import file as network_file
 
 TWELVE = Network.uniform(num_devices=12)
 FEW = (Candidate(), Candidate(participation=0.9), Candidate(scheme=Ranking(num_selected=11), share=0.05))

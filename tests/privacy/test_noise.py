@@ -18,14 +18,7 @@ from scipy.stats import chisquare
 
 from airpool.privacy import gaussian
 from airpool.privacy.discrete_gaussian import SPREAD
-from airpool.privacy.noise import (
-    delta_cost,
-    grid_of,
-    live_noise,
-    noise_from,
-    smallest_delta,
-    to_grid,
-)
+from airpool.privacy.noise import delta_cost, grid_of, live_noise, noise_from, smallest_delta, to_grid
 from airpool.protocol.device import clipped
 
 # Live draws differ in every run: a test may fail by chance once in a thousand million runs.

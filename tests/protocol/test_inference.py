@@ -13,9 +13,9 @@ from airpool.network import Channel, Network
 from airpool.protocol.device import clipped, encode
 from airpool.protocol.inference import centralised, transmitted
 from airpool.protocol.inference import infer_features as infer
-from airpool.protocol.link import link_of, unbiased
 from airpool.protocol.maps import apply
 from airpool.protocol.server import NO_ANSWER
+from airpool.radio.link import link_of, unbiased
 
 SIGMAS = 4.5
 K, D, R, CLASSES = 4, 10, 6, 3

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.random_networks import channels, stds
 
 from airpool.network import Channel, Devices, Network, Threshold
-from airpool.protocol.link import level
 from airpool.protocol.simulation import receive
+from airpool.radio.link import level
 
 SIGMAS = 4.5
 TRIALS = 4000

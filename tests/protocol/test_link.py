@@ -11,10 +11,10 @@ from scipy import optimize, stats
 from airpool.account.guarantee import guarantee, realised_epsilon
 from airpool.network import Channel, Devices, Network
 from airpool.privacy import gaussian
-from airpool.protocol.link import link_of
 from airpool.protocol.simulation import receive
-from airpool.wireless.fading import Fading, quantile
-from airpool.wireless.power import peak_margin
+from airpool.radio.fading import Fading, quantile
+from airpool.radio.link import link_of
+from airpool.radio.power import peak_margin
 
 SIGMAS = 4.5
 K, STD, DELTA = 12, 0.05, 1e-5

@@ -20,8 +20,8 @@ from scipy import stats
 from airpool.network import Channel, Devices, Network, Ranking, Threshold
 from airpool.privacy.noise import Noise, grid_of
 from airpool.protocol import live as transmission
-from airpool.protocol.link import link_of
 from airpool.protocol.live import Signal, noisy_score, signal
+from airpool.radio.link import link_of
 
 SIGMAS = 4.5
 LEAST_P = 1e-3

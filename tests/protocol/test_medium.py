@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from airpool.protocol.medium import channel_uses, pack, receiver_noise, separate, superpose, unpack
-from airpool.wireless.fading import Fading, sample_gains
-from airpool.wireless.power import Transmitters, transmit
+from airpool.radio.fading import Fading, sample_gains
+from airpool.radio.power import Transmitters, transmit
 
 
 @pytest.fixture

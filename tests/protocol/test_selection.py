@@ -16,20 +16,20 @@ from tests.random_networks import channels, stds
 from typer.testing import CliRunner
 
 import airpool
-from airpool import network_file
-from airpool import settings as plain
 from airpool.cli import app
-from airpool.evaluate import evaluate
+from airpool.evaluation import settings as plain
+from airpool.evaluation.evaluate import evaluate
 from airpool.network import Channel, Coin, Devices, Network, Ranking, Threshold, named_scheme
+from airpool.network import file as network_file
 from airpool.privacy.noise import grid_of
 from airpool.protocol import live as transmission
 from airpool.protocol.inference import Baseline
 from airpool.protocol.inference import infer_features as infer
-from airpool.protocol.link import level, link_of
 from airpool.protocol.simulation import receive
-from airpool.selection import ranking
-from airpool.selection.participation import expected_participation, participation
-from airpool.selection.scores import score_range, uncertainty
+from airpool.radio.link import level, link_of
+from airpool.schemes import ranking
+from airpool.schemes.participation import expected_participation, participation
+from airpool.schemes.scores import score_range, uncertainty
 
 R = 4
 

@@ -16,15 +16,15 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 from tests.counted_work import work
 
-from airpool import draws
+from airpool._support import draws
 from airpool.network import Channel, Devices, Network, Threshold
 from airpool.protocol import simulation
 from airpool.protocol.device import clipped
-from airpool.protocol.link import alignment, link_of
 from airpool.protocol.medium import pack, unpack
 from airpool.protocol.simulation import in_batches, receive
-from airpool.wireless import fading
-from airpool.wireless.power import Transmitters
+from airpool.radio import fading
+from airpool.radio.link import alignment, link_of
+from airpool.radio.power import Transmitters
 
 SIGMAS = 4.5  # a correct value lies further off once in 150,000
 LEAST_P = 1e-3  # of a Kolmogorov-Smirnov test; seeds are fixed

@@ -11,23 +11,15 @@ import pytest
 from tests.html_reader import Reader
 from typer.testing import CliRunner
 
-from airpool import reproduce
 from airpool.cli import app
+from airpool.evaluation.sweep import grid
 from airpool.network import Ranking, Threshold
-from airpool.paper.accuracy import EPSILON_MAX, TABLE_2
-from airpool.reproduce import (
-    IDS,
-    fig_asymptotics,
-    fig_hetero_16,
-    fig_hetero_512,
-    report,
-    table_2,
-    tables,
-)
-from airpool.reproduce.description import Result, text
-from airpool.reproduce.report import Reproduced
-from airpool.reproduce.verdicts import Check, Finding, Gain, beats
-from airpool.sweep import grid
+from airpool.paper import figures as reproduce
+from airpool.paper.figures import IDS, fig_asymptotics, fig_hetero_16, fig_hetero_512, report, table_2, tables
+from airpool.paper.figures.description import Result, text
+from airpool.paper.figures.report import Reproduced
+from airpool.paper.figures.verdicts import Check, Finding, Gain, beats
+from airpool.paper.formulas.accuracy import EPSILON_MAX, TABLE_2
 
 ROOT = Path(__file__).parents[2]
 GPU = ("fig-dim", "fig-hetero-512")

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airpool import Channel, Network, network_file
-from airpool.audit.bound import audit
+from airpool import Channel, Network
+from airpool.evaluation.audit.bound import audit
+from airpool.network import file as network_file
 from airpool.protocol.live import live_report
 from airpool.runtime import transport, up
 from airpool.runtime.medium import Sum

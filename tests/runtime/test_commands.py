@@ -4,11 +4,12 @@ import sys
 
 import pytest
 
-from airpool import Network, network_file
+from airpool import Network
 from airpool.cli import main
 from airpool.cli.device import indices_of
 from airpool.cli.options import NetworkOptions
 from airpool.cli.up import network_of
+from airpool.network import file as network_file
 from airpool.runtime.up import RunTally, Setup, System
 
 

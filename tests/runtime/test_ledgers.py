@@ -12,15 +12,15 @@ import grpc
 import pytest
 
 from airpool import Network, guarantee, write_network
-from airpool.keys import authority
-from airpool.ledger import backup
-from airpool.ledger.budget import Budget
-from airpool.ledger.fleet import Fleet
-from airpool.ledger.ledger import Ledger
-from airpool.ledger.mechanism import mechanism
 from airpool.runtime import secured, telling, transport, up
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.charge import Refused
+from airpool.runtime.keys import authority
+from airpool.runtime.ledger import backup
+from airpool.runtime.ledger.budget import Budget
+from airpool.runtime.ledger.fleet import Fleet
+from airpool.runtime.ledger.ledger import Ledger
+from airpool.runtime.ledger.mechanism import mechanism
 from airpool.runtime.wire_pb2_grpc import FleetServicer, FleetStub, add_FleetServicer_to_server
 
 from .systems import network, small

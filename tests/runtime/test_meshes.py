@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import airpool
-from airpool.data import shapes
-from airpool.data.views import views
+from airpool.models.vision import shapes
+from airpool.models.vision.views import views
 from airpool.runtime import bundle as bundles
 from airpool.runtime.sources import Place, source_of
 

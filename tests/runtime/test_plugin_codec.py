@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import airpool
-from airpool import plugins
-from airpool.evaluate import evaluate_model
-from airpool.models import codec as codecs
-from airpool.models import codec_training
-from airpool.models.codec_training import CodecRecipe, TrainingObjects, setting
+from airpool._support import plugins
+from airpool.evaluation.evaluate import evaluate_model
+from airpool.models.codecs import codec as codecs
+from airpool.models.codecs import training as codec_training
+from airpool.models.codecs.training import CodecRecipe, TrainingObjects, setting
 from airpool.protocol.inference import infer_features
 from airpool.runtime import seeded, shipped
 from airpool.runtime.server import codec_of
@@ -114,7 +114,7 @@ def test_training_refuses_what_does_not_fit(file):
 
 
 def test_without_the_plug_in_its_file_says_what_to_do(file):
-    code = f"from airpool.models import codec; from pathlib import Path; codec.read(Path({file!r}))"
+    code = f"from airpool.models.codecs import codec; from pathlib import Path; codec.read(Path({file!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "codec 'sketch' is not known; there is compact, map, vote" in done.stderr
     assert "airpool --plugin FILE.py" in done.stderr

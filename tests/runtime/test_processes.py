@@ -16,7 +16,7 @@ import torch
 import airpool
 from airpool import Network, Ranking, calibrate
 from airpool.protocol.inference import infer_features
-from airpool.protocol.link import level
+from airpool.radio.link import level
 from airpool.runtime import seeded, shipped, transport, up
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.wire_pb2_grpc import InferencesStub
@@ -162,7 +162,7 @@ def test_a_thousand_inferences_of_twelve_processes():
     assert dict(tally.statuses) == {"answered": count}
     model = airpool.load("modelnet40")
     held = model.held_out("test")
-    from airpool.evaluate import evaluate
+    from airpool.evaluation.evaluate import evaluate
 
     first = shipped.order(len(held.labels))[:count]
     expected = evaluate(

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airpool import Network, Ranking, Threshold, guarantee, network_file
+from airpool import Network, Ranking, Threshold, guarantee
 from airpool.network import Channel, NetworkError
+from airpool.network import file as network_file
 from airpool.protocol import device as stations
-from airpool.protocol.link import link_of
 from airpool.protocol.live import live_report
+from airpool.radio.link import link_of
 from airpool.runtime import seeded
 from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted

@@ -12,24 +12,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airpool import Network, Ranking, Threshold, network_file
-from airpool.keys import authority
+from airpool import Network, Ranking, Threshold
 from airpool.network import Channel
+from airpool.network import file as network_file
 from airpool.protocol.live import live_report
 from airpool.runtime import roster, transport, up
 from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted
+from airpool.runtime.keys import authority
 from airpool.runtime.loopback import LoopbackDevice
 from airpool.runtime.medium import Rejected, Sum, Withheld
 from airpool.runtime.remote import RemoteServer
+from airpool.runtime.secure import identities
+from airpool.runtime.secure.group import Terms
+from airpool.runtime.secure.messages import kind_of
+from airpool.runtime.secure.rehearsal import rehearse, sessions
+from airpool.runtime.secure.ring import Ring
 from airpool.runtime.secure_device import SecureDevice, secured_by
 from airpool.runtime.service import AirService
 from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server
-from airpool.secure import identities
-from airpool.secure.group import Terms
-from airpool.secure.messages import kind_of
-from airpool.secure.rehearsal import rehearse, sessions
-from airpool.secure.ring import Ring
 
 from .systems import network, simulated, small
 

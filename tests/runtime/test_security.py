@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from airpool import Ranking
-from airpool.keys import authority, credentials
-from airpool.keys.secret import KeyFileError
 from airpool.runtime import http, logs, secured, service, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.air import Air
 from airpool.runtime.http import Web
+from airpool.runtime.keys import authority, credentials
+from airpool.runtime.keys.secret import KeyFileError
 from airpool.runtime.loopback import LoopbackServer
 from airpool.runtime.medium import Disconnected
 from airpool.runtime.ranking import RankingServer

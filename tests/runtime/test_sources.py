@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import airpool
-from airpool.data import shapes
-from airpool.data.views import Cameras, views
-from airpool.models import codec as codecs
-from airpool.models.fitted import Fitted
+from airpool.models.codecs import codec as codecs
 from airpool.models.layers import in_numpy
+from airpool.models.sensors.fitted import Fitted
+from airpool.models.vision import shapes
+from airpool.models.vision.views import Cameras, views
 from airpool.runtime import bundle as bundles
 from airpool.runtime import seeded, shipped
 from airpool.runtime.air import Air
@@ -160,7 +160,7 @@ def test_device_and_server_of_a_stored_model_load_no_torch():
     code = """
 import sys
 from airpool.runtime.server import codec_of
-from airpool import network_file
+from airpool.network import file as network_file
 import airpool.runtime.roles, airpool.runtime.bundle, airpool.runtime.transport
 from airpool.network import Network
 from airpool.runtime.sources import Place, source_of

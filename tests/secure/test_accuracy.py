@@ -4,11 +4,11 @@ import numpy as np
 import torch
 
 from airpool import Channel, Network, calibrate, load
-from airpool.evaluate import evaluate
-from airpool.protocol.link import level
+from airpool.evaluation.evaluate import evaluate
 from airpool.protocol.live import signal
-from airpool.secure.group import terms_of
-from airpool.secure.rehearsal import rehearse
+from airpool.radio.link import level
+from airpool.runtime.secure.group import terms_of
+from airpool.runtime.secure.rehearsal import rehearse
 
 OBJECTS = 200
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from airpool.secure import keys, messages, shamir
-from airpool.secure.client import Client, share_hash
-from airpool.secure.group import Terms
-from airpool.secure.keys import Session
-from airpool.secure.messages import Kind, RefusedError
-from airpool.secure.rehearsal import rehearse, sessions
-from airpool.secure.ring import Ring
-from airpool.secure.server import Server
+from airpool.runtime.secure import keys, messages, shamir
+from airpool.runtime.secure.client import Client, share_hash
+from airpool.runtime.secure.group import Terms
+from airpool.runtime.secure.keys import Session
+from airpool.runtime.secure.messages import Kind, RefusedError
+from airpool.runtime.secure.rehearsal import rehearse, sessions
+from airpool.runtime.secure.ring import Ring
+from airpool.runtime.secure.server import Server
 
 COUNT = 6
 TERMS = Terms(num_devices=COUNT, survivors=4, quorum=COUNT, colluders=1, dimension=3, ring=Ring(1.0, 32))

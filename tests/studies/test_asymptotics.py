@@ -14,7 +14,7 @@ from studies.trends import trend
 from tests.random_networks import channels
 
 from airpool import Channel, Devices, Network, calibrate, load
-from airpool.protocol.link import unbiased
+from airpool.radio.link import unbiased
 from studies import asymptotics_depth, asymptotics_devices, theory_figures
 
 SIGMAS = 4.5

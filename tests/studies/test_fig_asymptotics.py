@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from airpool import reproduce
-from airpool.reproduce import tables
+from airpool.paper import figures as reproduce
+from airpool.paper.figures import tables
 from studies import fig_asymptotics
 
 

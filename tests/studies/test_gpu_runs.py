@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from airpool.reproduce import fig_dim, tables
+from airpool.paper.figures import fig_dim, tables
 from studies import gpu_runs
 
 RUNS = [

@@ -5,7 +5,7 @@ import pytest
 import torch
 from studies.heterogeneous import compare
 
-from airpool.design.heterogeneous import WAYS
+from airpool.evaluation.design.heterogeneous import WAYS
 from airpool.models.pretrained import load
 
 

@@ -56,7 +56,7 @@ def test_a_contestant_that_is_none_is_named():
 
 
 def test_accuracy_is_that_of_evaluate():
-    from airpool.evaluate import evaluate
+    from airpool.evaluation.evaluate import evaluate
 
     seen = views("validation", bad_share=0.5, num_devices=12, seed=3, step=5)
     net = next(iter(candidates("1", Setting(4.0)))).network

@@ -5,7 +5,7 @@ import pytest
 from studies.shapes import ASSET, asset, built
 from studies.shapes.solids import Mesh, box, disc, lathe, prism, rod
 
-from airpool.data import shapes
+from airpool.models.vision import shapes
 
 
 def test_the_shapes_that_ship_are_those_that_are_built():

@@ -8,11 +8,11 @@ from scipy.stats import binom, binomtest, norm
 from studies.smoothing import after_change, proven, radius
 from tests.random_servers import random_server
 
+from airpool.evaluation.theory.law import law
+from airpool.evaluation.theory.server import Server, scores
 from airpool.network import Network
 from airpool.protocol.server import labels as labels_of
 from airpool.protocol.simulation import receive
-from airpool.theory.law import law
-from airpool.theory.server import Server, scores
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -10,7 +10,7 @@ import pytest
 from studies.train_codecs import packed, unpacked
 
 from airpool.account.calibration import calibrate
-from airpool.models.codec_training import setting
+from airpool.models.codecs.training import setting
 from airpool.network import Channel, Devices, Network
 from airpool.protocol.simulation import receive
 
@@ -56,8 +56,8 @@ import sys
 sys.modules["scipy"] = None  # an import of it fails
 sys.path.insert(0, ".")
 import json, torch
-from airpool.models.dense import CodecShape
-from airpool.models.codec_training import CodecRecipe, fit
+from airpool.models.codecs.dense import CodecShape
+from airpool.models.codecs.training import CodecRecipe, fit
 from studies.train_codecs import unpacked
 here = unpacked(json.loads(sys.stdin.read()))
 shape = CodecShape(dimension={R}, num_classes=2, features=3, hidden=4, server_hidden=4)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
-from airpool.data import cad, shapes
-from airpool.data.meshes import Mesh
-from airpool.data.prepare import gridded
 from airpool.models import weights
-from airpool.models.mvcnn import Architecture
+from airpool.models.vision import cad, shapes
+from airpool.models.vision.meshes import Mesh
+from airpool.models.vision.mvcnn import Architecture
+from airpool.models.vision.prepare import gridded
 
 ROOT = Path(__file__).parents[2]
 CODE = """
@@ -21,7 +21,7 @@ import sys
 for name in ("scipy", "typer", "rich", "matplotlib", "trimesh", "jinja2", "dp_accounting", "array_api_compat"):
     sys.modules[name] = None
 sys.path.insert(0, ".")
-from airpool.models import vgg
+from airpool.models.vision import vgg
 vgg._BLOCKS = ((4,), (4,), (8, 8), (8, 8), (16, 512))
 from studies import train_trunk
 train_trunk.LARGEST = 100_000
@@ -70,7 +70,7 @@ def test_it_stops_in_time_goes_on_and_keeps_weights_logits_and_numbers(meshes, t
     parts = sorted((tmp_path / "out").glob("vgg11-4.?.safetensors"))
     assert len(parts) > 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("airpool.models.vgg._BLOCKS", ((4,), (4,), (8, 8), (8, 8), (16, 512)))
+        patch.setattr("airpool.models.vision.vgg._BLOCKS", ((4,), (4,), (8, 8), (8, 8), (16, 512)))
         model, about = weights.load(parts)
     assert about["history"][-1]["epoch"] == 2
     assert model.architecture == Architecture(num_classes=2)

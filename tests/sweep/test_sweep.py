@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airpool import files, sweep, table
-from airpool.sweep import code, seed_of
-from airpool.sweep.backends import _function, measure_by_name
+from airpool._support import files, table
+from airpool.evaluation import sweep
+from airpool.evaluation.sweep import code, seed_of
+from airpool.evaluation.sweep.backends import _function, measure_by_name
 
 EXPERIMENT = """
 import os, signal, time
@@ -74,7 +75,7 @@ def meets(n):
     raise TimeoutError("alone")
 
 def nested(n):
-    from airpool import sweep
+    from airpool.evaluation import sweep
     return len(sweep.run(fails, sweep.grid(n=[0, 1]), backend="pool"))
 
 def note(n):
@@ -283,7 +284,7 @@ def test_progress_is_told_what_is_left_to_do(experiment, tmp_path):
 @pytest.mark.parametrize("guarded", [True, False])
 def test_a_script_may_sweep_over_its_own_function(tmp_path, guarded):
     script = """
-        from airpool import sweep
+        from airpool.evaluation import sweep
         def double(n):
             return 2 * n
         if __name__ == "__main__" or not GUARDED:
@@ -457,7 +458,7 @@ def test_two_sweeps_may_write_to_one_cache_at_the_same_time(tmp_path):
     script = """
 import sys
 from pathlib import Path
-from airpool import files
+from airpool._support import files
 with files.appending(Path("rows")) as append:
     print("ready", flush=True)
     sys.stdin.read()
@@ -563,5 +564,5 @@ def test_bad_input_is_refused_before_anything_is_measured(experiment, points, se
 
 def test_importing_sweeps_loads_next_to_nothing():
     heavy = ["numpy", "torch", "ray", "pyarrow", "typer", "rich", "matplotlib"]
-    code = f"import sys, airpool.sweep.backends; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, airpool.evaluation.sweep.backends; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

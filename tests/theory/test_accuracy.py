@@ -12,17 +12,25 @@ from scipy.stats import binom, norm
 from tests.random_networks import channels, stds
 from tests.random_servers import random_server
 
+from airpool.evaluation.theory import mse
+from airpool.evaluation.theory.accuracy import (
+    _expected_scores,
+    _worst,
+    ball,
+    ceiling,
+    chebyshev,
+    half_spaces,
+    no_answer,
+)
+from airpool.evaluation.theory.law import law
+from airpool.evaluation.theory.lipschitz import lipschitz_constants, spectral_constants
+from airpool.evaluation.theory.margin import margin
+from airpool.evaluation.theory.server import Server, linear_server, scores
 from airpool.network import Channel, Devices, Network, Threshold
 from airpool.protocol.device import clipped
-from airpool.protocol.link import level, link_of
 from airpool.protocol.server import labels as labels_of
 from airpool.protocol.simulation import receive
-from airpool.theory import mse
-from airpool.theory.accuracy import _expected_scores, _worst, ball, ceiling, chebyshev, half_spaces, no_answer
-from airpool.theory.law import law
-from airpool.theory.lipschitz import lipschitz_constants, spectral_constants
-from airpool.theory.margin import margin
-from airpool.theory.server import Server, linear_server, scores
+from airpool.radio.link import level, link_of
 
 R = 4
 TRIALS = 2000

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.random_networks import networks
 
+from airpool.evaluation.theory.accuracy import no_answer
+from airpool.evaluation.theory.law import law
 from airpool.network import Channel, Devices, Network, Ranking, Threshold
 from airpool.protocol.device import clipped
-from airpool.protocol.link import link_of
 from airpool.protocol.simulation import receive
-from airpool.theory.accuracy import no_answer
-from airpool.theory.law import law
+from airpool.radio.link import link_of
 
 
 def known(network):

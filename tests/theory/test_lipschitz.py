@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.random_servers import random_server, servers
 
-from airpool.theory.lipschitz import lipschitz_constants, spectral_constants
-from airpool.theory.server import Server, scores
+from airpool.evaluation.theory.lipschitz import lipschitz_constants, spectral_constants
+from airpool.evaluation.theory.server import Server, scores
 
 ROUNDING = 1 + 1e-9
 

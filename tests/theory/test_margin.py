@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from studies.attack import attack
 from tests.random_servers import random_server, servers
 
-from airpool.paper.theorem2 import accuracy_bound, frobenius_margin
-from airpool.theory.lipschitz import lipschitz_constants, spectral_constants
-from airpool.theory.margin import margin
-from airpool.theory.server import Server, bounded_scores, gaps, scores
+from airpool.evaluation.theory.lipschitz import lipschitz_constants, spectral_constants
+from airpool.evaluation.theory.margin import margin
+from airpool.evaluation.theory.server import Server, bounded_scores, gaps, scores
+from airpool.paper.formulas.theorem2 import accuracy_bound, frobenius_margin
 
 SEEDS = st.integers(0, 2**32 - 1)
 

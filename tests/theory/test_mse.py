@@ -10,12 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.random_networks import networks
 
+from airpool.evaluation.theory.mse import Error, error, pooled
 from airpool.network import Channel, Devices, Network, Threshold
-from airpool.paper.mse import bound
+from airpool.paper.formulas.mse import bound
 from airpool.protocol.device import clipped
-from airpool.protocol.link import level, link_of, unbiased
 from airpool.protocol.simulation import receive
-from airpool.theory.mse import Error, error, pooled
+from airpool.radio.link import level, link_of, unbiased
 
 SIGMAS = 4.5
 TRIALS = 4000

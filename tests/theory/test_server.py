@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.random_servers import random_server, servers
 
-from airpool.theory.server import Server, bounded_scores, class_labels, gaps, linear_server, scores
+from airpool.evaluation.theory.server import Server, bounded_scores, class_labels, gaps, linear_server, scores
 
 
 def test_scores_are_those_of_plain_loops():

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 from airpool import load
-from airpool.design.weights import quadratic
-from airpool.models.codec import matrices
+from airpool.evaluation.design.weights import quadratic
+from airpool.evaluation.prediction import predict
+from airpool.evaluation.theory import together
+from airpool.evaluation.theory.accuracy import ball, ceiling, chebyshev, half_spaces, no_answer
+from airpool.evaluation.theory.law import law
+from airpool.evaluation.theory.margin import margin
+from airpool.evaluation.theory.mse import error, expected, pooled
+from airpool.evaluation.theory.server import Server
+from airpool.models.codecs.codec import matrices
 from airpool.network import Channel, Devices, Network
-from airpool.prediction import predict
 from airpool.protocol.device import clipped
-from airpool.protocol.link import link_of
 from airpool.protocol.simulation import receive
-from airpool.theory import together
-from airpool.theory.accuracy import ball, ceiling, chebyshev, half_spaces, no_answer
-from airpool.theory.law import law
-from airpool.theory.margin import margin
-from airpool.theory.mse import error, expected, pooled
-from airpool.theory.server import Server
+from airpool.radio.link import link_of
 
 TRIALS = 2_000
 LEFT_OR_RIGHT = Server(((np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros(2)),))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from airpool.network import Adversary, Channel, Devices, Network, NetworkError, named_scheme
-from airpool.protocol.link import link_of
+from airpool.radio.link import link_of
 
 
 def any_network(seed: int) -> tuple[Network, dict[str, Any]]:

@@ -13,20 +13,20 @@ import torch
 
 from airpool.account.guarantee import guarantee, realised_epsilon, score_epsilon
 from airpool.account.waveform import waveform_epsilon
-from airpool.evaluate import evaluate
-from airpool.ledger.mechanism import mechanism
-from airpool.ledger.spending import total
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.prediction import predict
+from airpool.evaluation.theory import accuracy, mse
+from airpool.evaluation.theory.law import law
+from airpool.evaluation.theory.server import Server
 from airpool.network import Coin, Network, Threshold
-from airpool.prediction import predict
 from airpool.protocol.inference import infer_features
-from airpool.protocol.link import level, link_of
 from airpool.protocol.simulation import receive
-from airpool.theory import accuracy, mse
-from airpool.theory.law import law
-from airpool.theory.server import Server
-from airpool.wireless.beam import beam
-from airpool.wireless.waveform.frame import Frame
-from airpool.wireless.waveform.uplink import Impairments, uplink
+from airpool.radio.beam import beam
+from airpool.radio.link import level, link_of
+from airpool.radio.waveform.frame import Frame
+from airpool.radio.waveform.uplink import Impairments, uplink
+from airpool.runtime.ledger.mechanism import mechanism
+from airpool.runtime.ledger.spending import total
 
 from .oracle import Oracle
 from .radio import Radio

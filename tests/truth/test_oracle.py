@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from airpool.account.guarantee import guarantee
-from airpool.ledger.mechanism import mechanism
-from airpool.ledger.spending import Use, total
 from airpool.network import Adversary, Channel, Devices, Network, Ranking, Threshold
-from airpool.protocol.link import link_of
-from airpool.wireless.beam import beam
+from airpool.radio.beam import beam
+from airpool.radio.link import link_of
+from airpool.runtime.ledger.mechanism import mechanism
+from airpool.runtime.ledger.spending import Use, total
 
 from .curves import gaussian, hidden_zero_out, mean_from_below, once, stream
 from .oracle import Oracle

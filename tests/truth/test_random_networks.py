@@ -11,8 +11,8 @@ import pytest
 
 from airpool.account.guarantee import guarantee
 from airpool.network import Coin, Network
-from airpool.protocol.link import link_of
-from airpool.wireless.beam import beam
+from airpool.radio.beam import beam
+from airpool.radio.link import link_of
 
 from .any_network import any_network
 from .oracle import Oracle

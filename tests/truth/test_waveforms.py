@@ -8,8 +8,8 @@ import pytest
 from airpool.account.waveform import waveform_epsilon
 from airpool.network import Network
 from airpool.protocol.waveform import receive_waveform
-from airpool.wireless.waveform.frame import Frame
-from airpool.wireless.waveform.uplink import Impairments, uplink
+from airpool.radio.waveform.frame import Frame
+from airpool.radio.waveform.uplink import Impairments, uplink
 
 from .curves import gaussian
 from .samples import leverages

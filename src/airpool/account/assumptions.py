@@ -7,7 +7,7 @@ from airpool.account.errors import why_local
 from airpool.account.stream import varies
 from airpool.network import Coin, Network, NetworkError, Ranking, Threshold
 from airpool.privacy.aggregate import Aggregate
-from airpool.secure.ring import MOST_WRAPS, ring_of
+from airpool.runtime.secure.ring import MOST_WRAPS, ring_of
 
 
 def assumptions(network: Network, received: Aggregate, *, live: bool = False) -> tuple[str, ...]:

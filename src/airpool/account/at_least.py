@@ -8,7 +8,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from airpool.arrays import Floats
+from airpool._support.arrays import Floats
+from airpool._support.search import smallest_number
 from airpool.network import Coin, Network, Threshold
 from airpool.privacy import gaussian
 from airpool.privacy.aggregate import Aggregate
@@ -17,8 +18,7 @@ from airpool.privacy.law import alike, binomial
 from airpool.privacy.leakage import Decision
 from airpool.privacy.sums import RoundedSum, law_of
 from airpool.privacy.unaligned import surroundings
-from airpool.search import smallest_number
-from airpool.selection.scores import score_range
+from airpool.schemes.scores import score_range
 
 # What is cut off of binomial laws.
 _CUT = 1e-13

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from airpool._support.search import smallest_number
 from airpool.account.calibration import calibrate, calibrate_claim
 from airpool.account.guarantee import score_epsilon
 from airpool.network import Coin, Network, Ranking, scored
 from airpool.privacy import gaussian
-from airpool.search import smallest_number
-from airpool.selection.scores import score_range
+from airpool.schemes.scores import score_range
 
 # The least noise on the score that is tried, in units of its range: practically none.
 _LEAST = 2.0**-20

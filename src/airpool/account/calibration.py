@@ -10,18 +10,18 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from airpool._support.arrays import Floats, checked
+from airpool._support.search import smallest_number
 from airpool.account.guarantee import aggregate, epsilon_after, paper_claim, score_epsilon
 from airpool.account.guarantee import epsilon as device_epsilon
-from airpool.arrays import Floats, checked
 from airpool.network import Coin, Network, require_network
-from airpool.paper import theorem1
+from airpool.paper.formulas import theorem1
 from airpool.privacy import calibrate as search
 from airpool.privacy import compose, gaussian
 from airpool.privacy.aggregate import Aggregate
-from airpool.protocol.link import link_of
-from airpool.search import smallest_number
-from airpool.wireless.fading import quantile
-from airpool.wireless.power import Transmitters
+from airpool.radio.fading import quantile
+from airpool.radio.link import link_of
+from airpool.radio.power import Transmitters
 
 Knob = Literal["noise", "weight", "clip", "inferences"]
 # A factor is the largest if growing it by this share misses the target.

@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from airpool._support.arrays import Floats
 from airpool.account.errors import like_links, presence
 from airpool.account.stream import spent_anew, spent_in_common
-from airpool.arrays import Floats
 from airpool.network import Coin, Network
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.law import Arrivals
-from airpool.protocol.link import Link, link_of
-from airpool.wireless.csi import misalign
-from airpool.wireless.fading import sample_gains
-from airpool.wireless.power import transmit
+from airpool.radio.csi import misalign
+from airpool.radio.fading import sample_gains
+from airpool.radio.link import Link, link_of
+from airpool.radio.power import transmit
 
 
 def eavesdropped(network: Network, received: Aggregate, local: Floats, *, live: bool = False) -> Floats | None:

@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airpool.arrays import Floats, Integers
+from airpool._support.arrays import Floats, Integers
 from airpool.network import Network, Ranking
 from airpool.privacy.law import Arrivals, Strength
 from airpool.privacy.sampled import MOST_DEVICES
-from airpool.protocol.link import Link
-from airpool.wireless import beam
-from airpool.wireless.csi import misalign
-from airpool.wireless.fading import Fading, path, sample_gains
-from airpool.wireless.power import threshold, transmit
+from airpool.radio import beam
+from airpool.radio.csi import misalign
+from airpool.radio.fading import Fading, path, sample_gains
+from airpool.radio.link import Link
+from airpool.radio.power import threshold, transmit
 
 
 def why_local(network: Network) -> str | None:
@@ -50,7 +50,7 @@ def strengths(network: Network, link: Link) -> Strength | Arrivals | None:
 
 
 def _received_power(network: Network, link: Link) -> Strength:
-    from airpool.wireless.strength import survival
+    from airpool.radio.strength import survival
 
     distinct, of_device = like_links(network, link)
     unit = Fading(link.fading.model, k_factor_db=link.fading.k_factor_db)

@@ -11,20 +11,20 @@ from functools import cache, partial
 import numpy as np
 from numpy.typing import ArrayLike
 
+from airpool._support.arrays import Floats
 from airpool.account.assumptions import assumptions
 from airpool.account.at_least import at_least, bounded
 from airpool.account.eavesdropper import eavesdropped
 from airpool.account.received import aggregate
 from airpool.account.report import PrivacyReport
 from airpool.account.stream import COMPOSED_CELLS, in_common, spent_in_common, varies
-from airpool.arrays import Floats
 from airpool.network import Coin, Network, Threshold, require_network
-from airpool.paper import theorem1
+from airpool.paper.formulas import theorem1
 from airpool.privacy import compose, device, gaussian, leakage, noise
 from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
 from airpool.privacy.game import Game, solve
 from airpool.privacy.object import object_game
-from airpool.selection.scores import score_range
+from airpool.schemes.scores import score_range
 
 # Up to this many devices a report also says what colluders and dropouts would cost.
 _ABSENT_UP_TO = 64

@@ -8,7 +8,7 @@ from airpool.account.errors import strengths, why_local
 from airpool.network import Coin, Network, NetworkError, Ranking, Threshold
 from airpool.privacy import noise
 from airpool.privacy.aggregate import Aggregate
-from airpool.protocol.link import link_of
+from airpool.radio.link import link_of
 
 # How far Scheme 2.1's live coin is from its probability: the rounding of Φ. Scheme 1's is exact.
 _COIN_BIAS = 2.0**-48

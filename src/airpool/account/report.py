@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airpool.arrays import Floats
+from airpool._support.arrays import Floats
+from airpool._support.version import __version__
 from airpool.network import Network
-from airpool.paper import theorem1
-from airpool.version import __version__
+from airpool.paper.formulas import theorem1
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -114,7 +114,7 @@ class PrivacyReport:
         """Draws ε of each device: promised, local and claimed by the paper."""
         from matplotlib.ticker import MaxNLocator
 
-        from airpool.figures import BLUE, ORANGE, RED, figure
+        from airpool._support.figures import BLUE, ORANGE, RED, figure
 
         network = self.network
         k = np.arange(network.devices.count)

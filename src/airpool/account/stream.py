@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from airpool.arrays import Floats, as_floats
+from airpool._support.arrays import Floats, as_floats
+from airpool._support.search import smallest_number
 from airpool.network import Coin, Network
 from airpool.privacy import compose, device, gaussian
 from airpool.privacy.aggregate import Aggregate, ratio
 from airpool.privacy.game import Game, gaussians, solve
 from airpool.privacy.unaligned import surroundings
-from airpool.search import smallest_number
 
 # Probabilities at which the worst of several draws is resolved, and what rounding may have cost each of them.
 _LEVELS, _ROUNDING = np.append(0.0, np.geomspace(1e-18, 1.0, 2048)), 1e-9

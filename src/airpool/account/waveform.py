@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from airpool.arrays import Floats
+from airpool._support.arrays import Floats
 from airpool.network import Coin, Network
 from airpool.privacy import gaussian
 from airpool.privacy.linear import RECEIVER, Matrix, leverages
-from airpool.wireless.waveform.propagation import Paths
-from airpool.wireless.waveform.uplink import Uplink
+from airpool.radio.waveform.propagation import Paths
+from airpool.radio.waveform.uplink import Uplink
 
 
 def sample_maps(link: Uplink, device: int, run: int = 0) -> tuple[Matrix, Matrix]:

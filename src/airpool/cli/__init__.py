@@ -65,7 +65,7 @@ app = typer.Typer(cls=Commands, name="airpool", no_args_is_help=True, pretty_exc
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from airpool.version import __version__
+        from airpool._support.version import __version__
 
         typer.echo(__version__)
         raise typer.Exit
@@ -82,7 +82,7 @@ def _root(
 ) -> None:
     """Private collaborative inference over the air, with an exact account of what it leaks."""
     for path in plugin or ():
-        from airpool.plugins import load_file
+        from airpool._support.plugins import load_file
 
         load_file(path)
 
@@ -132,7 +132,7 @@ def main() -> None:
     except (ImportError, ValueError, OSError) as error:
         message = str(error)
         if isinstance(error, ImportError):
-            from airpool.extras import advice
+            from airpool._support.extras import advice
 
             message = advice(error, "this command")
             if message is None:

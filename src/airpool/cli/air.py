@@ -25,7 +25,7 @@ def air(
     """Run the air: it adds up what devices send in a slot, and hands the server the noisy sum."""
     import asyncio
 
-    from airpool import network_file
+    from airpool.network import file as network_file
     from airpool.runtime import logs
     from airpool.runtime.air import Air
     from airpool.runtime.roles import Console, run_air

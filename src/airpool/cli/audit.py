@@ -8,7 +8,7 @@ from airpool.cli import options as o
 from airpool.cli import output
 
 if TYPE_CHECKING:
-    from airpool.audit.adversary import End
+    from airpool.evaluation.audit.adversary import End
 
 app = typer.Typer(add_completion=False)
 
@@ -30,8 +30,8 @@ def audit(
     plot: o.Plot = None,
 ) -> None:
     """Attack the transmissions, and measure what ε rests on. What contradicts a claim shows a fault; exit status 1."""
-    from airpool.audit.whole import examined
-    from airpool.version import __version__
+    from airpool._support.version import __version__
+    from airpool.evaluation.audit.whole import examined
 
     if not 0 < confidence < 1:
         raise ValueError(f"--confidence {confidence:g} must be > 0 and < 1")
@@ -45,7 +45,7 @@ def audit(
     # The figure of several games is that of the claim that is closest to being refuted, or furthest beyond.
     drawn = max(chosen, key=lambda k: found.games[k].epsilon_lower - (found.games[k].claimed_epsilon or 0.0))
     if plot is not None:
-        from airpool.audit.tradeoff import plot as draw
+        from airpool.evaluation.audit.tradeoff import plot as draw
 
         draw(found.games[drawn], plot)
     if json:

@@ -29,9 +29,9 @@ def calibrate(
     The ε that results is never above the target.
     """
     quick()
-    from airpool import network_file
     from airpool.account.calibration import calibrate as calibrated
     from airpool.account.guarantee import guarantee
+    from airpool.network import file as network_file
 
     turned: Any = knob
     adversary: Any = {"colluding": wanted.colluding, "credit_channel_noise": credit_channel_noise}

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from airpool.account.guarantee import PrivacyReport
-    from airpool.data.cad import Split
-    from airpool.models.codec_training import CodecRecipe, Setting
-    from airpool.models.dense import CodecShape
+    from airpool.models.codecs.dense import CodecShape
+    from airpool.models.codecs.training import CodecRecipe, Setting
+    from airpool.models.vision.cad import Split
 
 
 BUDGETS = (1.0, 2.0, 3.98, 10.0)
@@ -24,8 +24,8 @@ _VIEWS = 12
 
 def settings(values: dict[str, Any], kind: str, dimension: int) -> "tuple[CodecRecipe, CodecShape]":
     from airpool.models import recipes
-    from airpool.models.codec_training import CodecRecipe
-    from airpool.models.dense import CodecShape, paper_shape
+    from airpool.models.codecs.dense import CodecShape, paper_shape
+    from airpool.models.codecs.training import CodecRecipe
 
     plain = paper_shape(1) if kind == "map" else CodecShape()
     shape = replace(plain, kind=kind, dimension=dimension)
@@ -37,7 +37,7 @@ def settings(values: dict[str, Any], kind: str, dimension: int) -> "tuple[CodecR
 def calibrated(net: Network, epsilon: Sequence[float] | None, colluding: tuple[int, ...]) -> "list[Setting]":
     """The network once for each ε, the strictest first, with the least noise that meets it."""
     from airpool.account.calibration import calibrate
-    from airpool.models.codec_training import setting
+    from airpool.models.codecs.training import setting
 
     if net.devices.count != _VIEWS:
         raise ValueError(f"a network of {net.devices.count} devices must have {_VIEWS}, one for each view")
@@ -57,7 +57,8 @@ def make(
 ) -> t.Made:
     """Trains the codecs that do not exist yet, one for each recipe, which differ in their seeds; writes the card."""
     from airpool.account.guarantee import guarantee
-    from airpool.models import codec_runs, runs
+    from airpool.models.codecs import runs as codec_runs
+    from airpool.models.vision import runs
 
     work, source, hashes = trunk.work, trunk.work.source, trunk.hashes
     shape = replace(shape, num_classes=len(source.classes), features=trunk.model.architecture.map_shape[0])
@@ -100,9 +101,9 @@ def _measured(
     """
     import torch
 
-    from airpool.evaluate import evaluate
-    from airpool.models import codec as codecs
-    from airpool.models.codec_training import encoded
+    from airpool.evaluation.evaluate import evaluate
+    from airpool.models.codecs import codec as codecs
+    from airpool.models.codecs.training import encoded
 
     codec, _ = codecs.load(file, device=work.splits.torch_device)
     sent: dict[str, Any] = {which: part and (encoded(codec, part[0]), part[1]) for which, part in splits.items()}

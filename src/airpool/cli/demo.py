@@ -10,7 +10,7 @@ from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from airpool.demo import Demo
+    from airpool.evaluation.demo import Demo
 
 app = typer.Typer(add_completion=False)
 
@@ -30,11 +30,11 @@ def demo(
 
     Compare the paper's network with ours on the ModelNet40 test set, transmit one object, check the paper's claim.
     """
-    from airpool.extras import load
+    from airpool._support.extras import load
 
     for library in ("torch", "matplotlib", "jinja2"):  # before minutes of work
         load(library, "airpool demo")
-    from airpool.demo import story
+    from airpool.evaluation.demo import story
 
     began = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)  # an error before the work where nothing can be written
@@ -49,7 +49,7 @@ def demo(
 
 
 def _found(object_name: str, *, epsilon: float, trials: int, seed: int) -> "Demo":
-    from airpool.demo import Demo, claim, comparison, one_object
+    from airpool.evaluation.demo import Demo, claim, comparison, one_object
     from airpool.models.pretrained import load
 
     if trials < 1:
@@ -70,7 +70,7 @@ def _print(found: "Demo") -> None:
     from rich.console import Console
 
     from airpool.account.report import shown
-    from airpool.demo import story, tables
+    from airpool.evaluation.demo import story, tables
 
     sent, count = found.sent, len(found.sent.views)
     compared = (

@@ -47,13 +47,13 @@ def clipping(wanted: o.NetworkOptions, job: Job) -> None:
 
 def _design(wanted: o.NetworkOptions, job: Job, knob: Literal["weight", "clip"], **how: Any) -> None:
     """Designs, writes and prints. The network takes the latents' dimension, which only removal depends on."""
-    from airpool import network_file
     from airpool.account.guarantee import aggregate
     from airpool.account.guarantee import epsilon as device_epsilon
     from airpool.account.report import number, runs_of, shown
-    from airpool.data.latents_file import read
-    from airpool.design import design
+    from airpool.evaluation.design import design
+    from airpool.models.latents import read
     from airpool.models.pretrained import load
+    from airpool.network import file as network_file
 
     with progress("designing"):
         model = load(job.model)

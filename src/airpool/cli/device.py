@@ -12,8 +12,8 @@ from airpool.cli.spending import Spending
 if TYPE_CHECKING:
     from grpc import aio
 
-    from airpool.ledger.chain import Row
     from airpool.runtime.bundle import Bundle
+    from airpool.runtime.ledger.chain import Row
 
 app = typer.Typer(add_completion=False)
 
@@ -52,7 +52,7 @@ def device(
     import asyncio
     from contextlib import AsyncExitStack
 
-    from airpool import network_file
+    from airpool.network import file as network_file
     from airpool.runtime import logs, transport
     from airpool.runtime.device import Device
     from airpool.runtime.remote import RemoteRanking

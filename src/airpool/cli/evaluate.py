@@ -13,8 +13,8 @@ from airpool.network import Coin, Network, Threshold
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from airpool.data.latents_file import Latents
-    from airpool.evaluate import DecoderFor
+    from airpool.evaluation.evaluate import DecoderFor
+    from airpool.models.latents import Latents
     from airpool.models.model import Model
 
 app = typer.Typer(add_completion=False)
@@ -46,11 +46,11 @@ def evaluate(
     Default: as many devices as the model has sensors, of equal weight. --latents and --views are safetensors files. In
     Scheme 2.1 with --latents, --participation is what the server expects.
     """
+    from airpool._support.table import one_row, writer_for
     from airpool.account.budget import calibrated
     from airpool.account.guarantee import guarantee
-    from airpool.evaluate import evaluate as evaluated
+    from airpool.evaluation.evaluate import evaluate as evaluated
     from airpool.models.pretrained import load
-    from airpool.table import one_row, writer_for
 
     if out is not None:
         writer_for(out)  # an error for an unknown format, before the work
@@ -99,9 +99,9 @@ def _objects(
     split: str,
 ) -> "tuple[Latents, DecoderFor, str | None]":
     """Latents with their labels, what decodes them, and a note where the shipped cameras do not fit the devices."""
-    from airpool.data.latents_file import Latents, read, read_views
-    from airpool.models.codec import SUFFIX
-    from airpool.models.codec import load as load_codec
+    from airpool.models.codecs.codec import SUFFIX
+    from airpool.models.codecs.codec import load as load_codec
+    from airpool.models.latents import Latents, read, read_views
     from airpool.models.pretrained import Pretrained, check_views
 
     if latents is not None and views is not None:
@@ -147,7 +147,7 @@ def _posteriors(net: Network, objects: "Latents") -> Any:
 
 def _vote(objects: "Latents", model: "Model | None", codec: str | None) -> "tuple[Tensor, DecoderFor] | None":
     """The vote beside a model's codec, or for posteriors of your own the one that needs no fit; None without."""
-    from airpool.models.vote import unfitted
+    from airpool.models.codecs.vote import unfitted
 
     posteriors = objects.posteriors
     if posteriors is None or posteriors.shape[-1] <= int(objects.labels.max()):

@@ -21,7 +21,7 @@ Name = Annotated[str, typer.Argument(help="Name, such as device-3.")]
 @app.command()
 def init(keys: Folder = Path("keys"), days: Days = 365, json: o.Json = False) -> None:
     """Make an authority, and keys for server, air and ranking server. Once."""
-    from airpool.keys import authority
+    from airpool.runtime.keys import authority
 
     authority.create(keys, days=days)
     _say(f"Authority and keys of {', '.join(authority.ROLES)}: {keys}", keys, json=json)
@@ -35,7 +35,7 @@ def device(
     json: o.Json = False,
 ) -> None:
     """Make the keys of devices, each in a folder of its own to copy to it. Another name is a client of the server."""
-    from airpool.keys import authority
+    from airpool.runtime.keys import authority
 
     homes = [authority.add(keys, name, days=days) for name in names]
     _say(
@@ -48,7 +48,7 @@ def device(
 @app.command()
 def rotate(name: Name, keys: Folder = Path("keys"), days: Days = 365, json: o.Json = False) -> None:
     """Make a new connection key and new certificates; the old ones are revoked. Identity and ledger stay."""
-    from airpool.keys import authority
+    from airpool.runtime.keys import authority
 
     authority.rotate(keys, name, days=days)
     _say(f"New keys of {name}: {keys / name}; copy revoked.crl to everybody", keys, json=json)
@@ -57,7 +57,7 @@ def rotate(name: Name, keys: Folder = Path("keys"), days: Days = 365, json: o.Js
 @app.command()
 def revoke(name: Name, keys: Folder = Path("keys"), json: o.Json = False) -> None:
     """Put all certificates of a name on the list of revoked ones."""
-    from airpool.keys import authority
+    from airpool.runtime.keys import authority
 
     authority.revoke(keys, name)
     _say(f"{name} is revoked; copy {keys / 'revoked.crl'} to everybody", keys, json=json)
@@ -66,7 +66,7 @@ def revoke(name: Name, keys: Folder = Path("keys"), json: o.Json = False) -> Non
 @app.command()
 def show(keys: Folder = Path("keys"), json: o.Json = False) -> None:
     """List all certificates that were issued."""
-    from airpool.keys import authority
+    from airpool.runtime.keys import authority
 
     found = authority.issued(keys)
     if json:
@@ -82,6 +82,6 @@ def _say(text: str, keys: Path, *, json: bool) -> None:
     if not json:
         typer.echo(text.rstrip())
         return
-    from airpool.keys import authority
+    from airpool.runtime.keys import authority
 
     print_json({"keys": str(keys), "issued": [each._asdict() for each in authority.issued(keys)]})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from airpool import files
+from airpool._support import files
 from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table, progress, say_written
 
@@ -31,8 +31,8 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
     relation = _relation(neighbours)
     with _refusing(), progress("composing"):
         from airpool.account.report import shown
-        from airpool.ledger.backup import content
-        from airpool.ledger.spending import total
+        from airpool.runtime.ledger.backup import content
+        from airpool.runtime.ledger.spending import total
 
         found = content(file)
         counts = found.counts
@@ -66,7 +66,7 @@ def verify(
     json: o.Json = False,
 ) -> None:
     """Find rows that were changed, left out, exchanged or cut off. Exit status 1 if there are any."""
-    from airpool.ledger import backup
+    from airpool.runtime.ledger import backup
 
     with _refusing(), progress("checking signatures"):
         found = backup.content(file)
@@ -87,7 +87,7 @@ def verify(
 @app.command()
 def export(file: File, out: Out, json: o.Json = False) -> None:
     """Write all rows with their signatures as lines of JSON."""
-    from airpool.ledger import backup
+    from airpool.runtime.ledger import backup
 
     with _refusing():
         found = backup.content(file)
@@ -98,7 +98,7 @@ def export(file: File, out: Out, json: o.Json = False) -> None:
 @app.command()
 def backup(file: File, out: Out, json: o.Json = False) -> None:
     """Copy the file, also while a device is charging. A restored copy is noticed as the old one it is."""
-    from airpool.ledger import backup as copies
+    from airpool.runtime.ledger import backup as copies
 
     with _refusing():
         copies.copy(file, out)
@@ -113,7 +113,7 @@ def rebuild(
     json: o.Json = False,
 ) -> None:
     """Make a ledger's file from an export; the device goes on with it if no row is missing."""
-    from airpool.ledger import backup
+    from airpool.runtime.ledger import backup
 
     with _refusing():
         found = backup.imported(file.read_text("utf-8").splitlines())
@@ -132,8 +132,8 @@ def fleet(
     """Print what all devices have spent, as far as they have told; never trusted over their own ledgers."""
     relation = _relation(neighbours)
     from airpool.account.report import shown
-    from airpool.ledger.backup import imported
-    from airpool.ledger.fleet import Fleet, base_errors
+    from airpool.runtime.ledger.backup import imported
+    from airpool.runtime.ledger.fleet import Fleet, base_errors
 
     try:
         with _refusing(), progress("composing"):
@@ -166,7 +166,7 @@ def _relation(given: str) -> "Neighbours":
 @contextmanager
 def _refusing() -> Iterator[None]:
     """A refusal is an error of one line."""
-    from airpool.ledger.refused import Refused
+    from airpool.runtime.ledger.refused import Refused
 
     try:
         yield
@@ -179,7 +179,7 @@ def _public_key(path: Path) -> str:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    from airpool.keys import secret
+    from airpool.runtime.keys import secret
 
     if path.suffix != ".crt":
         return secret.identity(path).public_key().public_bytes_raw().hex()

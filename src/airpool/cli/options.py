@@ -9,9 +9,9 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from airpool import network_file
+from airpool.evaluation.settings import put
 from airpool.network import FADING, SCHEMES, Access, Neighbours, Network, PowerRule, Score, ScoreRule, Symbols
-from airpool.settings import put
+from airpool.network import file as network_file
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Plot = Annotated[Path | None, typer.Option(help="Write a figure (PNG, SVG or PDF).")]

@@ -26,10 +26,11 @@ def make(
     trials: int,
 ) -> dict[str, t.Made]:
     """Fits a model to the file and writes it as NAME.safetensors, with its card."""
-    from airpool.data import features_file
-    from airpool.data.tensors import sha256
-    from airpool.models import card, fitting, recipes
-    from airpool.models.sensors import stack
+    from airpool._support.tensors import sha256
+    from airpool.models import card, recipes
+    from airpool.models.sensors import file as features_file
+    from airpool.models.sensors import fitting
+    from airpool.models.sensors.stacking import stack
 
     name = recipe.name or path.stem
     found = features_file.read(path)
@@ -81,8 +82,8 @@ def make(
 
 def _check(found: Any, job: t.TrainingJob, name: str, *, trials: int) -> None:
     """Errors that can be found before anything is trained; makes the folder."""
-    from airpool.models import fitted
-    from airpool.models.codec import SUFFIX
+    from airpool.models.codecs.codec import SUFFIX
+    from airpool.models.sensors import fitted
 
     if Path(name).name != name:
         raise ValueError(f"--name {name!r} must be a name, without folders")
@@ -103,8 +104,8 @@ def _measured(
     """Of the default codec, for the card: the networks, and accuracy in each of them and at the end without any."""
     from airpool.account.calibration import calibrate
     from airpool.account.guarantee import guarantee
-    from airpool.evaluate import evaluate
-    from airpool.models.codec_runs import described
+    from airpool.evaluation.evaluate import evaluate
+    from airpool.models.codecs.runs import described
 
     net = replace(net, dimension=model.codec().dimension)
     reports = [guarantee(calibrate(net, epsilon=each)) for each in budgets]

@@ -10,8 +10,8 @@ from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
+    from airpool.evaluation.plan import Plan
     from airpool.network import Network
-    from airpool.plan import Plan
 
 app = typer.Typer(add_completion=False)
 
@@ -39,9 +39,9 @@ def plan(
     Accuracy is predicted on validation objects, for classes that come as often as there. Options that the plan decides
     are refused.
     """
-    from airpool import network_file
+    from airpool.evaluation.plan.frontier import FACTORS, draw, frontier
     from airpool.models.pretrained import load
-    from airpool.plan.frontier import FACTORS, draw, frontier
+    from airpool.network import file as network_file
 
     wanted.refuse(_DECIDED, "the plan decides it")
     wanted.refuse_named_colluders()
@@ -77,8 +77,8 @@ def plan(
 
 
 def _search(net: "Network", model: Any, target: Any, accuracy: float | None, seed: int) -> "Plan":
-    from airpool.plan import fewest_devices, plan, smallest_epsilon
-    from airpool.plan.candidates import candidates
+    from airpool.evaluation.plan import fewest_devices, plan, smallest_epsilon
+    from airpool.evaluation.plan.candidates import candidates
 
     each = isinstance(target, list | tuple)
     if accuracy is None:

@@ -42,8 +42,8 @@ def transmit(
 
     from airpool.account.report import number, shown
     from airpool.protocol.waveform import live_frame
-    from airpool.wireless.waveform import recording
-    from airpool.wireless.waveform.frame import Frame
+    from airpool.radio.waveform import recording
+    from airpool.radio.waveform.frame import Frame
 
     net, frame = wanted.network(), Frame(guard=guard, guard_db=guard_db)
     samples, report = live_frame(np.load(latent), net, frame, device=device, gain=gain)
@@ -73,8 +73,8 @@ def receive(
     import numpy as np
 
     from airpool.protocol.waveform import estimate
-    from airpool.wireless.waveform import recording
-    from airpool.wireless.waveform.frame import Frame
+    from airpool.radio.waveform import recording
+    from airpool.radio.waveform.frame import Frame
 
     net, frame = wanted.network(), Frame(guard=guard, guard_db=guard_db)
     if delay < 0:
@@ -120,11 +120,11 @@ def evaluate(
 
     from airpool.account.report import number
     from airpool.account.waveform import waveform_epsilon, why_local
-    from airpool.evaluate import evaluate as evaluated
+    from airpool.evaluation.evaluate import evaluate as evaluated
     from airpool.models.pretrained import load
     from airpool.protocol.waveform import Waveform
-    from airpool.wireless.waveform.frame import Frame
-    from airpool.wireless.waveform.uplink import Impairments, measured, uplink
+    from airpool.radio.waveform.frame import Frame
+    from airpool.radio.waveform.uplink import Impairments, measured, uplink
 
     model, which = load("modelnet40"), cast("Any", split)
     held = model.held_out(which, codec=codec)

@@ -22,7 +22,7 @@ def ranking(
     """Run the ranking server: it receives noisy scores, and says who is selected."""
     import asyncio
 
-    from airpool import network_file
+    from airpool.network import file as network_file
     from airpool.runtime import logs
     from airpool.runtime.ranking import RankingServer
     from airpool.runtime.roles import Console, run_ranking

@@ -10,7 +10,7 @@ from airpool.cli import options as o
 from airpool.cli.output import print_json, progress
 
 if TYPE_CHECKING:
-    from airpool.reproduce.report import Reproduced
+    from airpool.paper.figures.report import Reproduced
 
 
 app = typer.Typer(add_completion=False)
@@ -25,12 +25,12 @@ def reproduce(
     json: o.Json = False,
 ) -> None:
     """Redraw a figure or table of the paper, with the exact one beside it and whether the paper's finding holds."""
-    from airpool.extras import load
+    from airpool._support.extras import load
 
     for library in ("matplotlib", "jinja2")[: 1 + (name == "all")]:  # before the folder is made
         load(library, "airpool reproduce")
-    from airpool import reproduce as r
-    from airpool.reproduce import report
+    from airpool.paper import figures as r
+    from airpool.paper.figures import report
 
     began = time.monotonic()
     names = r.IDS if name == "all" else (name,)
@@ -59,7 +59,7 @@ def reproduce(
 def _print(results: "list[Reproduced]") -> None:
     from rich.console import Console
 
-    from airpool.reproduce.verdicts import WORDS
+    from airpool.paper.figures.verdicts import WORDS
 
     console = Console(highlight=False)
     for each in results:

@@ -35,7 +35,7 @@ def server(
     """Run the server: it announces inferences, decodes the noisy sum and names the object."""
     import asyncio
 
-    from airpool import network_file
+    from airpool.network import file as network_file
     from airpool.runtime import logs, transport
     from airpool.runtime.remote import RemoteServer
     from airpool.runtime.roles import Console, run_server
@@ -48,7 +48,7 @@ def server(
     async def run() -> None:
         own, token, view = r.credentials(keys, "server"), None, None
         if fleet is not None:
-            from airpool.ledger.fleet import Fleet
+            from airpool.runtime.ledger.fleet import Fleet
             from airpool.runtime.telling import FleetService
 
             view = FleetService(Fleet(fleet), own)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from airpool.ledger.budget import Budget
-    from airpool.ledger.chain import Row
     from airpool.network import Neighbours, Network
     from airpool.runtime.charge import Charge
+    from airpool.runtime.ledger.budget import Budget
+    from airpool.runtime.ledger.chain import Row
 
 
 def _option(text: str) -> Any:
@@ -33,7 +33,7 @@ class Spending:
     fleet: Annotated[str | None, _option("Address of the server, to tell its view of the fleet what is new.")] = None
 
     def budgets(self, delta: float, neighbours: "Neighbours") -> "list[Budget]":
-        from airpool.ledger.budget import Budget
+        from airpool.runtime.ledger.budget import Budget
 
         if (self.window_epsilon is None) != (self.window_seconds is None):
             raise ValueError("--window-epsilon and --window-seconds go together")

@@ -33,8 +33,8 @@ def sweep(
     json: o.Json = False,
 ) -> None:
     """Run a function at every combination of parameters. Resumes after an interruption, even a kill."""
-    from airpool.sweep import grid, run
-    from airpool.table import writer_for
+    from airpool._support.table import writer_for
+    from airpool.evaluation.sweep import grid, run
 
     if out is not None:
         writer_for(out)
@@ -70,8 +70,8 @@ def sweep(
 
 
 def _function(name: str) -> Any:
-    from airpool.settings import FUNCTIONS
-    from airpool.sweep.code import named
+    from airpool.evaluation.settings import FUNCTIONS
+    from airpool.evaluation.sweep.code import named
 
     if ":" in name:
         sys.path.insert(0, os.getcwd())

@@ -8,8 +8,8 @@ from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from airpool.evaluate import Evaluation
-    from airpool.prediction import Prediction
+    from airpool.evaluation.evaluate import Evaluation
+    from airpool.evaluation.prediction import Prediction
 
 app = typer.Typer(add_completion=False)
 
@@ -46,11 +46,11 @@ def theory(
 
     from airpool import calibrate, guarantee, load
     from airpool.account.report import number
-    from airpool.evaluate import evaluate
-    from airpool.models.codec import matrices
-    from airpool.prediction import linear_for, on_tensors, predict
-    from airpool.theory.mse import check_network
-    from airpool.theory.server import Server
+    from airpool.evaluation.evaluate import evaluate
+    from airpool.evaluation.prediction import linear_for, on_tensors, predict
+    from airpool.evaluation.theory.mse import check_network
+    from airpool.evaluation.theory.server import Server
+    from airpool.models.codecs.codec import matrices
 
     o.at_least(0, trials=trials)
     o.at_least(1, objects=objects)

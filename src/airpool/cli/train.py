@@ -17,8 +17,8 @@ from airpool.cli.output import print_json, progress
 
 if TYPE_CHECKING:
     from airpool.models.local import HeadRecipe
-    from airpool.models.mvcnn import Architecture
-    from airpool.models.train import TrunkRecipe
+    from airpool.models.vision.mvcnn import Architecture
+    from airpool.models.vision.training import TrunkRecipe
 
 app = typer.Typer(
     help="Train a trunk, a local head, a vote or a codec. Resumes after an interruption.",
@@ -200,8 +200,8 @@ def _parts(settings: Sequence[str] | None) -> dict[str, dict[str, Any]]:
 
 def _trunk_settings(values: dict[str, Any], kind: str) -> "tuple[TrunkRecipe, Architecture]":
     from airpool.models import recipes
-    from airpool.models.mvcnn import Architecture
-    from airpool.models.train import RECIPES, TrunkRecipe
+    from airpool.models.vision.mvcnn import Architecture
+    from airpool.models.vision.training import RECIPES, TrunkRecipe
 
     fixed = ("seed", "trunk", "num_classes", "in_channels")
     recipe, architecture = recipes.settled(
@@ -218,7 +218,7 @@ def _make_trunk(
     imagenet: Path | None = None,
 ) -> t.Made:
     """Trains the weights that do not exist yet, and writes the card of all."""
-    from airpool.models import runs
+    from airpool.models.vision import runs
 
     recipe, source = settings[0], work.source
     if settings[1].trunk.startswith("lite") and imagenet is None:
@@ -253,7 +253,8 @@ def _head_settings(values: dict[str, Any], seed: int) -> "HeadRecipe":
 
 def _make_head(name: str, recipe: "HeadRecipe", trunk: t.StoredTrunk) -> t.Made:
     """Calibrates a head, after training where it has epochs, in place of any that exists; writes its card."""
-    from airpool.models import local, runs
+    from airpool.models import local
+    from airpool.models.vision import runs
 
     work, source, file = trunk.work, trunk.work.source, trunk.work.folder / f"{name}.safetensors"
     if file.exists():
@@ -283,9 +284,10 @@ def _make_head(name: str, recipe: "HeadRecipe", trunk: t.StoredTrunk) -> t.Made:
 
 def _make_vote(name: str, head: Path, trunk: t.StoredTrunk) -> Path:
     """Fits a vote, in place of any that exists."""
-    from airpool.models import codec as codecs
-    from airpool.models import local, runs, weights
-    from airpool.models import vote as votes
+    from airpool.models import local, weights
+    from airpool.models.codecs import codec as codecs
+    from airpool.models.codecs import vote as votes
+    from airpool.models.vision import runs
 
     file = trunk.work.folder / f"{name}.safetensors"
     if file.exists() and (kind := codecs.read(file)[0].kind) != "vote":

@@ -14,10 +14,10 @@ from airpool.cli.output import print_json, progress
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from airpool.data.cad import Split
-    from airpool.models.mvcnn import MVCNN, Architecture
-    from airpool.models.runs import Source
-    from airpool.models.splits import Splits
+    from airpool.models.vision.cad import Split
+    from airpool.models.vision.mvcnn import MVCNN, Architecture
+    from airpool.models.vision.runs import Source
+    from airpool.models.vision.splits import Splits
 
 Made = tuple[dict[str, Any], list[Path]]  # a card, and all files that were written
 
@@ -113,15 +113,15 @@ class StoredTrunk:
     @property
     def hashes(self) -> dict[str, str]:
         """SHA-256 of the files, by name."""
-        from airpool.models import runs
+        from airpool.models.vision import runs
 
         return {path.name: runs.sha256(path) for path in self.files}
 
 
 def begin(data: Path, job: TrainingJob, name: str, architecture: "Architecture", *, extra_views: int = 0) -> Work:
     """Reads the data and makes the folder."""
-    from airpool.models import runs
-    from airpool.models.splits import Splits
+    from airpool.models.vision import runs
+    from airpool.models.vision.splits import Splits
 
     if not name or Path(name).name != name:
         raise ValueError(f"--name {name!r} must be a name, without folders")

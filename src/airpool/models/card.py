@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from airpool import files
-from airpool.version import __version__
+from airpool._support import files
+from airpool._support.version import __version__
 
 RENDERS = "renders of the CAD models of {}"
 MODELNET = "ModelNet is provided for academic research; its CAD models belong to their authors"

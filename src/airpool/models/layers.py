@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
-from airpool.arrays import Array, Floats
+from airpool._support.arrays import Array, Floats
 
 Layers = tuple[tuple[Array, Array], ...]  # matrix and bias of each
 

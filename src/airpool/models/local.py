@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from airpool.models import loop, recipes, weights
 from airpool.models.heads import expected_calibration_error, fit_temperature, pooled_classifier
-from airpool.models.mvcnn import MVCNN
+from airpool.models.vision.mvcnn import MVCNN
 
 
 @dataclass(frozen=True)

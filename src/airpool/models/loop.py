@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from airpool.data import tensors as tensor_file
+from airpool._support import tensors as tensor_file
 
 
 def check_features(features: Tensor, labels: Tensor) -> None:

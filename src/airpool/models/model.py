@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airpool.arrays import Array
-from airpool.models import codec as codecs
+from airpool._support.arrays import Array
 from airpool.models import stored
-from airpool.models.codec import SUFFIX, Codec
-from airpool.models.sensors import mask
+from airpool.models.codecs import codec as codecs
+from airpool.models.codecs.codec import SUFFIX, Codec
+from airpool.models.sensors.stacking import mask
 from airpool.models.stored import HeldOut
 from airpool.network import Coin, Network, Scheme
-from airpool.protocol.link import Level
-from airpool.selection.participation import expected_of_posteriors
+from airpool.radio.link import Level
+from airpool.schemes.participation import expected_of_posteriors
 
 
 @dataclass(frozen=True, eq=False)

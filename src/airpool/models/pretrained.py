@@ -19,21 +19,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from airpool import draws
-from airpool.arrays import Array, require, require_array
-from airpool.data import tensors
-from airpool.models import codec as codecs
-from airpool.models import features, fitted, local, stored, weights
-from airpool.models.codec import SUFFIX, Codec
+from airpool._support import draws, tensors
+from airpool._support.arrays import Array, require, require_array
+from airpool.models import local, stored, weights
+from airpool.models.codecs import codec as codecs
+from airpool.models.codecs.codec import SUFFIX, Codec
 from airpool.models.layers import in_float64
 from airpool.models.local import LocalHead
 from airpool.models.model import Model, Objects, declared
-from airpool.models.mvcnn import MVCNN, Architecture
+from airpool.models.sensors import fitted
 from airpool.models.stored import HeldOut
+from airpool.models.vision import features
+from airpool.models.vision.mvcnn import MVCNN, Architecture
 from airpool.network import Coin, Network, require_network
 from airpool.protocol.inference import Inference, infer_features
-from airpool.protocol.link import level
 from airpool.protocol.simulation import Path as Way
+from airpool.radio.link import level
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,17 +13,17 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from airpool.arrays import Array
-from airpool.data import tensors as tensor_file
-from airpool.models import codec as codecs
-from airpool.models.codec import SUFFIX, Codec
+from airpool._support import tensors as tensor_file
+from airpool._support.arrays import Array
+from airpool.models.codecs import codec as codecs
+from airpool.models.codecs.codec import SUFFIX, Codec
 from airpool.network import Coin, Network
-from airpool.selection.participation import expected_of_posteriors
+from airpool.schemes.participation import expected_of_posteriors
 
 HeldOut = Literal["test", "validation"]
 Arrays = dict[str, NDArray[Any]]
 
-ASSETS = Path(__file__).parent.parent / "assets"
+ASSETS = Path(__file__).parent / "assets"
 SPLITS: tuple[HeldOut, ...] = ("validation", "test")
 
 _MOST_PER_SENSOR = 10  # devices that may share one sensor of a model

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from airpool.data import tensors as tensor_file
-from airpool.models.mvcnn import MVCNN, Architecture
-from airpool.version import __version__
+from airpool._support import tensors as tensor_file
+from airpool._support.version import __version__
+from airpool.models.vision.mvcnn import MVCNN, Architecture
 
 Module = TypeVar("Module", bound=nn.Module)
 Paths = Path | Sequence[Path]

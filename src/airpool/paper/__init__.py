@@ -1,1 +1,1 @@
-"""The paper's formulas exactly as printed, so that its curves can be redrawn. None of them is a default anywhere."""
+"""The paper: its formulas as printed (formulas/), and every figure and table redrawn (figures/)."""

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from airpool.arrays import Floats, not_negative, probability
+from airpool._support.arrays import Floats, not_negative, probability
 from airpool.privacy.law import Arrivals, Strength
 
 Neighbours = Literal["zero-out", "replace", "remove"]

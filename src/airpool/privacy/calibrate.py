@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from airpool.arrays import Floats, as_floats
+from airpool._support.arrays import Floats, as_floats
+from airpool._support.search import smallest, smallest_number
 from airpool.privacy.aggregate import Aggregate, Neighbours
 from airpool.privacy.device import game
 from airpool.privacy.law import alike
-from airpool.search import smallest, smallest_number
 
 # Factors that are searched: a dozen orders of magnitude of noise on either side.
 _LEAST, _MOST = 1e-12, 1e12

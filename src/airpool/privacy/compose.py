@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from airpool.arrays import Floats, as_floats, failure_probability
+from airpool._support.arrays import Floats, as_floats, failure_probability
+from airpool._support.search import smallest_number
 from airpool.privacy import gaussian
 from airpool.privacy.game import Direction, Game, chosen, solve
 from airpool.privacy.renyi import LossMoments
-from airpool.search import smallest_number
 
 # Within these limits cut tails and rounding stay a small share of δ.
 SMALLEST_DELTA, MOST_INFERENCES = 1e-10, 2**24

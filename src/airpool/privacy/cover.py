@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from airpool.arrays import Floats
+from airpool._support.arrays import Floats
 from airpool.privacy import gaussian
 from airpool.privacy.gaussian import log_ndtr
 

@@ -11,7 +11,7 @@ from typing import get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from airpool.arrays import Floats, Integers, checked
+from airpool._support.arrays import Floats, Integers, checked
 from airpool.privacy import cover, gaussian, removal
 from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
 from airpool.privacy.game import Bounds, Direction, Game, mixture, solve

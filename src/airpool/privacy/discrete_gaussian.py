@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from airpool.arrays import Integers
+from airpool._support.arrays import Integers
 
 Words = NDArray[np.uint64]
 # n bytes from n: os.urandom, or the `bytes` method of a seeded generator.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
-from airpool.arrays import Floats, Integers, failure_probability
+from airpool._support.arrays import Floats, Integers, failure_probability
 
 _CUTS = 64  # candidate thresholds from each end of each side's scores: a few hundred in all
 # Keeps a direction without any noise solvable and lets it dominate: it is a leak.

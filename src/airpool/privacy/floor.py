@@ -11,7 +11,7 @@ from math import comb, prod
 
 import numpy as np
 
-from airpool.arrays import Floats, Integers
+from airpool._support.arrays import Floats, Integers
 from airpool.privacy import grid
 from airpool.privacy.aggregate import least_of_others
 from airpool.privacy.law import Kinds, Law, binomial, coarsened, kinds, stacked

@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from airpool.arrays import Floats, Integers, failure_probability
+from airpool._support.arrays import Floats, Integers, failure_probability
+from airpool._support.search import smallest
 from airpool.privacy import gaussian
 from airpool.privacy.aggregate import ratio
 from airpool.privacy.floor import Floor
 from airpool.privacy.law import Law
-from airpool.search import smallest
 
 Direction = Literal["forward", "backward"]
 # (ε, index of a pair, direction) → δ, elementwise.

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from airpool.arrays import Floats, checked, failure_probability
-from airpool.search import smallest
+from airpool._support.arrays import Floats, checked, failure_probability
+from airpool._support.search import smallest
 
 # SciPy's functions with the types that they have here.
 log_ndtr: Callable[[Floats], Floats] = special.log_ndtr

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from airpool.arrays import Floats, Integers, as_floats
+from airpool._support.arrays import Floats, Integers, as_floats
 from airpool.privacy.law import Kinds, Law, binned, binomial, stacked
 
 # Probability given away each time that a tail is cut or a rounding error bounded.

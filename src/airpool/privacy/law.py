@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import gammaln, xlog1py, xlogy
 
-from airpool.arrays import Floats, Integers, as_floats
+from airpool._support.arrays import Floats, Integers, as_floats
 
 
 @dataclass(frozen=True)

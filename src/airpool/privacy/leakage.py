@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import log_ndtr
 
-from airpool.arrays import Floats, finite, not_negative
+from airpool._support.arrays import Floats, finite, not_negative
 from airpool.privacy.aggregate import Aggregate, Neighbours, least_of_others, ratio
 from airpool.privacy.game import Game, gaussians, mixture
 from airpool.privacy.law import alike

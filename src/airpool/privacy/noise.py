@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from airpool.arrays import Floats, checked, not_negative
+from airpool._support.arrays import Floats, checked, not_negative
 from airpool.privacy.discrete_gaussian import SPREAD, Entropy, combination
 
 # Total variation distance per device, coordinate and inference: step 4 of the proof.

@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 
-from airpool.arrays import Floats
+from airpool._support.arrays import Floats
 from airpool.privacy import grid
 from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
 from airpool.privacy.game import Game, gaussians

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, ndtr
 
-from airpool.arrays import Floats, as_floats
+from airpool._support.arrays import Floats, as_floats
 from airpool.privacy import gaussian
 from airpool.privacy.cover import hidden
 

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import xlog1py
 
-from airpool.arrays import Floats, as_floats
+from airpool._support.arrays import Floats, as_floats
 
 # λ = α − 1 at which moments are taken: any of them gives a valid ε, the smallest is the answer.
 _ORDERS = as_floats(np.geomspace(1e-4, 1e3, 141))

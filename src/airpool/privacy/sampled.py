@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from airpool.arrays import Floats, as_floats
+from airpool._support.arrays import Floats, as_floats
 from airpool.privacy.floor import Floor
 from airpool.privacy.law import Arrivals, Law, alike, binomial, stacked
 

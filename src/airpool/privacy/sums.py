@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from airpool.arrays import Floats, as_floats
+from airpool._support.arrays import Floats, as_floats
 
 # Cells of one value, and of a sum.
 _FIRST, _MOST = 2**10, 2**12

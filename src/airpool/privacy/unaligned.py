@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airpool.arrays import Floats, Integers, as_floats
+from airpool._support.arrays import Floats, Integers, as_floats
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.floor import Floor, floor
 from airpool.privacy.law import Arrivals, Law, Strength, alike, stacked

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from airpool import draws
-from airpool.arrays import Array, like, require_array
+from airpool._support import draws
+from airpool._support.arrays import Array, like, require_array
 from airpool.network import Coin, Network, Ranking, Threshold
-from airpool.protocol.link import Link
 from airpool.protocol.maps import Map, apply
-from airpool.selection.ranking import selected
-from airpool.selection.scores import bounded
-from airpool.wireless.csi import Misalignment
-from airpool.wireless.power import Transmission, transmit
+from airpool.radio.csi import Misalignment
+from airpool.radio.link import Link
+from airpool.radio.power import Transmission, transmit
+from airpool.schemes.ranking import selected
+from airpool.schemes.scores import bounded
 
 # How far inside C a clipped vector ends, in units of the floating-point resolution: a few roundings, plus those of a
 # sum of r squares in any order.

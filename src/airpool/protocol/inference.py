@@ -9,15 +9,15 @@ from typing import Literal, get_args
 
 from array_api_compat import array_namespace
 
+from airpool._support.arrays import Array, like
+from airpool._support.draws import Generator
 from airpool.account.guarantee import PrivacyReport, guarantee
-from airpool.arrays import Array, like
-from airpool.draws import Generator
 from airpool.network import Channel, Coin, Network
 from airpool.protocol import device, server
 from airpool.protocol.maps import Map
 from airpool.protocol.simulation import Path, Received, check_latents, receive
-from airpool.selection.scores import raw
-from airpool.wireless.power import Transmission
+from airpool.radio.power import Transmission
+from airpool.schemes.scores import raw
 
 Baseline = Literal["orthogonal", "best-device", "centralised"]
 

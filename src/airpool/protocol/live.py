@@ -14,14 +14,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
+from airpool._support.arrays import Floats
 from airpool.account.guarantee import PrivacyReport, guarantee
-from airpool.arrays import Floats
 from airpool.network import Coin, Network, Ranking, Threshold, require_network
 from airpool.privacy.noise import grid_of, live_noise, to_grid
 from airpool.protocol import device as stations
-from airpool.protocol.link import link_of
-from airpool.selection import threshold
-from airpool.selection.scores import bounded, score_range
+from airpool.radio.link import link_of
+from airpool.schemes import threshold
+from airpool.schemes.scores import bounded, score_range
 
 
 @dataclass(frozen=True, eq=False)

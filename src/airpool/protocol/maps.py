@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
-from airpool.arrays import Array, require
+from airpool._support.arrays import Array, require
 
 Map = Callable[[Array], Array] | Array  # a function, a torch module, or a matrix that multiplies from the left
 

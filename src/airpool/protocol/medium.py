@@ -12,10 +12,10 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from airpool import draws
-from airpool.arrays import Array, not_negative, require_shape
+from airpool._support import draws
+from airpool._support.arrays import Array, not_negative, require_shape
 from airpool.network import Channel
-from airpool.wireless.csi import Misalignment, misalign
+from airpool.radio.csi import Misalignment, misalign
 
 
 def misalignment(gain: Array, channel: Channel, rng: draws.Generator) -> Misalignment | None:

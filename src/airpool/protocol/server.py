@@ -6,14 +6,15 @@ What it sees, and nothing else of the devices:
 
     y        the noisy sum, (r,); under orthogonal access each device's y_k, (K, r)  (medium.py)
     τ        who transmitted, except under cover noise
-    ũ        Scheme 2.2 only: the ranking server sees every noisy score  (selection/ranking.py)
+    ũ        Scheme 2.2 only: the ranking server sees every noisy score  (schemes/ranking.py)
 
-The account grants an adversary at least this, without the receiver's noise (audit/adversary.py, `mechanism`).
+The account grants an adversary at least this, without the receiver's noise
+(evaluation/audit/adversary.py, `mechanism`).
 """
 
 from array_api_compat import array_namespace
 
-from airpool.arrays import Array
+from airpool._support.arrays import Array
 from airpool.protocol.maps import Map, apply
 
 NO_ANSWER = -1

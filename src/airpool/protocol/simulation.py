@@ -15,15 +15,15 @@ import numpy as np
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
-from airpool import draws
-from airpool.arrays import Array, like, require_array
+from airpool._support import draws
+from airpool._support.arrays import Array, like, require_array
 from airpool.network import Network, Ranking, require_network
 from airpool.protocol import device, medium, server
-from airpool.protocol.link import Link, link_of
-from airpool.selection.scores import check_scores
-from airpool.wireless.csi import Misalignment
-from airpool.wireless.fading import sample_gains
-from airpool.wireless.power import Transmission, threshold
+from airpool.radio.csi import Misalignment
+from airpool.radio.fading import sample_gains
+from airpool.radio.link import Link, link_of
+from airpool.radio.power import Transmission, threshold
+from airpool.schemes.scores import check_scores
 
 Path = Literal["fast", "full"]
 

@@ -10,18 +10,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from airpool._support.arrays import Floats
 from airpool.account.guarantee import guarantee
 from airpool.account.report import PrivacyReport
-from airpool.arrays import Floats
 from airpool.network import Channel, Coin, Network
 from airpool.privacy.noise import live_noise
 from airpool.protocol import live
 from airpool.protocol.device import padded
-from airpool.protocol.link import link_of
 from airpool.protocol.medium import pack, unpack
 from airpool.protocol.simulation import receive
-from airpool.wireless.waveform.frame import Frame, Symbols, demodulate, guards, modulate
-from airpool.wireless.waveform.uplink import Impairments, uplink
+from airpool.radio.link import link_of
+from airpool.radio.waveform.frame import Frame, Symbols, demodulate, guards, modulate
+from airpool.radio.waveform.uplink import Impairments, uplink
 
 # γ at which no power ever limits a device, as in `receive_waveform`; a waveform has a limit of its own.
 _ALWAYS_STRONG = 1e-9

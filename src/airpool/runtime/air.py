@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airpool import draws
-from airpool.arrays import Floats
+from airpool._support import draws
+from airpool._support.arrays import Floats
 from airpool.network import Network, NetworkError
 from airpool.protocol import medium
-from airpool.protocol.link import Link, link_of
+from airpool.radio.csi import Misalignment
+from airpool.radio.fading import sample_gains
+from airpool.radio.link import Link, link_of
 from airpool.runtime import logs, seeded
 from airpool.runtime.medium import Announcement, Rejected, Sum, Withheld
-from airpool.wireless.csi import Misalignment
-from airpool.wireless.fading import sample_gains
 
 if TYPE_CHECKING:
     from airpool.runtime.secure_slot import SecureSlot

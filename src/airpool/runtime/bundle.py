@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airpool import files
-from airpool.models import codec as codecs
-from airpool.models.codec import Codec
-from airpool.models.int8 import Int8Trunk
+from airpool._support import files
+from airpool._support.version import __version__
+from airpool.models.codecs import codec as codecs
+from airpool.models.codecs.codec import Codec
 from airpool.models.layers import Layers, in_numpy, softmax, through
+from airpool.models.vision.int8 import Int8Trunk
 from airpool.runtime.device import Seen
-from airpool.version import __version__
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from airpool.data.views import Cameras
     from airpool.models.pretrained import Pretrained
+    from airpool.models.vision.views import Cameras
 
 _LARGEST = 256 * 2**20  # bytes of one part, unpacked
 
@@ -117,7 +117,7 @@ def made(model_name: str = "modelnet40", *, codec: str | None = None, views: "Te
     of each class.
     """
     from airpool.models.pretrained import Pretrained, load
-    from airpool.models.quantisation import quantise
+    from airpool.models.vision.quantisation import quantise
 
     model = load(model_name)
     if not isinstance(model, Pretrained):
@@ -138,8 +138,8 @@ def calibration_views(model: "Pretrained", count: int = 120) -> "Tensor":
     """Views (count, C, H, H) of our own shapes, but the first variant of each class, evenly over the cameras."""
     import torch
 
-    from airpool.data import shapes
-    from airpool.data.views import views
+    from airpool.models.vision import shapes
+    from airpool.models.vision.views import views
 
     resolution, cameras, first = model.trunk.architecture.resolution, 12, set[str]()
     some = [shape for shape in shapes.all() if shape.label in first or first.add(shape.label)]
@@ -152,6 +152,6 @@ def calibration_views(model: "Pretrained", count: int = 120) -> "Tensor":
 
 def one_camera(resolution: int, device: int, devices: int) -> "Cameras":
     """The camera of one device of a ring."""
-    from airpool.data.views import Cameras
+    from airpool.models.vision.views import Cameras
 
     return Cameras(num_views=1, first_azimuth_deg=360 * device / devices, resolution=resolution)

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from airpool.arrays import Floats
+from airpool._support.arrays import Floats
 from airpool.network import Coin, Network, Ranking, Threshold
 from airpool.privacy.noise import live_noise
 from airpool.protocol import live
-from airpool.protocol.link import link_of
+from airpool.radio.link import link_of
 from airpool.runtime import logs, seeded, terms
 from airpool.runtime.air import require_runnable
 from airpool.runtime.charge import Charge, Counted, Foreseen, Refused
 from airpool.runtime.medium import Announcement, DevicePort, Disconnected, RankingPort
-from airpool.selection.scores import uncertainty
+from airpool.schemes.scores import uncertainty
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from airpool.arrays import Floats
+from airpool._support.arrays import Floats
 from airpool.runtime.air import Air
 from airpool.runtime.medium import Announcement, Rejected, Sum, Withheld
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from airpool.arrays import Floats
+from airpool._support.arrays import Floats
 
 
 @dataclass(frozen=True)

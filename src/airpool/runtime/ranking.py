@@ -6,7 +6,7 @@ import numpy as np
 
 from airpool.network import Network, Ranking
 from airpool.runtime.medium import Disconnected, Rejected
-from airpool.selection.ranking import selected
+from airpool.schemes.ranking import selected
 
 WAIT_SECONDS = 2.0
 

@@ -8,7 +8,7 @@ import grpc
 import numpy as np
 from grpc import aio
 
-from airpool.arrays import Floats
+from airpool._support.arrays import Floats
 from airpool.runtime import logs, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.medium import Announcement, Disconnected, Sum, Withheld

@@ -8,11 +8,11 @@ The authority's own folder has all of them.
 
 from pathlib import Path
 
-from airpool.keys import credentials, secret
-from airpool.keys.credentials import Untrusted
-from airpool.keys.secret import KeyFileError
 from airpool.runtime import secured
-from airpool.secure.keys import Session
+from airpool.runtime.keys import credentials, secret
+from airpool.runtime.keys.credentials import Untrusted
+from airpool.runtime.keys.secret import KeyFileError
+from airpool.runtime.secure.keys import Session
 
 
 def session(folder: Path, device: int, num_devices: int) -> Session:

@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from airpool.arrays import Floats
+from airpool._support.arrays import Floats
 from airpool.network import Network
 from airpool.runtime import logs
 from airpool.runtime.medium import Announcement, DevicePort
-from airpool.secure import identities as bare
-from airpool.secure.client import Client
-from airpool.secure.group import inference_of, terms_of
-from airpool.secure.keys import Session
-from airpool.secure.messages import RefusedError, announced
-from airpool.secure.ring import Residues
+from airpool.runtime.secure import identities as bare
+from airpool.runtime.secure.client import Client
+from airpool.runtime.secure.group import inference_of, terms_of
+from airpool.runtime.secure.keys import Session
+from airpool.runtime.secure.messages import RefusedError, announced
+from airpool.runtime.secure.ring import Residues
 
 
 class Line(DevicePort, Protocol):
@@ -90,7 +90,7 @@ def secured_by(
 ) -> Callable[[Line, int], SecureDevice]:
     """Makes the port of each of these devices out of its line.
 
-    identities: folder with a roster and bare keys (secure/identities.py). keys: of certified ones (roster.py).
+    identities: folder with a roster and bare keys (runtime/secure/identities.py). keys: of certified ones (roster.py).
     """
     if identities is not None:
         sessions = {device: bare.session(identities, device) for device in devices}

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from airpool.arrays import Floats
+from airpool._support.arrays import Floats
 from airpool.network import Network
 from airpool.runtime.medium import Rejected
-from airpool.secure.group import inference_of, terms_of
-from airpool.secure.messages import Advert, RefusedError
-from airpool.secure.server import Server
+from airpool.runtime.secure.group import inference_of, terms_of
+from airpool.runtime.secure.messages import Advert, RefusedError
+from airpool.runtime.secure.server import Server
 
 STEPS = 4
 

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from airpool.keys import credentials as keys
-from airpool.keys import secret
-from airpool.keys.secret import KeyFileError
-from airpool.ledger import refused
-from airpool.ledger.budget import Budget
-from airpool.ledger.chain import Row
-from airpool.ledger.ledger import LONGEST, Ledger
-from airpool.ledger.mechanism import Mechanism, mechanism
 from airpool.network import Network
 from airpool.runtime.charge import Refused
+from airpool.runtime.keys import credentials as keys
+from airpool.runtime.keys import secret
+from airpool.runtime.keys.secret import KeyFileError
+from airpool.runtime.ledger import refused
+from airpool.runtime.ledger.budget import Budget
+from airpool.runtime.ledger.chain import Row
+from airpool.runtime.ledger.ledger import LONGEST, Ledger
+from airpool.runtime.ledger.mechanism import Mechanism, mechanism
 from airpool.runtime.transport import Credentials
 
 _SHORTEST_TOKEN = 16

@@ -8,11 +8,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from airpool.arrays import Floats
+from airpool._support.arrays import Floats
 from airpool.network import Coin, Network, Threshold, scored
 from airpool.protocol import device as stations
-from airpool.protocol.link import link_of
-from airpool.selection.scores import bounded
+from airpool.radio.link import link_of
+from airpool.schemes.scores import bounded
 
 NOTE = "Simulated: the noise is seeded and protects nobody."
 

@@ -13,17 +13,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from airpool import network_file
+from airpool._support.arrays import Floats
 from airpool.account.guarantee import guarantee
 from airpool.account.report import PrivacyReport, number
-from airpool.arrays import Floats
-from airpool.models import codec as codecs
 from airpool.models import stored
+from airpool.models.codecs import codec as codecs
 from airpool.models.layers import in_float64, softmax
 from airpool.network import Network
+from airpool.network import file as network_file
 from airpool.protocol import server as stations
-from airpool.protocol.link import level, link_of
 from airpool.protocol.live import live_report
+from airpool.radio.link import level, link_of
 from airpool.runtime import logs, seeded
 from airpool.runtime.air import require_runnable
 from airpool.runtime.medium import Disconnected, ServerPort, Sum, Withheld

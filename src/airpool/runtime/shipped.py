@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from airpool.arrays import Floats
+from airpool._support.arrays import Floats
 from airpool.models import stored
 
 

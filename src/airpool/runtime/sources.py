@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airpool.extras import load
+from airpool._support.extras import load
 from airpool.runtime import shipped
 from airpool.runtime.bundle import Bundle, one_camera
 from airpool.runtime.device import Seen, Source
@@ -90,8 +90,8 @@ def _latents(text: str, at: Place, codec: str | None) -> Source:
 
 def _mesh(text: str, at: Place, bundle: Bundle) -> Callable[[int], View]:
     load("torch", "rendering a mesh")
-    from airpool.data import meshes
-    from airpool.data.views import views
+    from airpool.models.vision import meshes
+    from airpool.models.vision.views import views
 
     objects = [meshes.read(path) for path in in_turn(Path(text), _MESHES)]
     camera = one_camera(bundle.view_shape[-1], at.device, at.devices)

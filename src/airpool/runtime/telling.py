@@ -8,12 +8,12 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from airpool.ledger.backup import Content, content, exported, imported
-from airpool.ledger.chain import Row
-from airpool.ledger.fleet import Fleet
-from airpool.ledger.refused import Refused
 from airpool.runtime import logs, transport
 from airpool.runtime import wire_pb2 as wire
+from airpool.runtime.ledger.backup import Content, content, exported, imported
+from airpool.runtime.ledger.chain import Row
+from airpool.runtime.ledger.fleet import Fleet
+from airpool.runtime.ledger.refused import Refused
 from airpool.runtime.transport import Credentials
 from airpool.runtime.wire_pb2_grpc import FleetServicer, FleetStub
 

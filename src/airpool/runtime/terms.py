@@ -9,8 +9,8 @@ import tomllib
 from dataclasses import replace
 from functools import lru_cache
 
-from airpool import network_file
 from airpool.network import Network
+from airpool.network import file as network_file
 from airpool.runtime.charge import Refused
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from airpool import files, network_file, plugins
+from airpool._support import files, plugins
 from airpool.network import Network, Ranking
+from airpool.network import file as network_file
 from airpool.runtime import transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.medium import Disconnected
@@ -210,7 +211,7 @@ async def running(setup: Setup) -> AsyncIterator[System]:
         system = System(setup, Path(folder))
         network_file.write(setup.network, system.folder / "network.toml")
         if setup.network.channel.access == "secure" and setup.keys is None:
-            from airpool.secure import identities
+            from airpool.runtime.secure import identities
 
             identities.write(system.folder / "identities", setup.network.devices.count)
         try:

@@ -1,0 +1,1 @@
+"""What every room leans on: arrays, files, random draws, searches, tables, figures and pages."""

@@ -1,0 +1,136 @@
+"""Result tables: one row per point, in the order of the points, as plain columns; written as CSV, JSON or Parquet."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from airpool._support import files
+from airpool._support.extras import load
+from airpool._support.figures import write_csv
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A point without a row, and why."""
+
+    parameters: dict[str, Any]
+    error: str
+
+    def __str__(self) -> str:
+        return f"{', '.join(f'{name}={value}' for name, value in self.parameters.items())}: {self.error}"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Seconds from the first point to the last, and within points; numbers of points measured and from the cache."""
+
+    seconds: float = 0.0
+    work: float = 0.0
+    measured: int = 0
+    cached: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns by name: the parameters, `seed`, and what the function returned; None where a row has no such value.
+
+    Tables are equal if all but `command` and `effort` is. version: of airpool and the function's code.
+    """
+
+    columns: dict[str, list[Any]]
+    parameters: tuple[str, ...]
+    failures: tuple[Failure, ...]
+    function: str
+    seed: int
+    version: str
+    effort: Effort = Effort()
+    command: str = ""
+
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, Any]], **about: Any) -> "Table":
+        """The table of rows {"parameters", "seed", "results", "error"}; "results" is None where a point failed."""
+        made = [row for row in rows if row["results"] is not None]
+        parameters = tuple(dict.fromkeys(name for row in rows for name in row["parameters"]))
+        columns = {name: [row["parameters"].get(name) for row in made] for name in parameters}
+        columns["seed"] = [row["seed"] for row in made]
+        for name in dict.fromkeys(name for row in made for name in row["results"]):
+            columns[name] = [row["results"].get(name) for row in made]
+        failures = tuple(Failure(row["parameters"], row["error"]) for row in rows if row["results"] is None)
+        return cls(columns, parameters, failures, **about)
+
+    def __len__(self) -> int:
+        return len(self.columns["seed"])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Table) and self.to_json() | {"command": ""} == other.to_json() | {"command": ""}
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; "inf", "-inf" and "nan" stand for the numbers that JSON does not have."""
+        failures = [vars(failure) for failure in self.failures]
+        data = {"parameters": self.parameters, "columns": self.columns, "failures": failures}
+        return self._about() | files.jsonable(data)
+
+    def _about(self) -> dict[str, Any]:
+        return {"function": self.function, "seed": self.seed, "version": self.version, "command": self.command}
+
+    def write(self, path: Path) -> None:
+        """Writes a file by the ending of its name, whole or not at all."""
+        writer = writer_for(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        writer(self, path)
+
+    def to_csv(self, path: Path) -> None:
+        """The columns below comment lines with function, seed, version and failures; a list in a cell is JSON."""
+        header = f"airpool {self.version}; {self.function}; seed {self.seed}"
+        lines = [f"{header}; {self.command}" if self.command else header, *(f"failed: {f}" for f in self.failures)]
+        text = {name: [json.dumps(v) if isinstance(v, list) else v for v in c] for name, c in self.columns.items()}
+        write_csv(path, text, comment="\n# ".join(lines))
+
+    def to_parquet(self, path: Path) -> None:
+        """The columns with their types, and the header as metadata (extra `parquet`)."""
+        pyarrow, parquet = load("pyarrow", "Parquet"), import_module("pyarrow.parquet")
+        about = {**self._about(), "failures": [str(failure) for failure in self.failures]}
+        content, arrays = BytesIO(), {}
+        for name, column in self.columns.items():
+            try:
+                arrays[name] = pyarrow.array(column)
+            except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+                raise ValueError(f"{name}: values of several types do not fit into one Parquet column") from None
+        table = pyarrow.table(arrays).replace_schema_metadata({"airpool": json.dumps(about, ensure_ascii=False)})
+        parquet.write_table(table, content)
+        files.write(path, content.getvalue())
+
+    def _to_json_file(self, path: Path) -> None:
+        files.write(path, json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+
+
+def one_row(record: Mapping[str, Any], *, function: str) -> Table:
+    """A record with its seed and version as a table of one row. "inf" becomes the number."""
+    columns = {name: [number(value)] for name, value in record.items() if name != "version"}
+    return Table(columns, (), (), function, record["seed"], record["version"])
+
+
+def writer_for(path: Path) -> Callable[[Table, Path], None]:
+    """The method that writes a file of this name. A ValueError if there is none, before anything is measured."""
+    writers = {".csv": Table.to_csv, ".json": Table._to_json_file, ".parquet": Table.to_parquet}
+    if path.suffix not in writers:
+        raise ValueError(f"{path}: a table's name must end in {', '.join(writers)}")
+    if path.suffix == ".parquet":
+        load("pyarrow", "Parquet")
+    return writers[path.suffix]
+
+
+def number(value: Any) -> Any:
+    """A value from JSON: "inf", "-inf" and "nan" are numbers again, in lists too."""
+    if isinstance(value, list):
+        return [number(each) for each in value]
+    return float(value) if value in ("inf", "-inf", "nan") else value

@@ -1,1 +1,0 @@
-"""Objects and their views: packed meshes, our own shapes, and the renderers."""

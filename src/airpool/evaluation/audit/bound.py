@@ -1,0 +1,201 @@
+"""An empirical lower bound on ε from a distinguishing game (spec §3.9).
+
+The mechanism runs n times with the features and n times with a neighbour. A score measures the evidence of an
+observation for the features; above a threshold the auditor answers "features". One half of the runs
+picks the threshold, the other half counts the auditor's mistakes; too few of them refute small values of ε.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airpool._support.arrays import Floats
+from airpool.account.report import shown
+from airpool.privacy.evidence import ceiling, discriminant, epsilon_bounds, fewest_runs, mistakes, thresholds
+
+Sided = Literal["one", "two"]
+World = TypeVar("World")  # what the mechanism is given: an array of features, as a rule
+Observation = TypeVar("Observation")  # an array (n, ...) or a dataclass of such arrays
+Mechanism = Callable[[World, int, np.random.Generator], Observation]
+Score = Callable[[Observation], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class AuditReport:
+    """What one game has shown: the true ε is at least `epsilon_lower`, with the stated confidence."""
+
+    epsilon_lower: float
+    delta: float
+    confidence: float
+    runs: int  # a side
+    ceiling: float  # the largest epsilon_lower that so many runs can give
+    sided: Sided
+    direction: Literal["features over neighbour", "neighbour over features"]  # the inequality that was used
+    threshold: float
+    evaluated: int  # runs a side in which mistakes were counted
+    false_alarms: int  # runs of the neighbour taken for the features
+    misses: int  # runs of the features taken for the neighbour
+    false_alarm_rates: Floats  # the trade-off curve over many thresholds, in the evaluated runs
+    miss_rates: Floats
+    claimed_epsilon: float | None
+    note: str
+
+    @property
+    def violated(self) -> bool:
+        """Whether the game refutes the claim: the lower bound lies above it."""
+        return self.claimed_epsilon is not None and self.epsilon_lower > self.claimed_epsilon
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dict for `json.dumps`; an infinite number becomes the string "inf" or "-inf"."""
+        plain = {name: x.tolist() if isinstance(x, np.ndarray) else x for name, x in vars(self).items()}
+        infinite = {name: str(x) for name, x in plain.items() if isinstance(x, float) and math.isinf(x)}
+        return plain | infinite | {"violated": self.violated}
+
+    def __str__(self) -> str:
+        text = f"ε ≥ {rounded_down(self.epsilon_lower)} with {self.confidence:g} confidence at δ = {self.delta:g}"
+        if self.claimed_epsilon is not None:
+            text += f"; claimed {shown(self.claimed_epsilon)}: {'VIOLATED' if self.violated else 'not refuted'}"
+        return f"{text}; {self.runs} runs a side can show at most {shown(self.ceiling, 2)}; {self.note}"
+
+
+def rounded_down(epsilon: float) -> str:
+    """A lower bound as text, never above it; claims are rounded up (`account.report.shown`).
+
+    >>> rounded_down(1.9999), rounded_down(2.0), rounded_down(0.0), rounded_down(math.inf)
+    ('1.999', '2.000', '0.000', 'inf')
+    """
+    return "inf" if math.isinf(epsilon) else f"{math.floor(epsilon * 1000) / 1000:.3f}"
+
+
+def audit(
+    mechanism: Mechanism[World, Observation],
+    features: World,
+    neighbour: World,
+    *,
+    runs: int,
+    rng: np.random.Generator,
+    delta: float,
+    confidence: float = 0.95,
+    score: Score[Observation] | None = None,
+    sided: Sided = "two",
+    claimed_epsilon: float | None = None,
+    batch: int | None = None,
+    on_batch: Callable[[int], None] | None = None,
+) -> AuditReport:
+    """Plays the game with `runs` runs a side and reports the largest ε that it refutes.
+
+    `mechanism(features, n, rng)` gives n independent observations. `score` maps them to n numbers, larger
+    where `features` is likelier (for a sum over the air: `release.log_likelihood_ratio`); where it is left
+    out, a linear one is learnt from the first quarter of the runs. `sided="two"` tests both inequalities of
+    (ε, δ), "one" only Pr[features] ≤ e^ε Pr[neighbour] + δ. At most `batch` runs are in memory at a time;
+    `on_batch` is called with the number of runs done, 2·`runs` in all.
+
+    Holds for: any mechanism whose runs are independent, and any score. Score and threshold may depend on the
+    first half in any way: the second half is drawn afterwards and counts the mistakes of that one test.
+    Edge cases: equal worlds → 0 with the stated confidence; worlds never confused → the ceiling; a poor
+    (or reversed) score weakens the bound and never makes it wrong.
+
+    >>> def noisy(x: float, n: int, rng: np.random.Generator) -> Floats:
+    ...     return x + rng.standard_normal(n)
+    >>> print(audit(noisy, 1.0, 0.0, runs=10_000, rng=np.random.default_rng(1), delta=1e-5))
+    ε ≥ 2.152 with 0.95 confidence at δ = 1e-05; 10000 runs a side can show at most 7.22; ...seed 1
+    """
+    shape, other = (getattr(world, "shape", None) for world in (features, neighbour))
+    if shape != other:
+        raise ValueError(f"neighbour has shape {other}: it must be that of features, {shape}")
+    if sided not in ("one", "two"):
+        raise ValueError(f'sided={sided!r} must be "one" or "two"')
+    needed = fewest_runs(delta=delta, confidence=confidence)
+    if runs < needed:
+        raise ValueError(f"runs={runs} must be at least {needed}: with fewer no audit can show anything")
+    if batch is not None and batch < 1:
+        raise ValueError(f"batch={batch} must be at least 1")
+    # About 32 MiB of float64 when an observation is as large as the features, and mostly it is smaller.
+    size = batch or max(1, 2**22 // max(getattr(features, "size", 1), 1024))
+    seed = rng.bit_generator.seed_seq
+
+    def play(world: World, n: int) -> Iterator[Observation]:
+        for start in range(0, n, size):
+            now = min(size, n - start)
+            yield _valid(mechanism(world, now, rng), now)
+            if on_batch is not None:
+                on_batch(now)
+
+    picking, evaluated = runs - runs // 2, runs // 2
+    if score is None:
+        learning = picking // 2
+        picking -= learning
+        direction = discriminant(*(map(_rows, play(world, learning)) for world in (features, neighbour)))
+
+        def linear(seen: Observation) -> Floats:
+            return _rows(seen) @ direction
+
+        score = linear
+
+    def scores(world: World, n: int) -> Floats:
+        return np.sort(np.concatenate([_scored(score, seen) for seen in play(world, n)]))
+
+    first = scores(features, picking), scores(neighbour, picking)
+    candidates = thresholds(*first)
+    expected = epsilon_bounds(*mistakes(*first, candidates), picking, delta=delta, confidence=confidence)
+    best = int(np.argmax(expected[0] if sided == "one" else np.maximum(*expected)))
+
+    second = scores(features, evaluated), scores(neighbour, evaluated)
+    false_alarms, misses = mistakes(*second, candidates)
+    forward, backward = epsilon_bounds(false_alarms[best], misses[best], evaluated, delta=delta, confidence=confidence)
+    reverse = sided == "two" and bool(backward > forward)
+    return AuditReport(
+        epsilon_lower=max(0.0, float(backward if reverse else forward)),
+        delta=delta,
+        confidence=confidence,
+        runs=runs,
+        ceiling=ceiling(runs, delta=delta, confidence=confidence),
+        sided=sided,
+        direction="neighbour over features" if reverse else "features over neighbour",
+        threshold=float(candidates[best]),
+        evaluated=evaluated,
+        false_alarms=int(false_alarms[best]),
+        misses=int(misses[best]),
+        false_alarm_rates=false_alarms / evaluated,
+        miss_rates=misses / evaluated,
+        claimed_epsilon=claimed_epsilon,
+        # A seeded game can be repeated, and the note says so: seeded noise gives no privacy (spec §3.10).
+        note=f"simulated from seed {seed.entropy}" if isinstance(seed, np.random.SeedSequence) else "simulated",
+    )
+
+
+def _arrays(seen: object) -> list[NDArray[Any]]:
+    """The arrays of an observation: itself, or the fields of a dataclass that are not None."""
+    if dataclasses.is_dataclass(seen):
+        values = [getattr(seen, f.name) for f in dataclasses.fields(seen)]
+        return [np.asarray(x) for x in values if x is not None]
+    return [np.asarray(seen)]
+
+
+def _rows(seen: object) -> Floats:
+    """An observation of n runs as a matrix (n, d)."""
+    return np.hstack([x.reshape(len(x), -1).astype(np.float64) for x in _arrays(seen)])
+
+
+def _valid(seen: Observation, size: int) -> Observation:
+    for x in _arrays(seen):
+        if x.shape[:1] != (size,):
+            raise ValueError(f"mechanism returned shape {x.shape}: its first axis must be the {size} runs asked for")
+        if x.dtype.kind == "f" and bool(np.isnan(x).any()):
+            raise ValueError("mechanism returned nan: every observation must be a number")
+    return seen
+
+
+def _scored(score: Callable[[Observation], Floats], seen: Observation) -> Floats:
+    values = np.asarray(score(seen), dtype=np.float64)
+    size = len(_arrays(seen)[0])
+    if values.shape != (size,):
+        raise ValueError(f"score returned shape {values.shape}: it must be ({size},), one number a run")
+    if bool(np.isnan(values).any()):
+        raise ValueError("score returned nan: every score must be a number; inf is allowed")
+    return values

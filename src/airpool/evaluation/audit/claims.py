@@ -1,0 +1,234 @@
+"""What every ε rests on, claim by claim: noise, clip, participation and sum, to an auditor who hears everything.
+
+A distinguishing game hears a device's own noise only beneath the others', and takes many runs to miss a part of it.
+Here the auditor knows all other draws: own noise is seen alone, and its energy is σ²·χ² exactly. Two worlds are played,
+one without features and one with features ten times as long as the clip norm allows (scores: ten times their range).
+All limits are exact, and all tests share the probability of a false alarm equally (union bound).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from airpool._support.arrays import Floats
+from airpool.evaluation.audit.measured import Evidence, Test, independent, law, least_noise, most_mean, rate, receiver
+from airpool.evaluation.audit.path import Overheard, Path, World, path
+from airpool.network import FADING, Coin, Network, Ranking, Threshold
+from airpool.protocol.medium import turned
+from airpool.radio.link import Link, link_of
+from airpool.schemes import threshold
+from airpool.schemes.scores import score_range
+
+_BEYOND = 10.0  # how much longer than allowed features are, and scores
+_MOST_NUMBERS = 2**24  # of a game: enough for a thousandth of σ at every device of a usual network
+_BATCH = 2**20
+_LAW_SAMPLE = 2**14  # numbers of a device whose distribution is compared with the Gaussian
+_ROUNDING = 1e-9  # of a sum without receiver noise, relative to what is in it
+
+
+def enough(network: Network, runs: int) -> int:
+    """How many of the runs asked for are tested: no more than tell a thousandth of a usual σ, and no fewer than 200."""
+    return min(runs, max(200, _MOST_NUMBERS // (2 * network.devices.count * network.coordinates)))
+
+
+def measure(
+    network: Network,
+    *,
+    runs: int,
+    rng: np.random.Generator,
+    confidence: float = 0.95,
+    played: Path | None = None,
+    on_batch: Callable[[int], None] | None = None,
+) -> list[Evidence]:
+    """All claims, on `runs` runs of each world; chance contradicts any of them with probability ≤ 1 − confidence.
+
+    played: the path to test, by default the network's own.
+    Holds for: noise, coins and gains that are as claimed and independent. The alignments are taken as the path reports
+    them; that the sum is what they say is tested.
+    Not tested: how often power suffices, except under truncate with known channels and one antenna; the noise of the
+    sum under the power rules `paper` and `exact`, where the alignment depends on it.
+    """
+    if runs < 4:
+        raise ValueError(f"runs={runs} must be at least 4, two in each of two calls")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence={confidence:g} must be > 0 and < 1")
+    link = link_of(network)
+    run = path(network, link=link) if played is None else played
+    tests: list[tuple[Test, str]] = []
+    for long in (False, True):
+        world, along = _world(network, long, rng)
+        heard = _Sums(network, link, world, along)
+        for size in _sizes(runs, network.devices.count * network.coordinates):
+            heard.add(run(world, size, rng))
+            if on_batch is not None:
+                on_batch(size)
+        tests += [(test, "long feature" if long else "no feature") for test in heard.tests()]
+    return [replace(test((1 - confidence) / len(tests)), world=world) for test, world in tests]
+
+
+def _sizes(runs: int, numbers: int) -> list[int]:
+    """An even number of calls, all about alike: noise that comes again in the next call is noticed."""
+    calls = min(2 * max(1, -(-runs * numbers // (2 * _BATCH))), runs)
+    return np.diff(np.linspace(0, runs, calls + 1).astype(int)).tolist()
+
+
+def _world(network: Network, long: bool, rng: np.random.Generator) -> tuple[World, Floats]:
+    """Features along random directions (K, r), and the directions; zeros and the lowest scores where not `long`."""
+    along = rng.standard_normal((network.devices.count, network.dimension))
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    features = _BEYOND * np.array(network.devices.column("clip_norm"))[:, None] * along * long
+    if isinstance(network.scheme, Coin):
+        return World(features), along
+    low, high = score_range(network.scheme)
+    return World(features, np.full(network.devices.count, _BEYOND * high if long else low)), along
+
+
+class _Sums:
+    """What is kept of all runs in one world: counts, energies, products."""
+
+    def __init__(self, network: Network, link: Link, world: World, along: Floats) -> None:
+        d = network.devices
+        self.network, self.link, self.world = network, link, world
+        self.long = bool(world.features.any())
+        self.along = np.pad(along, ((0, 0), (0, network.coordinates - network.dimension)))
+        self.std = np.array(d.column("noise_std"))
+        self.noisy = np.flatnonzero(self.std > 0)
+        self.pairs: dict[str, Any] = defaultdict(lambda: np.zeros((3, d.count)))
+        self.pair_count: dict[str, int] = defaultdict(int)
+        self.energy, self.numbers = np.zeros(d.count), 0
+        self.law: list[Floats] = []
+        self.projections: list[Floats] = []
+        self.coins: list[Any] = []
+        self.arrived: list[Any] = []
+        self.sum_energy, self.sum_numbers = 0.0, 0
+        self.rest_energy, self.rest_numbers, self.loudest = 0.0, 0, 0.0
+        self.scores: list[Floats] = []
+        self.before: Floats | None = None
+
+    def add(self, heard: Overheard) -> None:
+        noise = heard.signals
+        if self.long:
+            # What is said of noise here must not depend on the clip: across the feature, not along it.
+            projection = np.einsum("nkc,kc->nk", noise, self.along)
+            noise = noise - projection[..., None] * self.along
+            self.projections.append(np.where(heard.taking_part, projection, np.nan))
+        self.energy += np.einsum("nkc,nkc->k", noise, noise)
+        self.numbers += len(noise) * (noise.shape[2] - self.long)
+        self.coins.append(heard.taking_part)
+        self.arrived.append(heard.on_the_air)
+        if heard.noisy_scores is not None:
+            self.scores.append(heard.noisy_scores)
+        self._add_sum(heard)
+        if not self.long:
+            self._add_pairs(noise)
+
+    def _add_sum(self, heard: Overheard) -> None:
+        """The sum without the receiver's noise, and what else was received."""
+        received, quadrature = np.einsum("nk,nkc->nc", heard.alignment, heard.signals), heard.quadrature
+        square = heard.alignment**2
+        if quadrature is not None and self.network.channel.symbols == "complex":
+            received = received + turned(np.einsum("nk,nkc->nc", quadrature, heard.signals))
+            square = square + quadrature**2
+        rest = heard.estimate - received[:, : heard.estimate.shape[1]]
+        share = np.ones(len(rest))
+        if self.network.channel.access == "orthogonal":  # once for each device that is received
+            share = np.sum(heard.on_the_air, axis=1)
+        some = share > 0
+        self.rest_energy += float(np.sum(rest[some] ** 2 / share[some, None])) + float(np.sum(rest[~some] ** 2))
+        self.rest_numbers += int(np.sum(some)) * rest.shape[1]
+        self.loudest = max(self.loudest, float(np.max(np.abs(heard.alignment[..., None] * heard.signals))))
+        variance = square @ self.std**2
+        some = variance > 0
+        self.sum_energy += float(np.sum(np.sum(received[some] ** 2, axis=1) / variance[some]))
+        self.sum_numbers += int(np.sum(some)) * received.shape[1]
+
+    def _add_pairs(self, noise: Floats) -> None:
+        """Products of numbers that must be independent; in units of σ, so that the loudest device hides no other."""
+        unit = noise / np.where(self.std > 0, self.std, 1.0)[:, None]
+        if sum(map(len, self.law)) < _LAW_SAMPLE:
+            self.law.append(np.moveaxis(unit, 1, 2).reshape(-1, unit.shape[1]))
+        half, even = len(unit) // 2, unit.shape[2] // 2
+        chosen = {
+            "independent of other devices": (unit, unit[:, self.noisy].sum(axis=1, keepdims=True) - unit),
+            "independent of the next run": (unit[0 : 2 * half : 2], unit[1 : 2 * half : 2]),
+            "independent of the next coordinate": (unit[..., 0 : 2 * even : 2], unit[..., 1 : 2 * even : 2]),
+        }
+        if self.before is None:
+            self.before = unit
+        else:
+            both = min(len(unit), len(self.before))
+            chosen["independent of the next call"] = (self.before[:both], unit[:both])
+            self.before = None
+        for name, (x, y) in chosen.items():
+            self.pairs[name] += [np.einsum("nkc,nkc->k", a, b) for a, b in ((x, y), (x, x), (y, y))]
+            self.pair_count[name] += x.shape[0] * x.shape[2]
+
+    def tests(self) -> list[Test]:
+        self.coins, self.arrived = [np.concatenate(self.coins)], [np.concatenate(self.arrived)]
+        self.law = [np.concatenate(self.law)[:_LAW_SAMPLE]] if self.law else []
+        of_devices = [test for k in range(self.network.devices.count) for test in self._of_device(k)]
+        return of_devices + self._of_sum()
+
+    def _of_device(self, k: int) -> list[Test]:
+        d, scheme, found = self.network.devices, self.network.scheme, list[Test]()
+        if self.std[k] > 0 and (self.numbers or not self.long):
+            found.append(
+                least_noise("own noise", k, self.energy[k], self.numbers, self.std[k], "local ε, and ε in the sum")
+            )
+        if self.std[k] > 0 and not self.long:
+            found.append(law(k, self.law[0][:, k]))
+            for name in self.pairs:
+                if name != "independent of other devices" or len(self.noisy) > 1:
+                    found.append(independent(name, k, *self.pairs[name][:, k], count=self.pair_count[name]))
+        if self.long:
+            projections = np.concatenate(self.projections)[:, k]
+            most = d.column("weight")[k] * d.column("clip_norm")[k]
+            found.append(most_mean("clip", "feature sent", k, projections[~np.isnan(projections)], most, "every ε"))
+        if not isinstance(scheme, Coin) and scheme.score_noise_std > 0:
+            bounds, scores = score_range(scheme), np.concatenate(self.scores)[:, k]
+            if self.long:
+                found.append(most_mean("bound of the score", "noisy score", k, scores, bounds.high, "every ε"))
+            else:
+                energy = float(np.sum((scores - bounds.low) ** 2))
+                found.append(least_noise("score noise", k, energy, len(scores), scheme.score_noise_std, "every ε"))
+        return found + self._coins(k)
+
+    def _coins(self, k: int) -> list[Test]:
+        """How often a device takes part, also beside the next one; where the law is known, how often it is heard."""
+        coins, arrived = self.coins[0], self.arrived[0]
+        match self.network.scheme:
+            case Coin():
+                p = self.network.devices.column("participation")[k]
+            case Threshold() as scheme:
+                assert self.world.scores is not None
+                bounded = np.clip(self.world.scores, *score_range(scheme))
+                p = float(
+                    threshold.participation(
+                        bounded, threshold=scheme.threshold, score_noise_std=scheme.score_noise_std
+                    )[k]
+                )
+            case Ranking():
+                return []
+        found, after = [rate("participation", k, coins[:, k], p)], (k + 1) % coins.shape[1]
+        if after != k:
+            found.append(rate(f"participation when device {after} takes part", k, coins[coins[:, after], k], p))
+        channel = self.network.channel
+        if channel.power_rule == "truncate" and channel.known and channel.antennas == 1 and channel.fading in FADING:
+            able = arrived[:, k] if self.network.cover_noise else arrived[coins[:, k], k]
+            found.append(rate("how often power suffices", k, able, 1 - float(self.link.outage[k])))
+        return found
+
+    def _of_sum(self) -> list[Test]:
+        network, channel, found = self.network, self.network.channel, list[Test]()
+        if not self.long and channel.power_rule in ("truncate", "backoff") and len(self.noisy):
+            relative = (self.sum_energy, self.sum_numbers, 1.0)
+            found.append(least_noise("its noise in units of what is claimed", None, *relative, "ε in the sum"))
+        if isinstance(network.scheme, Ranking):
+            wanted = self.coins[0].sum(axis=1) == network.scheme.num_selected
+            found.append(rate(f"{network.scheme.num_selected} devices selected", None, wanted, 1.0))
+        claimed = channel.noise_std / self.link.gamma
+        found.append(receiver(claimed, self.rest_energy, self.rest_numbers, _ROUNDING * self.loudest))
+        return found

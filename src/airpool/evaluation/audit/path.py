@@ -1,0 +1,85 @@
+"""The transmission path as an auditor hears it: what every device sends, and what arrives of it.
+
+`path` runs protocol.simulation.receive on the full path (protocol.device, protocol.medium), with fading, power and the
+receiver's noise. Adversaries see parts of it (audit.adversary, audit.directions); audit.claims sees all of it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airpool._support.arrays import Floats
+from airpool.network import Coin, Network
+from airpool.protocol.simulation import receive
+from airpool.radio.link import Link, link_of
+from airpool.schemes.scores import score_range
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """What all devices hold: features (K, r), and bounded scores (K,); None in Scheme 1, which has no scores."""
+
+    features: Floats
+    scores: Floats | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.features.shape
+
+    @property
+    def size(self) -> int:
+        return self.features.size
+
+
+@dataclass(frozen=True, eq=False)
+class Overheard:
+    """n runs, with everything that only a simulator knows.
+
+    signals: z̃ = τ w z + n of each device, (n, K, coordinates), whether or not it is sent. taking_part: the coins' or
+    the scores' decision, (n, K). alignment, quadrature: the factor with which z̃ arrives, 0 where silent; None where
+    phases are known. estimate: ẑ, with the receiver's noise.
+    """
+
+    signals: Floats
+    taking_part: NDArray[np.bool_]
+    alignment: Floats
+    quadrature: Floats | None
+    estimate: Floats
+    noisy_scores: Floats | None
+
+    @property
+    def on_the_air(self) -> NDArray[np.bool_]:
+        return self.alignment != 0
+
+
+Path = Callable[[World, int, np.random.Generator], Overheard]
+
+
+def path(network: Network, *, link: Link | None = None) -> Path:
+    """`runs` inferences on the same world; scores are bounded already, and bounded again over the same range."""
+    link, scheme = link_of(network) if link is None else link, network.scheme
+    if not isinstance(scheme, Coin):
+        # Worlds have scores within the range already, and the rule `clip` over that range leaves them as they are.
+        scheme = replace(scheme, score_rule="clip", score_bound=score_range(scheme).high)
+    observed = replace(network, scheme=scheme)
+
+    def run(world: World, runs: int, rng: np.random.Generator) -> Overheard:
+        scores = None if world.scores is None else world.scores[None]
+        got = receive(world.features[None], observed, rng=rng, trials=runs, path="full", link=link, scores=scores)
+
+        def first(values: Any) -> Any:
+            return None if values is None else values[0]
+
+        return Overheard(
+            first(got.signals),
+            first(got.taking_part),
+            first(got.alignment),
+            first(got.sent.quadrature),
+            first(got.estimate),
+            first(got.noisy_scores),
+        )
+
+    return run

@@ -1,0 +1,157 @@
+"""The whole audit of a network: every claim against its own adversary, and all of them at one level of confidence.
+
+    ε          a distinguishing game in which the adversary hears the sum (audit.adversary)
+    local ε    the same game where it also knows what everybody else has sent
+    σ, C, p    what both rest on, measured device by device, with exact limits (audit.claims)
+
+Of the probability of a false alarm, 1 − confidence, the games share 49 parts of 50 equally, the measurements one part:
+they are sharp enough to do with little, and games are not (union bound).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from airpool._support.arrays import Floats
+from airpool.account.guarantee import guarantee
+from airpool.account.report import PrivacyReport, shown
+from airpool.evaluation.audit.adversary import End, audited
+from airpool.evaluation.audit.bound import AuditReport, rounded_down
+from airpool.evaluation.audit.claims import enough, measure
+from airpool.evaluation.audit.measured import Evidence
+from airpool.evaluation.audit.path import Path
+from airpool.network import Network
+
+# Of the probability of a false alarm, what the measurements get.
+MEASURED = 1 / 50
+
+Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Examination:
+    """What the games and the measurements have shown; all of it holds together with the stated confidence.
+
+    games: against the ε of each device attacked, by device. alone: against its local ε. outcomes: of all devices.
+    measured_runs: of each of the two worlds that were measured.
+    """
+
+    network: Network
+    claimed: PrivacyReport
+    games: dict[int, AuditReport]
+    alone: dict[int, AuditReport]
+    outcomes: list[Evidence]
+    confidence: float
+    measured_runs: int
+
+    @property
+    def contradicted(self) -> list[Evidence]:
+        return [outcome for outcome in self.outcomes if outcome.contradicted]
+
+    @property
+    def violated(self) -> bool:
+        """Whether a game refutes an ε or a measurement contradicts what it rests on."""
+        games = [*self.games.values(), *self.alone.values()]
+        return any(game.violated for game in games) or bool(self.contradicted)
+
+    def implied(self) -> tuple[Floats, Floats] | None:
+        """ε and local ε of each device, from the most noise that was measured; None where noise is as claimed."""
+        net, d = self.claimed.network, self.network.devices
+        lacking = [outcome for outcome in self.contradicted if outcome.claim == "own noise"]
+        if not lacking:
+            return None
+        std = tuple(min([s, *(o.high for o in lacking if o.device == k)]) for k, s in enumerate(d.column("noise_std")))
+        found = guarantee(replace(net, devices=replace(d, noise_std=std)))
+        return found.epsilon, found.epsilon_local
+
+    def lines(self) -> list[str]:
+        """What was measured, and what is contradicted."""
+        bad, total = self.contradicted, len(self.outcomes)
+        text = [
+            f"{total} measurements of noise, clip, participation and sum in 2 × {self.measured_runs} runs: "
+            f"{f'{len(bad)} CONTRADICTED' if bad else 'none contradicted'}",
+            *(f"  {outcome}" for outcome in bad),
+        ]
+        if (implied := self.implied()) is not None:
+            local = self.claimed.epsilon_local
+            worst = int(np.argmax(np.where(np.isfinite(local), implied[1] - np.nan_to_num(local), -np.inf)))
+            sums, locals_ = (float(values[worst]) for values in implied)
+            text.append(
+                f"  with no more noise than that, device {worst} has ε {rounded_down(sums)} (claimed "
+                f"{shown(float(self.claimed.epsilon[worst]))}) and local ε {rounded_down(locals_)} (claimed "
+                f"{shown(float(self.claimed.epsilon_local[worst]))})"
+            )
+        number = len(self.games) + len(self.alone)
+        text.append(
+            f"all {number} games and {total} measurements hold together with {self.confidence:g} confidence (union "
+            f"bound: {1 - MEASURED:.0%} of the error is shared by the games, {MEASURED:.0%} by the measurements)"
+        )
+        return text
+
+    def to_json(self) -> dict[str, Any]:
+        measured = [outcome.to_json() for outcome in self.contradicted]
+        return {
+            "confidence": self.confidence,
+            "violated": self.violated,
+            "devices": [
+                game.to_json() | {"device": k, "local": self.alone[k].to_json()} for k, game in self.games.items()
+            ],
+            "measurements": {
+                "number": len(self.outcomes),
+                "runs": self.measured_runs,
+                "contradicted": measured,
+                "outcomes": [outcome.to_json() for outcome in self.outcomes],
+            },
+        }
+
+
+@contextmanager
+def _silent(_what: str, _total: int) -> Iterator[Callable[[int], None]]:
+    yield lambda _steps: None
+
+
+def examined(
+    network: Network,
+    devices: int | Sequence[int] | None = None,
+    *,
+    runs: int = 100_000,
+    seed: int = 0,
+    confidence: float = 0.95,
+    score: End = "high",
+    played: Path | None = None,
+    progress: Progress = _silent,
+) -> Examination:
+    """Two games against each of these devices (by default the one with the largest ε), and measurements of all devices.
+
+    The claims are those of one inference. With antennas elsewhere the first game is theirs. `runs`: a side of each
+    game; the measurements need fewer. score: as of `audited`. played: the path to measure, by default the network's.
+    Nobody drops out, which makes the first game weaker than the claim allows; in the second game nobody else counts.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence={confidence:g} must be > 0 and < 1")
+    claimed = guarantee(network, inferences=1)
+    elsewhere = claimed.epsilon_eavesdropper is not None
+    epsilon = claimed.epsilon if claimed.epsilon_eavesdropper is None else claimed.epsilon_eavesdropper
+    if devices is None:
+        devices = int(np.argmax(epsilon))
+    chosen = [devices] if isinstance(devices, int) else list(dict.fromkeys(devices))
+    how: Any = {"runs": runs, "seed": seed, "score": score, "together": 2 * len(chosen)}
+    how |= {"confidence": 1 - (1 - MEASURED) * (1 - confidence)}
+    games: dict[int, AuditReport] = {}
+    alone: dict[int, AuditReport] = {}
+    for number, k in enumerate(chosen, start=1):
+        which = f"auditing device {k} ({number} of {len(chosen)})" if len(chosen) > 1 else "auditing"
+        with progress(which, 4 * runs) as advance:
+            how |= {"on_batch": advance}
+            games[k] = audited(network, k, claimed_epsilon=float(epsilon[k]), elsewhere=elsewhere, **how)
+            alone[k] = audited(network, k, claimed_epsilon=float(claimed.epsilon_local[k]), alone=True, **how)
+    number = enough(network, runs)
+    with progress("measuring", 2 * number) as advance:
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 2)))
+        outcomes = measure(
+            network, runs=number, rng=rng, confidence=1 - MEASURED * (1 - confidence), played=played, on_batch=advance
+        )
+    return Examination(network, claimed, games, alone, outcomes, confidence, number)

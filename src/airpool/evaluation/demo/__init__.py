@@ -1,0 +1,44 @@
+"""What `airpool demo` shows: two networks on the test set, one object transmitted, and the paper's claim checked.
+
+comparison, one_object and claim compute plain data; tables, pictures and story present it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from airpool._support.version import __version__
+from airpool.account.report import number
+from airpool.evaluation.demo.claim import Claim
+from airpool.evaluation.demo.comparison import Curve
+from airpool.evaluation.demo.one_object import Sent
+
+
+@dataclass(frozen=True, eq=False)
+class Demo:
+    """All results of the demo."""
+
+    paper: Curve
+    ours: Curve
+    compact: Curve
+    sent: Sent
+    claim: Claim
+    seed: int
+    version: str = __version__
+
+    @property
+    def curves(self) -> tuple[Curve, ...]:
+        return self.paper, self.ours, self.compact
+
+    @property
+    def trials(self) -> int:
+        return self.ours.points[0].evaluation.trials
+
+    def record(self) -> dict[str, Any]:
+        """As plain data, for JSON."""
+        rows = [row for curve in self.curves for row in curve.rows()]
+        return {
+            "accuracy": [{k: number(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows],
+            "object": self.sent.record(),
+            "paper_defaults": self.claim.record(),
+            **{name: getattr(self, name) for name in ("trials", "seed", "version")},
+        }

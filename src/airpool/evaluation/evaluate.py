@@ -1,0 +1,298 @@
+"""Accuracy of a network on given latents, with error bars, beside its guarantee and beside the vote's."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from airpool._support.arrays import require, require_array
+from airpool._support.files import jsonable
+from airpool._support.version import __version__
+from airpool.account.guarantee import PrivacyReport
+from airpool.evaluation import trial
+from airpool.evaluation.trial import Draws, Heard
+from airpool.models.codecs.vote import Vote, crossed
+from airpool.models.latents import check_labels
+from airpool.network import Coin, Network
+from airpool.protocol.inference import Baseline, centralised, report_of, transmitted
+from airpool.protocol.medium import channel_uses
+from airpool.protocol.server import labels
+from airpool.protocol.simulation import check_latents, in_batches
+from airpool.protocol.waveform import Waveform, waveform_report
+from airpool.radio.link import Level, Link, link_of
+from airpool.runtime.secure.messages import traffic
+from airpool.runtime.secure.ring import ring_of
+from airpool.schemes.scores import raw
+
+if TYPE_CHECKING:
+    from airpool.models.model import HeldOut, Model
+
+# From the public level of signal and noise to a decoder of estimates (..., r) into logits (..., C).
+DecoderFor = Callable[[Level], Callable[[Tensor], Tensor]]
+
+_BATCH = 2**22  # coordinates of estimates per batch: 16 MB
+_QUANTILE = NormalDist().inv_cdf(0.975)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Averages over all objects and trials.
+
+    accuracy_std: standard deviation over the trials, each of all objects once. accuracy_ci: of the mean, for the noise
+    and for the choice of objects. class_mean: accuracy averaged over classes. no_answer: fraction of inferences without
+    an answer, which count as wrong. mse: E‖ẑ − Σ w z‖². energy: of all devices, in mW · channel uses. channel_uses:
+    complex, per inference; secure access has neither. vote_accuracy: of the vote on the same noise; against_vote:
+    accuracy_mean minus that, with its standard error for the noise and for the choice of objects; None where there is
+    no vote to compare with.
+    """
+
+    accuracy_mean: float
+    accuracy_std: float | None
+    accuracy_ci: tuple[float, float]
+    class_mean: float
+    no_answer: float
+    mse: float
+    energy: float
+    channel_uses: int
+    trials: int
+    objects: int
+    seed: int
+    baseline: Baseline | None
+    report: PrivacyReport
+    vote_accuracy: float | None = None
+    against_vote: float | None = None
+    against_vote_error: float | None = None
+
+    @property
+    def bytes_per_device(self) -> tuple[int, int] | None:
+        """Sent and received in one inference; None where devices transmit by radio."""
+        network = self.report.network
+        if network.channel.access != "secure":
+            return None
+        return traffic(network.devices.count, network.dimension * ring_of(network).wire.itemsize)
+
+    def row(self) -> dict[str, Any]:
+        """The measurements, one number per column."""
+        low, high = self.accuracy_ci
+        names = ["class_mean", "no_answer", "mse", "energy", "channel_uses", "trials", "objects"]
+        if self.vote_accuracy is not None:
+            names += ["vote_accuracy", "against_vote", "against_vote_error"]
+        return {
+            "accuracy_mean": self.accuracy_mean,
+            "accuracy_std": self.accuracy_std,
+            "accuracy_low": low,
+            "accuracy_high": high,
+            **{name: getattr(self, name) for name in names},
+        }
+
+    def record(self) -> dict[str, Any]:
+        """As plain data; an infinite ε is the string "inf"."""
+        network, report = self.report.network, self.report
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "report"}
+        data = {
+            "scheme": network.scheme.name,
+            "access": network.channel.access,
+            "bytes_per_device": self.bytes_per_device,
+            **own,
+            "epsilon": report.epsilon,
+            "epsilon_local": report.epsilon_local,
+            "epsilon_object": report.epsilon_object,
+            "epsilon_paper": report.paper.epsilon,
+            "neighbours": network.neighbours,
+            "delta": network.delta,
+            "inferences": network.inferences,
+            "version": __version__,
+        }
+        return jsonable(data)
+
+
+class _Sending(NamedTuple):
+    network: Network
+    link: Link | None
+    latents: Tensor
+    decoders: list[Callable[[Tensor], Tensor]]
+    which: Tensor | None
+
+
+def evaluate(
+    network: Network,
+    latents: Tensor,
+    targets: Tensor,
+    *,
+    server: DecoderFor | tuple[Sequence[DecoderFor], Tensor],
+    trials: int = 20,
+    seed: int = 0,
+    posteriors: Tensor | None = None,
+    scores: Tensor | None = None,
+    num_classes: int | None = None,
+    participation: ArrayLike | None = None,
+    baseline: Baseline | None = None,
+    report: PrivacyReport | None = None,
+    vote: tuple[Tensor, DecoderFor] | None = None,
+    waveform: Waveform | None = None,
+    on_inferences: Callable[[int], None] = lambda _: None,
+) -> Evaluation:
+    """Accuracy over `trials` inferences of each object, from latents (N, K, r) and classes `targets` (N,).
+
+    server: `codec.server`, or `lambda level: decoder` for a decoder that ignores the level; or several of them, and
+        which one (N,) decodes each object (`models.vote.crossed`).
+    posteriors: (N, K, L) of each device's own classifier, or scores (N, K), their uncertainty in bits (with
+        num_classes for the score rule `scale`): needed by Schemes 2.1 and 2.2. All must be finite, as latents must: a
+        device sends 0 where they are not, and an accuracy of that would say nothing about the network.
+    participation: expected participation of each device, from calibration data; `level` needs it in Scheme 2.1.
+    vote: latents (N, K, L) and server of the vote, `(vote.encoder(posteriors), vote.server)`. It goes through the same
+        network, of dimension L, from the same state of the generator at every batch: the same gains, participation and
+        scores, and the same noise where r = L; where not, the noise has the same σ. Its ε is the network's (zero-out
+        and replace, γ auto), or smaller where L < r. Nothing else in the record depends on it.
+    waveform: go through its samples instead of symbols; Scheme 1, and a channel without fading and errors. The report
+        is then that of the samples (`waveform_report`), and cannot be given.
+    Holds for: the same seed, torch and machine give the same record; other machines agree within the interval.
+    """
+    require_array("latents", latents, torch=True)
+    require_array("targets", targets, torch=True)
+    check_latents(latents, network)
+    _require_finite({"latents": latents, "posteriors": posteriors, "scores": scores, "vote": vote and vote[0]})
+    check_labels(targets, objects=len(latents))
+    if type(seed) is not int or seed < 0:
+        raise ValueError(f"seed={seed!r} must be a whole number >= 0")
+    if trials < 1:
+        raise ValueError(f"trials={trials} must be >= 1")
+    if waveform is not None and baseline is not None:
+        raise ValueError(f"baseline={baseline!r} is simulated with symbols alone: leave baseline or waveform out")
+    if waveform is not None and report is not None:
+        raise ValueError("report is that of symbols, and a waveform's samples tell more: leave report or waveform out")
+    sender, most = transmitted(network, baseline), int(targets.max())
+    report = report_of(sender, report) if waveform is None else waveform_report(sender, waveform)
+    bits, num_classes = raw(network.scheme, scores=scores, posteriors=posteriors, num_classes=num_classes)
+
+    def sending(latents: Tensor, server: DecoderFor | tuple[Sequence[DecoderFor], Tensor]) -> _Sending:
+        net = replace(sender, dimension=latents.shape[-1])
+        check_latents(latents, net)
+        check_labels(targets, objects=len(latents))
+        public = trial.level_of(net, baseline, participation, waveform)
+        servers, which = server if isinstance(server, tuple) else ([server], None)
+        return _Sending(
+            net, None if baseline == "centralised" else link_of(net), latents, [each(public) for each in servers], which
+        )
+
+    def heard(of: _Sending, rows: slice, count: int, draws: Draws) -> Heard:
+        some, bits_of = of.latents[rows], None if bits is None else bits[rows]
+        more = {"link": of.link, "scores": bits_of, "num_classes": num_classes}
+        return trial.heard(some, of.network, draws, trials=count, baseline=baseline, waveform=waveform, **more)
+
+    def answers(of: _Sending, rows: slice, got: Heard) -> Tensor:
+        """Which are right, (n, t)."""
+        logits, *more = [decoder(got.estimate) for decoder in of.decoders]
+        if of.which is not None:
+            logits = torch.stack((logits, *more))[of.which[rows], torch.arange(len(logits))]
+        if most >= (classes := logits.shape[-1]):
+            raise ValueError(f"labels has {most}, must be below {classes}, the number of the server's classes")
+        return (labels(logits, got.any_signal) == targets[rows, None]).cpu()
+
+    own, voted = sending(latents, server), None if vote is None else sending(*vote)
+    draws = trial.draws(latents.device, seed)
+    right, vote_right = torch.zeros(2, len(latents), trials, dtype=torch.bool)
+    silent, square, energy, done = 0, 0.0, 0.0, dict.fromkeys(range(len(latents)), 0)
+    batch = max(1, _BATCH // network.dimension) if waveform is None else trial.SAMPLED
+    with torch.no_grad():
+        for rows, count in in_batches(latents, trials=trials, batch=batch):
+            here = rows, slice(done[rows.start], done[rows.start] + count)
+            done[rows.start] += count
+            if voted is not None:
+                vote_right[here] = answers(voted, rows, heard(voted, rows, count, draws.again()))
+            got = heard(own, rows, count, draws)
+            right[here] = answers(own, rows, got)
+            silent += int((~got.any_signal).sum())
+            square += float((got.estimate - centralised(latents[rows], network).estimate).square().sum())
+            energy += float(got.energy.sum())
+            on_inferences((rows.stop - rows.start) * count)
+    inferences = len(latents) * trials
+    return Evaluation(
+        **_accuracy(right, targets.cpu()),
+        **({} if vote is None else _against(right, vote_right)),
+        no_answer=silent / inferences,
+        mse=square / inferences,
+        energy=0.0 if sender.channel.access == "secure" else energy / inferences,
+        channel_uses=_channel_uses(sender, baseline),
+        trials=trials,
+        objects=len(latents),
+        seed=seed,
+        baseline=baseline,
+        report=report,
+    )
+
+
+def evaluate_model(
+    model: "Model",
+    network: Network,
+    *,
+    codec: str | None = None,
+    split: "HeldOut" = "test",
+    trials: int = 20,
+    seed: int = 0,
+    report: PrivacyReport | None = None,
+    against_vote: bool = False,
+    unseen: bool = False,
+) -> Evaluation:
+    """The network's evaluation on the held-out objects of a model, as its devices see them.
+
+    report: the network's, if it is known already. against_vote: beside the model's vote, if it has one.
+    unseen: where the codec is a vote, which was fitted to these objects, each is decoded by one fitted to others.
+    """
+    held, chosen = model.held_out(split, codec=codec), model.codec(codec)
+    objects = held.fitted(network.devices.count)
+    return evaluate(
+        network,
+        objects.latents,
+        objects.labels,
+        server=crossed(chosen, held.latents, held.labels) if unseen and isinstance(chosen, Vote) else chosen.server,
+        trials=trials,
+        seed=seed,
+        posteriors=None if isinstance(network.scheme, Coin) else objects.posteriors,
+        participation=model.participation(network, codec=codec),
+        report=report,
+        vote=model.vote(objects.posteriors, codec=codec) if against_vote else None,
+    )
+
+
+def _require_finite(given: Mapping[str, Tensor | None]) -> None:
+    for name, values in given.items():
+        if values is not None:
+            require(name, values, "must be finite", ok=torch.isfinite)
+
+
+def _channel_uses(network: Network, baseline: Baseline | None) -> int:
+    if network.channel.access == "secure":
+        return 0
+    alone = network.channel.access == "orthogonal" and baseline != "best-device"
+    return channel_uses(
+        network.dimension, symbols=network.channel.symbols, num_devices=network.devices.count if alone else 1
+    )
+
+
+def _accuracy(right: Tensor, targets: Tensor) -> dict[str, Any]:
+    """Mean, standard deviation over trials, and 95 % confidence interval, from (N, trials) bool."""
+    per_object, per_trial = right.double().mean(1), right.double().mean(0)
+    mean = float(per_object.mean())
+    # The spread of the objects' means includes both their choice and the noise. Rule of three where all agree.
+    error = float(per_object.std(correction=1)) / len(right) ** 0.5 if len(right) > 1 else 1.0
+    reach = _QUANTILE * error if error else 3 / len(right)
+    per_class = [float(per_object[targets == c].mean()) for c in targets.unique()]
+    return {
+        "accuracy_mean": mean,
+        "accuracy_std": float(per_trial.std(correction=1)) if right.shape[1] > 1 else None,
+        "accuracy_ci": (max(0.0, mean - reach), min(1.0, mean + reach)),
+        "class_mean": sum(per_class) / len(per_class),
+    }
+
+
+def _against(right: Tensor, vote_right: Tensor) -> dict[str, Any]:
+    """The vote's accuracy, and the difference object by object: noise and objects are shared, and so cancel."""
+    mine, votes = (each.double().mean(1) for each in (right, vote_right))
+    error = float((mine - votes).std(correction=1)) / len(mine) ** 0.5 if len(mine) > 1 else None
+    difference = float((mine - votes).mean())
+    return {"vote_accuracy": float(votes.mean()), "against_vote": difference, "against_vote_error": error}

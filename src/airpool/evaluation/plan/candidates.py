@@ -1,0 +1,93 @@
+"""Candidate networks for a budget: codec, participation, cover noise, scheme, and how heterogeneous targets are met.
+
+A candidate and what is given (devices, power, channel, δ, neighbours, number of inferences) make a network that meets
+its targets exactly; its accuracy is left to simulation. The clip norm is 1, the norm of every latent: any other is the
+same network in other units. γ is the largest that keeps the outage at the channel's target.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from airpool._support.arrays import Floats
+from airpool.account.budget import split
+from airpool.account.calibration import calibrate
+from airpool.evaluation.design import clipping, weights
+from airpool.network import Coin, Network, Ranking, Scheme, Threshold
+
+if TYPE_CHECKING:
+    from airpool.models.model import Model
+
+Handle = Literal["noise", "weights", "clipping"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """handle: what meets heterogeneous targets: noise for the strictest, or each device's own weight or clip norm.
+
+    scheme, share: who transmits, and the score's share of the budget (`account.budget`).
+    """
+
+    codec: str = "vote"
+    participation: float = 1.0
+    cover_noise: bool = False
+    handle: Handle = "noise"
+    scheme: Scheme = field(default_factory=Coin)
+    share: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """For a table: "vote, p = 0.9, cover noise"."""
+        match self.scheme:
+            case Coin():
+                chosen = f"p = {self.participation:g}" + (", cover noise" if self.cover_noise else "")
+            case Threshold(threshold=threshold):
+                chosen = f"Scheme 2.1, η = {threshold:g}, {self.share:.0%} for the score"
+            case Ranking(num_selected=count):
+                chosen = f"Scheme 2.2, k̃ = {count}, {self.share:.0%} for the score"
+        return f"{self.codec}, {chosen}" + ("" if self.handle == "noise" else f", own {self.handle}")
+
+
+PAPER = Candidate(codec="q16", participation=0.9)
+
+
+def candidates(
+    num_devices: int, codecs: tuple[str, ...], *, heterogeneous: bool, secure: bool = False
+) -> tuple[Candidate, ...]:
+    """All that are tried. heterogeneous: devices have targets of their own. secure: cover noise is implied."""
+    chances = ((1.0, False), (0.9, False), (0.9, True), (0.7, True))
+    if secure:
+        chances = tuple((p, True) for p in (1.0, 0.9, 0.7))
+    plain = [Candidate(codec, p, cover) for codec in codecs for p, cover in chances]
+    own: list[Handle] = ["weights", "clipping"] if heterogeneous else []
+    first = codecs[0]
+    counts = sorted({max(1, round(part * num_devices)) for part in (0.5, 0.75, 0.92)} - {num_devices})
+    ranked = [Candidate(first, scheme=Ranking(num_selected=n), share=share) for n in counts for share in (0.02, 0.1)]
+    local = [Candidate(first, scheme=Threshold(threshold=t), share=share) for t in (0.5, 1.0) for share in (0.1, 0.3)]
+    return (*plain, *(replace(plain[0], handle=handle) for handle in own), *ranked, *local)
+
+
+def built(candidate: Candidate, given: Network, targets: Floats, model: "Model") -> Network:
+    """The candidate's network that meets every target (K,); a ValueError where none does.
+
+    given: devices (count, power), channel, δ, neighbours, colluders, dropouts and number of inferences. Weights and
+    clip norms are designed on the validation objects.
+    """
+    wanted, p = tuple(targets.tolist()), candidate.participation
+    devices = replace(given.devices, weight=None, clip_norm=1.0, noise_std=0.05, participation=p, epsilon=wanted)
+    chosen: Any = {"scheme": candidate.scheme, "cover_noise": candidate.cover_noise}
+    bare = replace(given, dimension=model.codec(candidate.codec).dimension, devices=devices, **chosen)
+    if not isinstance(candidate.scheme, Coin):
+        if given.neighbours == "remove":
+            raise ValueError("neighbours='remove' is not accounted for with Schemes 2.1 and 2.2")
+        met = split(bare, epsilon=float(np.min(targets)), share=candidate.share)
+        return replace(met, devices=replace(met.devices, epsilon=wanted))
+    uniform = calibrate(bare)
+    if candidate.handle == "noise":
+        return uniform
+    known = model.held_out("validation", codec=candidate.codec).fitted(given.devices.count)
+    latents = known.latents.double().numpy()
+    if candidate.handle == "weights":
+        return weights.design(uniform, latents, normalise="free").network
+    return clipping.design(uniform, latents).network

@@ -1,0 +1,212 @@
+"""The best of the candidates by simulation on validation latents: many with few trials, few with many."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from airpool._support.arrays import Floats
+from airpool._support.files import jsonable
+from airpool.account.guarantee import PrivacyReport
+from airpool.evaluation.evaluate import Evaluation, evaluate_model
+from airpool.evaluation.plan.candidates import PAPER, Candidate, built, candidates
+from airpool.network import Devices, Network
+
+if TYPE_CHECKING:
+    from airpool.models.model import HeldOut, Model
+
+# Simulated inferences of every validation object at each stage, and how many candidates go on to the next.
+TRIALS, KEPT = (1, 6, 20), (6, 3)
+# Where only a comparison is needed; and the range in which the smallest ε is searched.
+_QUICK = (1, 4)
+_LEAST, _GREATEST = 2.0**-6, 2.0**5
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """A candidate as a network, and its evaluation on the validation objects."""
+
+    candidate: Candidate
+    network: Network
+    evaluation: Evaluation
+
+    @property
+    def accuracy(self) -> float:
+        return self.evaluation.accuracy_mean
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the accuracy on as many other objects, 95 %: both samples of objects vary, hence √2.
+
+        Holds for: objects drawn as the validation objects were, so of every class as often; a vote that did not see
+        the objects it is measured on (`simulated`).
+        """
+        (low, high), mean = self.evaluation.accuracy_ci, self.accuracy
+        return max(0.0, mean - 2**0.5 * (mean - low)), min(1.0, mean + 2**0.5 * (high - mean))
+
+    def row(self) -> dict[str, Any]:
+        report = self.evaluation.report
+        return {
+            "candidate": self.candidate.words,
+            **{k: v for k, v in asdict(self.candidate).items() if k != "scheme"},
+            "scheme": self.network.scheme.name,
+            **self.evaluation.row(),
+            **dict(zip(("accuracy_low", "accuracy_high"), self.interval, strict=True)),
+            "epsilon": report.worst,
+            "epsilon_local": float(np.max(report.epsilon_local)),
+            "epsilon_object": report.epsilon_object,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The best option, the others in falling order, the paper's network at the same ε, and what cannot be built.
+
+    Options that left the search early have fewer trials than those that stayed.
+    cameras: which shipped cameras were left out or repeated to fit the devices; None for none.
+    """
+
+    best: Option
+    others: tuple[Option, ...]
+    paper: Option | None
+    impossible: tuple[tuple[Candidate, str], ...]
+    seed: int
+    cameras: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        """As plain data; an infinite ε is the string "inf"."""
+        data = {
+            "best": self.best.row(),
+            "others": [each.row() for each in self.others],
+            "paper": None if self.paper is None else self.paper.row(),
+            "impossible": [{"candidate": each.words, "why": why} for each, why in self.impossible],
+            "seed": self.seed,
+            "cameras": self.cameras,
+        }
+        return jsonable(data)
+
+
+def plan(
+    given: Network,
+    *,
+    model: "Model",
+    epsilon: float | Sequence[float] | Floats,
+    seed: int = 0,
+    choice: Sequence[Candidate] | None = None,
+    trials: Sequence[int] = TRIALS,
+    on_candidate: Callable[[Candidate], None] = lambda _: None,
+) -> Plan:
+    """The most accurate of the candidates for these devices, this channel and this ε.
+
+    given: as in `candidates.network`. epsilon: for all devices, or one each. The last stage draws fresh noise, so that
+    the selection does not bias it; the interval includes the choice of the validation objects.
+    Edge cases: no candidate can be built → an error with the reason of the first.
+    """
+    count = given.devices.count
+    targets = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), (count,)).copy()
+    if not np.all((targets > 0) & np.isfinite(targets)):
+        raise ValueError(f"epsilon={epsilon} must be > 0 and finite")
+    cameras = model.held_out("validation").fitted(count).note
+    if choice is None:
+        each_its_own, secure = bool(np.any(targets != targets[0])), given.channel.access == "secure"
+        choice = candidates(count, model.deployable, heterogeneous=each_its_own, secure=secure)
+    going: list[tuple[Candidate, Network]] = []
+    impossible: list[tuple[Candidate, str]] = []
+    for each in choice:
+        try:
+            going.append((each, built(each, given, targets, model)))
+        except ValueError as error:
+            impossible.append((each, str(error)))
+        on_candidate(each)
+    if not going:
+        raise ValueError(f"no candidate can be built: {impossible[0][1]}")
+
+    ranked, reports = list[Option](), dict[Candidate, PrivacyReport]()
+    kept = [*(KEPT[min(stage, len(KEPT) - 1)] for stage in range(len(trials) - 1)), 0]
+    for stage, (runs, going_on) in enumerate(zip(trials, kept, strict=True)):
+        fresh = seed + 1000 * stage
+        options = [simulated(c, net, model, trials=runs, seed=fresh, report=reports.get(c)) for c, net in going]
+        options.sort(key=lambda option: -option.accuracy)
+        ranked = [*options[going_on:], *ranked]
+        going = [(each.candidate, each.network) for each in options[:going_on]]
+        reports = {each.candidate: each.evaluation.report for each in options}
+    paper = None
+    with suppress(ValueError):  # no such codec, or no such network
+        paper = simulated(PAPER, built(PAPER, given, targets, model), model, trials=trials[-1], seed=seed)
+    return Plan(ranked[0], tuple(ranked[1:]), paper, tuple(impossible), seed, cameras)
+
+
+def simulated(
+    candidate: Candidate,
+    net: Network,
+    model: "Model",
+    *,
+    trials: int,
+    seed: int,
+    split: "HeldOut" = "validation",
+    report: PrivacyReport | None = None,
+) -> Option:
+    """The candidate's accuracy on the shipped latents. report: the network's, if it is known already."""
+    how: Any = {"split": split, "trials": trials, "seed": seed, "unseen": split == model.vote_fitted_to}
+    found = evaluate_model(model, net, codec=candidate.codec, report=report, **how)
+    return Option(candidate, net, found)
+
+
+def smallest_epsilon(given: Network, *, model: "Model", accuracy: float, seed: int = 0) -> tuple[float, Plan]:
+    """The smallest common ε at which a network reaches this accuracy on average, and its plan; to 2 % of ε.
+
+    Edge cases: no ε does → an error that names the best accuracy that there is.
+    """
+    _check_accuracy(accuracy)
+    low = high = _GREATEST
+    best = plan(given, model=model, epsilon=high, seed=seed, trials=_QUICK).best
+    if best.accuracy < accuracy:
+        raise ValueError(f"accuracy={accuracy:g} is beyond reach: the best at ε = {high:g} is {best.accuracy:.3f}")
+    chosen = best.candidate
+    # Halve ε while a quick plan reaches the accuracy; then bisect between the last two with the best candidate.
+    while high > _LEAST:
+        low = high / 2
+        best = plan(given, model=model, epsilon=low, seed=seed, trials=_QUICK).best
+        if best.accuracy < accuracy:
+            break
+        chosen, high = best.candidate, low
+    while high / low > 1.02:
+        middle = float(np.sqrt(low * high))
+        net = built(chosen, given, np.full(given.devices.count, middle), model)
+        enough = simulated(chosen, net, model, trials=10, seed=seed).accuracy >= accuracy
+        low, high = (low, middle) if enough else (middle, high)
+    return high, plan(given, model=model, epsilon=high, seed=seed)
+
+
+def fewest_devices(
+    given: Network, *, model: "Model", epsilon: float, accuracy: float, seed: int = 0
+) -> tuple[int, Plan]:
+    """The smallest number of devices, up to those given, that reach this accuracy at this ε, and their plan.
+
+    The devices given must have one power and one target. Accuracy grows with their number: bisection finds the least.
+    Edge cases: not even all of them do → an error that names what they reach.
+    """
+    _check_accuracy(accuracy)
+    powers = given.devices.column("power_dbm")
+    if len(set(powers)) != 1:
+        raise ValueError("power_dbm differs between devices, so the fewest are not defined: give one value for all")
+
+    def best_of(count: int, trials: Sequence[int] = _QUICK) -> Plan:
+        devices = Devices(count=count, power_dbm=powers[0])
+        others = {"colluders": min(given.colluders, count - 1), "dropouts": min(given.dropouts, count - 1)}
+        return plan(replace(given, devices=devices, **others), model=model, epsilon=epsilon, seed=seed, trials=trials)
+
+    most = given.devices.count
+    if (reached := best_of(most).best.accuracy) < accuracy:
+        raise ValueError(f"accuracy={accuracy:g} is beyond {most} devices at ε = {epsilon:g}: they reach {reached:.3f}")
+    fewer = range(1, most)
+    count = 1 + bisect_left(fewer, True, key=lambda count: best_of(count).best.accuracy >= accuracy)
+    return count, best_of(count, TRIALS)
+
+
+def _check_accuracy(accuracy: float) -> None:
+    if not 0 < accuracy < 1:
+        raise ValueError(f"accuracy={accuracy:g} must be > 0 and < 1")

@@ -1,0 +1,94 @@
+"""What the server receives of objects in repeated trials: over symbols, over a waveform's samples, or without noise."""
+
+import copy
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from airpool.network import Channel, Network, Ranking
+from airpool.protocol.inference import Baseline, centralised
+from airpool.protocol.simulation import receive
+from airpool.protocol.waveform import Waveform, receive_waveform
+from airpool.radio.link import Level, Link, level
+
+SAMPLED = 2**9  # inferences per batch over a waveform
+
+
+class Draws(NamedTuple):
+    """Generators: of what is drawn for symbols, and for samples."""
+
+    symbols: torch.Generator
+    samples: np.random.Generator
+
+    def again(self) -> "Draws":
+        """The same draws once more."""
+        return Draws(self.symbols.clone_state(), copy.deepcopy(self.samples))
+
+
+class Heard(NamedTuple):
+    """Estimates (n, t, r), whether anybody transmitted (n, t), and the energy of all devices (n, t)."""
+
+    estimate: Tensor
+    any_signal: Tensor
+    energy: Tensor
+
+
+def draws(device: torch.device, seed: int) -> Draws:
+    return Draws(torch.Generator(device).manual_seed(seed), np.random.default_rng(seed))
+
+
+def heard(
+    latents: Tensor,
+    network: Network,
+    draws: Draws,
+    *,
+    trials: int,
+    link: Link | None = None,
+    baseline: Baseline | None = None,
+    waveform: Waveform | None = None,
+    scores: Tensor | None = None,
+    num_classes: int | None = None,
+) -> Heard:
+    """What becomes of latents (n, K, r), each sent in so many trials; all else as in `evaluate`."""
+    if waveform is not None:
+        got = receive_waveform(
+            latents.double().cpu().numpy(), network, rng=draws.samples, waveform=waveform, trials=trials
+        )
+        parts = (got.estimate, got.transmitting.any(-1), got.energy)
+        estimate, signal, energy = (torch.from_numpy(part).to(latents.device) for part in parts)
+        return Heard(estimate.to(latents.dtype), signal, energy)
+    if baseline == "centralised":
+        received = centralised(latents, network, trials)
+    else:
+        received = receive(
+            latents,
+            network,
+            rng=draws.symbols,
+            trials=trials,
+            scores=scores,
+            num_classes=num_classes,
+            link=link,
+            only_best=baseline == "best-device",
+        )
+    return Heard(received.estimate, received.any_signal, received.energy)
+
+
+def level_of(
+    network: Network, baseline: Baseline | None, participation: ArrayLike | None, waveform: Waveform | None
+) -> Level:
+    """Signal and noise of the estimate, which are public."""
+    if waveform is not None:  # received over γ = 1
+        of_devices = level(replace(network, channel=Channel(gamma=1e-9)))
+        return Level(of_devices.signal, float(np.hypot(of_devices.noise_std, network.channel.noise_std)))
+    if baseline == "centralised":
+        d = network.devices
+        return Level(sum(w * c for w, c in zip(d.column("weight"), d.column("clip_norm"), strict=True)), 0.0)
+    of_all = level(network, participation=participation)
+    if baseline == "best-device":  # one device and one receiver noise; in 2.2 one of those selected
+        of = network.scheme.num_selected if isinstance(network.scheme, Ranking) else network.devices.count
+        return Level(of_all.signal / of, of_all.noise_std / of**0.5)
+    return of_all

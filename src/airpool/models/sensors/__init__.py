@@ -1,0 +1,1 @@
+"""Sensors of your own: features in, a fitted model out (`airpool.fit`)."""

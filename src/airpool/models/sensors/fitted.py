@@ -1,0 +1,128 @@
+"""A model of your own sensors, as `airpool.fit` makes it, in one file: safetensors, with what it is in the header.
+
+sensors.*               centre and scale of the features
+heads.*                 local classifiers, one for all sensors or one each, and temperatures
+codecs.NAME.*           encoder and decoder of each codec
+test.*, validation.*    of held-out objects: labels, local posteriors, latents by each codec but the vote
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from airpool._support import tensors as tensor_file
+from airpool._support.version import __version__
+from airpool.models import stored, weights
+from airpool.models.codecs import codec as codecs
+from airpool.models.codecs.codec import SUFFIX, Codec, quantised
+from airpool.models.heads import pooled_classifier
+from airpool.models.model import Model, Objects
+from airpool.models.sensors.heads import Heads
+from airpool.models.sensors.stacking import Sensors
+from airpool.models.stored import SPLITS, HeldOut
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted(Model):
+    """A model of your own sensors. by_name: its codecs, the default first. about: how it was made, as plain data."""
+
+    name: str
+    labels: tuple[str, ...]
+    sensors: Sensors
+    heads: Heads
+    by_name: Mapping[str, Codec]
+    objects: Mapping[HeldOut, Mapping[str, Tensor]] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.labels
+
+    @property
+    def codecs(self) -> tuple[str, ...]:
+        return tuple(self.by_name)
+
+    def trunk_of(self, codec: str | None = None) -> str:
+        self.checked(codec)
+        return "sensors"
+
+    def named_codec(self, name: str) -> Codec:
+        return self.by_name[name]
+
+    def encoded_objects(self, split: HeldOut, codec: str) -> Objects:
+        if split not in self.objects:
+            raise ValueError(f"{self.name} was fitted without {split} objects")
+        held = self.objects[split]
+        labels, posteriors = held["labels"].long(), held["posteriors"].float()
+        own = {key: held[f"{codec}.{key}"] for key in ("latents", "step") if f"{codec}.{key}" in held}
+        return Objects(stored.latents_of(self.by_name[codec], own, posteriors), labels, posteriors)
+
+    def encode(self, inputs: Any, *, codec: str | None = None) -> Tensor:
+        """Latents (N, K, r) of features (N, K, F), or of a list of K arrays (N, F_k)."""
+        return self.seen(inputs, codec=codec)[0]
+
+    def seen(self, inputs: Any, *, codec: str | None = None) -> tuple[Tensor, Tensor]:
+        """Latents (N, K, r) and local posteriors (N, K, C) of features."""
+        features = self.sensors.standardised(inputs)
+        posteriors = self.heads.posteriors(features)
+        chosen = self.codec(codec)
+        with torch.no_grad():
+            return codecs.encoded(chosen, {"feature": features, "posterior": posteriors}), posteriors
+
+    def save(self, path: Path | str) -> None:
+        """Writes the model as one file, which `airpool.load` reads."""
+        if (path := Path(path)).suffix != SUFFIX:
+            raise ValueError(f"{path} must end with {SUFFIX}")
+        parts: dict[str, Tensor] = {"sensors.centre": self.sensors.centre, "sensors.scale": self.sensors.scale}
+        parts["heads.temperatures"] = self.heads.temperatures
+        for index, each in enumerate(self.heads.classifiers):
+            parts |= {f"heads.{index}.{key}": value for key, value in halved(each.state_dict()).items()}
+        headers: dict[str, Any] = {}
+        for name, each in self.by_name.items():
+            arrays, headers[name] = codecs.file_parts(each)
+            tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
+            parts |= {f"codecs.{name}.{key}": value for key, value in tensors.items()}
+        for split, held in self.objects.items():
+            parts |= {f"{split}.{key}": value for key, value in held.items()}
+        model = {"name": self.name, "classes": self.labels, "widths": self.sensors.widths, "codecs": headers}
+        tensor_file.write(path, parts, {"about": {**self.about, "model": model, "version": __version__}})
+
+
+def halved(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Matrices in half precision, as they are stored."""
+    return {name: tensor.detach().half() if tensor.ndim > 1 else tensor.detach() for name, tensor in tensors.items()}
+
+
+def kept(labels: Tensor, posteriors: Tensor, latents: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What a file keeps of held-out objects; latents: by each codec but the vote."""
+    out = {"labels": labels.to(torch.int32), "posteriors": posteriors.half()}
+    for name, each in latents.items():
+        steps, step = quantised(each)
+        out |= {f"{name}.latents": steps, f"{name}.step": step.reshape(1)}
+    return out
+
+
+def read(path: Path) -> Fitted:
+    """The model in a file."""
+    found, arrays, about = stored.in_file(path)
+    widths = about.pop("widths")
+    tensors = {name: torch.tensor(array) for name, array in arrays.items()}
+    classifiers = []
+    while own := {key: value.float() for key, value in stored.part(tensors, f"heads.{len(classifiers)}.").items()}:
+        matrices = [value for key, value in own.items() if key.endswith("weight")]
+        if "0.weight" not in own:
+            raise ValueError(f"{path}: damaged (heads.{len(classifiers)}.0.weight); copy it again or fit anew")
+        with torch.device("meta"):
+            hidden = len(own["0.weight"]) if len(matrices) > 1 else None
+            head = pooled_classifier(len(found.classes), channels=max(widths), hidden=hidden)
+        classifiers.append(weights.fill(head, own, path))
+    if len(classifiers) not in (1, len(widths)):
+        raise ValueError(f"{path}: damaged (heads.{len(classifiers)}); copy it again or fit anew")
+    heads, sensors = Heads(tuple(classifiers), tensors["heads.temperatures"]), stored.part(tensors, "sensors.")
+    by_name = {name: codecs.in_torch(found.codec(name)) for name in found.trunks}
+    objects: dict[HeldOut, Any] = {split: held for split in SPLITS if (held := stored.part(tensors, f"{split}."))}
+    return Fitted(found.name, found.classes, Sensors(widths, **sensors), heads, by_name, objects, about)

@@ -1,0 +1,127 @@
+"""The network file: versioned TOML, read and written without loss.
+
+A scalar stands for all devices, a list gives one value each; what is left out has its default; an unknown key is an
+error.
+"""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from airpool._support import files
+from airpool.network import (
+    SCHEME_SETTINGS,
+    Adversary,
+    Channel,
+    Devices,
+    Network,
+    NetworkError,
+    named_scheme,
+    require_network,
+)
+
+VERSION = 2
+_SINCE_2 = ("symbols", "redrawn", "antennas")
+_TABLES = {"devices": Devices, "channel": Channel, "scheme": named_scheme, "adversary": Adversary}
+
+
+def read(path: str | Path) -> Network:
+    """The network that a file describes."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NetworkError(f"cannot read the network file {path}: {error}") from None
+    try:
+        return parse(text)
+    except NetworkError as error:
+        raise NetworkError(f"{path}: {error}") from None
+
+
+def parse(text: str) -> Network:
+    """
+    >>> parse("version = 1\\n[devices]\\ncount = 2\\nnoise_std = [0.1, 0.2]").devices.noise_std
+    (0.1, 0.2)
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise NetworkError(f"not valid TOML: {error}") from None
+    return build(data)
+
+
+def build(data: dict[str, Any]) -> Network:
+    """The network that a file's tables describe."""
+    data = upgraded(data)
+    del data["version"]
+    if "devices" not in data:
+        raise NetworkError("the table [devices] is missing; it needs at least count = ...")
+    tables = {name: _table(name, kind, data.pop(name)) for name, kind in _TABLES.items() if name in data}
+    _reject_unknown("", data, [f.name for f in fields(Network) if f.name not in _TABLES])
+    return Network(**tables, **data)
+
+
+def upgraded(data: dict[str, Any]) -> dict[str, Any]:
+    """The tables of a file of any version as those of the newest.
+
+    Version 1 knew real symbols alone: it means them where channels are not known exactly; elsewhere they are the same.
+    """
+    version, channel = data.get("version"), data.get("channel", {})
+    if version is None:
+        raise NetworkError(f"the key version is missing; write version = {VERSION}")
+    if isinstance(version, bool) or version not in range(1, VERSION + 1):
+        raise NetworkError(f"version={version!r} is not known here; this airpool reads versions 1 to {VERSION}")
+    if version == 1 and "adversary" in data:
+        raise NetworkError("unknown key adversary in version 1; write version = 2")
+    if version == 1 and isinstance(channel, dict):
+        _reject_unknown("channel.", channel, [f.name for f in fields(Channel) if f.name not in _SINCE_2])
+        if channel.get("csi_error_std") or channel.get("phase_error_std"):
+            data = data | {"channel": channel | {"symbols": "real"}}
+    return data | {"version": VERSION}
+
+
+def _table(name: str, kind: Any, data: Any) -> Any:
+    if not isinstance(data, dict):
+        raise NetworkError(f"{name} must be a table, [{name}]")
+    known = ("name", *SCHEME_SETTINGS) if kind is named_scheme else tuple(f.name for f in fields(kind))
+    _reject_unknown(f"{name}.", data, known)
+    if kind is Devices and "count" not in data:
+        raise NetworkError("devices.count is missing")
+    return kind(**data)
+
+
+def _reject_unknown(where: str, data: dict[str, Any], known: Sequence[str]) -> None:
+    for key in data:
+        if key not in known:
+            raise NetworkError(f"unknown key {where}{key}; known are {', '.join(known)}")
+
+
+def write(network: Network, path: str | Path) -> None:
+    files.write(path, dump(network))
+
+
+def dump(network: Network) -> str:
+    """TOML that `parse` reads back to the same network, value for value."""
+    require_network(network)
+    lines = [f"version = {VERSION}"]
+    lines += [f"{f.name} = {_toml(getattr(network, f.name))}" for f in fields(Network) if f.name not in _TABLES]
+    no_loss = ("devices", "path_loss_db", (0.0,) * network.devices.count)
+    for name in _TABLES:
+        table = getattr(network, name)
+        if table == Adversary():
+            continue
+        lines += ["", f"[{name}]"]
+        lines += [f'name = "{table.name}"'] if name == "scheme" else []
+        for f in fields(table):
+            if (value := getattr(table, f.name)) is not None and (name, f.name, value) != no_loss:
+                lines.append(f"{f.name} = {_toml(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return repr(value[0]) if len(set(value)) == 1 else f"[{', '.join(map(repr, value))}]"
+    return f'"{value}"' if isinstance(value, str) else repr(value)

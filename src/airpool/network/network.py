@@ -1,0 +1,280 @@
+"""A network: devices, channel and scheme as plain frozen data, checked once, when it is made.
+
+    >>> net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9, dimension=64)
+    >>> net.devices.weight[0]
+    0.08333333333333333
+
+Every number has a range (`Rule`), wide enough for any use and narrow enough that no square, product or ratio overflows:
+a network that can be made has an ε, a number or inf. The file format is network_file.py.
+"""
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from airpool.network.rules import NetworkError, PerDevice, Rule, check, checked, rules_of, whole
+
+Neighbours = Literal["zero-out", "replace", "remove"]
+Access = Literal["superposed", "orthogonal", "secure"]
+PowerRule = Literal["truncate", "backoff", "paper", "exact"]
+Symbols = Literal["complex", "real"]
+SchemeName = Literal["1", "2.1", "2.2"]
+Score = Literal["shannon", "min"]
+ScoreRule = Literal["clip", "scale"]
+
+FADING = ("none", "rician", "rayleigh")
+
+
+def require_network(value: object) -> None:
+    """Raises a TypeError unless `value` is a Network."""
+    if not isinstance(value, Network):
+        raise TypeError(f"network is of type {type(value).__name__}, must be a Network (read_network reads a file)")
+
+
+_POSITIVE = Rule("must be > 0 and finite", lambda x: 0 < x < math.inf)
+_NOT_NEGATIVE = Rule("must be >= 0 and finite", lambda x: 0 <= x < math.inf)
+_PROBABILITY = Rule("must be between 0 and 1", lambda x: 0 <= x <= 1)
+_BETWEEN = Rule("must be > 0 and < 1", lambda x: 0 < x < 1)
+_FINITE = Rule("must be finite", math.isfinite)
+# Features may be arbitrarily small; divisors may not. Noise has a wider range, for the factors that calibration tries.
+_SIZE, _LENGTH = (rule._replace(most=1e30) for rule in (_NOT_NEGATIVE, _POSITIVE))
+_SCALE, _ERROR = (rule._replace(least=1e-30, most=1e30) for rule in (_POSITIVE, _NOT_NEGATIVE))
+_STD = _NOT_NEGATIVE._replace(least=1e-50, most=1e50)
+_DECIBEL, _SCORE = _FINITE._replace(most=300.0), _FINITE._replace(most=1e30)
+_MANY = range(1, 10**7 + 1)
+
+
+@dataclass(frozen=True)
+class Devices:
+    """One value per device; a single number stands for all of them.
+
+    `noise_std` is a standard deviation per coordinate (the paper's σ² = 0.1 is a variance). `path_loss_db` is that of
+    each link: its mean square gain is 10^(−path_loss_db/10). `epsilon` is an optional target for calibration and plans.
+    """
+
+    count: Annotated[int, _MANY]
+    weight: Annotated[PerDevice | float | None, _SIZE] = None
+    clip_norm: Annotated[PerDevice | float, _LENGTH] = 1.0
+    noise_std: Annotated[PerDevice | float, _STD] = 0.05
+    participation: Annotated[PerDevice | float, _PROBABILITY] = 1.0
+    power_dbm: Annotated[PerDevice | float, _DECIBEL] = 30.0
+    path_loss_db: Annotated[PerDevice | float, _DECIBEL] = 0.0
+    epsilon: Annotated[PerDevice | float | None, _POSITIVE] = None
+
+    def __post_init__(self) -> None:
+        count = checked("devices.count", self.count, _MANY)
+        if self.weight is None:
+            object.__setattr__(self, "weight", 1 / count)
+        check(self, "devices.", but=("epsilon",) if self.epsilon is None else (), count=count)
+
+    def column(self, name: str) -> PerDevice:
+        """A field as one value per device; the constructor has expanded single numbers."""
+        return getattr(self, name)
+
+
+@dataclass(frozen=True)
+class Channel:
+    """How the signals reach the server. `noise_std` is the receiver's, per real coordinate, in the unit of √mW.
+
+    access: superposed (the radio adds up), orthogonal (one after the other), or secure: no radio at all, a secure sum
+        over an ordinary network; power, path loss and outage play no part, and no other setting may be given.
+    symbols: two real coordinates in each complex symbol, or one in each use; they differ where channels are not known
+        exactly. csi_error_std: √E|e|² of the whole complex error. redrawn: gains and errors are new in every inference,
+        else one draw serves all of them (a ledger counts how often it is drawn again). antennas: of the server, which
+        receives by one public beam and keeps them all.
+    """
+
+    fading: str = "none"
+    k_factor_db: Annotated[float, _DECIBEL] = 4.8
+    noise_std: Annotated[float, _STD] = 0.0
+    access: Access = "superposed"
+    power_rule: PowerRule = "truncate"
+    gamma: Annotated[float | Literal["auto"], _SCALE] = "auto"
+    outage: Annotated[float, _BETWEEN._replace(least=1e-30)] = 0.01
+    csi_error_std: Annotated[float, _ERROR] = 0.0
+    phase_error_std: Annotated[float, _ERROR] = 0.0
+    symbols: Symbols = "complex"
+    redrawn: bool = True
+    antennas: Annotated[int, range(1, 257)] = 1
+
+    @property
+    def known(self) -> bool:
+        """Whether devices know gains and phases exactly."""
+        return not (self.csi_error_std or self.phase_error_std)
+
+    def __post_init__(self) -> None:
+        if not (self.fading in FADING or str(self.fading).startswith("sionna:")):
+            raise NetworkError(f"channel.fading={self.fading!r} must be one of {', '.join(FADING)} or sionna:MODEL")
+        check(self, "channel.", but=("gamma",) if self.gamma == "auto" else ())
+        if self.access == "secure":
+            for name in ("fading", "noise_std", "power_rule", "gamma", "csi_error_std", "phase_error_std", "antennas"):
+                if (value := getattr(self, name)) != (default := getattr(Channel, name)):
+                    raise NetworkError(f"channel.{name}={value!r} must be {default!r}: access = secure has no radio")
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """Who else listens. antennas: of an eavesdropper that is not at the server; 0: its ε is not asked for."""
+
+    antennas: Annotated[int, range(257)] = 0
+
+    def __post_init__(self) -> None:
+        check(self, "adversary.")
+
+
+@dataclass(frozen=True)
+class Coin:
+    """Scheme 1: each device transmits with its own probability, `devices.participation`."""
+
+    name: ClassVar[SchemeName] = "1"
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Settings of the schemes with an uncertainty score in bits: how it is computed, bounded and noised."""
+
+    score: Score = "shannon"
+    score_rule: ScoreRule = "clip"
+    score_bound: Annotated[float, _SCALE] = 1.0
+    score_noise_std: Annotated[float, _STD] = 0.3162
+
+    def __post_init__(self) -> None:
+        check(self, "scheme.")
+
+
+@dataclass(frozen=True)
+class Threshold(_Scored):
+    """Scheme 2.1: a device transmits if its own noisy score is at most the threshold."""
+
+    threshold: Annotated[float, _SCORE] = 0.5
+    name: ClassVar[SchemeName] = "2.1"
+
+
+@dataclass(frozen=True)
+class Ranking(_Scored):
+    """Scheme 2.2: the devices with the lowest noisy scores transmit, chosen by a ranking server."""
+
+    num_selected: Annotated[int, _MANY] = 11
+    name: ClassVar[SchemeName] = "2.2"
+
+
+Scored = Threshold | Ranking
+Scheme = Coin | Threshold | Ranking
+SCHEMES: dict[str, type[Coin | Threshold | Ranking]] = {kind.name: kind for kind in (Coin, Threshold, Ranking)}
+_SCHEME_RULES = rules_of(Threshold) | rules_of(Ranking)
+SCHEME_SETTINGS = tuple(_SCHEME_RULES)
+
+
+def scored(scheme: Scheme) -> Scored:
+    """The scheme, if devices are chosen by their scores; else an error."""
+    if isinstance(scheme, Coin):
+        raise ValueError("scheme 1 has no scores: a coin decides who transmits")
+    return scheme
+
+
+def named_scheme(name: str = "1", **settings: Any) -> Scheme:
+    """A scheme by its name in a network file. Settings of the other schemes are checked and left out.
+
+    >>> named_scheme("2.1", threshold=0.4, num_selected=3)
+    Threshold(score='shannon', score_rule='clip', score_bound=1.0, score_noise_std=0.3162, threshold=0.4)
+    """
+    checked("scheme.name", name, tuple(SCHEMES))
+    for setting, value in settings.items():
+        checked(f"scheme.{setting}", value, _SCHEME_RULES[setting])
+    kind = SCHEMES[name]
+    return kind(**{key: value for key, value in settings.items() if key in {f.name for f in fields(kind)}})
+
+
+@dataclass(frozen=True)
+class Network:
+    """Everything that determines leakage and accuracy; `colluders` and `dropouts` are numbers of devices.
+
+    Secure access implies cover noise. Its sum is opened for `survivors` devices or more, which must be more than half
+    of all devices and colluders: else a server could have two sums opened.
+    """
+
+    devices: Devices
+    channel: Channel = field(default_factory=Channel)
+    scheme: Scheme = field(default_factory=Coin)
+    adversary: Adversary = field(default_factory=Adversary)
+    dimension: Annotated[int, range(1, 10**9 + 1)] = 64
+    delta: Annotated[float, _BETWEEN._replace(least=1e-300)] = 1e-5
+    neighbours: Neighbours = "zero-out"
+    cover_noise: bool = False
+    colluders: int = 0
+    dropouts: int = 0
+    inferences: Annotated[int, range(1, 10**12 + 1)] = 1
+
+    def __post_init__(self) -> None:
+        check(self)
+        limit = self.devices.count - 1
+        for name in ("colluders", "dropouts"):
+            allowed = f"must be a whole number from 0 to {limit}"
+            whole(name, getattr(self, name), least=0, most=limit, allowed=allowed)
+        if isinstance(self.scheme, Ranking) and self.scheme.num_selected > self.devices.count:
+            raise NetworkError(
+                f"scheme.num_selected={self.scheme.num_selected} must not exceed the {self.devices.count} devices"
+            )
+        if self.channel.access == "secure":
+            self._require_secure()
+            object.__setattr__(self, "cover_noise", True)
+
+    def _require_secure(self) -> None:
+        count, colluders = self.devices.count, self.colluders
+        if count < 2:
+            raise NetworkError("access = secure needs at least 2 devices: a sum of one is its own value")
+        if 2 * self.survivors <= count + colluders:
+            most = (count - colluders - 1) // 2
+            raise NetworkError(
+                f"dropouts={self.dropouts} must be at most {most} with access = secure, {count} devices and "
+                f"colluders={colluders}: the {self.survivors} survivors must be more than half of devices and colluders"
+            )
+        if self.adversary.antennas:
+            raise NetworkError(f"adversary.antennas={self.adversary.antennas} must be 0: access = secure has no radio")
+
+    @property
+    def survivors(self) -> int:
+        """How many devices are left at least: all but the dropouts."""
+        return self.devices.count - self.dropouts
+
+    @property
+    def coordinates(self) -> int:
+        """Real coordinates that a device sends: r; r + 1 where a symbol that may be turned has room for one more."""
+        several = self.channel.antennas > 1 or self.adversary.antennas > 0
+        padded = self.channel.symbols == "complex" and (several or not self.channel.known)
+        return self.dimension + self.dimension % 2 if padded else self.dimension
+
+    @classmethod
+    def uniform(
+        cls,
+        *,
+        num_devices: int,
+        clip_norm: float = 1.0,
+        noise_std: float = 0.05,
+        participation: float = 1.0,
+        weight: float | None = None,
+        power_dbm: float = 30.0,
+        **rest: Any,
+    ) -> Self:
+        """A network of identical devices; `rest` are the other fields of Network."""
+        devices = Devices(
+            count=num_devices,
+            weight=weight,
+            clip_norm=clip_norm,
+            noise_std=noise_std,
+            participation=participation,
+            power_dbm=power_dbm,
+        )
+        return cls(devices=devices, **rest)
+
+    @classmethod
+    def paper(cls) -> Self:
+        """The paper's own defaults: K = 12, C = 100, σ² = 0.1, p = 0.9, w = 1/12, γ = 1 (spec §2), q = 16."""
+        return cls.uniform(
+            num_devices=12,
+            clip_norm=100.0,
+            noise_std=math.sqrt(0.1),
+            participation=0.9,
+            dimension=16 * 49,
+            channel=Channel(noise_std=math.sqrt(0.1), gamma=1.0),
+        )

@@ -1,0 +1,104 @@
+"""Half of the devices sensitive, q = 16: uniform, weights by privacy, clip norms by privacy.
+
+Every other device asks for a strict ε, the others for 10. Each design meets every device's own target with as little
+noise as it can; the paper does not say how it sets the noise. By two accounts:
+
+    theorem 1   p = 0.9. The largest signal that Theorem 1 allows: w_k = w_max,k (Σ w = 1), or w_k C_k = w_max,k.
+    exact       p = 1, zero-out, δ = 1e-5: design.heterogeneous, weights and clip norms by the validation objects.
+
+`without` is not in the paper: the sensitive devices send their noise and nothing else.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+
+from airpool._support.arrays import Floats
+from airpool.account.calibration import calibrate_claim, with_column
+from airpool.evaluation.design.heterogeneous import WAYS, Way, designed
+from airpool.evaluation.evaluate import evaluate_model
+from airpool.evaluation.sweep import grid
+from airpool.models.pretrained import load
+from airpool.network import Network
+from airpool.paper.figures.description import Result
+from airpool.paper.figures.tables import Rows, column, where
+from airpool.paper.figures.verdicts import BY, Judgement, gains, span, tested
+from airpool.paper.formulas.weights import largest_weight
+
+Account = Literal["theorem 1", "exact"]
+ACCOUNTS: tuple[Account, ...] = ("theorem 1", "exact")
+STRICT, LOOSE = (1.0, 2.0, 3.98, 6.31, 10.0), 10.0
+K, TRIALS = 12, 5
+SENSITIVE = np.arange(K) % 2 == 0
+DESIGNS = {"weights": "optimised weights", "clipping": "refined clip norms"}
+NEAR = 0.01
+
+
+def row(*, account: Account, way: Way, epsilon: float, seed: int) -> dict[str, Any]:
+    """Accuracy on the test objects, mean and standard deviation over TRIALS draws of the noise; and the exact ε."""
+    targets = np.where(SENSITIVE, epsilon, LOOSE)
+    if account == "exact":
+        plain = Network.uniform(num_devices=K, dimension=784)
+        known = load().held_out("validation", codec="q16").latents.double().numpy()
+        network = designed(way, plain, known, targets=targets, sensitive=SENSITIVE)
+    else:
+        network = claimed(way, targets)
+    found = evaluate_model(load(), network, codec="q16", trials=TRIALS, seed=seed)
+    size = np.array(network.devices.column("weight")) * np.array(network.devices.column("clip_norm"))
+    return {
+        "accuracy": found.accuracy_mean,
+        **{name: getattr(found, name) for name in ("accuracy_std", "trials", "objects")},
+        "epsilon_strict_exact": float(found.report.epsilon[SENSITIVE].max()),
+        "epsilon_loose_exact": float(found.report.epsilon[~SENSITIVE].max()),
+        "strict_to_loose": float(size[SENSITIVE].mean() / size[~SENSITIVE].mean()),
+    }
+
+
+def claimed(way: Way, targets: Floats) -> Network:
+    """The network of one design whose targets are met by Theorem 1's account, with p = 0.9.
+
+    ε_k depends only on w_k C_k over the noise, so the limits grow with σ, and σ follows from Σ w = 1 or max C = 1.
+    """
+    plain = Network.uniform(num_devices=K, dimension=784, participation=0.9)
+    strictest = calibrate_claim(plain, epsilon=float(targets.min()))
+    if way == "uniform":
+        return strictest
+    std = strictest.devices.column("noise_std")[0]
+    limit = largest_weight(targets, clip_norm=1.0, noise_std=np.full(K, std), participation=0.9, delta=plain.delta)
+    if way == "without":
+        limit = np.where(SENSITIVE, 0.0, limit)
+    if way == "clipping":
+        clipped = with_column(plain, "clip_norm", limit / limit.max())
+        return with_column(clipped, "noise_std", np.full(K, std / (K * limit.max())))
+    weighted = with_column(plain, "weight", limit / limit.sum())
+    return with_column(weighted, "noise_std", np.full(K, std / limit.sum()))
+
+
+def judge(table: Rows) -> Judgement:
+    """Each design against uniform at the strictest ε, and at the largest, by both accounts."""
+    tests = []
+    for account, by in BY.items():
+        rows = where(table, account=account)
+        numbers: dict[str, Any] = {"by": by, "ways": ", ".join(sorted(set(column(rows, "way")))), "near": NEAR}
+        over = [gains(where(rows, way=way), where(rows, way="uniform")) for way in DESIGNS]
+        if not all(over):
+            tests += [tested("beats", None, design=design, **numbers) for design in DESIGNS.values()]
+            tests.append(tested("near", None, **numbers))
+            continue
+        strict, loose = ([some[at] for some in over] for at in (0, -1))
+        for design, first in zip(DESIGNS.values(), strict, strict=True):
+            numbers |= {"epsilon": STRICT[0], "gains": span([first])}
+            tests.append(tested("beats", first.interval()[0] > 0, design=design, **numbers))
+        apart = all(each.interval(len(DESIGNS))[0] > NEAR for each in strict)
+        together = all(low > -NEAR and high < NEAR for low, high in (each.interval(len(DESIGNS)) for each in loose))
+        numbers |= {"epsilon": STRICT[-1], "gains": span(loose)}
+        tests.append(tested("near", apart and together, **numbers))
+    without = ", ".join(
+        f"{row['accuracy']:.3f} at ε = {row['epsilon']:g} by the {row['account']} account"
+        for row in where(table, way="without", epsilon=STRICT[0])
+    )
+    return tests, {"without": without}
+
+
+POINTS = grid(account=ACCOUNTS, way=WAYS, epsilon=STRICT)
+RESULT = Result("fig-hetero-16", (row, POINTS), judge)

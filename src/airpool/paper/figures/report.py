@@ -1,0 +1,76 @@
+"""The reproduction as one page: the verdicts on top, then each result with its figure, its data and its statements."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+from airpool._support import files
+from airpool._support.page import Download, Facts, Figure, Items, Part, Section, Table, Text, page
+from airpool._support.version import __version__
+from airpool.paper.figures.description import Result, text
+from airpool.paper.figures.tables import Stored
+from airpool.paper.figures.verdicts import WORDS, Finding
+
+
+class Reproduced(NamedTuple):
+    """One result with its table, its files and its finding."""
+
+    result: Result
+    table: Stored
+    files: Sequence[Path]
+    finding: Finding
+
+
+def write(results: Sequence[Reproduced], folder: Path) -> Path:
+    """Writes report.html, a page that needs no other file."""
+    words, ideal = text("report"), text("settings")["ideal"]
+    counts = Counter(r.finding.holds for r in results)
+    plural = {"yes": "findings hold", "partly": "hold in part", "no": "do not hold"}
+    rows = [(r.result.id, WORDS[r.finding.holds], r.finding.sentence) for r in results]
+    summary: list[Part] = [
+        Facts([(f"{counts[kind]} of {len(results)}", meaning) for kind, meaning in plural.items()]),
+        Text(words["rule"]),
+        Table("Every result of the paper", ("result", "finding", "the paper's statements"), rows),
+        Text("What one should do instead:"),
+        Items([f"{r.result.id}: {r.finding.instead}" for r in results]),
+        Text(words["data"]),
+        Text(ideal),
+    ]
+    sections = [Section(f"{r.result.id}: {r.result.title}", _parts(r)) for r in results]
+    footer = [f"Made by airpool {__version__}.", words["data"], ideal]
+    sections = [Section("Which findings hold", summary), *sections]
+    target = folder / "report.html"
+    files.write(target, page(words["title"], lead=words["lead"], sections=sections, footer=footer))
+    return target
+
+
+def _parts(each: Reproduced) -> list[Part]:
+    title, finding, by_kind = each.result.title, each.finding, {path.suffix: path for path in each.files}
+    header = ("the paper's statement", "where", "verdict", "what we find")
+    rows = [(check.says, check.where, check.word, check.found) for check in finding.checks]
+    return [
+        Text(f"The paper: {text(each.result.id)['paper']}"),
+        Text(each.result.setting),
+        Figure(by_kind[".svg"].read_bytes(), f"{title}. {finding.sentence}", f"{title}."),
+        Table(f"The finding {WORDS[finding.holds]}.", header, rows),
+        Text(finding.more),
+        Text(f"Instead: {finding.instead}"),
+        Download(by_kind[".csv"].name, by_kind[".csv"].read_bytes()),
+        Text(f"Table: {each.table.line()}."),
+    ]
+
+
+def record(results: Sequence[Reproduced]) -> dict[str, Mapping[str, object]]:
+    """As plain data, for JSON."""
+    return {
+        r.result.id: {
+            "holds": r.finding.holds,
+            **asdict(r.finding),
+            "setting": r.result.setting,
+            "files": [str(path) for path in r.files],
+            "table": dict(r.table.about),
+        }
+        for r in results
+    }

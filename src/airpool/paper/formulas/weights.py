@@ -1,0 +1,124 @@
+"""The paper's weights, as printed: its appendix "Optimizing the Features Weights" and the lemma there (spec §6).
+
+They minimise the paper's bound on the error (paper.mse), which is not valid, under Theorem 1, which is no guarantee.
+The exact counterparts are design.weights and privacy.calibrate.largest_shift.
+"""
+
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from airpool._support.arrays import Floats
+from airpool._support.search import smallest_number
+from airpool.paper.formulas import theorem1
+from airpool.paper.formulas.mse import terms
+
+# Of the weights between two sweeps at the end; and the number of sweeps after which they are given up.
+TOLERANCE, SWEEPS = 1e-10, 1000
+Pairs = Literal["others", "later"]
+
+
+class Weights(NamedTuple):
+    """weight: (K,). converged: whether the sweeps settled."""
+
+    weight: Floats
+    converged: bool
+
+
+def gauss_seidel(
+    features: ArrayLike,
+    *,
+    encoder: ArrayLike,
+    decoder: ArrayLike,
+    participation: ArrayLike,
+    upper: ArrayLike,
+    pairs: Pairs = "others",
+    in_turn: bool = False,
+) -> Weights:
+    """Weights by repeating the paper's update, ν by bisection each time so that Σ w = 1:
+
+        w_k ← min{w_max,k, [(T₁ + T₂ + ν) / (2 p_k ‖D‖²_F ‖W_k‖²_F ‖f_k‖²)]₊}
+        T₁ = −Σ_{j≠k} p_k (p_j w_j − 1) f_kᵀ W_kᵀ Dᵀ D W_j f_j,    T₂ = 2 p_k ‖D‖²_F ‖W_k‖²_F ‖f_k‖²
+
+    features: (n, K, d) of n calibration objects; products are averaged over them. The paper takes the features of the
+        inference at hand instead, and its weights would leak them.
+    encoder: W_k, (K, r, d), or one (r, d) for all. decoder: D, (d, r). upper: w_max.
+    pairs: "others", j ≠ k, as in the derivation and the update; "later", j > k, as the lemma itself prints the sum.
+    in_turn: Gauss-Seidel proper; the printed update takes all w_j from the sweep before (Jacobi).
+
+    Holds for: "others" converges, where it does, to the minimum of the paper's bound under Σ w = 1, 0 ≤ w ≤ w_max.
+        That is far from the least error, and "later" depends on the numbering (docs/design.md, 5).
+    Edge cases: Σ w_max < 1 → ValueError. Where cross terms outweigh the diagonal Jacobi's sweeps need not settle:
+        converged is False, and the last sweep is returned.
+
+    >>> f = np.array([[[1.0, 0.0], [0.0, 2.0]]])
+    >>> one = dict(encoder=np.eye(2), decoder=np.eye(2), participation=1.0, upper=1.0)
+    >>> gauss_seidel(f, **one).weight.round(4)                            # the least error needs 1/2 and 1/2
+    array([0.2, 0.8])
+    """
+    if pairs not in get_args(Pairs):
+        raise ValueError(f"pairs={pairs!r} must be one of {', '.join(get_args(Pairs))}")
+    squares, products = (each.mean(axis=0) for each in terms(features, encoder, decoder))
+    K = len(squares)
+    p, limit = (np.broadcast_to(np.asarray(x, np.float64), (K,)) for x in (participation, upper))
+    if np.sum(np.minimum(limit, 1.0)) < 1:
+        raise ValueError(f"upper adds up to {np.sum(limit):.4g}, must be >= 1")
+    own = 2 * p * squares
+    if not np.all(own > 0):
+        raise ValueError("participation, codec and features of every device must not be 0: the paper divides by them")
+    products = np.triu(products, k=1) if pairs == "later" else products - np.diag(np.diag(products))
+
+    def sweep(w: Floats, nu: float) -> Floats:
+        new = w.copy()
+        for k in range(K) if in_turn else [slice(None)]:
+            new[k] = np.clip((p[k] * (products[k] @ (1 - p * new)) + own[k] + nu) / own[k], 0.0, limit[k])
+        return new
+
+    def multiplier(w: Floats) -> float:
+        """ν with Σ w = 1 after the sweep; the sum grows with ν."""
+        reach = float(np.max(own))
+        while np.sum(sweep(w, -reach)) > 1 or np.sum(sweep(w, reach)) < 1:
+            reach *= 2
+        return smallest_number(lambda nu: 1 - float(np.sum(sweep(w, nu))), -reach, reach)
+
+    weight = np.full(K, 1 / K)
+    for _ in range(SWEEPS):
+        before, weight = weight, sweep(weight, multiplier(weight))
+        if np.max(np.abs(weight - before)) <= TOLERANCE:
+            return Weights(weight, True)
+    return Weights(weight, False)
+
+
+def largest_weight(
+    epsilon: ArrayLike,
+    *,
+    clip_norm: ArrayLike,
+    noise_std: ArrayLike,
+    participation: ArrayLike,
+    delta: float,
+    delta_prime: float | None = None,
+    gamma: float = 1.0,
+    tail: theorem1.Tail = "quadratic",
+) -> Floats:
+    """w_max,k of Theorem 1, at which it claims ε_k. The paper finds it numerically; this is its closed form.
+
+        w = √(μ̄ − t) ln(1 + (e^ε − 1)(1 − δ′)/p) / (γ C √(2 ln(1.25/δ)))
+
+    Edge cases: μ̄ ≤ t, where Theorem 1 is undefined → 0; p = 0 → inf.
+
+    >>> largest_weight(59.397442, clip_norm=100, noise_std=[0.1**0.5] * 12, participation=0.9, delta=1e-5).round(6)[0]
+    np.float64(0.083333)
+    """
+    delta_prime = delta if delta_prime is None else delta_prime
+    eps, C, std, p = np.broadcast_arrays(
+        *(np.asarray(x, dtype=np.float64) for x in (epsilon, clip_norm, noise_std, participation))
+    )
+    spare = float(np.sum(p * std**2)) - theorem1.slack(std**2, p, delta_prime, tail)
+    if spare <= 0:
+        return np.zeros(eps.shape)
+    with np.errstate(divide="ignore"):
+        # ln(1 + (e^ε − 1)a) = ε + ln(a + (1 − a)e^−ε), without overflow.
+        a = (1 - delta_prime) / p
+        exponent = np.where(p > 0, eps + np.log(np.exp(-eps) + a * -np.expm1(-eps)), np.inf)
+    return exponent * np.sqrt(spare) / (gamma * C * np.sqrt(2 * np.log(1.25 / delta)))

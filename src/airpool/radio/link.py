@@ -1,0 +1,210 @@
+"""The link of a network: what channel and power make of it (fading, γ, outage, signal and noise level of the estimate).
+
+All of it is public and independent of the data. It is computed once for a network (`link_of`) and passed on.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from airpool._support.arrays import Floats, probability
+from airpool.network import Coin, Network, NetworkError, Ranking
+from airpool.radio.fading import Fading, cdf
+from airpool.radio.power import Transmitters, threshold
+
+if TYPE_CHECKING:
+    from airpool.radio.outage import Moments
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """What the channel makes of a network.
+
+    outage: of each device, how often its power does not suffice to arrive aligned (under `paper`, over its noise too).
+    """
+
+    fading: Fading
+    transmitters: Transmitters
+    gamma: float
+    outage: Floats
+
+
+@lru_cache(maxsize=64)
+def link_of(network: Network) -> Link:
+    """The link of a network, computed once; γ is found here where the network says "auto".
+
+    Edge cases: under truncate, a device that can never be aligned at a fixed γ → an error that names it. Secure access
+    has no radio: γ = 1, no fading, no limit of power, no outage.
+    """
+    # Laws need SciPy; a link that is given does not (training on a machine without it).
+    from airpool.radio.outage import auto_gamma, outage_probability
+
+    channel, d = network.channel, network.devices
+    loss_db = d.column("path_loss_db")
+    fading = Fading(
+        channel.fading,
+        k_factor_db=channel.k_factor_db,
+        path_loss_db=loss_db if len(set(loss_db)) > 1 else loss_db[0],
+        # Without fading the beam is the antenna to which everybody aligns.
+        antennas=1 if channel.fading == "none" else channel.antennas,
+        devices=d.count if channel.antennas > 1 and channel.fading != "none" else 1,
+    )
+    transmitters = Transmitters.of(
+        weight=d.column("weight"),
+        clip_norm=d.column("clip_norm"),
+        noise_std=d.column("noise_std"),
+        power_dbm=d.column("power_dbm"),
+        dimension=network.coordinates,
+    )
+    if channel.access == "secure":
+        unlimited = replace(transmitters, power_max=np.full(d.count, np.inf))
+        return Link(Fading("none"), unlimited, 1.0, np.zeros(d.count))
+    csi, gamma = channel.csi_error_std, channel.gamma
+    if not np.any(transmitters.amplitude > 0):
+        return Link(fading, transmitters, 1.0, np.zeros(d.count))
+    if gamma == "auto":
+        gamma = auto_gamma(fading, transmitters, outage=channel.outage, csi_error_std=csi)
+    if channel.power_rule == "paper":
+        return Link(fading, transmitters, gamma, _limited_by_paper(fading, transmitters, gamma, csi))
+    outage = outage_probability(fading, transmitters, gamma=gamma, csi_error_std=csi)
+    if channel.power_rule == "truncate" and np.any(outage >= 1):
+        weak = int(np.argmax(outage))
+        raise NetworkError(
+            f"channel.gamma={gamma:g} is beyond the power of device {weak}: with power_dbm="
+            f"{d.column('power_dbm')[weak]:g} it reaches {transmitters.reach[weak]:.4g}; lower gamma or write "
+            'gamma = "auto"'
+        )
+    return Link(fading, transmitters, gamma, outage)
+
+
+def alignment(network: Network, link: Link) -> "Moments":
+    """E[g] and E[g²] of each device that takes part, over the fading; an outage counts as g = 0."""
+    from airpool.radio.outage import alignment_moments
+
+    channel = network.channel
+    return alignment_moments(
+        link.fading,
+        link.transmitters,
+        gamma=link.gamma,
+        rule=channel.power_rule,
+        csi_error_std=channel.csi_error_std,
+        phase_error_std=channel.phase_error_std,
+    )
+
+
+def noise_gain(network: Network, moments: "Moments") -> Floats:
+    """E of the factor on a device's noise variance in one coordinate of ẑ: complex symbols bring in both components."""
+    mixed = network.channel.symbols == "complex" and not network.channel.known
+    return moments.power if mixed else moments.mean_square
+
+
+def receivers(network: Network, link: Link, on_the_air: Floats) -> float:
+    """How often the receiver's noise counts on average: once for the sum, or once per device received separately.
+
+    on_the_air: how often each device sends, whether or not its power then suffices.
+    """
+    if network.channel.access != "orthogonal":
+        return 1.0
+    # Whoever is too weak is silent under truncate alone.
+    silent = link.outage if network.channel.power_rule == "truncate" else 0.0
+    return float(np.sum(on_the_air * (1 - silent)))
+
+
+# A noise norm beyond this tail probability counts as limited, so that rare outcomes are never missed.
+_RARE = 1e-20
+
+
+def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float, csi_error_std: float) -> Floats:
+    """Pr(ĥ < γ√(w²C² + ‖n‖²)/√P) of each device, over fading, CSI error and noise; an upper bound where ĥ varies."""
+    from scipy.special import chdtrc, chdtri
+
+    r, std = transmitters.dimension, transmitters.noise_std
+    if fading.model == "none" and csi_error_std == 0:
+        spare = fading.path_gain**2 * transmitters.power_max / gamma**2 - transmitters.feature_norm**2
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            room = np.where(std > 0, spare / std**2, np.where(spare >= 0, np.inf, 0.0))
+        return np.where(spare > 0, chdtrc(r, np.maximum(room, 0.0)), np.where(spare == 0, std > 0, 1.0))
+    longest = np.sqrt(chdtri(r, _RARE)) * std
+    t = threshold(transmitters, gamma=gamma, rule="paper", norm=longest)
+    return cdf(fading, t, csi_error_std=csi_error_std) + _RARE
+
+
+@dataclass(frozen=True)
+class Level:
+    """Of ẑ: its expected norm where all latents are equal and at full norm, and its noise std per coordinate."""
+
+    signal: float
+    noise_std: float
+
+
+def level(network: Network, link: Link | None = None, *, participation: ArrayLike | None = None) -> Level:
+    """The public level of ẑ = Σ τ g (w z + n) + m/γ, which a server knows in advance.
+
+        signal = Σ_k p_k E[g_k] w_k C_k,   noise² = Σ_k p_k E[g_k²] σ_k² + σ_m²/γ²      (complex symbols: E[q_k²|ρ_k|²])
+
+    participation: for Scheme 2.1, and 2.2 where it is not k̃/K: a public p, (K,) or one number, from calibration data
+        (`selection.participation.expected_participation`), never from the inference at hand.
+    Holds for: truncate and backoff; about for paper and exact, where g depends on the noise. Under cover noise every
+    noise counts, under orthogonal access σ_m²/γ² once for each device that is received.
+
+    >>> net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9, dimension=40)
+    >>> round(level(net).signal, 6), round(level(net).noise_std, 6)
+    (0.9, 0.164317)
+    """
+    link = link_of(network) if link is None else link
+    d, channel = network.devices, network.channel
+    moments = alignment(network, link)
+    p = _participation(network, participation)
+    w, c, std = (np.array(d.column(name)) for name in ("weight", "clip_norm", "noise_std"))
+    on_the_air = np.ones_like(p) if network.cover_noise else p
+    noise_var = np.sum(on_the_air * noise_gain(network, moments) * std**2)
+    noise_var += receivers(network, link, on_the_air) * (channel.noise_std / link.gamma) ** 2
+    return Level(float(np.sum(p * moments.mean * w * c)), float(np.sqrt(noise_var)))
+
+
+def _participation(network: Network, given: ArrayLike | None) -> Floats:
+    """How often each device takes part, as far as it is public."""
+    d, scheme = network.devices, network.scheme
+    if isinstance(scheme, Coin):
+        if given is not None:
+            raise ValueError("participation is for Schemes 2.1 and 2.2; in Scheme 1 it is the network's own")
+        return np.array(d.column("participation"))
+    if given is None and isinstance(scheme, Ranking):
+        given = scheme.num_selected / d.count
+    if given is None:
+        raise ValueError(
+            "scheme 2.1 needs participation, how often each device is expected to transmit: "
+            "selection.participation.expected_participation(scores of calibration objects, network.scheme)"
+        )
+    p = probability("participation", given)
+    if p.shape not in ((), (d.count,)):
+        raise ValueError(f"participation has shape {p.shape}, must be one number or ({d.count},)")
+    return np.broadcast_to(p, (d.count,))
+
+
+# Of the search for unbiased weights; a few suffice unless power is nearly exhausted.
+_ROUNDS = 200
+
+
+def unbiased(network: Network) -> Network:
+    """The same network with weights w/(p·E[g]), so that ẑ is Σ w z on average; the sensitivity grows with them.
+
+    Larger weights change who is too weak, and so E[g]: a fixed point, found in a few rounds.
+    Holds for: truncate and backoff, where the alignment does not depend on the noise.
+    """
+    d = network.devices
+    w, p = (np.array(d.column(name)) for name in ("weight", "participation"))
+    if p.min() <= 0:
+        raise ValueError(f"participation of device {int(p.argmin())} is 0: it cannot be made unbiased")
+    changed, before = network, w
+    for _ in range(_ROUNDS):
+        weight = w / (p * alignment(changed, link_of(changed)).mean)
+        changed = replace(network, devices=replace(d, weight=tuple(weight.tolist())))
+        if np.allclose(weight, before, rtol=1e-12, atol=0.0):
+            return changed
+        before = weight
+    gamma = network.channel.gamma
+    raise ValueError(f'channel.gamma={gamma} leaves no power for unbiased weights; lower it, or write gamma = "auto"')

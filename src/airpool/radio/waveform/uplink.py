@@ -1,0 +1,135 @@
+"""One uplink, all devices at once: downlink pilot → estimate → pre-equalised frames → sum of samples → symbols.
+
+By reciprocity a device receives its own uplink channel in the server's pilot. It divides every symbol by its estimate;
+what is left of multipath, timing, carrier and estimate is ρ, a factor for each symbol, and what leaks between symbols.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airpool.radio.waveform.frame import Frame, Symbols, demodulate, guards, modulate, per_symbol
+from airpool.radio.waveform.propagation import Paths, amplified, multipath, propagated, response, wander
+
+
+@dataclass(frozen=True)
+class Impairments:
+    """What a radio does not do perfectly; by default it does.
+
+    num_taps, decay, direct: taps of the multipath, their decay, and the power share of a direct path.
+    pilot_noise_std: √E|e|² of a device's estimate of one subcarrier. timing: largest offset, in samples, early or late.
+    carrier_std: of the carrier offset, in subcarrier spacings. phase_std: of the phase noise, radians a sample.
+    limit: largest amplitude of a sample that the amplifier sends.
+    """
+
+    num_taps: int = 1
+    decay: float = 0.5
+    direct: float = 1.0
+    pilot_noise_std: float = 0.0
+    timing: int = 0
+    carrier_std: float = 0.0
+    phase_std: float = 0.0
+    limit: float = np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Uplink:
+    """K devices in n inferences: their paths, and their estimates of every symbol's subcarrier, (n, K, c).
+
+    margin: samples before and after the frame that are kept, so that nobody's are lost.
+    """
+
+    frame: Frame
+    paths: Paths
+    estimate: Symbols
+    margin: int
+    limit: float = np.inf
+
+    @property
+    def symbols(self) -> int:
+        return self.estimate.shape[-1]
+
+    def sent(self, symbols: Symbols, guard_noise: Symbols | None = None) -> tuple[Symbols, NDArray[np.bool_]]:
+        """What each device transmits, (..., K, length), of symbols (..., K, c); whether its amplifier clips, (..., K).
+
+        guard_noise: (..., K, 2·guard), complex, in the unit of the symbols' noise.
+        """
+        sent = modulate(symbols / self.estimate, self.frame)
+        if guard_noise is not None:
+            sent = sent + guards(guard_noise, self.frame, self.symbols)
+        if np.isinf(self.limit):
+            return sent, np.zeros(sent.shape[:-1], dtype=np.bool_)
+        return amplified(sent, self.limit)
+
+    def arriving(self, sent: Symbols) -> Symbols:
+        """What a receiver without noise receives of each device, (..., K, samples)."""
+        return propagated(sent, self.paths, self.frame, margin=self.margin)
+
+    def samples(self, symbols: Symbols, guard_noise: Symbols | None = None) -> Symbols:
+        """What arrives of symbols (..., K, c): both steps."""
+        return self.arriving(self.sent(symbols, guard_noise)[0])
+
+    def received(self, samples: Symbols) -> Symbols:
+        """The server's symbols (..., c) in samples (..., samples).
+
+        Its window begins half a prefix early, so that a device may be as early as late; the known phase is taken out.
+        """
+        back, start = self.frame.prefix // 2, self.margin
+        window = samples[..., start - back : start - back + self.frame.length(self.symbols)]
+        turn = np.exp(2j * np.pi * self.frame.bins * back / self.frame.subcarriers)
+        return demodulate(window, self.frame, self.symbols) * per_symbol(turn, self.frame, self.symbols)
+
+
+def uplink(
+    shape: tuple[int, int], symbols: int, frame: Frame, impairments: Impairments, rng: np.random.Generator
+) -> Uplink:
+    """A draw of all that is random, for (inferences, devices)."""
+    i = impairments
+    margin = i.timing + frame.prefix // 2
+    taps = np.sqrt(1 - i.direct) * multipath(shape, num_taps=i.num_taps, decay=i.decay, rng=rng)
+    taps[..., 0] += np.sqrt(i.direct)
+    total = frame.length(symbols) + i.num_taps - 1 + 2 * margin
+    paths = Paths(
+        taps,
+        rng.integers(-i.timing, i.timing + 1, shape).astype(np.float64),
+        i.carrier_std * rng.standard_normal(shape),
+        wander((*shape, total), std=i.phase_std, rng=rng) if i.phase_std else None,
+    )
+    known = response(taps, frame)
+    normals = rng.standard_normal((2, *known.shape)) * (i.pilot_noise_std / np.sqrt(2))
+    return Uplink(frame, paths, per_symbol(known + normals[0] + 1j * normals[1], frame, symbols), margin, i.limit)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What a waveform makes of symbols. ratio: ρ of every symbol, (n, K, c).
+
+    csi_error_std, phase_error_std: of the symbol-level channel with the same spread of ρ, outputs and not guesses.
+    residual: power that leaks between symbols, over that of the symbols.
+    """
+
+    ratio: Symbols
+    residual: float
+
+    @property
+    def csi_error_std(self) -> float:
+        return float(np.sqrt(2 * np.var(np.log(np.abs(self.ratio)))))
+
+    @property
+    def phase_error_std(self) -> float:
+        return float(np.std(np.angle(self.ratio)))
+
+
+def measured(link: Uplink, rng: np.random.Generator, *, patterns: int = 16) -> Measured:
+    """ρ and what leaks, of random QPSK symbols, every device by itself."""
+    shape = link.estimate.shape
+    ratio, power = np.zeros(shape, dtype=np.complex128), 0.0
+    for _ in range(patterns):
+        sent = np.exp(0.5j * np.pi * rng.integers(0, 4, shape))
+        got = link.received(link.samples(sent))
+        ratio += got / sent / patterns
+        power += float(np.mean(np.abs(got) ** 2)) / patterns
+    # The mean over patterns keeps a share 1/patterns of what leaks.
+    leak = max(power - float(np.mean(np.abs(ratio) ** 2)), 0.0) * patterns / max(patterns - 1, 1)
+    return Measured(ratio, leak)

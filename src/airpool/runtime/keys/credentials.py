@@ -1,0 +1,118 @@
+"""What a process loads of its keys, and how it knows who is at the other end of a connection."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.x509.oid import NameOID
+
+from airpool.runtime.keys import secret
+from airpool.runtime.keys.secret import KeyFileError
+
+
+class Untrusted(Exception):  # noqa: N818
+    """A peer that must not be served: unknown, expired or revoked. The message goes to the log."""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """PEM bytes for a TLS connection that shows both ends. The key does not appear in the repr."""
+
+    name: str
+    ca: bytes
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Trust:
+    """One authority and its list of revoked certificates, which is read again when the file changes."""
+
+    ca: bytes
+    revoked: Path
+
+    def name(self, certificate: bytes) -> str:
+        """The name in a peer's certificate, checked by TLS before or not; Untrusted says why not."""
+        return _name(self._checked(certificate))
+
+    def identity(self, certificate: bytes) -> tuple[str, Ed25519PublicKey]:
+        """The name and the public identity key in a device's identity certificate."""
+        checked = self._checked(certificate)
+        key = checked.public_key()
+        if not isinstance(key, Ed25519PublicKey):
+            raise Untrusted(f"the certificate of {_name(checked)} holds no identity key")
+        return _name(checked), key
+
+    def _checked(self, certificate: bytes) -> x509.Certificate:
+        try:
+            peer, authority = x509.load_pem_x509_certificate(certificate), x509.load_pem_x509_certificate(self.ca)
+            peer.verify_directly_issued_by(authority)
+        except (ValueError, TypeError, InvalidSignature):
+            raise Untrusted("a certificate that this authority did not issue") from None
+        if not peer.not_valid_before_utc <= datetime.now(UTC) <= peer.not_valid_after_utc:
+            raise Untrusted(f"the certificate of {_name(peer)} has expired or is not valid yet")
+        if peer.serial_number in self._revoked(authority):
+            raise Untrusted(f"the certificate of {_name(peer)} is revoked")
+        return peer
+
+    def _revoked(self, authority: x509.Certificate) -> frozenset[int]:
+        try:
+            content = self.revoked.read_bytes()
+        except OSError as error:
+            raise Untrusted(f"the list of revoked certificates cannot be read: {error.strerror}") from None
+        return _serials(content, self.ca)
+
+
+_LISTS: dict[tuple[bytes, bytes], frozenset[int]] = {}
+
+
+def _serials(content: bytes, ca: bytes) -> frozenset[int]:
+    """The serial numbers on a list that the authority has signed."""
+    if (content, ca) not in _LISTS:
+        authority = x509.load_pem_x509_certificate(ca)
+        try:
+            listed = x509.load_pem_x509_crl(content)
+            valid = listed.is_signature_valid(authority.public_key())  # pyright: ignore[reportArgumentType]
+        except (ValueError, TypeError):
+            valid, listed = False, ()
+        if not valid:
+            raise Untrusted("the list of revoked certificates is not signed by the authority")
+        _LISTS.clear()
+        _LISTS[content, ca] = frozenset(each.serial_number for each in listed)
+    return _LISTS[content, ca]
+
+
+def load(folder: str | Path) -> tuple[Credentials, Trust]:
+    """What a process needs of its own folder of keys; an error that names the file where something is wrong."""
+    folder = Path(folder)
+    parts: dict[str, bytes] = {}
+    for name in ("ca.crt", "tls.crt"):
+        try:
+            parts[name] = (folder / name).read_bytes()
+        except OSError as error:
+            raise KeyFileError(f"{folder / name}: {error.strerror}; `airpool keys` makes such a folder") from None
+    trust = Trust(parts["ca.crt"], folder / "revoked.crl")
+    key = secret.pem(secret.private_key(folder / "tls.key"))
+    try:
+        name = trust.name(parts["tls.crt"])
+    except Untrusted as error:
+        raise KeyFileError(f"{folder / 'tls.crt'}: {error}; `airpool keys rotate` renews it") from None
+    certified = x509.load_pem_x509_certificate(parts["tls.crt"]).public_key()
+    if certified != secret.private_key(folder / "tls.key").public_key():
+        raise KeyFileError(f"{folder / 'tls.key'} does not belong to tls.crt beside it")
+    return Credentials(name, parts["ca.crt"], parts["tls.crt"], key), trust
+
+
+def _name(certificate: x509.Certificate) -> str:
+    """Whose certificate it is: the common name, which must be among its alternative names."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        (found,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    except (x509.ExtensionNotFound, ValueError):
+        raise Untrusted("a certificate that does not name exactly one process") from None
+    if found.value not in names.get_values_for_type(x509.DNSName):
+        raise Untrusted("a certificate that does not name exactly one process")
+    return str(found.value)

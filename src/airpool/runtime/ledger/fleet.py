@@ -1,0 +1,213 @@
+"""What a server has been told of many ledgers, in SQLite or PostgreSQL: a view, never the truth.
+
+Devices send their signed rows. The view takes a row only if its device signed it and it follows the one before, so
+nobody else can add to an account. It can be behind, and it can be lost: what a device may spend is decided by its own
+ledger alone. The one thing that a device takes from here is its own newest row (`newest`), which can only silence it,
+and only if it signed that row itself.
+"""
+
+import json
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from airpool._support.extras import load
+from airpool.network import Neighbours
+from airpool.runtime.ledger import chain
+from airpool.runtime.ledger.backup import Content
+from airpool.runtime.ledger.chain import Origin, Row
+from airpool.runtime.ledger.mechanism import parse
+from airpool.runtime.ledger.spending import Use, total
+
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS ledger_origin (hash TEXT PRIMARY KEY, ledger TEXT NOT NULL, device TEXT NOT NULL, "
+    "key TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS ledger_mechanism (digest TEXT PRIMARY KEY, text TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS ledger_charge (origin TEXT NOT NULL, seq BIGINT NOT NULL, mechanism TEXT NOT NULL, "
+    "date BIGINT NOT NULL, hash TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (origin, seq))",
+    "CREATE TABLE IF NOT EXISTS ledger_epoch (origin TEXT NOT NULL, mechanism TEXT NOT NULL, epoch TEXT NOT NULL, "
+    "inferences BIGINT NOT NULL, PRIMARY KEY (origin, mechanism, epoch))",
+)
+_ONE_MORE = (
+    "INSERT INTO ledger_epoch VALUES ({}, {}, {}, 1) ON CONFLICT (origin, mechanism, epoch) "
+    "DO UPDATE SET inferences = ledger_epoch.inferences + 1"
+)
+
+
+class Rejected(ValueError):  # noqa: N818
+    """Rows that the view does not take. A fork (two different rows of one number) is a restored or forged ledger."""
+
+
+def base_errors() -> tuple[type[Exception], ...]:
+    """What a database raises: it cannot be reached or written to, or does not take a value."""
+    postgres = sys.modules.get("psycopg")
+    return (sqlite3.Error, OverflowError, *(() if postgres is None else (postgres.Error,)))
+
+
+class Account(NamedTuple):
+    """One ledger as the view knows it. date: of the newest row, milliseconds. neighbours: what ε is for."""
+
+    device: str
+    key: str
+    inferences: int
+    date: int
+    epsilon: float
+    neighbours: Neighbours
+
+
+class Fleet:
+    """The view at `sqlite:///FILE` or `postgresql://USER@HOST/BASE`; its tables are made on first use.
+
+    A ValueError of one line, without the password, where it cannot be opened.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        try:
+            self._open(url, parts)
+        except base_errors() as error:
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            why = why.replace(parts.password, "***") if parts.password else why
+            raise ValueError(f"the fleet view: {why}") from None
+
+    def _open(self, url: str, parts: SplitResult) -> None:
+        if parts.scheme == "sqlite" and not parts.netloc and len(parts.path) > 1:
+            file = unquote(parts.path)[1:]
+            self._base: Any = sqlite3.connect(file, isolation_level=None, timeout=10, check_same_thread=False)
+            self._mark, self._begin = "?", "BEGIN IMMEDIATE"
+        elif parts.scheme in ("postgresql", "postgres"):
+            self._base = load("psycopg", "a fleet view in PostgreSQL").connect(url, autocommit=True)
+            self._mark, self._begin = "%s", "BEGIN ISOLATION LEVEL SERIALIZABLE"
+        else:
+            raise ValueError("the URL of a fleet view must be sqlite:///FILE or postgresql://USER@HOST/BASE")
+        with self._transaction():
+            for table in _TABLES:
+                self._base.execute(table)
+
+    def take(self, told: Content, *, name: str | None = None) -> int:
+        """Adds rows of one device that are new here; how many. name: who sent them, as the connection says.
+
+        Raises Rejected where a row is not the device's, leaves a gap, or is not the one that was taken before.
+        """
+        origin = told.origin
+        if name is not None and origin.device != name:
+            raise Rejected(f"{name} sent rows of {origin.device!r}: a device speaks only for itself")
+        texts = {parse(text).digest: text for text in told.texts.values()}
+        with self._transaction():
+            known = self._rows("SELECT device, key FROM ledger_origin WHERE hash = {}", origin.hash)
+            newest = self._newest(origin)
+            before = (newest.seq, newest.hash) if newest else (0, origin.hash)
+            taken = 0
+            for row in told.rows:
+                if row.seq <= before[0]:
+                    self._require_same(origin, row)
+                    continue
+                _require_next(origin, row, before)
+                if row.mechanism not in texts and not self._rows(
+                    "SELECT 1 FROM ledger_mechanism WHERE digest = {}", row.mechanism
+                ):
+                    raise Rejected(f"the mechanism of row {row.seq} of {origin.device} was not told")
+                self._put(
+                    "ledger_charge", origin.hash, row.seq, row.mechanism, row.date, row.hash, json.dumps(row.listed)
+                )
+                if row.epoch:
+                    self._base.execute(_ONE_MORE.replace("{}", self._mark), (origin.hash, row.mechanism, row.epoch))
+                before, taken = (row.seq, row.hash), taken + 1
+            if not taken:  # without a signed row anybody could claim a key
+                return 0
+            if not known:
+                self._put("ledger_origin", origin.hash, origin.ledger, origin.device, origin.key)
+            for digest, text in texts.items():
+                self._put("ledger_mechanism", digest, text, ignore=True)
+            return taken
+
+    def newest(self, key: str) -> Row | None:
+        """The newest row that the view has of a device's key (hexadecimal): what `Ledger(seen=...)` takes.
+
+        A key has one ledger; a second one, begun after all was lost, would have other rows, so its device is refused.
+        """
+        found = self._rows(
+            "SELECT c.body FROM ledger_charge c JOIN ledger_origin o ON c.origin = o.hash WHERE o.key = {} "
+            "ORDER BY c.seq DESC LIMIT 1",
+            key,
+        )
+        return Row(*json.loads(found[0][0])) if found else None
+
+    def owner(self, key: str) -> str | None:
+        """The name of the device that has a key; None where the view does not know it."""
+        found = self._rows("SELECT device FROM ledger_origin WHERE key = {} LIMIT 1", key)
+        return found[0][0] if found else None
+
+    def content(self, origin_hash: str) -> Content:
+        """All that the view has of a ledger, for an export."""
+        ((ledger, device, key),) = self._rows(
+            "SELECT ledger, device, key FROM ledger_origin WHERE hash = {}", origin_hash
+        )
+        bodies = self._rows("SELECT body FROM ledger_charge WHERE origin = {} ORDER BY seq", origin_hash)
+        rows = tuple(Row(*json.loads(body)) for (body,) in bodies)
+        texts = dict(self._rows("SELECT digest, text FROM ledger_mechanism"))
+        wanted = {row.mechanism for row in rows}
+        return Content(Origin(ledger, device, key), {d: t for d, t in texts.items() if d in wanted}, rows)
+
+    def accounts(self, delta: float, neighbours: Neighbours = "zero-out") -> list[Account]:
+        """Every ledger with what it has spent, as far as the view was told, all for one relation of neighbours."""
+        texts = dict(self._rows("SELECT digest, text FROM ledger_mechanism"))
+        found: list[Account] = []
+        for origin, device, key in self._rows("SELECT hash, device, key FROM ledger_origin ORDER BY device, hash"):
+            counted = self._rows(
+                "SELECT mechanism, count(*), max(date) FROM ledger_charge WHERE origin = {} GROUP BY mechanism", origin
+            )
+            named = self._rows(
+                "SELECT mechanism, count(*), sum(inferences) FROM ledger_epoch WHERE origin = {} GROUP BY mechanism",
+                origin,
+            )
+            # Rows without an epoch are one each.
+            shared = {digest: int(inferences) - int(epochs) for digest, epochs, inferences in named}
+            counts = {
+                parse(texts[digest]): Use(int(number), int(number) - shared.get(digest, 0))
+                for digest, number, _ in counted
+            }
+            newest = max((date for _, _, date in counted), default=0)
+            inferences, spent = sum(use.inferences for use in counts.values()), total(counts, delta, neighbours)
+            found.append(Account(device, key, inferences, newest, spent, neighbours))
+        return found
+
+    def close(self) -> None:
+        self._base.close()
+
+    def _newest(self, origin: Origin) -> Row | None:
+        found = self._rows("SELECT body FROM ledger_charge WHERE origin = {} ORDER BY seq DESC LIMIT 1", origin.hash)
+        return Row(*json.loads(found[0][0])) if found else None
+
+    def _require_same(self, origin: Origin, row: Row) -> None:
+        found = self._rows("SELECT hash FROM ledger_charge WHERE origin = {} AND seq = {}", origin.hash, row.seq)
+        if found != [(row.hash,)]:
+            raise Rejected(f"a fork: row {row.seq} of {origin.device} is not the one that was taken before")
+
+    def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        return self._base.execute(statement.replace("{}", self._mark), values).fetchall()
+
+    def _put(self, table: str, *values: object, ignore: bool = False) -> None:
+        marks = ", ".join([self._mark] * len(values))
+        end = " ON CONFLICT DO NOTHING" if ignore else ""
+        self._base.execute(f"INSERT INTO {table} VALUES ({marks}){end}", values)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._base.execute(self._begin)
+        try:
+            yield
+            self._base.execute("COMMIT")
+        except BaseException:
+            self._base.execute("ROLLBACK")
+            raise
+
+
+def _require_next(origin: Origin, row: Row, before: tuple[int, str]) -> None:
+    if row.seq != before[0] + 1 or row.previous != before[1]:
+        raise Rejected(f"row {row.seq} of {origin.device} does not follow row {before[0]}: send the rows between")
+    if row.hash != row.true_hash or not chain.signature_holds(row, origin.public_key):
+        raise Rejected(f"row {row.seq} of {origin.device} is not signed by its key")

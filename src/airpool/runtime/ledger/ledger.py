@@ -1,0 +1,299 @@
+"""A device's ledger: charged at the announcement, before coin, score and feature exist; what it refuses is not sent.
+
+    ledger = Ledger("ledger.db", "keys/device-3/identity.key", budgets=[Budget(8.0, 1e-5)])
+    if ledger.charge(announcement_id, mechanism(network, device=3, quorum=10)).new:
+        ...  # transmit, once
+
+`charge` returns when the row is on the disk, in the ledger and in the head. Whatever is wrong raises Refused: over
+budget, a full disk, a file that was changed, restored or deleted. Somebody who treats that as silence has never sent
+more than the ledger says, killed at whatever point. One instance may be used by many threads, and several processes may
+have one ledger; after a fork it has to be opened again.
+"""
+
+import fcntl
+import hashlib
+import os
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from airpool.account.report import shown
+from airpool.network import Neighbours
+from airpool.network.rules import NetworkError
+from airpool.runtime.keys import secret
+from airpool.runtime.ledger import chain, clock, head
+from airpool.runtime.ledger.budget import Allowance, Budget, Tally
+from airpool.runtime.ledger.chain import Origin, Row, Tip
+from airpool.runtime.ledger.clock import Moment
+from airpool.runtime.ledger.head import Head
+from airpool.runtime.ledger.mechanism import Mechanism, parse
+from airpool.runtime.ledger.refused import Refused, because
+from airpool.runtime.ledger.spending import total
+from airpool.runtime.ledger.store import Store
+
+_WAIT_S = 5.0
+LONGEST = 200
+
+
+@dataclass(frozen=True)
+class Charged:
+    """A row. new: false where this inference was charged before, so it may have been sent: do not transmit again."""
+
+    row: Row
+    new: bool
+
+
+class Ledger:
+    """The ledger at `path` of the device whose identity key this is; made on first use.
+
+    head: the file that holds the newest row, by default beside the key. It belongs to one ledger for ever: a device
+        whose ledger is gone stays silent. Keep it where a backup of the ledger is not restored to.
+    seen: the newest row that somebody else has (`fleet`). If this device signed it and the ledger lacks it, the ledger
+        is an old copy; a row that it did not sign is ignored, so nobody can silence a device by lying.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        key: str | Path | Ed25519PrivateKey,
+        *,
+        device: str = "",
+        budgets: Sequence[Budget] = (),
+        head: str | Path | None = None,
+        seen: Row | None = None,
+    ) -> None:
+        self.path = Path(path).resolve()  # SQLite keeps its log beside the file itself, not beside a link to it
+        self._key = key if isinstance(key, Ed25519PrivateKey) else secret.identity(key)
+        beside = self.path if isinstance(key, Ed25519PrivateKey) else Path(key)
+        self.head_path = Path(head) if head is not None else beside.with_suffix(".head")
+        self.budgets = tuple(budgets)
+        self._device, self._asked = device, seen
+        self._allowances = [Allowance(budget.epsilon, budget.delta, budget.neighbours) for budget in self.budgets]
+        self._all = Tally(Budget(1.0))
+        self._tallies: list[Tally] = []
+        self._mechanisms: dict[str, Mechanism] = {}
+        self._moments: dict[str, Moment] = {}
+        self._store: Store | None = None
+        self._inode, self._known = 0, Tip(0, "")
+        self._stamps: object = None
+        self._threads = threading.Lock()
+        with self._alone():
+            self._read()
+
+    def charge(self, inference: str, mechanism: Mechanism, *, scene: str = "", epoch: str = "") -> Charged:
+        """Charges an inference, once however often this name is charged. Raises Refused where it must not run.
+
+        epoch: names the draw of a channel that stands still; left out, the inference counts as one of its own.
+        """
+        for name, value in (("inference", inference), ("scene", scene), ("epoch", epoch)):
+            if not isinstance(value, str) or len(value) > LONGEST or (name == "inference" and not value):
+                raise ValueError(f"{name} must be a text of at most {LONGEST} characters")
+        with self._alone():
+            store = self._current()
+            if (known := store.find(inference)) is not None:
+                if known.mechanism != mechanism.digest or known.scene != scene:
+                    raise Refused("clash", f"inference {inference!r} was charged before, as another mechanism or scene")
+                return Charged(known, new=False)
+            moment = self._now()
+            self._mechanisms.setdefault(mechanism.digest, mechanism)
+            self._require_budget(mechanism, scene, epoch, moment.elapsed)
+            what = {"inference": inference, "mechanism": mechanism.digest, "scene": scene, "epoch": epoch}
+            row = chain.signed(self._key, self.tip, moment, **what)
+            store.append(row, mechanism.text)
+            head.write(self.head_path, Head(self.origin.hash, Tip(row.seq, row.hash)))
+            self._note(row)
+            self._known = self.tip
+            self._stamps = store.stamps()
+            self._require_same_file(self._stamps[0].inode)
+            return Charged(row, new=True)
+
+    def prepare(self, mechanism: Mechanism, *, scene: str = "", epoch: str | None = None) -> None:
+        """Composes what the first charge of a mechanism would have to wait for; raises Refused if it would.
+
+        epoch: None, where it is not known yet, is that of the last row: `charge` decides when it is.
+        """
+        with self._alone():
+            self._current()
+            self._mechanisms.setdefault(mechanism.digest, mechanism)
+            known = self._last.epoch if self._last and epoch is None else epoch or ""
+            self._require_budget(mechanism, scene, known, self._now().elapsed)
+
+    def epsilon(self, delta: float, *, scene: str | None = None, neighbours: Neighbours = "zero-out") -> float:
+        """ε at δ of all that was charged, under one relation; scene: of what was charged in one scene."""
+        with self._alone():
+            store = self._current()
+            tally = self._all if scene is None else Tally(Budget(1.0, scene=True))
+            for row in store.rows() if scene is not None else ():
+                tally.add(row)
+            used = tally.used(scene or "", 0)
+            return total({self._mechanisms[digest]: use for digest, use in used.items()}, delta, neighbours)
+
+    @property
+    def tip(self) -> Tip:
+        return Tip(self._last.seq, self._last.hash) if self._last else Tip(0, self.origin.hash)
+
+    def close(self) -> None:
+        with self._threads:
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+
+    def __enter__(self) -> "Ledger":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _now(self) -> Moment:
+        return clock.now(self._last.moment if self._last else None, self._moments)
+
+    # What is on the disk
+
+    def _current(self) -> Store:
+        """The store, read again from the beginning if anybody else has touched the file or the head since.
+
+        The head too: a copy of the ledger that another process charges has the same one.
+        """
+        if (
+            self._store is None
+            or self._stamps != self._store.stamps()
+            or head.read(self.head_path) != Head(self.origin.hash, self.tip)
+        ):
+            self._require_same_file(os.stat(self.path).st_ino)
+            self._read()
+        assert self._store is not None
+        return self._store
+
+    def _require_same_file(self, inode: int) -> None:
+        if self._inode and inode != self._inode:
+            raise Refused("restored", f"{self.path} was replaced while the device was running")
+
+    def _read(self) -> None:
+        """Reads and checks all rows, against each other and against the head, and counts them."""
+        self._stamps = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        kept = head.read(self.head_path)
+        if kept is not None and not self.path.exists():
+            raise Refused("missing", f"{self.path} is missing, but {kept.tip.seq} rows were written to it")
+        key = self._key.public_key().public_bytes_raw().hex()
+        fresh = Origin(secrets.token_hex(16), self._device, key) if kept is None else None
+        self._store = store = Store(self.path, fresh)
+        self._inode = self._inode or store.stamps()[0].inode
+        store.sound()
+        self.origin = store.origin()
+        if self.origin.key != key:
+            raise Refused("clash", f"{self.path} belongs to another key than this device's")
+        self._tallies = [Tally(budget) for budget in self.budgets]
+        self._all, self._last = Tally(Budget(1.0)), None
+        self._mechanisms |= _parsed(store.mechanisms(), self.path)
+        if kept is not None and kept.ledger != self.origin.hash:
+            raise Refused("restored", f"{self.head_path} belongs to another ledger than {self.path}")
+        for wrong in chain.faults(self.origin, self._noted(store.rows()), head=kept and kept.tip, signatures=False):
+            status = "restored" if wrong.startswith("cut off") else "corrupt"
+            raise Refused(status, f"{self.path}: {wrong}; `airpool ledger verify` lists all")
+        if kept is None and self.tip.seq:
+            raise Refused("missing", f"{self.head_path} is missing, but {self.path} has {self.tip.seq} rows")
+        self._require_seen(store)
+        known = self._known
+        if known.seq and not any(Tip(row.seq, row.hash) == known for row in islice(store.rows(known.seq - 1), 1)):
+            raise Refused("restored", f"{self.path} lacks row {known.seq}, which this process has written or read")
+        if kept is None or kept.tip != self.tip:  # new, or killed between row and head
+            head.write(self.head_path, Head(self.origin.hash, self.tip))
+        self._known = self.tip
+        here = self._now()
+        self._moments.setdefault(here.boot, here)
+        self._stamps = store.stamps()
+
+    def _require_seen(self, store: Store) -> None:
+        seen = self._asked
+        if seen is None or seen.hash != seen.true_hash or not chain.signature_holds(seen, self._key.public_key()):
+            return
+        if store.find(seen.inference) != seen:
+            raise Refused("restored", f"{self.path} lacks row {seen.seq}, which the fleet has: it is an old copy")
+
+    def _noted(self, rows: Iterator[Row]) -> Iterator[Row]:
+        for row in rows:
+            if row.mechanism not in self._mechanisms:
+                raise Refused("corrupt", f"{self.path}: the mechanism of row {row.seq} is missing")
+            self._note(row)
+            yield row
+
+    def _note(self, row: Row) -> None:
+        for tally in (self._all, *self._tallies):
+            tally.add(row)
+        self._moments[row.boot] = row.moment
+        self._last = row
+
+    def _require_budget(self, mechanism: Mechanism, scene: str, epoch: str, elapsed: int) -> None:
+        for tally, allowance in zip(self._tallies, self._allowances, strict=True):
+            used, budget = tally.used(scene, elapsed, more=(mechanism.digest, epoch)), tally.budget
+            counts = {self._mechanisms[digest]: use for digest, use in used.items()}
+            if not allowance.fits(counts):
+                spent = shown(total(counts, budget.delta, budget.neighbours), 4)
+                raise Refused(
+                    "over budget",
+                    f"the budget for {budget.covers}, ε = {budget.epsilon:g} at δ = {budget.delta:g} for "
+                    f"{budget.neighbours} neighbours, is spent: with {sum(use[0] for use in used.values())} inferences "
+                    f"ε would be {spent}",
+                )
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other thread and no other process is at the ledger; whatever fails is a refusal."""
+        with self._threads:
+            try:
+                with _locked(Path(f"{self.path}.lock"), os.O_RDWR | os.O_CREAT), ExitStack() as stack:
+                    if self.head_path.exists():  # copies of a ledger share it
+                        stack.enter_context(_locked(self.head_path, os.O_RDONLY))
+                    yield
+            except (sqlite3.Error, OSError) as error:
+                self._stamps = None
+                raise because(error, str(self.path)) from None
+            except ValueError as error:  # what cannot be accounted for is not sent
+                raise Refused("failed", str(error)) from None
+            except Refused as refused:
+                if refused.status not in ("over budget", "clash"):
+                    self._stamps = None
+                raise
+
+
+def _parsed(texts: dict[str, str], path: Path) -> dict[str, Mechanism]:
+    found: dict[str, Mechanism] = {}
+    for digest, text in texts.items():
+        if hashlib.sha256(text.encode()).hexdigest() != digest:
+            raise Refused("corrupt", f"{path}: mechanism {digest[:12]} was changed")
+        try:
+            found[digest] = parse(text)
+        except NetworkError as error:
+            raise Refused(
+                "failed", f"{path}: mechanism {digest[:12]} cannot be read by this airpool: {error}"
+            ) from None
+    return found
+
+
+@contextmanager
+def _locked(path: Path, flags: int) -> Iterator[None]:
+    """Holds a lock that ends with the process; waits for it for a few seconds."""
+    file = os.open(path, flags, 0o600)
+    try:
+        end = time.monotonic() + _WAIT_S
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            if time.monotonic() > end:
+                raise Refused("busy", f"{path} is held by another process for more than {_WAIT_S:g} s")
+            time.sleep(0.001)
+        yield
+    finally:
+        os.close(file)

@@ -1,0 +1,89 @@
+"""What one inference costs one device: the network at its noise floor, as canonical text with a digest.
+
+A row of a ledger names its mechanism by the digest. The text is all that is needed to compute ε again, years later.
+"""
+
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from airpool.network import Neighbours, Network, NetworkError, require_network
+from airpool.network import file as network_file
+
+VERSION = 1
+# What a report chooses, and a mechanism does not depend on. Not the adversary: an eavesdropper makes devices fill up
+# their last symbol, which removal shows.
+_CHOSEN: dict[str, Any] = {"delta": 1e-5, "inferences": 1}
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """One inference of one device. `network` has its noise floor: its dropouts are all devices that may be missing.
+
+    neighbours: as in the network; a total is that of one relation (`under`). live: noise as the device really draws it,
+    with what its grid costs.
+    """
+
+    network: Network
+    device: int
+    live: bool = True
+
+    @cached_property
+    def text(self) -> str:
+        """Canonical JSON: sorted keys, no spaces, numbers that read back to the same value."""
+        tables = tomllib.loads(network_file.dump(self.network))
+        for name in ("delta", "inferences"):
+            del tables[name]
+        body = {"version": VERSION, "device": self.device, "live": self.live, "network": tables}
+        return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def under(self, neighbours: Neighbours) -> "Mechanism":
+        """The same inference, for another relation of neighbours."""
+        if neighbours == self.network.neighbours:
+            return self
+        return replace(self, network=replace(self.network, neighbours=neighbours))
+
+
+def mechanism(network: Network, *, device: int, quorum: int | None = None, live: bool = True) -> Mechanism:
+    """What one inference costs `device` if at least `quorum` devices are ready when it is announced (default: all).
+
+    The devices beyond the quorum may be missing, the network's dropouts may crash after that, and its colluders know
+    their own noise: none of these protects the device.
+
+    >>> net = Network.uniform(num_devices=12, dropouts=1)
+    >>> mechanism(net, device=3, quorum=10).network.dropouts
+    3
+    """
+    require_network(network)
+    count = network.devices.count
+    if isinstance(device, bool) or not isinstance(device, int) or not 0 <= device < count:
+        raise NetworkError(f"device={device!r} must be from 0 to {count - 1}")
+    quorum = count if quorum is None else quorum
+    if isinstance(quorum, bool) or not isinstance(quorum, int) or not 1 <= quorum <= count:
+        raise NetworkError(f"quorum={quorum!r} must be from 1 to the {count} devices")
+    missing = min(network.dropouts + count - quorum, count - 1)
+    network = replace(network, dropouts=missing, devices=replace(network.devices, epsilon=None), **_CHOSEN)
+    return Mechanism(network, device, live)
+
+
+def parse(text: str) -> Mechanism:
+    """The mechanism that a text describes; a NetworkError where it is not canonical."""
+    try:
+        body = json.loads(text)
+        if body.get("version") != VERSION:
+            raise NetworkError(f"version={body.get('version')!r} of a mechanism is not known here")
+        tables, device, live = body["network"], body["device"], body["live"]
+        found = Mechanism(network_file.build(tables), device, live)
+        canonical = isinstance(device, int) and isinstance(live, bool) and found.text == text
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise NetworkError(f"not a mechanism: {error}") from None
+    if not canonical or not 0 <= found.device < found.network.devices.count:
+        raise NetworkError("not a mechanism in its canonical form")
+    return found

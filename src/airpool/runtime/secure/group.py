@@ -1,0 +1,117 @@
+"""What a device agrees to take part in, and the devices of one inference, bound together by a hash.
+
+Of K devices, d may be missing and c may collude with the server. The sum is opened for at least t = K − d survivors.
+Two lists of survivors, each with t signatures, would need 2t ≤ K + c (the honest sign one list, colluders both): hence
+2t > K + c.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from airpool.network import Network
+from airpool.network import file as network_file
+from airpool.runtime.secure.messages import ID, Advert, RefusedError
+from airpool.runtime.secure.ring import Ring, ring_of
+
+_VERSION = b"airpool secure sum 1"
+MOST_DEVICES = 1024
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a device accepts, from its own configuration, never the server's.
+
+    survivors: t, the fewest devices whose sum is opened. quorum: the fewest that must be ready, from t to K.
+    colluders: how many may work with the server. network: a hash of all that is public besides.
+    """
+
+    num_devices: int
+    survivors: int
+    quorum: int
+    colluders: int
+    dimension: int
+    ring: Ring
+    network: bytes = b""
+
+    def __post_init__(self) -> None:
+        count, t = self.num_devices, self.survivors
+        if not 2 <= count <= MOST_DEVICES:
+            raise ValueError(f"a secure sum is of 2 to {MOST_DEVICES} devices, not {count}")
+        if self.colluders < 0 or not count + self.colluders < 2 * t <= 2 * count:
+            raise ValueError(
+                f"{t} survivors must be more than half of {count} devices + {self.colluders} colluders, and at most "
+                f"{count}: else the server could have two lists of survivors signed"
+            )
+        if not t <= self.quorum <= count:
+            raise ValueError(f"quorum={self.quorum} must be from the {t} survivors to the {count} devices")
+
+    @cached_property
+    def digest(self) -> bytes:
+        numbers = (self.num_devices, self.survivors, self.quorum, self.colluders, self.dimension)
+        return _hash(repr((*numbers, self.ring.step.hex(), self.ring.bits)).encode(), self.network)
+
+
+@lru_cache(maxsize=64)
+def terms_of(network: Network, *, quorum: int | None = None) -> Terms:
+    """The terms of a network: t is the number of its devices less its dropouts. quorum: by default, all devices."""
+    count = network.devices.count
+    return Terms(
+        num_devices=count,
+        survivors=count - network.dropouts,
+        quorum=count if quorum is None else quorum,
+        colluders=network.colluders,
+        dimension=network.dimension,
+        ring=ring_of(network),
+        network=_hash(network_file.dump(network).encode()),
+    )
+
+
+def inference_of(id: str) -> bytes:
+    """The 16 bytes that stand for the id of an inference in every message."""
+    return _hash(b"inference", id.encode())[:ID]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The devices of one inference with what each advertised, in ascending order.
+
+    transcript: a hash of all that everybody must agree on. Every key of the inference depends on it, so that nothing
+    of one inference, group or set of terms is of use in another.
+    """
+
+    inference: bytes
+    terms: Terms
+    adverts: dict[int, Advert]
+
+    def __post_init__(self) -> None:
+        devices, quorum, count = self.devices, self.terms.quorum, self.terms.num_devices
+        if not quorum <= len(devices) <= count:
+            raise RefusedError(f"{len(devices)} devices are ready, must be from {quorum} to {count}")
+        if sorted(devices) != devices or devices[-1] >= count:
+            raise RefusedError(f"the ready devices must ascend from 0 to {count - 1}")
+        if len({advert.mask_key for advert in self.adverts.values()}) < len(devices):
+            raise RefusedError("two devices advertise the same mask key")
+
+    @property
+    def devices(self) -> list[int]:
+        return list(self.adverts)
+
+    @cached_property
+    def transcript(self) -> bytes:
+        each = (device.to_bytes(2, "big") + advert.to_bytes() for device, advert in self.adverts.items())
+        return _hash(_VERSION, self.inference, self.terms.digest, *each)
+
+    def statement(self, sharing: list[int], survivors: list[int]) -> bytes:
+        """What a device signs: the inference, who shared, and who survived."""
+        lists = (b"".join(device.to_bytes(2, "big") for device in some) for some in (sharing, survivors))
+        return _hash(b"survivors", self.transcript, *lists)
+
+
+def _hash(*parts: bytes) -> bytes:
+    """SHA-256 of parts, each with its length, so that no two lists of parts look alike."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(len(part).to_bytes(8, "big"))
+        found.update(part)
+    return found.digest()

@@ -1,0 +1,28 @@
+"""Scheme 2.1, local selection: a device transmits iff its own noisy score is at most a public threshold (spec §4).
+
+    τ = 1 iff u + v ≤ η,  v ~ N(0, σ₀²)
+
+The draw is protocol.device.taking_part. The leakage is privacy.leakage.threshold_game.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from airpool._support.arrays import Floats, finite, not_negative
+
+
+def participation(score: ArrayLike, *, threshold: float, score_noise_std: ArrayLike) -> Floats:
+    """p = Φ((η − u)/σ₀): how often a device with bounded score u transmits; without noise 0 or 1.
+
+    Nothing is divided by it (the paper's x = (α/p) z̃): 1/p would leak u.
+
+    >>> participation(0.758, threshold=0.5, score_noise_std=0.1**0.5).round(4)
+    np.float64(0.2073)
+    """
+    from scipy.special import ndtr
+
+    gap = finite("threshold", threshold) - finite("score", score)
+    std = not_negative("score_noise_std", score_noise_std)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        p = np.where(std > 0, ndtr(gap / std), gap >= 0)
+    return np.asarray(p, dtype=np.float64)[()]
