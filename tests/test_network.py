@@ -104,7 +104,11 @@ def test_bad_devices_are_refused_by_field_and_value(field, value, message):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("fading", "foggy", "channel.fading='foggy' must be one of none, rician, rayleigh or sionna:MODEL"),
+        (
+            "fading",
+            "foggy",
+            "channel.fading='foggy' must be one of none, rician, rayleigh, nakagami, log-normal, sionna",
+        ),
         ("access", "random", "channel.access='random' must be one of superposed, orthogonal, secure"),
         ("power_rule", "max", "channel.power_rule='max' must be one of truncate, backoff, paper, exact"),
         ("gamma", 0.0, "channel.gamma=0.0 must be > 0 and finite"),

@@ -190,8 +190,11 @@ def test_a_link_that_is_not_heard_is_silent_not_nan():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Fading("weibull"), r"fading='weibull' must be one of none, rician, rayleigh, sionna:tdl-a"),
-        (lambda: Fading("sionna:tdl-z"), r"fading='sionna:tdl-z' must be one of"),
+        (
+            lambda: Fading("weibull"),
+            r"fading='weibull' must be one of none, rician, rayleigh, nakagami, log-normal, sionna",
+        ),
+        (lambda: Fading("sionna:tdl-z"), r"fading='sionna:tdl-z': model='tdl-z' must be one of tdl-a"),
         (lambda: Fading("rician", k_factor_db=np.nan), r"k_factor_db=nan must be finite"),
         (lambda: Fading(path_loss_db=(1.0, np.inf)), r"path_loss_db\[1\]=inf must be finite"),
         (lambda: cdf(Fading(), [1.0, -1.0]), r"gain\[1\]=-1 must be >= 0 and finite"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from array_api_compat import array_namespace
 
-from airpool._support.arrays import Array
+from airpool._support.arrays import Array, Floats
 
 if TYPE_CHECKING:
     import torch
@@ -45,6 +45,19 @@ def uniform(rng: Generator, shape: tuple[int, ...], *, dtype: Any = None) -> Arr
     if isinstance(rng, np.random.Generator):
         return rng.random(shape, dtype=np.float64 if dtype is None else dtype)
     return _torch(rng).rand(shape, generator=rng, device=rng.device, dtype=dtype)
+
+
+def by_quantile(
+    rng: Generator, shape: tuple[int, ...], quantile: Callable[[Floats], Floats], *, dtype: Any = None
+) -> Array:
+    """Independent draws of the law with this quantile function, which takes and returns NumPy arrays in float64."""
+    least = 2.0**-54  # uniform numbers may be 0, where a quantile need not exist
+    if isinstance(rng, np.random.Generator):
+        return np.asarray(quantile(np.maximum(rng.random(shape), least)), dtype=np.float64 if dtype is None else dtype)
+    torch = _torch(rng)
+    u = torch.rand(shape, generator=rng, device=rng.device, dtype=torch.float64)
+    drawn = torch.as_tensor(quantile(np.maximum(u.cpu().numpy(), least)), device=rng.device)
+    return drawn.to(torch.get_default_dtype() if dtype is None else dtype)
 
 
 def spawn(rng: Generator, number: int) -> list[Generator]:

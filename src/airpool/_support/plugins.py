@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 Member = TypeVar("Member")
 
 # What can be registered → the registry of it. A new open set adds a line.
-REGISTRIES = {"codec": "airpool.models.codecs.codec:CODECS"}
+REGISTRIES = {"codec": "airpool.models.codecs.codec:CODECS", "fading": "airpool.network.fading:LAWS"}
 
 _loaded: dict[Path, None] = {}  # files of `load_file`, in their order
 

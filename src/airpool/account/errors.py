@@ -30,8 +30,8 @@ def why_local(network: Network) -> str | None:
         return "scheme 2.2 may select the devices whose noise is received most weakly"
     if several and network.devices.count > MOST_DEVICES and not beta(network):
         return f"several components (I and Q, antennas) are accounted for with up to {MOST_DEVICES} devices"
-    if (channel.csi_error_std or several) and channel.fading.startswith("sionna:"):
-        return "the law of Sionna's gains is that of a sample"
+    if (channel.csi_error_std or several) and channel.fading not in ("none", "rician", "rayleigh"):
+        return "CSI errors and several antennas are accounted for with fading none, rician and rayleigh"
     return None
 
 

@@ -96,7 +96,7 @@ _NETWORK: dict[str, tuple[Any, str]] = {
     "colluders": (str, "How many others collude; or which, as in '#3,#7'."),
     "dropouts": (int, "How many others may drop out."),
     "inferences": (int, "Number of inferences that share the ε."),
-    "fading": (str, f"Fading: {', '.join(FADING)} or sionna:MODEL."),
+    "fading": (str, f"Fading: {', '.join(FADING)}, or a plug-in's law."),
     "k_factor_db": (float, "Rician K factor in dB."),
     "receiver_noise_std": (float, "Receiver noise σ_m per real coordinate, in √mW."),
     "access": (str, f"Channel access: {_words(Access)}."),

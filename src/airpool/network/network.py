@@ -22,7 +22,8 @@ SchemeName = Literal["1", "2.1", "2.2"]
 Score = Literal["shannon", "min"]
 ScoreRule = Literal["clip", "scale"]
 
-FADING = ("none", "rician", "rayleigh")
+# airpool's own; a plug-in adds others (network/fading.py).
+FADING = ("none", "rician", "rayleigh", "nakagami:M", "log-normal:STD_DB", "sionna:MODEL")
 
 
 def require_network(value: object) -> None:
@@ -103,8 +104,10 @@ class Channel:
         return not (self.csi_error_std or self.phase_error_std)
 
     def __post_init__(self) -> None:
-        if not (self.fading in FADING or str(self.fading).startswith("sionna:")):
-            raise NetworkError(f"channel.fading={self.fading!r} must be one of {', '.join(FADING)} or sionna:MODEL")
+        if self.fading not in ("none", "rician", "rayleigh"):  # the others have settings, or come from plug-ins
+            from airpool.network.fading import law_named
+
+            law_named(self.fading)
         check(self, "channel.", but=("gamma",) if self.gamma == "auto" else ())
         if self.access == "secure":
             for name in ("fading", "noise_std", "power_rule", "gamma", "csi_error_std", "phase_error_std", "antennas"):

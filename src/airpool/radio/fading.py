@@ -1,12 +1,9 @@
-"""Fading: the distribution of a link's gain, drawn independently for every inference (block fading).
+"""Fading of the links: gains h = a·c, drawn independently for every inference (block fading).
 
-    h = a·|c|,   a = 10^(−path_loss_db/20),   c = μ + CN(0, v)
+    a = 10^(−path_loss_db/20);   c ≥ 0 of mean power 1 by the law that `channel.fading` names (laws.py)
 
-    none      μ = 1, v = 0
-    rician    μ² = κ/(κ+1), v = 1/(κ+1), κ the K-factor
-    rayleigh  μ = 0, v = 1
-
-The law of Sionna's models (sionna_models.py) is that of a large reference sample. Derivations: docs/proofs/wireless.md.
+The law of Sionna's models (sionna_models.py) and of a beam (beam.py) is that of a large reference sample. Derivations:
+docs/proofs/wireless.md.
 """
 
 from dataclasses import dataclass
@@ -18,23 +15,17 @@ from array_api_compat import array_namespace
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Array, Floats, checked, finite, like, not_negative, positive
-from airpool._support.draws import Generator, ones, standard_normal
-from airpool.network import FADING
-from airpool.network.units import db_to_linear
-from airpool.radio import beam, sionna_models
-
-MODELS = (*FADING, *(f"sionna:{name}" for name in sionna_models.MODELS))
-
-# Noncentrality (twice the K-factor) above which Rice's law is replaced by its Gaussian limit. The error is below the
-# inverse of this number; SciPy's noncentral χ² fails a few orders of magnitude above it.
-_GAUSSIAN_LIMIT = 1e9
+from airpool._support.draws import Generator, by_quantile, ones, standard_normal
+from airpool.network.fading import FadingLaw, law_named, origin_of
+from airpool.radio import beam
+from airpool.radio.laws import Rice, mixture, require_law, rice_cdf, rician
 
 
 @dataclass(frozen=True)
 class Fading:
     """The distribution of the gains h ≥ 0, with E[h²] = 10^(−path_loss_db/10).
 
-    model: none | rician | rayleigh | sionna:tdl-a to tdl-e | sionna:cdl-a to cdl-e | sionna:umi
+    model: a law by its name, with its settings if it has any (`network.fading`).
     k_factor_db: power of the line-of-sight path over the scattered power, in dB; rician only.
     path_loss_db: one value, or one per device (the last axis of the gains).
     antennas, devices: of a server that receives them by one beam; rician and rayleigh only.
@@ -50,18 +41,30 @@ class Fading:
     devices: int = 1
 
     def __post_init__(self) -> None:
-        if self.model not in MODELS:
-            raise ValueError(f"fading={self.model!r} must be one of {', '.join(MODELS)}")
-        if self.antennas > 1 and self.model not in ("rician", "rayleigh"):
-            raise ValueError(f"antennas={self.antennas} needs fading rician or rayleigh, not {self.model!r}")
         finite("k_factor_db", self.k_factor_db)
+        law = self.law  # an error where there is no such law
+        if self.antennas > 1 and not (isinstance(law, Rice) and law.variance):
+            raise ValueError(f"antennas={self.antennas} needs fading rician or rayleigh, not {self.model!r}")
         if finite("path_loss_db", self.path_loss_db).ndim > 1:
             raise ValueError(f"path_loss_db={self.path_loss_db} must be one number or one per device")
+
+    @property
+    def law(self) -> FadingLaw:
+        """The law of c, at one antenna."""
+        return _law(self.model, self.k_factor_db)
 
     @property
     def path_gain(self) -> Floats:
         """a = √E[h²]: a scalar, or (K,)."""
         return np.asarray(10.0 ** (-np.asarray(self.path_loss_db, dtype=np.float64) / 20))
+
+
+@lru_cache(maxsize=256)
+def _law(model: str, k_factor_db: float) -> FadingLaw:
+    law = rician(k_factor_db) if model == "rician" else law_named(model)
+    if origin_of(model) is not None:
+        require_law(model, law)
+    return law
 
 
 def log_distance_loss_db(
@@ -81,20 +84,21 @@ def sample_gains(fading: Fading, shape: tuple[int, ...], rng: Generator, *, dtyp
 
     shape: its last axis is the devices where path loss differs between them.
     """
-    if fading.model == "none":
-        gain = ones(rng, shape, dtype=dtype)
-    elif fading.model.startswith("sionna:"):
-        gain = sionna_models.sample(fading.model.removeprefix("sionna:"), shape, rng, dtype=dtype)
-    elif fading.antennas > 1:
+    law = fading.law
+    if fading.antennas > 1:
         if shape[-1:] != (fading.devices,):
             raise ValueError(f"shape={shape} must end with the {fading.devices} devices of the beam")
         h = beam.channels(*path(fading), shape, fading.antennas, rng, dtype=dtype)
         gain = beam.received(beam.beam(h), h, modulus=True)
+    elif not isinstance(law, Rice):
+        sample = getattr(law, "sample", None)
+        gain = sample(shape, rng, dtype=dtype) if sample else by_quantile(rng, shape, law.quantile, dtype=dtype)
+    elif law.variance == 0:
+        gain = ones(rng, shape, dtype=dtype) * law.mean
     else:
-        (mean,), (variance,) = components(fading)
         normals = standard_normal(rng, (2, *shape), dtype=dtype)
-        scattered = normals * float(variance / 2) ** 0.5
-        gain = array_namespace(normals).hypot(scattered[0, ...] + float(mean), scattered[1, ...])
+        scattered = normals * float(law.variance / 2) ** 0.5
+        gain = array_namespace(normals).hypot(scattered[0, ...] + law.mean, scattered[1, ...])
     a = fading.path_gain
     if a.ndim and shape[-1:] != a.shape:
         raise ValueError(f"shape={shape} must end with the {a.size} devices of path_loss_db")
@@ -102,26 +106,25 @@ def sample_gains(fading: Fading, shape: tuple[int, ...], rng: Generator, *, dtyp
 
 
 def components(fading: Fading) -> tuple[Floats, Floats]:
-    """μ and v of c as an equally weighted mixture, of length 1 for the models in closed form.
+    """μ and v of c as an equally weighted mixture, of length 1 for Rice's laws.
 
-    For Sionna's models and for beams, the sorted reference sample as μ, and v = 0.
+    For all others and for beams, sorted values as μ, and v = 0.
     """
     if fading.antennas > 1:
         sample = beam.reference(*path(fading), fading.antennas, fading.devices)
-        return sample, np.zeros_like(sample)
-    if fading.model.startswith("sionna:"):
-        sample = sionna_models.reference(fading.model.removeprefix("sionna:"))
-        return sample, np.zeros_like(sample)
-    mean, variance = path(fading)
-    return np.array([mean]), np.array([variance])
+    elif isinstance(fading.law, Rice):
+        mean, variance = path(fading)
+        return np.array([mean]), np.array([variance])
+    else:
+        sample = mixture(fading.law)
+    return sample, np.zeros_like(sample)
 
 
 def path(fading: Fading) -> tuple[float, float]:
-    """μ and v at one antenna, for the models in closed form."""
-    if fading.model == "rician":
-        k = db_to_linear(fading.k_factor_db)
-        return float(np.sqrt(k / (k + 1))), 1 / (k + 1)
-    return (1.0, 0.0) if fading.model == "none" else (0.0, 1.0)
+    """μ and v at one antenna, for Rice's laws."""
+    if not isinstance(fading.law, Rice):
+        raise ValueError(f"fading={fading.model!r} has no scattered part in closed form; rician and rayleigh have")
+    return fading.law.mean, fading.law.variance
 
 
 def cdf(fading: Fading, gain: ArrayLike, *, csi_error_std: float = 0.0) -> Floats:
@@ -143,6 +146,8 @@ def quantile(fading: Fading, probability: float, *, csi_error_std: float = 0.0) 
     p = float(checked("probability", probability, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1)))
     a = fading.path_gain
     s = not_negative("csi_error_std", csi_error_std) / a
+    if not csi_error_std and fading.antennas == 1 and not isinstance(fading.law, Rice):
+        return a * fading.law.quantile(np.asarray(p))
     mean, variance = components(fading)
     if not np.any(variance) and not csi_error_std:
         return a * mean[int(p * mean.size)]
@@ -156,23 +161,13 @@ def quantile(fading: Fading, probability: float, *, csi_error_std: float = 0.0) 
 
 def _below(fading: Fading, t: Floats, s: Floats) -> Floats:
     """Pr(|c + CN(0, s²)| < t), elementwise."""
-    mean, variance = components(fading)
     t, s = np.broadcast_arrays(t, s)
+    if not np.any(s) and fading.antennas == 1 and not isinstance(fading.law, Rice):
+        return np.asarray(fading.law.cdf(t))
+    mean, variance = components(fading)
     if mean.size == 1:
-        return _rice(t, mean[0], variance[0] + s**2)
+        return rice_cdf(t, mean[0], variance[0] + s**2)
     if not np.any(s):
         return np.searchsorted(mean, t, side="left") / mean.size
-    below = [_rice(np.asarray(x), mean, variance + e**2).mean() for x, e in zip(t.flat, s.flat, strict=True)]
+    below = [rice_cdf(np.asarray(x), mean, variance + e**2).mean() for x, e in zip(t.flat, s.flat, strict=True)]
     return np.array(below).reshape(t.shape)
-
-
-def _rice(t: Floats, mean: Floats, total: Floats) -> Floats:
-    """Pr(|μ + CN(0, V)| < t), elementwise: the noncentral χ² law F(2t²/V; 2, 2μ²/V), or its Gaussian limit."""
-    from scipy.special import chndtr, ndtr
-
-    v = np.where(total > 0, total, 1.0)
-    noncentrality = np.where(total > 0, 2 * mean**2 / v, np.inf)
-    far = noncentrality > _GAUSSIAN_LIMIT
-    with np.errstate(divide="ignore", invalid="ignore"):
-        limit = np.where(total > 0, ndtr((t - np.sqrt(mean**2 + total / 2)) / np.sqrt(total / 2)), mean < t)
-    return np.where(far, limit, chndtr(2 * t**2 / v, 2, np.where(far, 0.0, noncentrality)))

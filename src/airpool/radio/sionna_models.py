@@ -5,6 +5,7 @@ no effect. One vertical omnidirectional antenna per device and server; no path l
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -24,6 +25,26 @@ _CARRIER_HZ = 3.5e9
 _DELAY_SPREAD_S = 100e-9
 # Links per call: their rays take about 100 MB.
 _BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class Sionna:
+    """The law of one of Sionna's models: that of its reference sample."""
+
+    model: str
+
+    def __post_init__(self) -> None:
+        if self.model not in MODELS:
+            raise ValueError(f"model={self.model!r} must be one of {', '.join(MODELS)}")
+
+    def cdf(self, gain: Floats) -> Floats:
+        return np.searchsorted(reference(self.model), gain, side="left") / REFERENCE_DRAWS
+
+    def quantile(self, probability: Floats) -> Floats:
+        return reference(self.model)[(np.asarray(probability) * REFERENCE_DRAWS).astype(np.int64)]
+
+    def sample(self, shape: tuple[int, ...], rng: Generator, *, dtype: Any = None) -> Array:
+        return sample(self.model, shape, rng, dtype=dtype)
 
 
 def sample(model: str, shape: tuple[int, ...], rng: Generator, *, dtype: Any = None) -> Array:

@@ -1,0 +1,157 @@
+"""Fading laws at mean power 1: gains c ≥ 0 with E[c²] = 1. One frozen dataclass each; its fields are its settings.
+
+    none            c = 1
+    rician          c = |μ + CN(0, v)|, μ² = κ/(κ+1), v = 1/(κ+1), κ the K-factor
+    rayleigh        c = |CN(0, 1)|
+    nakagami:m=…    c² ~ Gamma(m, 1/m): m = 1 is Rayleigh, larger m fades less
+    log-normal:std_db=…   20·log₁₀c ~ N(·, std_db²): shadowing
+
+Rice's laws have a scattered part in closed form (`Rice`): with it, errors of the channel's estimate and several
+antennas are accounted for. Laws of plug-ins are checked when they are first used (`require_law`).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from airpool._support.arrays import Floats, as_floats
+from airpool.network.fading import FadingLaw
+from airpool.network.rules import NetworkError
+from airpool.network.units import db_to_linear
+
+# Noncentrality (twice the K-factor) above which Rice's law is replaced by its Gaussian limit. The error is below the
+# inverse of this number; SciPy's noncentral χ² fails a few orders of magnitude above it.
+_GAUSSIAN_LIMIT = 1e9
+# Nodes of the checks of a plug-in's law, in normal scores: probabilities from 1e-12 to 1 − 1e-12.
+_SCORES = np.linspace(-7.0, 7.0, 1401)
+# Values that stand for a law where it enters a mixture: probabilities are off by 2^-15 at most.
+_MIXTURE = 2**14
+
+
+@dataclass(frozen=True)
+class Rice:
+    """|μ + CN(0, v)|, the law that Rayleigh, Rician and no fading share."""
+
+    mean: float
+    variance: float
+
+    def cdf(self, gain: Floats) -> Floats:
+        return rice_cdf(gain, np.asarray(self.mean), np.asarray(self.variance))
+
+    def quantile(self, probability: Floats) -> Floats:
+        from scipy.special import chndtrix
+
+        if self.variance == 0:
+            return np.full_like(probability, self.mean)
+        return np.sqrt(self.variance / 2 * as_floats(chndtrix(probability, 2, 2 * self.mean**2 / self.variance)))
+
+
+def steady() -> Rice:
+    """No fading: c = 1."""
+    return Rice(1.0, 0.0)
+
+
+def rician(k_factor_db: float = 4.8) -> Rice:
+    """A steady path, k_factor_db above the scattered power."""
+    k = db_to_linear(k_factor_db)
+    return Rice(float(np.sqrt(k / (k + 1))), 1 / (k + 1))
+
+
+def rayleigh() -> Rice:
+    """Scattered power alone."""
+    return Rice(0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Nakagami:
+    """Nakagami-m: c² ~ Gamma(m, 1/m).
+
+    >>> Nakagami(1.0).cdf(np.array([1.0])).round(6)     # Rayleigh's, 1 − exp(−1)
+    array([0.632121])
+    """
+
+    m: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require("m", self.m, 0.5, 1e6)
+
+    def cdf(self, gain: Floats) -> Floats:
+        from scipy.special import gammainc
+
+        return as_floats(gammainc(self.m, self.m * gain**2))
+
+    def quantile(self, probability: Floats) -> Floats:
+        from scipy.special import gammaincinv
+
+        return np.sqrt(as_floats(gammaincinv(self.m, probability)) / self.m)
+
+
+@dataclass(frozen=True)
+class LogNormal:
+    """Log-normal shadowing with a standard deviation of `std_db` decibels: ln c ~ N(−s², s²), s = std_db·ln(10)/20."""
+
+    std_db: float = 8.0
+
+    def __post_init__(self) -> None:
+        _require("std_db", self.std_db, 1e-3, 30.0)
+
+    @property
+    def _scale(self) -> float:
+        return self.std_db * math.log(10) / 20
+
+    def cdf(self, gain: Floats) -> Floats:
+        from scipy.special import ndtr
+
+        with np.errstate(divide="ignore"):
+            return as_floats(ndtr((np.log(gain) + self._scale**2) / self._scale))
+
+    def quantile(self, probability: Floats) -> Floats:
+        from scipy.special import ndtri
+
+        return np.exp(self._scale * (as_floats(ndtri(probability)) - self._scale))
+
+
+def rice_cdf(t: Floats, mean: Floats, total: Floats) -> Floats:
+    """Pr(|μ + CN(0, V)| < t), elementwise: the noncentral χ² law F(2t²/V; 2, 2μ²/V), or its Gaussian limit."""
+    from scipy.special import chndtr, ndtr
+
+    v = np.where(total > 0, total, 1.0)
+    noncentrality = np.where(total > 0, 2 * mean**2 / v, np.inf)
+    far = noncentrality > _GAUSSIAN_LIMIT
+    with np.errstate(divide="ignore", invalid="ignore"):
+        limit = np.where(total > 0, ndtr((t - np.sqrt(mean**2 + total / 2)) / np.sqrt(total / 2)), mean < t)
+    return np.where(far, limit, chndtr(2 * t**2 / v, 2, np.where(far, 0.0, noncentrality)))
+
+
+def mixture(law: FadingLaw) -> Floats:
+    """Equally likely values of the gain, sorted: its quantiles at the middles of equal cells."""
+    return law.quantile((np.arange(_MIXTURE) + 0.5) / _MIXTURE)
+
+
+def require_law(name: str, law: FadingLaw) -> None:
+    """Raises NetworkError unless `cdf` and `quantile` are one distribution of gains ≥ 0 with mean power 1."""
+    from scipy.special import ndtr
+
+    p = np.asarray(ndtr(_SCORES))
+    try:
+        gain = np.asarray(law.quantile(p), dtype=np.float64)
+        back = np.asarray(law.cdf(gain), dtype=np.float64)
+        density = np.exp(-(_SCORES**2) / 2) / math.sqrt(2 * math.pi)
+        power = float(np.sum(gain**2 * density) * (_SCORES[1] - _SCORES[0]))
+    except Exception as error:
+        raise NetworkError(f"fading {name!r} fails: {type(error).__name__}: {error}") from error
+    if gain.shape != p.shape or back.shape != p.shape:
+        raise NetworkError(f"fading {name!r}: quantile and cdf must work elementwise; {p.shape} gave {gain.shape}")
+    if not (np.all(np.isfinite(gain)) and np.all(gain >= 0) and np.all(np.diff(gain) >= 0)):
+        raise NetworkError(f"fading {name!r}: quantile must be finite, >= 0 and increasing")
+    if not np.allclose(back, p, rtol=1e-6, atol=1e-9):
+        worst = int(np.argmax(np.abs(back - p)))
+        raise NetworkError(f"fading {name!r}: cdf(quantile({p[worst]:.3g})) is {back[worst]:.3g}, must be the same")
+    if not abs(power - 1) < 0.01:
+        raise NetworkError(f"fading {name!r} has mean power {power:.3g}, must be 1: use path_loss_db for the strength")
+
+
+def _require(name: str, value: object, least: float, most: float) -> None:
+    if not isinstance(value, int | float) or not least <= value <= most:
+        raise ValueError(f"{name}={value} must be a number from {least:g} to {most:g}")
