@@ -107,7 +107,8 @@ def test_bad_devices_are_refused_by_field_and_value(field, value, message):
         (
             "fading",
             "foggy",
-            "channel.fading='foggy' must be one of none, rician, rayleigh, nakagami, log-normal, sionna",
+            "channel.fading='foggy' must be one of none, rician, rayleigh, nakagami, log-normal, sionna "
+            "or a plug-in's (airpool --plugin FILE.py)",
         ),
         ("access", "random", "channel.access='random' must be one of superposed, orthogonal, secure"),
         ("power_rule", "max", "channel.power_rule='max' must be one of truncate, backoff, paper, exact"),
