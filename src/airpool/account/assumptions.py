@@ -47,7 +47,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
             if network.channel.antennas == 1
             else f"The server keeps all its {network.channel.antennas} antennas; the channels to them are independent."
         )
-    lines += _radio(network, received, live=live)
+    lines += [*_radio(network, received, live=live), *_claimed_by_plugin(network)]
     if np.any(received.presence < 1):
         worst = float(np.max(1 - received.presence))
         weak = (
@@ -153,3 +153,18 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
             f"devices, {over}; one that may choose its place gets the local ε."
         )
     return lines
+
+
+def _claimed_by_plugin(network: Network) -> list[str]:
+    """The sentence about a fading law that a plug-in brings; none about airpool's own."""
+    from airpool.network.fading import origin_of
+
+    fading = network.channel.fading
+    origin = None if fading in ("none", "rician", "rayleigh") else origin_of(fading)
+    if origin is None:
+        return []
+    version = f" {origin.version}" if origin.version else ""
+    return [
+        f"The fading law {fading!r}, and with it outage and γ, is claimed by the plug-in {origin.source}{version} "
+        f"(SHA-256 {origin.sha256[:12]})."
+    ]
