@@ -7,7 +7,7 @@ from airpool.account.budget import split
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.plan import plan
 from airpool.evaluation.prediction import predict
-from airpool.evaluation.theory.server import Server
+from airpool.evaluation.theory.server import LayeredServer
 from airpool.models.codecs.codec import matrices
 from airpool.models.codecs.vote import fit
 from airpool.network import Ranking
@@ -26,7 +26,9 @@ def rows() -> list[Row]:
     examples = known.latents.double().numpy(), known.labels.numpy()
 
     def proofs() -> object:
-        return predict(net, latents, labels, server=lambda level: Server(matrices(codec, level)), examples=examples)
+        return predict(
+            net, latents, labels, server=lambda level: LayeredServer(matrices(codec, level)), examples=examples
+        )
 
     rng = np.random.default_rng(0)
     few, many = rng.uniform(0, 2, (2468, 12)), rng.uniform(0, 2, (1, 1000))

@@ -5,13 +5,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from airpool._support.arrays import Floats
 from airpool.evaluation.theory.margin import checked
-from airpool.evaluation.theory.server import Integers, Server, gaps, scores
+from airpool.evaluation.theory.server import Integers, LayeredServer, gaps, scores
 
 # Steps towards the border, halvings of the way back, and how far behind the border it aims.
 _STEPS, _HALVINGS, _BEYOND = 30, 30, 1e-6
 
 
-def attack(server: Server, x: ArrayLike, labels: ArrayLike, *, competitors: int = 5) -> Floats:
+def attack(server: LayeredServer, x: ArrayLike, labels: ArrayLike, *, competitors: int = 5) -> Floats:
     """Upper bounds (n,) on the margins: the distance to a point that the server misnames, 0 where it errs at x.
 
     For each of the nearest competitors: steps to the border of the two classes as the slope at hand has it, until it is
@@ -42,11 +42,11 @@ def attack(server: Server, x: ArrayLike, labels: ArrayLike, *, competitors: int 
     return best
 
 
-def _wrong(server: Server, x: Floats, labels: Integers) -> NDArray[np.bool_]:
+def _wrong(server: LayeredServer, x: Floats, labels: Integers) -> NDArray[np.bool_]:
     return np.min(gaps(scores(server, x), labels), axis=1) <= 0
 
 
-def _distance(server: Server, x: Floats, labels: Integers, away: Floats) -> Floats:
+def _distance(server: LayeredServer, x: Floats, labels: Integers, away: Floats) -> Floats:
     """How far each border is by the slope at x: where to try first."""
     out = np.empty_like(away)
     for j in range(server.num_classes):
@@ -57,7 +57,7 @@ def _distance(server: Server, x: Floats, labels: Integers, away: Floats) -> Floa
     return out
 
 
-def _slope(server: Server, x: Floats, labels: Integers, others: Integers) -> tuple[Floats, Floats]:
+def _slope(server: LayeredServer, x: Floats, labels: Integers, others: Integers) -> tuple[Floats, Floats]:
     """s_l − s_j at x (n,), and its gradient (n, r)."""
     on: list[NDArray[np.bool_]] = []
     h = x

@@ -21,7 +21,7 @@ from airpool.evaluation.sweep import grid, run
 from airpool.evaluation.theory.lipschitz import lipschitz_constants
 from airpool.evaluation.theory.margin import margin
 from airpool.evaluation.theory.mse import pooled
-from airpool.evaluation.theory.server import Server, scores
+from airpool.evaluation.theory.server import LayeredServer, scores
 from airpool.models.codecs.codec import matrices
 from airpool.paper.formulas.theorem2 import frobenius_margin
 from airpool.protocol.simulation import receive
@@ -51,19 +51,19 @@ def objects(codec: str) -> tuple[Floats, np.ndarray]:
 @cache
 def _slopes() -> tuple[float, Floats]:
     """Of the codec's server at any level: its first matrix only changes by a factor, which is the signal's."""
-    server = Server(matrices(load().codec("compact"), level(network(1.0))))
+    server = LayeredServer(matrices(load().codec("compact"), level(network(1.0))))
     return float(np.linalg.norm(server.matrices[0])), lipschitz_constants(server)
 
 
-def constants(server: Server) -> Floats:
+def constants(server: LayeredServer) -> Floats:
     if len(server.layers) == 1:
         return lipschitz_constants(server)
     size, slopes = _slopes()
     return slopes * (float(np.linalg.norm(server.matrices[0])) / size)
 
 
-def server_of(codec: str, at: Level) -> Server:
-    return Server(matrices(load().codec(codec), at))
+def server_of(codec: str, at: Level) -> LayeredServer:
+    return LayeredServer(matrices(load().codec(codec), at))
 
 
 def certificate_row(*, epsilon: float, channel: str, seed: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool.evaluation.audit.release import Received, Release
+from airpool.evaluation.audit.release import Observed, Release
 
 _MARGIN = 1e-9  # how far inside C a clipped vector ends
 
@@ -45,7 +45,7 @@ def received(
     *,
     rngs: Sequence[np.random.Generator],
     receiver_rng: np.random.Generator | None = None,
-) -> Received:
+) -> Observed:
     """`runs` independent inferences on the same features (K, r); each device has a generator of its own."""
     K = devices.num_devices
     if features.ndim != 2 or len(features) != K:
@@ -73,10 +73,10 @@ def received(
         if receiver_rng is None:
             raise ValueError("receiver_rng=None must be a generator where receiver_noise_std > 0")
         total += devices.receiver_noise_std * receiver_rng.standard_normal(total.shape)
-    return Received(total, None if devices.cover_noise else tau, sent if devices.colluders else None)
+    return Observed(total, None if devices.cover_noise else tau, sent if devices.colluders else None)
 
 
-def simulated(devices: Release, features: Floats, runs: int, rng: np.random.Generator) -> Received:
+def simulated(devices: Release, features: Floats, runs: int, rng: np.random.Generator) -> Observed:
     """`received` with generators spawned from one; `partial(simulated, devices)` is a mechanism to audit.
 
     >>> from airpool.evaluation.audit.release import release

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import strategies as st
 
-from airpool.evaluation.theory.server import Server
+from airpool.evaluation.theory.server import LayeredServer
 
 
 def random_server(rng, *widths):
@@ -13,7 +13,7 @@ def random_server(rng, *widths):
     layers = []
     for inside, outside in pairwise(widths):
         layers.append((rng.standard_normal((outside, inside)) / inside**0.5, 0.5 * rng.standard_normal(outside)))
-    return Server(tuple(layers))
+    return LayeredServer(tuple(layers))
 
 
 @st.composite
@@ -28,4 +28,4 @@ def servers(draw, *, layers=(1, 2, 3), dimension=(1, 4), hidden=(1, 8), classes=
         parts[0][0][0] = 0.0
     if draw(st.booleans()):
         parts[-1][0][1] = parts[-1][0][0]
-    return Server(tuple(parts))
+    return LayeredServer(tuple(parts))

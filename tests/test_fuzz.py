@@ -110,7 +110,7 @@ def certificate_bytes(data, folder):
     (folder / "revoked.crl").write_bytes(data)
     try:
         return credentials.Trust(ca, folder / "revoked.crl").name(data)
-    except credentials.Untrusted as error:
+    except credentials.UntrustedError as error:
         raise ValueError(str(error)) from None
 
 

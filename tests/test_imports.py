@@ -218,3 +218,15 @@ net = airpool.calibrate(airpool.Network.uniform(num_devices=3), epsilon=2.0)
 print(json.dumps([type(airpool.guarantee).__name__]))
 """
     assert loaded_by(code) == {"function"}
+
+
+def test_every_class_name_stands_once():
+    generated = ("wire_pb2.py", "wire_pb2_grpc.py")
+    named = [
+        node.name
+        for path in MODULES
+        if path.name not in generated
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert {name for name in named if named.count(name) > 1} == set()

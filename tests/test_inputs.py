@@ -18,7 +18,7 @@ from airpool.evaluation.design import clipping
 from airpool.evaluation.design import weights as weighting
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.prediction import linear_for, predict
-from airpool.evaluation.theory.server import Server
+from airpool.evaluation.theory.server import LayeredServer
 from airpool.models import weights
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.dense import CodecShape
@@ -230,7 +230,7 @@ def test_an_evaluation_names_the_argument_that_is_wrong(change, error, message):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda z: predict(NET, z, LABELS.numpy(), server=lambda _: Server(((np.eye(4), np.zeros(4)),))),
+        lambda z: predict(NET, z, LABELS.numpy(), server=lambda _: LayeredServer(((np.eye(4), np.zeros(4)),))),
         lambda z: linear_for(NET, z, LABELS.numpy(), num_classes=4),
         lambda z: weighting.design(
             replace(NET, devices=replace(NET.devices, noise_std=0.5)), z, epsilon=9.0, target=np.zeros((4, 4))

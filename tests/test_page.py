@@ -9,7 +9,7 @@ import pytest
 from tests.html_reader import Reader
 
 from airpool._support.figures import figure
-from airpool._support.page import Download, Facts, Figure, Items, Section, Table, Text, page, templates
+from airpool._support.page import Download, Facts, Figure, Items, PageTable, Section, Text, page, templates
 
 EVIL = "<script>alert('x')</script>\" onload=\"y & 'z'"
 
@@ -46,7 +46,7 @@ def everything(pictures, word="plain"):
             Section(word, [Text(word), Items([word]), Facts([(word, word)])]),
             Section("more", [Figure(svg, word, word), Figure(svg, word, word), Figure(png, word, word)]),
             Section("still more", [Download(word, b"1,2", word)]),
-            Section("a table", [Table(word, ["name", word], [[word, "1.0"], ["b", "2 ± 0.5"]])]),
+            Section("a table", [PageTable(word, ["name", word], [[word, "1.0"], ["b", "2 ± 0.5"]])]),
         ],
         footer=[word],
     )
@@ -123,15 +123,15 @@ def test_the_same_content_gives_the_same_bytes(pictures):
 
 def test_what_cannot_be_shown_is_refused():
     with pytest.raises(ValueError, match="a row has 1 cells under 2 headings"):
-        Table("t", ["a", "b"], [["1"]])
+        PageTable("t", ["a", "b"], [["1"]])
     with pytest.raises(ValueError, match="must be a PNG or an SVG"):
         page("t", sections=[Section("s", [Figure(b"GIF89a", "", "")])])
 
 
 def test_a_table_that_is_wider_than_a_phone_becomes_cards():
-    narrow = Table("t", ["class", "probability", "named"], [["chair", "0.3694", "100.0%"]])
-    wide = Table("t", ["what", "why"], [["a long statement of the paper"] * 2] * 2)
-    wider = Table("t", [f"epsilon {k}" for k in range(8)], [["1.234"] * 8])
+    narrow = PageTable("t", ["class", "probability", "named"], [["chair", "0.3694", "100.0%"]])
+    wide = PageTable("t", ["what", "why"], [["a long statement of the paper"] * 2] * 2)
+    wider = PageTable("t", [f"epsilon {k}" for k in range(8)], [["1.234"] * 8])
     assert [table.is_wide for table in (narrow, wide, wider)] == [False, False, True]
     read = Reader(page("t", sections=[Section("s", [narrow, wider])]))
     assert [about.get("class") for tag, about in read.tags if tag == "table"] == [None, "wide"]
@@ -163,7 +163,7 @@ parent.postMessage("too wide: " + boxes.filter(box => box.scrollWidth > box.clie
 @pytest.mark.check
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 def test_a_phone_scrolls_neither_the_page_nor_a_table(pictures, tmp_path):
-    wide = Table("t", [f"epsilon {k}" for k in range(8)], [["0.1234 ± 0.0012"] * 7 + ["a statement of the paper"]])
+    wide = PageTable("t", [f"epsilon {k}" for k in range(8)], [["0.1234 ± 0.0012"] * 7 + ["a statement of the paper"]])
     text = page("t", sections=[Section("s", [wide, Figure(pictures[0], "a", "c")])])
     for name, html, told in (("cards", text, 0), ("table", text.replace(' class="wide"', ""), 1)):
         path, frame = tmp_path / f"{name}.html", tmp_path / f"{name}-frame.html"

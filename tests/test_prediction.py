@@ -15,7 +15,7 @@ from airpool.evaluation.theory import mse
 from airpool.evaluation.theory.accuracy import chebyshev, no_answer
 from airpool.evaluation.theory.lipschitz import lipschitz_constants
 from airpool.evaluation.theory.margin import margin
-from airpool.evaluation.theory.server import Server, scores
+from airpool.evaluation.theory.server import LayeredServer, scores
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.dense import CodecShape, DenseCodec
 from airpool.models.codecs.training import initial
@@ -41,7 +41,7 @@ EXAMPLES = objects(200, seed=1)
 def with_hidden_layer(linear):
     """The same server through a hidden layer: ReLU(x) − ReLU(−x) = x."""
     (A, b), both = linear.layers[0], np.concatenate((np.eye(R), -np.eye(R)))
-    return Server(((both, np.zeros(2 * R)), (np.concatenate((A, -A), axis=1), b)))
+    return LayeredServer(((both, np.zeros(2 * R)), (np.concatenate((A, -A), axis=1), b)))
 
 
 HIDDEN = with_hidden_layer(linear_for(NETWORK, *EXAMPLES, num_classes=CLASSES))
@@ -124,7 +124,7 @@ def test_a_prediction_is_plain_data():
     assert set(data) == {"objects", "no_answer", "error", "server", "linear"}
     assert set(data["server"]) == set(AccuracyBounds.__annotations__)
     assert data["server"]["ceiling"] is None
-    one = Server(((np.ones((CLASSES, R)), np.array([1.0, 0.0, 0.0])),))
+    one = LayeredServer(((np.ones((CLASSES, R)), np.array([1.0, 0.0, 0.0])),))
     settled = predict(NETWORK, LATENTS, 0 * LABELS, server=lambda _: one).to_json()
     assert settled["server"]["margin"] == "inf"
     assert settled["linear"] is None
@@ -222,7 +222,7 @@ def test_the_codecs_matrices_are_its_server(told, at):
     x = np.random.default_rng(0).standard_normal((50, R))
     with torch.no_grad():
         expected = codec.server(at)(torch.from_numpy(x)).numpy()
-    assert scores(Server(codec.matrices(at)), x) == pytest.approx(expected, abs=1e-10)
+    assert scores(LayeredServer(codec.matrices(at)), x) == pytest.approx(expected, abs=1e-10)
 
 
 def test_the_shipped_codec_is_proven_to_be_of_use():
@@ -238,11 +238,13 @@ def test_the_shipped_codec_is_proven_to_be_of_use():
     x = latents.mean(1)
     with torch.no_grad():
         exact, single = codecs.moved(codec, torch.Tensor.double).server(at)(x.double()), codec.server(at)(x)
-    found = scores(Server(codec.matrices(at)), x.double().numpy())
+    found = scores(LayeredServer(codec.matrices(at)), x.double().numpy())
     assert found == pytest.approx(exact.numpy(), abs=1e-9)
     assert found == pytest.approx(single.numpy(), abs=1e-3)
 
-    result = predict(network, latents.double().numpy(), own.numpy(), server=lambda at: Server(codec.matrices(at)))
+    result = predict(
+        network, latents.double().numpy(), own.numpy(), server=lambda at: LayeredServer(codec.matrices(at))
+    )
     run = evaluate(network, latents, own, server=codec.server, trials=20, seed=0)
     bounds = result.server
     assert bounds.half_spaces is not None

@@ -20,7 +20,7 @@ from airpool.account.guarantee import guarantee
 from airpool.cli import app
 from airpool.evaluation.audit.adversary import mechanism, released
 from airpool.evaluation.audit.bound import AuditReport, audit
-from airpool.evaluation.audit.release import Received, log_likelihood_ratio, worst_pair
+from airpool.evaluation.audit.release import Observed, log_likelihood_ratio, worst_pair
 from airpool.network import Channel, Devices, Network
 from airpool.network import file as network_file
 from airpool.protocol import device, simulation
@@ -169,7 +169,7 @@ def colluding_with_all_but_device_0(network: Network, monkeypatch: Any) -> Any:
 
     monkeypatch.setattr(draws, "standard_normal", overheard)
 
-    def colluding(features: Any, runs: int, rng: Any) -> Received:
+    def colluding(features: Any, runs: int, rng: Any) -> Observed:
         drawn.clear()
         seen = run(features, runs, rng)
         return replace(seen, sent=STD * np.stack([noise[0] for noise in drawn[1:K]], axis=1))

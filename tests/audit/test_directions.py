@@ -9,7 +9,7 @@ import pytest
 from airpool.account.guarantee import guarantee
 from airpool.evaluation.audit.adversary import audited
 from airpool.evaluation.audit.bound import audit
-from airpool.evaluation.audit.directions import Heard, likelihood_ratio, mechanism, worst_pair
+from airpool.evaluation.audit.directions import ObservedDirections, likelihood_ratio, mechanism, worst_pair
 from airpool.network import Adversary, Channel, Network
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -61,8 +61,8 @@ def test_an_auditor_without_the_second_component_of_real_symbols_is_beaten_by_on
     pair, play = worst_pair(network, 0), mechanism(network)
     both = likelihood_ratio(network, *pair)
 
-    def in_phase(seen: Heard) -> np.ndarray:
-        return both(Heard(seen.components[..., :1], seen.directions[..., :1]))
+    def in_phase(seen: ObservedDirections) -> np.ndarray:
+        return both(ObservedDirections(seen.components[..., :1], seen.directions[..., :1]))
 
     found = [
         audit(play, *pair, runs=20_000, rng=np.random.default_rng(3), delta=DELTA, score=score).epsilon_lower

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 from tests.plain_air import clipped, received, simulated, without
 
-from airpool.evaluation.audit.release import Received, log_likelihood, log_likelihood_ratio, release, worst_pair
+from airpool.evaluation.audit.release import Observed, log_likelihood, log_likelihood_ratio, release, worst_pair
 
 MIXED = release(
     3,
@@ -209,4 +209,4 @@ def test_bad_inputs_of_a_transmission_are_named():
         received(MIXED, FEATURES, 1, rngs=rngs)
     many = release(13, clip_norm=1.0, noise_std=1.0, cover_noise=True)
     with pytest.raises(ValueError, match="features has 13 non-zero rows"):
-        log_likelihood(Received(np.zeros((1, 2)), None, None), many, np.ones((13, 2)))
+        log_likelihood(Observed(np.zeros((1, 2)), None, None), many, np.ones((13, 2)))

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from airpool.runtime.keys import authority, credentials, secret
-from airpool.runtime.keys.credentials import Trust, Untrusted
+from airpool.runtime.keys.credentials import Trust, UntrustedError
 from airpool.runtime.keys.secret import KeyFileError
 
 
@@ -94,7 +94,7 @@ def test_a_certificate_names_one_process_and_says_what_it_may_do(keys):
         uses = parsed.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
         assert (ExtendedKeyUsageOID.SERVER_AUTH in uses) == (name != "device-3")
         assert not parsed.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-        with pytest.raises(Untrusted, match="holds no identity key"):
+        with pytest.raises(UntrustedError, match="holds no identity key"):
             found.identity(certificate(keys, name))
     name, key = found.identity(certificate(keys, "device-3", "identity"))
     own = secret.identity(keys / "device-3" / "identity.key")
@@ -105,13 +105,13 @@ def test_another_authority_and_rubbish_are_not_trusted(keys, tmp_path):
     authority.create(tmp_path / "others")
     authority.add(tmp_path / "others", "device-3")
     for wrong in (certificate(tmp_path / "others", "device-3"), b"", b"rubbish"):
-        with pytest.raises(Untrusted, match="did not issue"):
+        with pytest.raises(UntrustedError, match="did not issue"):
             trust(keys).name(wrong)
 
 
 def test_a_certificate_expires(keys):
     authority.rotate(keys, "device-3", days=1e-9)
-    with pytest.raises(Untrusted, match="expired"):
+    with pytest.raises(UntrustedError, match="expired"):
         trust(keys).name(certificate(keys, "device-3"))
     with pytest.raises(KeyFileError, match="expired"):
         credentials.load(keys / "device-3")
@@ -124,7 +124,7 @@ def test_a_revoked_device_is_not_trusted_from_then_on(keys):
     authority.add(keys, "device-4")
     assert found.name(own) == "device-3"
     authority.revoke(keys, "device-3")
-    with pytest.raises(Untrusted, match="device-3 is revoked"):
+    with pytest.raises(UntrustedError, match="device-3 is revoked"):
         found.name(own)
     assert found.name(certificate(keys, "device-4")) == "device-4"
     assert (keys / "server" / "revoked.crl").read_bytes() == (keys / "revoked.crl").read_bytes()
@@ -141,7 +141,7 @@ def test_rotation_makes_a_new_connection_key_and_keeps_the_identity(keys):
     assert secret.read(keys / "device-3" / "identity.key") == before
     assert secret.read(keys / "device-3" / "tls.key") != key
     assert found.name(certificate(keys, "device-3")) == "device-3"
-    with pytest.raises(Untrusted, match="revoked"):
+    with pytest.raises(UntrustedError, match="revoked"):
         found.name(old)
     assert credentials.load(keys / "device-3")[0].name == "device-3"
 
@@ -151,10 +151,10 @@ def test_a_list_that_is_missing_or_forged_trusts_nobody(keys, tmp_path):
     authority.create(tmp_path / "others")
     for content in ((tmp_path / "others" / "revoked.crl").read_bytes(), b"", b"rubbish"):
         (keys / "revoked.crl").write_bytes(content)
-        with pytest.raises(Untrusted, match="not signed by the authority"):
+        with pytest.raises(UntrustedError, match="not signed by the authority"):
             trust(keys).name(own)
     (keys / "revoked.crl").unlink()
-    with pytest.raises(Untrusted, match="cannot be read"):
+    with pytest.raises(UntrustedError, match="cannot be read"):
         trust(keys).name(own)
 
 

@@ -12,7 +12,7 @@ from airpool.runtime.ledger import clock
 from airpool.runtime.ledger.budget import Allowance, Budget
 from airpool.runtime.ledger.clock import Moment
 from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.ledger.refused import Refused
+from airpool.runtime.ledger.refused import SpendingError
 from airpool.runtime.ledger.spending import Use, total
 
 
@@ -21,7 +21,7 @@ def epsilon_of(network, number):
 
 
 def over(ledger, name, one, **more):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(SpendingError) as caught:
         ledger.charge(name, one, **more)
     assert caught.value.status == "over budget"
     return str(caught.value)
@@ -141,7 +141,7 @@ def test_processes_that_take_turns_count_no_time_twice(device, one, network, han
             turn(b, "process-b", "1", 1)
             for i in range(4):
                 ledger, boot = ((a, "process-a"), (b, "process-b"))[i % 2]
-                with pytest.raises(Refused, match="any 60 s"):
+                with pytest.raises(SpendingError, match="any 60 s"):
                     turn(ledger, boot, "2", 1)
             assert turn(a, "process-a", "2", 60).new
             assert turn(b, "process-b", "3", 1).new

@@ -9,7 +9,7 @@ import pytest
 from airpool.runtime.ledger import chain
 from airpool.runtime.ledger.backup import content, copy, exported, faults, imported, rebuilt
 from airpool.runtime.ledger.chain import Tip
-from airpool.runtime.ledger.refused import Refused
+from airpool.runtime.ledger.refused import SpendingError
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_tampering_is_found_and_silences_the_device(charged, statements, said):
     found = tampered(charged, *statements)
     assert any(said in line for line in found), found
     if "signature" not in statements[0]:  # of all signatures only the last one decides whether a device goes on
-        with pytest.raises(Refused):
+        with pytest.raises(SpendingError):
             charged.open()
 
 
@@ -82,7 +82,7 @@ def test_every_byte_that_is_changed_is_found_or_changes_nothing(charged):
         try:
             found = content(path)
             wrong = list(faults(found, head=charged.head))
-        except (Refused, ValueError):
+        except (SpendingError, ValueError):
             continue
         assert wrong or found == said
 
@@ -99,11 +99,15 @@ def test_a_cell_of_another_kind_is_found_and_silences_the_device(charged, table,
         charged.path.write_bytes(whole)
         try:
             wrong = tampered(charged, f"UPDATE {table} SET {column} = {value} WHERE rowid = 1")
-        except (Refused, ValueError, sqlite3.IntegrityError) as error:  # what SQLite itself does not take is no damage
+        except (
+            SpendingError,
+            ValueError,
+            sqlite3.IntegrityError,
+        ) as error:  # what SQLite itself does not take is no damage
             wrong = error
         if not isinstance(wrong, sqlite3.IntegrityError):
             assert wrong, column
-            with pytest.raises(Refused):
+            with pytest.raises(SpendingError):
                 charged.open()
 
 
@@ -122,7 +126,7 @@ def test_rows_that_are_hashed_anew_lack_the_signature(charged, device):
         for r in rows[3:]
     ]
     assert tampered(charged, *statements)
-    with pytest.raises(Refused):
+    with pytest.raises(SpendingError):
         charged.open()
 
 

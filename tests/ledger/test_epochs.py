@@ -12,12 +12,12 @@ from scipy.special import log_ndtr, ndtr
 from airpool import Channel, Network, guarantee
 from airpool.network import Devices
 from airpool.radio.link import link_of
-from airpool.runtime.charge import Refused as NotSent
+from airpool.runtime.charge import NotSentError as NotSent
 from airpool.runtime.ledger.backup import content, exported, faults, imported
 from airpool.runtime.ledger.budget import Budget
 from airpool.runtime.ledger.fleet import Fleet
 from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.ledger.refused import Refused
+from airpool.runtime.ledger.refused import SpendingError
 from airpool.runtime.ledger.spending import Use, total
 from airpool.runtime.secured import Booked
 
@@ -145,7 +145,7 @@ def test_a_budget_lets_one_draw_pass_and_refuses_a_second(device):
         with pytest.raises(NotSent, match="over budget"):
             charge.charge("b0", "tuesday")
         assert "over budget" in (charge.refusal() or "")  # not ready, as long as the air is the new one
-        with pytest.raises(Refused, match="is spent"):
+        with pytest.raises(SpendingError, match="is spent"):
             ledger.charge("b1", live)
         assert ledger.charge("a3", live, epoch="monday").new
         with pytest.raises(ValueError, match="epoch must be a text"):
@@ -169,7 +169,7 @@ def test_a_window_forgets_epochs_with_their_rows(device, monkeypatch):
             seconds[0] = second
             assert ledger.charge(name, live, epoch=epoch).new
         seconds[0] = 140
-        with pytest.raises(Refused, match="is spent"):
+        with pytest.raises(SpendingError, match="is spent"):
             ledger.charge("e", live, epoch="monday")
         assert ledger.charge("e", live, epoch="tuesday").new
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from airpool.runtime.ledger.backup import content, faults
-from airpool.runtime.ledger.refused import Refused
+from airpool.runtime.ledger.refused import SpendingError
 
 AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
@@ -37,7 +37,7 @@ def charge_until_refused(ledger, one, most=5000):
     for i in range(most):
         try:
             ledger.charge(f"{i}", one)
-        except Refused as refused:
+        except SpendingError as refused:
             return i, refused.status
     return most, None
 
@@ -98,7 +98,7 @@ def test_a_read_only_file_is_silence(device, one, request):
         device.path.chmod(0o400)
         device.path.parent.chmod(0o500)
     try:
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(SpendingError) as caught:
             device.open().charge("b", one)
         assert caught.value.status in ("read-only", "missing")
     finally:
@@ -109,7 +109,7 @@ def test_a_head_that_cannot_be_written_is_silence(device, one):
     with device.open() as ledger:
         ledger.charge("a", one)
         shutil.move(device.head.parent, device.folder / "gone")
-        with pytest.raises(Refused):
+        with pytest.raises(SpendingError):
             ledger.charge("b", one)
         shutil.move(device.folder / "gone", device.head.parent)
         assert ledger.charge("b", one).new  # it was refused before the row was written
@@ -150,7 +150,7 @@ def test_damage_is_silence_or_harmless(device, one, running, part, tmp_path_fact
             found = content(trial.path)
             assert list(faults(found, head=trial.head)) == []
             assert len(found.rows) == rows + 1
-        except Refused as refused:
+        except SpendingError as refused:
             silent.append(refused.status)
         finally:
             ledger.close() if ledger else None
@@ -165,7 +165,7 @@ def test_a_deleted_log_is_silence_or_harmless(device, one):
         Path(f"{device.path}-wal").unlink()
         try:
             assert ledger.charge("b", one).row.seq == 2
-        except Refused:
+        except SpendingError:
             return
     found = content(device.path)
     assert list(faults(found, head=device.head)) == []
@@ -178,7 +178,7 @@ def test_a_log_that_is_lost_while_nobody_runs_is_silence(device, one):
         kept = device.path.read_bytes()
     device.path.write_bytes(kept)  # as it was before the log was written into it
     assert not Path(f"{device.path}-wal").exists()
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(SpendingError) as caught:
         device.open()
     assert caught.value.status in ("restored", "corrupt")
 
@@ -187,7 +187,7 @@ def test_a_deleted_folder_is_silence(device, one):
     with device.open() as ledger:
         ledger.charge("a", one)
         shutil.rmtree(device.folder)
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(SpendingError) as caught:
             ledger.charge("b", one)
         assert caught.value.status == "missing"
 
@@ -198,6 +198,6 @@ def test_a_lock_that_is_never_freed_is_silence(device, one, monkeypatch):
     monkeypatch.setattr("airpool.runtime.ledger.ledger._WAIT_S", 0.05)
     with device.open() as ledger, Path(f"{device.path}.lock").open("r+") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(SpendingError) as caught:
             ledger.charge("a", one)
         assert caught.value.status == "busy"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from airpool.runtime.ledger.backup import content, exported, imported, rebuilt
-from airpool.runtime.ledger.fleet import Fleet, Rejected
-from airpool.runtime.ledger.refused import Refused
+from airpool.runtime.ledger.fleet import Fleet, FleetReportError
+from airpool.runtime.ledger.refused import SpendingError
 
 
 def found_program(name):
@@ -99,9 +99,9 @@ def test_what_the_device_did_not_sign_or_does_not_follow_is_rejected(view, told)
         (type(told)(told.origin, {}, told.rows), "was not told"),
         (type(told)(replace(told.origin, device="device-4"), told.texts, told.rows), "does not follow"),
     ):
-        with pytest.raises(Rejected, match=said):
+        with pytest.raises(FleetReportError, match=said):
             view.take(wrong)
-    with pytest.raises(Rejected, match="a device speaks only for itself"):
+    with pytest.raises(FleetReportError, match="a device speaks only for itself"):
         view.take(told, name="device-4")
     assert view.accounts(1e-5) == []
     assert view.take(of(*told.rows[:2])) == 2
@@ -126,12 +126,12 @@ def test_a_fork_is_rejected_and_a_fresh_start_is_noticed_by_the_device(view, dev
     view.take(content(device.path))
     files.copy(kept / "ledger.db", device.path)
     files.copy(kept / "keys" / "identity.head", device.head)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(SpendingError) as caught:
         device.open(seen=view.newest(told.origin.key))
     assert caught.value.status == "restored"
     with device.open() as ledger:  # without the view it cannot know
         ledger.charge("other", one)
-    with pytest.raises(Rejected, match="a fork: row 7"):
+    with pytest.raises(FleetReportError, match="a fork: row 7"):
         view.take(content(device.path))
 
 

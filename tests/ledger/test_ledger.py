@@ -15,7 +15,7 @@ from airpool.runtime.ledger.backup import content, copy, faults
 from airpool.runtime.ledger.budget import Budget
 from airpool.runtime.ledger.ledger import Ledger
 from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.ledger.refused import Refused
+from airpool.runtime.ledger.refused import SpendingError
 from airpool.runtime.ledger.store import Store
 
 
@@ -24,7 +24,7 @@ def for_inferences(network, number, *, live=True):
 
 
 def status(call, *arguments, **more):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(SpendingError) as caught:
         call(*arguments, **more)
     assert "\n" not in str(caught.value)
     return caught.value.status
@@ -197,7 +197,7 @@ def test_threads_share_a_ledger(device, one, network):
             for i in range(15):
                 try:
                     new.append(ledger.charge(f"{name} {i}", one).row.seq)
-                except Refused as refused:
+                except SpendingError as refused:
                     refusals.append(refused.status)
 
         threads = [threading.Thread(target=charge, args=(name,)) for name in "abc"]

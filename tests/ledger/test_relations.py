@@ -14,7 +14,7 @@ from airpool.runtime.ledger.backup import content
 from airpool.runtime.ledger.budget import Budget
 from airpool.runtime.ledger.fleet import Fleet
 from airpool.runtime.ledger.mechanism import mechanism, parse
-from airpool.runtime.ledger.refused import Refused
+from airpool.runtime.ledger.refused import SpendingError
 from airpool.runtime.ledger.spending import total
 
 # Ten inferences of each: 3.36 if each is accounted for under its own relation.
@@ -45,12 +45,12 @@ def test_relations_that_differ_are_not_added_up_without_one():
 def test_a_budget_refuses_by_its_own_relation(device):
     """Before, all twenty passed a budget of 3.5."""
     with device.open(Budget(3.5)) as ledger:
-        with suppress(Refused):
+        with suppress(SpendingError):
             for i in range(20):
                 ledger.charge(str(i), ONES[i >= 10])
         assert 10 <= ledger.tip.seq < 20
         assert ledger.epsilon(1e-5) <= 3.5
-        with pytest.raises(Refused, match="for zero-out neighbours, is spent") as caught:
+        with pytest.raises(SpendingError, match="for zero-out neighbours, is spent") as caught:
             ledger.charge("over", ONES[1])
         assert caught.value.status == "over budget"
         by_relation = [ledger.epsilon(1e-5, neighbours=each) for each in TOTALS]
@@ -59,7 +59,7 @@ def test_a_budget_refuses_by_its_own_relation(device):
 
 def test_a_budget_for_removal_refuses_the_first(device):
     with device.open(Budget(3.5, neighbours="remove")) as ledger:
-        with pytest.raises(Refused, match=r"for remove neighbours, is spent: with 1 inferences ε would be 9\.3"):
+        with pytest.raises(SpendingError, match=r"for remove neighbours, is spent: with 1 inferences ε would be 9\.3"):
             ledger.charge("a", ONES[0])
         assert ledger.tip.seq == 0
 
@@ -67,7 +67,7 @@ def test_a_budget_for_removal_refuses_the_first(device):
 def test_what_a_relation_cannot_account_for_is_not_sent(device):
     scored = mechanism(Network.uniform(num_devices=4, noise_std=0.5, scheme=Threshold(score_noise_std=5.0)), device=3)
     with device.open(Budget(100.0, neighbours="remove")) as ledger:
-        with pytest.raises(Refused, match="not accounted for with Schemes"):
+        with pytest.raises(SpendingError, match="not accounted for with Schemes"):
             ledger.charge("a", scored)
         assert ledger.tip.seq == 0
     with pytest.raises(ValueError, match="neighbours=removed must be zero-out or replace or remove"):

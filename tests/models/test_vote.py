@@ -14,7 +14,7 @@ import airpool
 from airpool import Channel, Network, Threshold, calibrate, guarantee
 from airpool.evaluation.evaluate import evaluate, evaluate_model
 from airpool.evaluation.prediction import predict
-from airpool.evaluation.theory.server import Server
+from airpool.evaluation.theory.server import LayeredServer
 from airpool.models import weights
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import vote
@@ -114,7 +114,7 @@ def test_matrices_are_the_server_for_theory():
     ((A, b),) = fitted.matrices(level)
     estimate = torch.randn(5, 2, L, generator=torch.Generator().manual_seed(0))
     np.testing.assert_allclose(estimate.numpy() @ A.T + b, fitted.server(level)(estimate).numpy(), rtol=1e-4, atol=1e-5)
-    assert Server(fitted.matrices(level)).num_classes == L
+    assert LayeredServer(fitted.matrices(level)).num_classes == L
 
 
 def test_loudness_cancels():
@@ -292,7 +292,7 @@ def test_theory_certifies_the_vote_as_a_linear_server(model):
     held, own = model.held_out("validation", codec="vote"), model.codec("vote")
     net = calibrate(Network.uniform(num_devices=12, dimension=40), epsilon=2.0)
     some = held.latents[::8].double().numpy(), held.labels[::8].numpy()
-    bounds = predict(net, *some, server=lambda level: Server(own.matrices(level))).server
+    bounds = predict(net, *some, server=lambda level: LayeredServer(own.matrices(level))).server
     measured = evaluate(net, held.latents[::8], held.labels[::8], server=own.server, trials=20)
     assert bounds.ceiling is not None
     assert bounds.best <= measured.accuracy_mean + 0.01

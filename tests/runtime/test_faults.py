@@ -13,8 +13,8 @@ from airpool.network import Channel
 from airpool.runtime import logs, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.air import Air
-from airpool.runtime.charge import Counted, Refused
-from airpool.runtime.medium import Disconnected, Rejected, Sum
+from airpool.runtime.charge import Counted, NotSentError
+from airpool.runtime.medium import DisconnectedError, RejectedError, Sum
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.server import Server
 from airpool.runtime.terms import require_same
@@ -151,9 +151,9 @@ def test_a_device_that_stalls_holds_up_one_slot_alone():
 def test_a_second_device_of_the_same_index_is_not_welcome():
     async def play():
         async with small(network(), "grpc") as system:
-            with pytest.raises(Disconnected, match="device 2 is connected already"):
+            with pytest.raises(DisconnectedError, match="device 2 is connected already"):
                 await system.open_port(2)
-            with pytest.raises(Disconnected, match="device 9 must be from 0 to 3"):
+            with pytest.raises(DisconnectedError, match="device 9 must be from 0 to 3"):
                 await system.open_port(9)
 
     asyncio.run(play())
@@ -161,7 +161,7 @@ def test_a_second_device_of_the_same_index_is_not_welcome():
 
 def test_a_live_device_does_not_take_part_over_a_simulated_air():
     async def play():
-        with pytest.raises(Rejected, match="a live device cannot take part over a simulated air"):
+        with pytest.raises(RejectedError, match="a live device cannot take part over a simulated air"):
             Air(network(), seed=1).connect(0, lambda _: None, simulated=False)
 
     asyncio.run(play())
@@ -270,12 +270,12 @@ def test_scores_that_do_not_come_are_left_out_within_the_dropouts():
 
 @pytest.mark.parametrize("bad", [(0, 4, np.nan), (7, 4, 0.1), (0, 9, 0.1), (-1, 4, 0.1)])
 def test_scores_of_no_sense_are_rejected(bad):
-    assert isinstance(ranked(bad)[0], Rejected)
+    assert isinstance(ranked(bad)[0], RejectedError)
 
 
 def test_a_score_sent_twice_is_rejected():
     found = ranked((0, 4, 0.9), (0, 4, 0.0), (1, 4, 0.1), (2, 4, 0.5), (3, 4, 0.2))
-    assert isinstance(found[1], Rejected)
+    assert isinstance(found[1], RejectedError)
     assert found[0] is False
 
 
@@ -321,17 +321,17 @@ def test_without_the_ranking_server_the_slot_is_withheld():
     ],
 )
 def test_a_network_file_that_is_none_is_refused(asked):
-    with pytest.raises(Refused, match="the server"):
+    with pytest.raises(NotSentError, match="the server"):
         require_same(network(), asked)
 
 
 def test_an_announcement_is_paid_for_once_and_answered_once():
     spent = Counted(2)
     spent.charge("a")
-    with pytest.raises(Refused, match="announced before"):
+    with pytest.raises(NotSentError, match="announced before"):
         spent.charge("a")
     spent.charge("b")
-    with pytest.raises(Refused, match="budget of 2 inferences is spent"):
+    with pytest.raises(NotSentError, match="budget of 2 inferences is spent"):
         spent.charge("c")
     assert spent.spent == 2
 
@@ -370,9 +370,9 @@ def test_an_oversized_message_ends_the_connection_not_the_air():
             await port.ready()
             running = asyncio.create_task(system.server.infer())
             told = await port.announcement()
-            with suppress(Disconnected):
+            with suppress(DisconnectedError):
                 await port.transmit(told.id, np.zeros(transport.MESSAGE_BYTES // 8 + 1), 0.0)
-            with pytest.raises(Disconnected):
+            with pytest.raises(DisconnectedError):
                 await port.announcement()
             return await running, await system.server.infer()
 

@@ -14,7 +14,7 @@ import pytest
 from airpool import Network, guarantee, write_network
 from airpool.runtime import secured, telling, transport, up
 from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.charge import Refused
+from airpool.runtime.charge import NotSentError
 from airpool.runtime.keys import authority
 from airpool.runtime.ledger import backup
 from airpool.runtime.ledger.budget import Budget
@@ -88,11 +88,11 @@ def test_an_announcement_that_is_repeated_is_not_answered_again(tmp_path):
     net, keys = network(), keys_for(tmp_path / "keys", 1)
     charge = secured.booked(tmp_path / "ledger.db", keys / "device-0" / "identity.key", net, 0, [])
     charge.charge("a")
-    with pytest.raises(Refused, match="charged before"):
+    with pytest.raises(NotSentError, match="charged before"):
         charge.charge("a")
     charge._ledger.path.unlink()
     assert (charge.refusal() or "").startswith("missing: ")
-    with pytest.raises(Refused, match="missing: "):
+    with pytest.raises(NotSentError, match="missing: "):
         charge.charge("b")
 
 

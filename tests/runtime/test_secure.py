@@ -21,7 +21,7 @@ from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted
 from airpool.runtime.keys import authority
 from airpool.runtime.loopback import LoopbackDevice
-from airpool.runtime.medium import Rejected, Sum, Withheld
+from airpool.runtime.medium import RejectedError, Sum, Withheld
 from airpool.runtime.remote import RemoteServer
 from airpool.runtime.secure import identities
 from airpool.runtime.secure.group import Terms
@@ -172,10 +172,10 @@ def test_a_wrong_or_copied_advert_does_not_make_a_device_ready():
         air = Air(network(2, channel=SECURE), patience=0.1)
         for k in range(2):
             air.connect(k, lambda _: pytest.fail("announced"), simulated=False)
-        with pytest.raises(Rejected, match="an advert of 0 bytes, must be 160"):
+        with pytest.raises(RejectedError, match="an advert of 0 bytes, must be 160"):
             air.ready(1)
         air.ready(0, bytes(160))
-        with pytest.raises(Rejected, match="another device's mask key"):
+        with pytest.raises(RejectedError, match="another device's mask key"):
             air.ready(1, bytes(160))
         return await air.hold("a", 0, "")
 
@@ -232,7 +232,7 @@ def test_signals_and_parts_go_to_the_networks_that_take_them():
             await line.ready(sessions(4)[3].channel * 5 if secured else b"")
             held = asyncio.create_task(system.air.hold("x", 0, network_file.dump(net)))
             await line.announcement()
-            with pytest.raises(Rejected, match="this network takes"):
+            with pytest.raises(RejectedError, match="this network takes"):
                 what(system.air)
             held.cancel()
 

@@ -21,12 +21,12 @@ from airpool.runtime.http import Web
 from airpool.runtime.keys import authority, credentials
 from airpool.runtime.keys.secret import KeyFileError
 from airpool.runtime.loopback import LoopbackServer
-from airpool.runtime.medium import Disconnected
+from airpool.runtime.medium import DisconnectedError
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import RemoteDevice, RemoteRanking, RemoteServer
 from airpool.runtime.server import Server
 from airpool.runtime.service import AirService, InferencesService, RankingService
-from airpool.runtime.transport import Credentials
+from airpool.runtime.transport import PeerCredentials
 from airpool.runtime.wire_pb2_grpc import (
     AirStub,
     InferencesStub,
@@ -80,7 +80,7 @@ def logged(monkeypatch, capfd):
 def own(folder, name):
     """Credentials by the name of a folder, with no check of it: as somebody would who does not play by the rules."""
     parts = [(folder / name / part).read_bytes() for part in ("ca.crt", "tls.crt", "tls.key")]
-    return Credentials(*parts)
+    return PeerCredentials(*parts)
 
 
 @asynccontextmanager
@@ -109,7 +109,7 @@ async def connected(at, shown, index, role="air"):
     async with transport.channel(at["air"], shown, role=role) as channel:
         try:
             port = await asyncio.wait_for(RemoteDevice.opened(channel, index, simulated=False), WAIT)
-        except Disconnected as why:
+        except DisconnectedError as why:
             return str(why) or "disconnected"
         port.close()
         return True
@@ -134,7 +134,7 @@ def test_wrong_authority_unknown_expired_and_revoked_devices_are_rejected(keys, 
     authority.rotate(keys, "device-1")
     revoked = own(keys, "device-1")
     authority.revoke(keys, "device-1")
-    mixed = Credentials(
+    mixed = PeerCredentials(
         own(keys, "air").ca,
         own(keys.parent / "theirs", "device-1").certificate,
         own(keys.parent / "theirs", "device-1").key,
@@ -153,7 +153,7 @@ def test_wrong_authority_unknown_expired_and_revoked_devices_are_rejected(keys, 
                 try:
                     await asyncio.wait_for(RemoteDevice.opened(channel, 1, simulated=False), WAIT)
                     found["without"] = True
-                except Disconnected as why:
+                except DisconnectedError as why:
                     found["without"] = str(why) or "disconnected"
             only_ca = grpc.ssl_channel_credentials(own(keys, "air").ca)
             options = [("grpc.ssl_target_name_override", "air")]
@@ -161,7 +161,7 @@ def test_wrong_authority_unknown_expired_and_revoked_devices_are_rejected(keys, 
                 try:
                     await asyncio.wait_for(RemoteDevice.opened(channel, 1, simulated=False), WAIT)
                     found["anonymous"] = True
-                except Disconnected as why:
+                except DisconnectedError as why:
                     found["anonymous"] = str(why) or "disconnected"
             return found, await still_serves(keys, at)
 
@@ -194,7 +194,7 @@ def test_a_device_speaks_only_for_itself(keys, logged):
                 found.append(await denied(InferencesStub(channel).Infer(wire.Nothing())))
                 found.append(await denied(InferencesStub(channel).Find(wire.Inference(id="x"))))
             async with transport.channel(at["ranking"], mine, role="ranking") as channel:
-                with pytest.raises(Disconnected) as caught:
+                with pytest.raises(DisconnectedError) as caught:
                     await RemoteRanking(channel).selected("x", 0, 1, 0.5)
                 found.append(str(caught.value))
             client = secured.credentials(keys / "client-1", "client-1")
@@ -249,7 +249,7 @@ def test_a_device_that_is_revoked_while_it_is_connected_is_cut_off(keys, logged,
                         await port.ready()
                         await asyncio.sleep(0.05)
 
-                with pytest.raises(Disconnected):
+                with pytest.raises(DisconnectedError):
                     await until_cut_off()
             return await still_serves(keys, at)
 
@@ -366,7 +366,7 @@ def test_a_device_that_sends_too_often_is_cut_off(keys, logged, monkeypatch):
                         await port.withdraw("x")
                     await port.announcement()
 
-                with pytest.raises(Disconnected):
+                with pytest.raises(DisconnectedError):
                     await until_cut_off()
             return await still_serves(keys, at)
 

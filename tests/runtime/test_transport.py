@@ -8,10 +8,10 @@ import pytest
 
 from airpool.runtime import transport
 from airpool.runtime.air import Air
-from airpool.runtime.medium import Disconnected, Withheld
+from airpool.runtime.medium import DisconnectedError, Withheld
 from airpool.runtime.remote import RemoteDevice, RemoteServer
 from airpool.runtime.service import AirService
-from airpool.runtime.transport import Credentials
+from airpool.runtime.transport import PeerCredentials
 from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server
 
 from .systems import R, network
@@ -50,7 +50,7 @@ class Authority:
         pem = serialization.Encoding.PEM
         private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         own = self._signed(name, key.public_key()).public_bytes(pem)
-        return Credentials(self._cert.public_bytes(pem), own, private, identify=named)
+        return PeerCredentials(self._cert.public_bytes(pem), own, private, identify=named)
 
 
 def named(certificate):
@@ -95,7 +95,7 @@ def test_a_device_and_a_server_with_their_own_certificates_are_served():
 @pytest.mark.parametrize("name", ["device-1", "server", "somebody"])
 def test_a_device_speaks_for_itself_alone(name):
     async def play(at, authority):
-        with pytest.raises(Disconnected, match=f"{name} must not speak for device-0"):
+        with pytest.raises(DisconnectedError, match=f"{name} must not speak for device-0"):
             await opened(at, authority.credentials(name))
 
     secured(play)
@@ -104,7 +104,7 @@ def test_a_device_speaks_for_itself_alone(name):
 def test_a_device_cannot_announce():
     async def play(at, authority):
         async with transport.channel(at, authority.credentials("device-0"), role="air") as channel:
-            with pytest.raises(Disconnected, match="device-0 must not speak for server"):
+            with pytest.raises(DisconnectedError, match="device-0 must not speak for server"):
                 await RemoteServer(channel, slot_seconds=1.0).hold("x", 0, "")
 
     secured(play)
@@ -112,7 +112,7 @@ def test_a_device_cannot_announce():
 
 def test_another_authority_is_not_believed():
     async def play(at, _):
-        with pytest.raises(Disconnected):
+        with pytest.raises(DisconnectedError):
             await opened(at, Authority().credentials("device-0"))
 
     secured(play)
@@ -120,7 +120,7 @@ def test_another_authority_is_not_believed():
 
 def test_without_a_certificate_nobody_is_served():
     async def play(at, _):
-        with pytest.raises(Disconnected):
+        with pytest.raises(DisconnectedError):
             await opened(at, None)
 
     secured(play)
@@ -129,14 +129,14 @@ def test_without_a_certificate_nobody_is_served():
 def test_an_air_under_another_name_is_not_believed():
     async def play(at, authority):
         async with transport.channel(at, authority.credentials("device-0"), role="server") as channel:
-            with pytest.raises(Disconnected):
+            with pytest.raises(DisconnectedError):
                 await RemoteDevice.opened(channel, 0, simulated=False)
 
     secured(play)
 
 
 def test_a_key_is_not_shown():
-    assert "SECRET" not in repr(Credentials(b"", b"", b"SECRET"))
+    assert "SECRET" not in repr(PeerCredentials(b"", b"", b"SECRET"))
 
 
 def test_samples_are_packed_without_loss():

@@ -16,7 +16,7 @@ from airpool.runtime.secure.keys import Session
 from airpool.runtime.secure.messages import Kind, RefusedError
 from airpool.runtime.secure.rehearsal import rehearse, sessions
 from airpool.runtime.secure.ring import Ring
-from airpool.runtime.secure.server import Server
+from airpool.runtime.secure.server import SumServer
 
 COUNT = 6
 TERMS = Terms(num_devices=COUNT, survivors=4, quorum=COUNT, colluders=1, dimension=3, ring=Ring(1.0, 32))
@@ -34,7 +34,7 @@ class Round:
         self.values = {k: np.arange(3, dtype=np.uint64) + np.uint64(10**k) for k in range(COUNT)}
         self.clients = {k: Client(fleet[k], terms, lambda k=k: self.values[k]) for k in range(COUNT)}
         self.adverts = {k: client.advert.to_bytes() for k, client in self.clients.items()}
-        self.server = Server(terms, inference or secrets.token_bytes(16), self.adverts)
+        self.server = SumServer(terms, inference or secrets.token_bytes(16), self.adverts)
         self.seen = []
 
     def at(self, step):
@@ -212,7 +212,7 @@ def test_whatever_the_server_is_sent_it_takes_or_refuses(fleet, step, noise):
 def test_a_mask_key_of_the_servers_own_is_noticed_before_any_values_leave(game, fleet):
     """The server tells device 0 another mask key for device 1: device 0 ends, and called for no values."""
     game.adverts[1] = Client(fleet[1], TERMS, lambda: game.values[1]).advert.to_bytes()
-    told = Server(TERMS, game.server._group.inference, game.adverts).messages()[0]
+    told = SumServer(TERMS, game.server._group.inference, game.adverts).messages()[0]
     asked = []
     game.clients[0]._values = lambda: asked.append(True)
     answer = game.clients[0].answer(told)
@@ -231,7 +231,7 @@ def test_a_device_that_the_server_invents_is_refused(game, fleet):
     """Its channel key is signed by no identity of the roster."""
     stranger = sessions(50)[5]
     game.adverts[5] = Client(stranger, TERMS, lambda: game.values[5]).advert.to_bytes()
-    message = Server(TERMS, bytes(16), game.adverts).messages()[0]
+    message = SumServer(TERMS, bytes(16), game.adverts).messages()[0]
     with pytest.raises(RefusedError, match="not signed by its identity"):
         game.clients[0].answer(message)
 
@@ -239,7 +239,7 @@ def test_a_device_that_the_server_invents_is_refused(game, fleet):
 def test_a_device_under_another_ones_number_is_refused(game):
     """The certificate names the device: an advert of device 4 does not pass as device 3's."""
     swapped = game.adverts | {3: game.adverts[4], 4: game.adverts[3]}
-    message = Server(TERMS, bytes(16), swapped).messages()[0]
+    message = SumServer(TERMS, bytes(16), swapped).messages()[0]
     with pytest.raises(RefusedError, match="not signed by its identity"):
         game.clients[0].answer(message)
 
@@ -247,10 +247,10 @@ def test_a_device_under_another_ones_number_is_refused(game):
 def test_fewer_ready_devices_than_the_quorum_are_refused(game):
     fewer = {k: game.adverts[k] for k in range(4)}
     with pytest.raises(RefusedError, match="4 devices are ready, must be from 6 to 6"):
-        Server(TERMS, bytes(16), fewer)
+        SumServer(TERMS, bytes(16), fewer)
     lax = replace(TERMS, quorum=4)
     with pytest.raises(RefusedError, match="4 devices are ready, must be from 6 to 6"):
-        game.clients[0].answer(Server(lax, bytes(16), fewer).messages()[0])
+        game.clients[0].answer(SumServer(lax, bytes(16), fewer).messages()[0])
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_devices_of_other_terms_do_not_work_together(fleet, terms):
     game = Round(fleet)
     game.clients[3] = Client(fleet[3], terms, lambda: game.values[3])
     game.adverts[3] = game.clients[3].advert.to_bytes()
-    game.server = Server(TERMS, bytes(16), game.adverts)
+    game.server = SumServer(TERMS, bytes(16), game.adverts)
     game.step()
     for k, message in game.server.messages().items():
         with pytest.raises(RefusedError, match="not what it sent"):

@@ -9,7 +9,7 @@ from studies.smoothing import after_change, proven, radius
 from tests.random_servers import random_server
 
 from airpool.evaluation.theory.law import law
-from airpool.evaluation.theory.server import Server, scores
+from airpool.evaluation.theory.server import LayeredServer, scores
 from airpool.network import Network
 from airpool.protocol.server import labels as labels_of
 from airpool.protocol.simulation import receive
@@ -125,7 +125,7 @@ def test_one_lying_camera_costs_no_more_than_the_bound_at_the_least_noise(seed, 
 
 def test_the_bound_is_no_more_than_what_is_lost_in_the_worst_case():
     """A border that is hit squarely: the bound holds with equality, so a smaller noise_std or change would not do."""
-    server = Server(((np.array([[1.0], [-1.0]]), np.zeros(2)),))
+    server = LayeredServer(((np.array([[1.0], [-1.0]]), np.zeros(2)),))
     rng, runs = np.random.default_rng(0), 200_000
     before, after = (
         int(np.sum(np.argmax(scores(server, x + 0.5 * rng.standard_normal((runs, 1))), axis=-1) == 0))

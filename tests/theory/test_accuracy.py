@@ -25,7 +25,7 @@ from airpool.evaluation.theory.accuracy import (
 from airpool.evaluation.theory.law import law
 from airpool.evaluation.theory.lipschitz import lipschitz_constants, spectral_constants
 from airpool.evaluation.theory.margin import margin
-from airpool.evaluation.theory.server import Server, linear_server, scores
+from airpool.evaluation.theory.server import LayeredServer, linear_server, scores
 from airpool.network import Channel, Devices, Network, Threshold
 from airpool.protocol.device import clipped
 from airpool.protocol.server import labels as labels_of
@@ -202,7 +202,7 @@ def test_a_linear_server_is_bracketed(network, seed):
 def test_a_ball_holds_the_share_of_the_noise_that_it_holds(dimension, inside):
     """On a line and in the plane, in closed form."""
     network = Network.uniform(num_devices=1, noise_std=0.2, dimension=dimension)
-    server = Server(((np.array([[1.0, -1.0], [-1.0, 1.0]])[:, :dimension], np.zeros(2)),))
+    server = LayeredServer(((np.array([[1.0, -1.0], [-1.0, 1.0]])[:, :dimension], np.zeros(2)),))
     z = np.array([[[0.1, -0.3][:dimension]], [[0.5, 0.2][:dimension]]])
     away = margin(server, z[:, 0], [0, 0])
     assert np.all(away > 0)
@@ -219,7 +219,7 @@ def test_one_hidden_layer_has_the_mean_score_that_sampling_gives():
 
 
 def test_one_unit_has_the_mean_score_of_quadrature():
-    server = Server(((np.array([[2.0]]), np.array([-1.0])), (np.array([[3.0], [-1.0]]), np.array([0.5, 0.0]))))
+    server = LayeredServer(((np.array([[2.0]]), np.array([-1.0])), (np.array([[3.0], [-1.0]]), np.array([0.5, 0.0]))))
     for x, std in ((0.2, 0.1), (0.5, 1.0), (-3.0, 0.3), (40.0, 0.01)):
         mean = quad(lambda y, x=x, std=std: max(2 * (x + std * y) - 1, 0.0) * norm.pdf(y), -9, 9, points=[0.0])[0]
         found = _expected_scores(server, np.array([[x]]), std)[0]
@@ -312,7 +312,7 @@ def test_no_answer_is_not_known_where_scores_choose():
 def test_chebyshev_leaves_no_more_than_the_inferences_with_an_answer():
     """A server that always says 0: no error matters, and only silence loses."""
     network = Network.uniform(num_devices=2, participation=0.5, noise_std=0.0, dimension=R)
-    server = Server(((np.ones((2, R)), np.array([1.0, 0.0])),))
+    server = LayeredServer(((np.ones((2, R)), np.array([1.0, 0.0])),))
     z, own = objects(network, np.random.default_rng(0)), np.zeros(5, dtype=int)
     found = by_chebyshev(network, server, z, own)
     assert found == pytest.approx([0.75] * 5)
@@ -342,7 +342,7 @@ def test_without_noise_the_certificates_are_what_the_server_says():
 
 def test_a_tie_is_lost_below_and_won_above():
     network = Network.uniform(num_devices=1, noise_std=0.1, dimension=R)
-    torn = Server(((np.ones((2, R)), np.zeros(2)),))
+    torn = LayeredServer(((np.ones((2, R)), np.zeros(2)),))
     z, own = np.zeros((1, 1, R)), [0]
     assert half_spaces(torn, law(network), z, own).tolist() == ball(torn, law(network), z, own).tolist() == [0.0]
     assert ceiling(torn, law(network), z, own).tolist() == [1.0]
@@ -355,10 +355,12 @@ def test_a_gap_that_rounding_made_is_lost_below_and_won_above(hidden):
     A = rng.normal(size=(18, 38))
     A[17] = A[0]
     z = (5 * A[[17]] / np.linalg.norm(A[17]) + rng.normal(size=(7, 38)))[:, None]
-    server = Server(((A, np.zeros(18)),))
+    server = LayeredServer(((A, np.zeros(18)),))
     theirs = np.isin(np.argmax(scores(server, z[:, 0]), axis=1), (0, 17))
     if hidden:
-        server = Server(((np.concatenate((np.eye(38), -np.eye(38))), np.zeros(76)), (np.hstack((A, -A)), np.zeros(18))))
+        server = LayeredServer(
+            ((np.concatenate((np.eye(38), -np.eye(38))), np.zeros(76)), (np.hstack((A, -A)), np.zeros(18)))
+        )
     for noise in (0.0, 1e-9, 0.1):
         network = Network.uniform(num_devices=1, weight=1.0, clip_norm=1e3, noise_std=noise, dimension=38)
         for label in (0, 17):
@@ -373,7 +375,7 @@ def test_a_gap_that_rounding_made_is_lost_below_and_won_above(hidden):
 def test_rows_that_differ_by_next_to_nothing_are_not_settled(size):
     """Noise ten times the distance to the border: right little more than half of the time."""
     network = Network.uniform(num_devices=1, weight=1.0, clip_norm=9.0, noise_std=10.0, dimension=1)
-    server = Server(((np.array([[size], [-size]]), np.zeros(2)),))
+    server = LayeredServer(((np.array([[size], [-size]]), np.zeros(2)),))
     assert half_spaces(server, law(network), [[[1.0]]], [0])[0] <= ndtr(0.1) + 1e-12
     assert ball(server, law(network), [[[1.0]]], [0])[0] <= ndtr(0.1)
 
@@ -385,7 +387,7 @@ def test_what_is_pooled_to_a_tie_is_not_won_by_the_order_of_the_sum(seed, count,
     z = rng.standard_normal((6, count, R))
     z = np.concatenate((z, -z[:, rng.permutation(count)]), axis=1)
     network = Network.uniform(num_devices=2 * count, clip_norm=100.0, noise_std=0.0, dimension=R)
-    server = Server(tuple((A, 0 * b) for A, b in random_server(rng, R, *([6] if hidden else []), 3).layers))
+    server = LayeredServer(tuple((A, 0 * b) for A, b in random_server(rng, R, *([6] if hidden else []), 3).layers))
     own = np.argmax(scores(server, law(network).means(z, 0)), axis=1)
     assert half_spaces(server, law(network), z, own).tolist() == [0.0] * 6
     assert ball(server, law(network), z, own).tolist() == [0.0] * 6
@@ -401,7 +403,9 @@ def test_certificates_are_chances_in_order_at_any_scale(seed, exponents, hidden)
     # A network's own numbers have a range; the server's have none.
     sizes = [10.0**e for e in (*exponents[:4], *np.clip(exponents[4:], -49, 29))]
     made = random_server(rng, R, *([6] if hidden else []), 3)
-    server = Server(tuple((A * a, b * c) for (A, b), a, c in zip(made.layers, sizes[2:], sizes[:2], strict=False)))
+    server = LayeredServer(
+        tuple((A * a, b * c) for (A, b), a, c in zip(made.layers, sizes[2:], sizes[:2], strict=False))
+    )
     network = Network.uniform(num_devices=2, clip_norm=10 * sizes[4], noise_std=sizes[5], dimension=R)
     z, own, known = rng.standard_normal((4, 2, R)) * sizes[4], rng.integers(0, 3, 4), law(network)
     low, inside = half_spaces(server, known, z, own), ball(server, known, z, own)
@@ -425,7 +429,7 @@ def test_latents_count_as_they_are_sent_however_long_they_are_given():
 def test_loose_constants_do_not_flatter_a_linear_server_that_errs():
     """Φ(−gap/(L√v)) with a larger L is smaller where the gap is negative: only the exact one is safe."""
     network = Network.uniform(num_devices=1, noise_std=1.0, dimension=1)
-    server = Server(((np.array([[1.0], [-1.0]]), np.zeros(2)),))
+    server = LayeredServer(((np.array([[1.0], [-1.0]]), np.zeros(2)),))
     found = half_spaces(server, law(network), [[[-0.9]]], [0], constants=np.full((2, 2), 100.0))
     assert found == pytest.approx([norm.cdf(-0.9)])
 
@@ -443,7 +447,7 @@ def test_ways_that_are_left_out_are_lost_below_and_won_above():
 
 @pytest.mark.parametrize("certificate", [ball, half_spaces, ceiling])
 def test_chances_that_add_up_to_a_hair_above_one_prove_no_more_than_one(certificate):
-    always = Server(((np.ones((2, R)), np.array([1.0, 0.0])),))
+    always = LayeredServer(((np.ones((2, R)), np.array([1.0, 0.0])),))
     for p in np.linspace(0.05, 0.95, 19):
         network = Network.uniform(num_devices=5, participation=float(p), dimension=R, cover_noise=True)
         assert certificate(always, law(network), np.zeros((1, 5, R)), [0])[0] == pytest.approx(1.0, abs=1e-12)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.random_servers import random_server, servers
 
 from airpool.evaluation.theory.lipschitz import lipschitz_constants, spectral_constants
-from airpool.evaluation.theory.server import Server, scores
+from airpool.evaluation.theory.server import LayeredServer, scores
 
 ROUNDING = 1 + 1e-9
 
@@ -89,16 +89,16 @@ def test_of_a_linear_server_the_constants_are_exact(server):
 def test_units_of_any_size_do_no_harm():
     """Rows whose squares vanish once divided by zero."""
     first = np.array([[1.0, 0.0], [1e-200, 0.0], [0.0, 1e-300], [0.0, 0.0]])
-    server = Server(((first, np.zeros(4)), (np.array([[1.0, 1, 1, 1], [0, 0, 0, 0]]), np.zeros(2))))
+    server = LayeredServer(((first, np.zeros(4)), (np.array([[1.0, 1, 1, 1], [0, 0, 0, 0]]), np.zeros(2))))
     assert lipschitz_constants(server)[0, 1] == pytest.approx(1.0)
-    nothing = Server(((first, np.zeros(4)), (np.zeros((2, 4)), np.zeros(2))))
+    nothing = LayeredServer(((first, np.zeros(4)), (np.zeros((2, 4)), np.zeros(2))))
     assert np.all(lipschitz_constants(nothing) == 0)
 
 
 @given(size=st.floats(1e-6, 1e6))
 def test_constants_scale_with_the_server(size):
     (A, b), last = random_server(np.random.default_rng(1), 3, 5, 3).layers
-    plain, scaled = Server(((A, b), last)), Server(((size * A, b), last))
+    plain, scaled = LayeredServer(((A, b), last)), LayeredServer(((size * A, b), last))
     assert lipschitz_constants(scaled) == pytest.approx(size * lipschitz_constants(plain), rel=1e-9)
 
 

@@ -12,7 +12,7 @@ from tests.random_servers import random_server, servers
 
 from airpool.evaluation.theory.lipschitz import lipschitz_constants, spectral_constants
 from airpool.evaluation.theory.margin import margin
-from airpool.evaluation.theory.server import Server, bounded_scores, gaps, scores
+from airpool.evaluation.theory.server import LayeredServer, bounded_scores, gaps, scores
 from airpool.paper.formulas.theorem2 import accuracy_bound, frobenius_margin
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -114,7 +114,7 @@ def test_the_margin_of_a_linear_server_is_never_above_the_exact_one(seed, size, 
     A, b = rng.standard_normal((4, dimension)) * 10.0**size, np.array([0.0, 1.0, 0.0, 0.0]) * 10.0**size
     A[3] = A[0] + ulps * np.spacing(A[0])
     x, own = rng.standard_normal((8, dimension)), rng.integers(0, 4, 8)
-    for point, label, found in zip(x.tolist(), own, margin(Server(((A, b),)), x, own), strict=True):
+    for point, label, found in zip(x.tolist(), own, margin(LayeredServer(((A, b),)), x, own), strict=True):
         for j in set(range(4)) - {label}:
             apart = [Fraction(p) - Fraction(q) for p, q in zip(A[label].tolist(), A[j].tolist(), strict=True)]
             gap = sum((d * Fraction(v) for d, v in zip(apart, point, strict=True)), Fraction(b[label]) - Fraction(b[j]))
@@ -137,7 +137,7 @@ def test_the_lower_bound_never_exceeds_the_attack(server, seed):
 @given(server=servers(), seed=SEEDS, size=st.sampled_from([0.1, 1.0, 10.0]))
 def test_the_papers_lemma_is_never_above_the_spectral_margin(server, seed, size):
     *first, (A, b) = server.layers
-    server = Server((*first, (size * A, size * b)))
+    server = LayeredServer((*first, (size * A, size * b)))
     x, own = points(server, seed)
     printed = frobenius_margin(scores(server, x), own, matrices=server.matrices)
     spectral = margin(server, x, own)
@@ -179,10 +179,10 @@ def test_the_attack_comes_close_on_a_small_network():
 
 def test_classes_with_one_row_are_settled_by_their_bias_and_a_tie_is_lost():
     rows = np.array([[1.0, 0.0], [1.0, 0.0]])
-    settled = Server(((rows, np.array([1.0, 0.0])),))
+    settled = LayeredServer(((rows, np.array([1.0, 0.0])),))
     assert margin(settled, [[0.3, 0.2]] * 2, [0, 1]).tolist() == [np.inf, -np.inf]
     assert attack(settled, [[0.3, 0.2]] * 2, [0, 1]).tolist() == [np.inf, 0.0]
-    torn = Server(((rows, np.zeros(2)),))
+    torn = LayeredServer(((rows, np.zeros(2)),))
     assert margin(torn, [[0.3, 0.2]], [0]).tolist() == [-np.inf]
     assert attack(torn, [[0.3, 0.2]], [0]).tolist() == [0.0]
 
@@ -200,9 +200,9 @@ def test_a_gap_that_rounding_made_is_not_won(seed):
     """A matrix product need not round two equal rows alike: a gap of 1e-15, and no slope."""
     A, x = twins(seed)
     for bias in (np.zeros(18), np.random.default_rng(seed).standard_normal(17)[np.arange(18) % 17]):
-        linear_one = Server(((A, bias),))
-        hidden = Server(((np.concatenate((np.eye(38), -np.eye(38))), np.zeros(76)), (np.hstack((A, -A)), bias)))
-        deep = Server((*hidden.layers[:1], (np.eye(76), np.zeros(76)), *hidden.layers[1:]))
+        linear_one = LayeredServer(((A, bias),))
+        hidden = LayeredServer(((np.concatenate((np.eye(38), -np.eye(38))), np.zeros(76)), (np.hstack((A, -A)), bias)))
+        deep = LayeredServer((*hidden.layers[:1], (np.eye(76), np.zeros(76)), *hidden.layers[1:]))
         for server in (linear_one, hidden, deep):
             for label in (0, 17):
                 assert np.all(margin(server, x, [label] * 7) == -np.inf)
@@ -211,7 +211,7 @@ def test_a_gap_that_rounding_made_is_not_won(seed):
 
 def test_a_gap_that_rounding_made_is_no_margin_of_the_lemma_either():
     A, x = twins()
-    deaf = Server(((np.zeros((38, 38)), np.abs(x[0])), (A, np.zeros(18))))
+    deaf = LayeredServer(((np.zeros((38, 38)), np.abs(x[0])), (A, np.zeros(18))))
     computed, error = bounded_scores(deaf, x)
     for label in (0, 17):
         assert np.all(frobenius_margin(computed, [label] * 7, matrices=deaf.matrices, error=error) <= 0)
@@ -220,32 +220,34 @@ def test_a_gap_that_rounding_made_is_no_margin_of_the_lemma_either():
 @pytest.mark.parametrize("size", [1e-170, 1e-300, 1e-320])
 def test_rows_that_differ_by_next_to_nothing_are_not_one_row(size):
     """Their squares vanish, their difference does not."""
-    server = Server(((np.array([[size], [-size]]), np.zeros(2)),))
+    server = LayeredServer(((np.array([[size], [-size]]), np.zeros(2)),))
     assert margin(server, [[3.0]], [0])[0] <= 3.0
-    below = Server(((np.full((1, 1), size), np.zeros(1)), (np.array([[size], [-size]]), np.array([1.0, 0.0]))))
+    below = LayeredServer(((np.full((1, 1), size), np.zeros(1)), (np.array([[size], [-size]]), np.array([1.0, 0.0]))))
     assert np.all(spectral_constants(below)[~np.eye(2, dtype=bool)] > 0)
     assert np.all(lipschitz_constants(below)[~np.eye(2, dtype=bool)] > 0)
 
 
 def test_points_that_may_be_off_have_a_margin_less_by_that():
-    server = Server(((np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros(2)),))
+    server = LayeredServer(((np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros(2)),))
     found = margin(server, [[0.5, 9.0]] * 2, [0, 0], x_error=[[0.1, 7.0], [0.6, 0.0]])
     assert found == pytest.approx([0.4, -0.1])
 
 
 def test_scores_that_overflow_have_no_margin():
-    huge = Server(((np.array([[1e200], [-1e200]]), np.zeros(2)), (np.array([[1e200, 0.0], [0.0, 1e200]]), np.zeros(2))))
+    huge = LayeredServer(
+        ((np.array([[1e200], [-1e200]]), np.zeros(2)), (np.array([[1e200, 0.0], [0.0, 1e200]]), np.zeros(2)))
+    )
     assert np.all(~(margin(huge, [[1.0], [1e150]], [0, 1]) > 0))
 
 
 def test_a_server_that_hears_nothing_has_no_border():
-    deaf = Server(((np.zeros((3, 2)), np.ones(3)), (np.ones((2, 3)), np.array([1e9, 0.0]))))
+    deaf = LayeredServer(((np.zeros((3, 2)), np.ones(3)), (np.ones((2, 3)), np.array([1e9, 0.0]))))
     assert margin(deaf, [[1.0, 2.0]], [0]).tolist() == [np.inf]
     assert attack(deaf, [[1.0, 2.0]], [0]).tolist() == [np.inf]
 
 
 def test_a_server_with_one_class_cannot_err():
-    only = Server(((np.ones((1, 2)), np.zeros(1)),))
+    only = LayeredServer(((np.ones((1, 2)), np.zeros(1)),))
     assert margin(only, [[1.0, 2.0]], [0]).tolist() == attack(only, [[1.0, 2.0]], [0]).tolist() == [np.inf]
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.random_servers import random_server, servers
 
-from airpool.evaluation.theory.server import Server, bounded_scores, class_labels, gaps, linear_server, scores
+from airpool.evaluation.theory.server import LayeredServer, bounded_scores, class_labels, gaps, linear_server, scores
 
 
 def test_scores_are_those_of_plain_loops():
@@ -52,12 +52,12 @@ def test_scores_are_those_of_torch(server):
 )
 def test_layers_that_do_not_fit_are_refused(layers, message):
     with pytest.raises(ValueError, match=message):
-        Server(layers)
+        LayeredServer(layers)
 
 
 def test_points_of_another_dimension_are_refused():
     with pytest.raises(ValueError, match=r"x has shape \(5, 3\), must be \(..., 2\)"):
-        scores(Server(((np.eye(2), np.zeros(2)),)), np.zeros((5, 3)))
+        scores(LayeredServer(((np.eye(2), np.zeros(2)),)), np.zeros((5, 3)))
 
 
 def test_gaps_compare_the_own_class_with_every_other():
@@ -123,8 +123,11 @@ def test_no_linear_server_does_better_on_gaussian_classes():
     rivals = [
         linear_server(clean, y, noise_std=1e-3, num_classes=4),  # does not expect the noise
         linear_server(clean, y, noise_std=50.0, num_classes=4),  # expects nothing but noise
-        Server(((A, no_priors),)),
-        *(Server(((A + s * rng.standard_normal(A.shape), b + s * rng.standard_normal(4)),)) for s in (0.1, 0.3, 1, 3)),
+        LayeredServer(((A, no_priors),)),
+        *(
+            LayeredServer(((A + s * rng.standard_normal(A.shape), b + s * rng.standard_normal(4)),))
+            for s in (0.1, 0.3, 1, 3)
+        ),
         *(random_server(rng, 3, 4) for _ in range(20)),
     ]
     for rival in rivals:
@@ -180,7 +183,7 @@ def test_scores_are_within_their_error_of_the_exact_ones(server, seed, exponent)
     """Also where products underflow, or one layer is huge and the next small."""
     rng = np.random.default_rng(seed)
     spread = 10.0 ** rng.integers(-40, 40, len(server.layers))
-    server = Server(tuple((A * size, b) for (A, b), size in zip(server.layers, spread, strict=True)))
+    server = LayeredServer(tuple((A * size, b) for (A, b), size in zip(server.layers, spread, strict=True)))
     x = rng.standard_normal((3, server.dimension)) * 10.0**exponent
     found, error = bounded_scores(server, x)
     assert found.tolist() == scores(server, x).tolist()
@@ -203,7 +206,7 @@ def test_the_error_covers_points_that_are_off_and_is_small_otherwise(server, see
 def test_gaps_less_their_error_are_never_above_the_exact_ones(dimension, seed):
     rng = np.random.default_rng(seed)
     server = random_server(rng, dimension, 3)
-    server = Server(((np.concatenate((server.matrices[0], server.matrices[0][:1])), rng.standard_normal(4)),))
+    server = LayeredServer(((np.concatenate((server.matrices[0], server.matrices[0][:1])), rng.standard_normal(4)),))
     x, own = rng.standard_normal((4, dimension)), [0, 1, 2, 3]
     found, error = bounded_scores(server, x)
     low, high = gaps(found, own, error), gaps(found, own, -error)
@@ -214,6 +217,8 @@ def test_gaps_less_their_error_are_never_above_the_exact_ones(dimension, seed):
 
 
 def test_scores_that_overflow_have_no_error_that_is_finite():
-    server = Server(((np.full((2, 2), 1e200), np.zeros(2)), (np.array([[1e200, 0.0], [0.0, -1e200]]), np.zeros(2))))
+    server = LayeredServer(
+        ((np.full((2, 2), 1e200), np.zeros(2)), (np.array([[1e200, 0.0], [0.0, -1e200]]), np.zeros(2)))
+    )
     _, error = bounded_scores(server, [[1.0, 1.0]])
     assert not np.any(np.isfinite(error))

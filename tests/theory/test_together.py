@@ -14,7 +14,7 @@ from airpool.evaluation.theory.accuracy import ball, ceiling, chebyshev, half_sp
 from airpool.evaluation.theory.law import law
 from airpool.evaluation.theory.margin import margin
 from airpool.evaluation.theory.mse import error, expected, pooled
-from airpool.evaluation.theory.server import Server
+from airpool.evaluation.theory.server import LayeredServer
 from airpool.models.codecs.codec import matrices
 from airpool.network import Channel, Devices, Network
 from airpool.protocol.device import clipped
@@ -22,7 +22,7 @@ from airpool.protocol.simulation import receive
 from airpool.radio.link import link_of
 
 TRIALS = 2_000
-LEFT_OR_RIGHT = Server(((np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros(2)),))
+LEFT_OR_RIGHT = LayeredServer(((np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros(2)),))
 # The case of issue 28: two devices, Rayleigh, four antennas, outage .1.
 PAIR = Network.uniform(
     num_devices=2, noise_std=0.25, dimension=2, channel=Channel(fading="rayleigh", antennas=4, outage=0.1)
@@ -171,7 +171,7 @@ def test_two_shipped_devices_behind_four_antennas_are_what_was_measured():
     network = replace(PAIR, dimension=40, devices=replace(PAIR.devices, noise_std=0.05))
     given = held.latents.double().numpy(), held.labels.numpy()
     with drawing(2**20):
-        found = predict(network, *given, server=lambda level: Server(matrices(codec, level)))
+        found = predict(network, *given, server=lambda level: LayeredServer(matrices(codec, level)))
     assert 0.080 < found.no_answer < 0.088
     assert found.error["total"] == pytest.approx(0.2690, abs=0.006)
     assert found.error["total"] + found.error["unsure"] > 0.2690

@@ -17,7 +17,7 @@ from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.prediction import predict
 from airpool.evaluation.theory import accuracy, mse
 from airpool.evaluation.theory.law import law
-from airpool.evaluation.theory.server import Server
+from airpool.evaluation.theory.server import LayeredServer
 from airpool.network import Coin, Network, Threshold
 from airpool.protocol.inference import infer_features
 from airpool.protocol.simulation import receive
@@ -44,11 +44,11 @@ def latents(network: Network) -> np.ndarray:
     return centre + 0.3 * rng.standard_normal((2, network.devices.count, network.dimension))
 
 
-def server(network: Network) -> Server:
+def server(network: Network) -> LayeredServer:
     """A linear one, whose classes point along the first, the last and no axis."""
     rows = np.zeros((CLASSES, network.dimension))
     rows[0, 0], rows[1, -1] = 1.0, 1.0
-    return Server(((rows, np.array([0.0, 0.0, 0.2])),))
+    return LayeredServer(((rows, np.array([0.0, 0.0, 0.2])),))
 
 
 def scores(network: Network) -> np.ndarray | None:

@@ -57,7 +57,7 @@ class Download(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """Rows of text under a header. The first cell names its row; other columns of numbers are aligned to the right."""
 
     caption: str
@@ -83,7 +83,7 @@ class Table:
         return sum(min(length, 20) + 2 for length in longest) > _PHONE
 
 
-Part = Text | Items | Facts | Table | Figure | Download
+Part = Text | Items | Facts | PageTable | Figure | Download
 
 
 class Section(NamedTuple):

@@ -166,11 +166,11 @@ def _relation(given: str) -> "Neighbours":
 @contextmanager
 def _refusing() -> Iterator[None]:
     """A refusal is an error of one line."""
-    from airpool.runtime.ledger.refused import Refused
+    from airpool.runtime.ledger.refused import SpendingError
 
     try:
         yield
-    except Refused as error:
+    except SpendingError as error:
         raise ValueError(str(error)) from None
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from airpool.runtime.transport import Credentials
+    from airpool.runtime.transport import PeerCredentials
 
 NetworkFile = Annotated[Path, typer.Option("--network", help="Network file (TOML).")]
 Address = Annotated[str, typer.Option("--listen", help="Address to listen at, HOST:PORT; port 0: any free one.")]
@@ -22,7 +22,7 @@ SlotSeconds = Annotated[float, typer.Option(help="How long a slot waits for its 
 ANYWHERE = "127.0.0.1:0"
 
 
-def credentials(keys: Path | None, role: str) -> "Credentials | None":
+def credentials(keys: Path | None, role: str) -> "PeerCredentials | None":
     """What a role's sockets need, where it has keys."""
     if keys is None:
         return None

@@ -49,7 +49,7 @@ def theory(
     from airpool.evaluation.evaluate import evaluate
     from airpool.evaluation.prediction import linear_for, on_tensors, predict
     from airpool.evaluation.theory.mse import check_network
-    from airpool.evaluation.theory.server import Server
+    from airpool.evaluation.theory.server import LayeredServer
     from airpool.models.codecs.codec import matrices
 
     o.at_least(0, trials=trials)
@@ -72,7 +72,7 @@ def theory(
     examples = others.latents.double().numpy(), others.labels.numpy()
     with progress("proving"):
         known = latents.double().numpy(), labels.numpy()
-        bounds = predict(net, *known, server=lambda level: Server(matrices(chosen, level)), examples=examples)
+        bounds = predict(net, *known, server=lambda level: LayeredServer(matrices(chosen, level)), examples=examples)
     runs: dict[str, Evaluation] = {}
     if trials:
         with progress("transmitting"):

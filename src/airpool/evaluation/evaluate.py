@@ -14,7 +14,7 @@ from airpool._support.files import jsonable
 from airpool._support.version import __version__
 from airpool.account.guarantee import PrivacyReport
 from airpool.evaluation import trial
-from airpool.evaluation.trial import Draws, Heard
+from airpool.evaluation.trial import Draws, Trials
 from airpool.models.codecs.vote import Vote, crossed
 from airpool.models.latents import check_labels
 from airpool.network import Coin, Network
@@ -179,12 +179,12 @@ def evaluate(
             net, None if baseline == "centralised" else link_of(net), latents, [each(public) for each in servers], which
         )
 
-    def heard(of: _Sending, rows: slice, count: int, draws: Draws) -> Heard:
+    def heard(of: _Sending, rows: slice, count: int, draws: Draws) -> Trials:
         some, bits_of = of.latents[rows], None if bits is None else bits[rows]
         more = {"link": of.link, "scores": bits_of, "num_classes": num_classes}
         return trial.heard(some, of.network, draws, trials=count, baseline=baseline, waveform=waveform, **more)
 
-    def answers(of: _Sending, rows: slice, got: Heard) -> Tensor:
+    def answers(of: _Sending, rows: slice, got: Trials) -> Tensor:
         """Which are right, (n, t)."""
         logits, *more = [decoder(got.estimate) for decoder in of.decoders]
         if of.which is not None:

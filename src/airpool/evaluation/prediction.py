@@ -13,7 +13,7 @@ from airpool.evaluation.theory import accuracy, mse
 from airpool.evaluation.theory.law import law
 from airpool.evaluation.theory.lipschitz import lipschitz_constants
 from airpool.evaluation.theory.margin import margin
-from airpool.evaluation.theory.server import Server, bounded_scores, class_labels, linear_server
+from airpool.evaluation.theory.server import LayeredServer, bounded_scores, class_labels, linear_server
 from airpool.network import Network
 from airpool.paper.formulas.theorem2 import accuracy_bound, frobenius_margin
 from airpool.protocol.device import clipped
@@ -77,9 +77,9 @@ def predict(
     latents: ArrayLike,
     labels: ArrayLike,
     *,
-    server: Callable[[Level], Server],
+    server: Callable[[Level], LayeredServer],
     examples: tuple[ArrayLike, ArrayLike] | None = None,
-    constants: Callable[[Server], Floats] = lipschitz_constants,
+    constants: Callable[[LayeredServer], Floats] = lipschitz_constants,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Prediction:
     """Mean square error and accuracy bounds of a network on latents (n, K, r).
@@ -102,7 +102,7 @@ def predict(
     around = mse.error(z, network, target=center, link=link)
     spread = around.total + around.unsure
 
-    def bounds(served: Server, most: int) -> AccuracyBounds:
+    def bounds(served: LayeredServer, most: int) -> AccuracyBounds:
         y = class_labels(labels, count=len(z), num_classes=served.num_classes)
         at_ideal, error = bounded_scores(served, ideal, x_error=x_error)
         sharp = constants(served) if len(served.layers) <= 2 else None
@@ -150,7 +150,7 @@ def _mean(x: Floats | NDArray[np.bool_]) -> float:
     return float(np.mean(x))
 
 
-def linear_for(network: Network, latents: ArrayLike, labels: ArrayLike, *, num_classes: int) -> Server:
+def linear_for(network: Network, latents: ArrayLike, labels: ArrayLike, *, num_classes: int) -> LayeredServer:
     """The optimal linear server for a network, from examples (n, K, r) of other objects.
 
     Edge case: nobody ever transmits → an arbitrary server.
@@ -162,7 +162,7 @@ def linear_for(network: Network, latents: ArrayLike, labels: ArrayLike, *, num_c
     return linear_server(expected, labels, noise_std=noise, num_classes=num_classes)
 
 
-def on_tensors(linear: Server) -> "Callable[[Level], Callable[[Tensor], Tensor]]":
+def on_tensors(linear: LayeredServer) -> "Callable[[Level], Callable[[Tensor], Tensor]]":
     """A linear server as `evaluate` takes it: on tensors, for the level that it was made for."""
     import torch
 

@@ -29,7 +29,7 @@ class Draws(NamedTuple):
         return Draws(self.symbols.clone_state(), copy.deepcopy(self.samples))
 
 
-class Heard(NamedTuple):
+class Trials(NamedTuple):
     """Estimates (n, t, r), whether anybody transmitted (n, t), and the energy of all devices (n, t)."""
 
     estimate: Tensor
@@ -52,7 +52,7 @@ def heard(
     waveform: Waveform | None = None,
     scores: Tensor | None = None,
     num_classes: int | None = None,
-) -> Heard:
+) -> Trials:
     """What becomes of latents (n, K, r), each sent in so many trials; all else as in `evaluate`."""
     if waveform is not None:
         got = receive_waveform(
@@ -60,7 +60,7 @@ def heard(
         )
         parts = (got.estimate, got.transmitting.any(-1), got.energy)
         estimate, signal, energy = (torch.from_numpy(part).to(latents.device) for part in parts)
-        return Heard(estimate.to(latents.dtype), signal, energy)
+        return Trials(estimate.to(latents.dtype), signal, energy)
     if baseline == "centralised":
         received = centralised(latents, network, trials)
     else:
@@ -74,7 +74,7 @@ def heard(
             link=link,
             only_best=baseline == "best-device",
         )
-    return Heard(received.estimate, received.any_signal, received.energy)
+    return Trials(received.estimate, received.any_signal, received.energy)
 
 
 def level_of(

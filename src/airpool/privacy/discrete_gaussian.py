@@ -35,7 +35,7 @@ _BLOCK = 2**15
 
 
 @dataclass(frozen=True)
-class Table:
+class SamplingTable:
     """An alias table: a height below high·2^192 + low keeps the column; column i stands for i − N/2."""
 
     high: Words
@@ -44,7 +44,7 @@ class Table:
 
 
 @cache
-def table() -> Table:
+def table() -> SamplingTable:
     """The table of N_Z(0, SPREAD²): public, the same everywhere, built on first use."""
     # Vose's construction, exact: a column with room to spare is topped up from one that overflows.
     left = _weights()
@@ -63,7 +63,7 @@ def table() -> Table:
     # All live noise depends on this table.
     high.setflags(write=False)
     other.setflags(write=False)
-    return Table(high=high, low=tuple(t % 2**_LOW_BITS for t in threshold), alias=other)
+    return SamplingTable(high=high, low=tuple(t % 2**_LOW_BITS for t in threshold), alias=other)
 
 
 def _weights() -> list[int]:

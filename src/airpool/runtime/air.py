@@ -21,7 +21,7 @@ from airpool.radio.csi import Misalignment
 from airpool.radio.fading import sample_gains
 from airpool.radio.link import Link, link_of
 from airpool.runtime import logs, seeded
-from airpool.runtime.medium import Announcement, Rejected, Sum, Withheld
+from airpool.runtime.medium import Announcement, RejectedError, Sum, Withheld
 
 if TYPE_CHECKING:
     from airpool.runtime.secure_slot import SecureSlot
@@ -87,12 +87,12 @@ class Air:
     def connect(self, device: int, deliver: Callable[[Announcement | bytes], None], *, simulated: bool) -> None:
         """deliver: called with each announcement to this device, and each message of a secure round; must not block."""
         if not 0 <= device < self.network.devices.count:
-            raise Rejected(f"device {device} must be from 0 to {self.network.devices.count - 1}")
+            raise RejectedError(f"device {device} must be from 0 to {self.network.devices.count - 1}")
         if device in self._deliver:
-            raise Rejected(f"device {device} is connected already")
+            raise RejectedError(f"device {device} is connected already")
         if simulated != (self.seed is not None):
             how = ("live", "simulated")
-            raise Rejected(f"a {how[simulated]} device cannot take part over a {how[not simulated]} air")
+            raise RejectedError(f"a {how[simulated]} device cannot take part over a {how[not simulated]} air")
         self._deliver[device] = deliver
         logs.event("connected", device=device, connected=len(self._deliver))
 
@@ -119,9 +119,9 @@ class Air:
         """Puts a signal into the slot, or raises Rejected."""
         try:
             if self._slot is None or self._slot.id != id:
-                raise Rejected("late, or of another slot")
+                raise RejectedError("late, or of another slot")
             self._slot.put(device, samples, scale)
-        except Rejected as why:
+        except RejectedError as why:
             logs.event("rejected", device=device, reason=str(why))
             raise
 
@@ -129,9 +129,9 @@ class Air:
         """Takes a device's answer to a message of a secure round, or raises Rejected."""
         try:
             if self._slot is None or self._slot.id != id:
-                raise Rejected("late, or of another slot")
+                raise RejectedError("late, or of another slot")
             self._slot.answer(device, content)
-        except Rejected as why:
+        except RejectedError as why:
             logs.event("rejected", device=device, reason=str(why))
             raise
 
@@ -234,21 +234,21 @@ class Slot:
         return b""
 
     def answer(self, device: int, content: bytes) -> None:
-        raise Rejected("this network takes signals, not a secure sum")
+        raise RejectedError("this network takes signals, not a secure sum")
 
     def put(self, device: int, samples: Floats, scale: float) -> None:
         if device in self._arrived:
-            raise Rejected("sent twice")
+            raise RejectedError("sent twice")
         if device not in self.awaited:
-            raise Rejected("late, or of another slot")
+            raise RejectedError("late, or of another slot")
         try:
             if samples.shape != self._signals.shape[1:]:
-                raise Rejected("wrong length")
+                raise RejectedError("wrong length")
             if not np.all(np.isfinite(samples)):
-                raise Rejected("not finite")
+                raise RejectedError("not finite")
             if not 0 <= scale <= self._limit[device]:
-                raise Rejected("declared scale beyond the power limit")
-        except Rejected:
+                raise RejectedError("declared scale beyond the power limit")
+        except RejectedError:
             self.lose(device)
             raise
         self._signals[device] = samples

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from typing import Protocol, runtime_checkable
 
 
-class Refused(Exception):  # noqa: N818
+class NotSentError(Exception):
     """The device does not take part; the text says why."""
 
 
@@ -41,9 +41,9 @@ class Counted:
 
     def charge(self, inference_id: str, epoch: str = "") -> None:
         if inference_id in self._booked:
-            raise Refused("this inference was announced before")
+            raise NotSentError("this inference was announced before")
         if self._budget is not None and self.spent >= self._budget:
-            raise Refused(f"the budget of {self._budget} inferences is spent")
+            raise NotSentError(f"the budget of {self._budget} inferences is spent")
         self.spent += 1
         self._booked[inference_id] = None
         if len(self._booked) > _REMEMBERED:

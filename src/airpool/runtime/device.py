@@ -18,8 +18,8 @@ from airpool.protocol import live
 from airpool.radio.link import link_of
 from airpool.runtime import logs, seeded, terms
 from airpool.runtime.air import require_runnable
-from airpool.runtime.charge import Charge, Counted, Foreseen, Refused
-from airpool.runtime.medium import Announcement, DevicePort, Disconnected, RankingPort
+from airpool.runtime.charge import Charge, Counted, Foreseen, NotSentError
+from airpool.runtime.medium import Announcement, DevicePort, DisconnectedError, RankingPort
 from airpool.schemes.scores import uncertainty
 
 
@@ -84,7 +84,7 @@ async def answer(device: Device, port: DevicePort, told: Announcement) -> None:
         _check(device, told)
         _charge(device, told)
         samples, scale = await _signal(device, told)
-    except Refused as why:
+    except NotSentError as why:
         logs.event("refused", id=told.id[:_LONGEST_ID], device=device.index, reason=str(why))
         await port.withdraw(told.id)
     else:
@@ -95,11 +95,11 @@ def _check(device: Device, told: Announcement) -> None:
     """Raises Refused where the device must not take part; nothing is charged then."""
     net = device.network
     if not 0 < len(told.id) <= _LONGEST_ID:
-        raise Refused(f"the id of an inference must have 1 to {_LONGEST_ID} characters")
+        raise NotSentError(f"the id of an inference must have 1 to {_LONGEST_ID} characters")
     if not 0 <= told.gain < math.inf:
-        raise Refused(f"gain={told.gain} must be >= 0 and finite")
+        raise NotSentError(f"gain={told.gain} must be >= 0 and finite")
     if told.devices < net.devices.count - net.dropouts:
-        raise Refused(f"announced to {told.devices} devices, fewer than this device's ε counts on")
+        raise NotSentError(f"announced to {told.devices} devices, fewer than this device's ε counts on")
     terms.require_same(net, told.asked)
 
 
@@ -108,10 +108,10 @@ def _charge(device: Device, told: Announcement) -> None:
     epoch = told.epoch if len(told.epoch) <= _LONGEST_ID and told.epoch.isprintable() else ""
     try:
         device.charge.charge(told.id, epoch)
-    except Refused:
+    except NotSentError:
         raise
     except Exception as error:
-        raise Refused(f"the charge failed: {type(error).__name__}") from None
+        raise NotSentError(f"the charge failed: {type(error).__name__}") from None
 
 
 async def _signal(device: Device, told: Announcement) -> tuple[Floats, float]:
@@ -129,8 +129,8 @@ async def _signal(device: Device, told: Announcement) -> tuple[Floats, float]:
             noisy = seeded.noisy_score(score, net, rng, classes)
         try:
             selected, score = await device.ranking.selected(told.id, k, told.devices, noisy), None
-        except Disconnected as why:
-            raise Refused(f"no answer from the ranking server: {why}") from None
+        except DisconnectedError as why:
+            raise NotSentError(f"no answer from the ranking server: {why}") from None
     if rng is not None:
         return seeded.signal(
             seen.latent,

@@ -18,10 +18,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from airpool.runtime import logs, transport
 from airpool.runtime.limits import Bucket
-from airpool.runtime.medium import Disconnected
+from airpool.runtime.medium import DisconnectedError
 from airpool.runtime.metrics import CONTENT_TYPE, Metrics
 from airpool.runtime.server import InferenceResult, Server, new_id
-from airpool.runtime.transport import Credentials
+from airpool.runtime.transport import PeerCredentials
 
 _MOST_WAITING = 100
 _MOST_CONNECTIONS = 1_000
@@ -58,7 +58,7 @@ def app(server: Server, token: str | None = None) -> Starlette:
     async def ready() -> int:
         try:
             return await asyncio.wait_for(server.port.ready(), _READY_SECONDS)
-        except (Disconnected, TimeoutError):
+        except (DisconnectedError, TimeoutError):
             return 0
 
     async def readyz(_: Request) -> Response:
@@ -150,7 +150,7 @@ class Web:
     """The API at an address; port 0 is any free one. Beyond loopback it needs a token, and certificates for TLS."""
 
     def __init__(
-        self, server: Server, address: str, *, token: str | None = None, credentials: Credentials | None = None
+        self, server: Server, address: str, *, token: str | None = None, credentials: PeerCredentials | None = None
     ) -> None:
         self._socket = transport.listening(address, secured=token is not None and credentials is not None)
         host, port = self._socket.getsockname()[:2]

@@ -4,7 +4,7 @@ import asyncio
 
 from airpool._support.arrays import Floats
 from airpool.runtime.air import Air
-from airpool.runtime.medium import Announcement, Rejected, Sum, Withheld
+from airpool.runtime.medium import Announcement, RejectedError, Sum, Withheld
 
 
 class LoopbackDevice:
@@ -26,7 +26,7 @@ class LoopbackDevice:
     async def answer(self, id: str, content: bytes) -> None:
         try:
             self._air.answer(self._device, id, content)
-        except Rejected:
+        except RejectedError:
             self._told.put_nowait(b"")
 
     async def message(self) -> bytes:
@@ -36,7 +36,7 @@ class LoopbackDevice:
     async def transmit(self, id: str, samples: Floats, scale: float) -> None:
         try:
             self._air.transmit(self._device, id, samples, scale)
-        except Rejected:
+        except RejectedError:
             return
 
     async def withdraw(self, id: str) -> None:

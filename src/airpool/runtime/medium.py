@@ -46,11 +46,11 @@ class Withheld:
     spent: bool
 
 
-class Disconnected(Exception):  # noqa: N818
+class DisconnectedError(Exception):
     """The medium is gone for now; the port may be opened again."""
 
 
-class Rejected(Exception):  # noqa: N818
+class RejectedError(Exception):
     """A connection, signal or score that is not accepted; the text names no value of it."""
 
 

@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 
 from airpool.network import Network, Ranking
-from airpool.runtime.medium import Disconnected, Rejected
+from airpool.runtime.medium import DisconnectedError, RejectedError
 from airpool.schemes.ranking import selected
 
 WAIT_SECONDS = 2.0
@@ -35,10 +35,10 @@ class RankingServer:
 
     async def selected(self, id: str, device: int, devices: int, noisy_score: float) -> bool:
         if not 0 <= device < self._count or not 0 < devices <= self._count or not np.isfinite(noisy_score):
-            raise Rejected(f"a score must be finite, of a device from 0 to {self._count - 1}")
+            raise RejectedError(f"a score must be finite, of a device from 0 to {self._count - 1}")
         this = self._rounds.setdefault(id, _Round(devices))
         if device in this.scores or this.complete.is_set():
-            raise Rejected("sent twice, or late")
+            raise RejectedError("sent twice, or late")
         this.scores[device] = noisy_score
         if len(this.scores) == this.expected:
             this.complete.set()
@@ -53,6 +53,6 @@ class RankingServer:
                 del self._rounds[id]
         there = sorted(this.scores)
         if len(there) < self._fewest:
-            raise Disconnected(f"{len(there)} scores have come, {self._fewest} are needed")
+            raise DisconnectedError(f"{len(there)} scores have come, {self._fewest} are needed")
         chosen = selected(np.array([this.scores[k] for k in there]), min(self._num_selected, len(there)))
         return bool(chosen[there.index(device)])

@@ -11,7 +11,7 @@ from grpc import aio
 from airpool._support.arrays import Floats
 from airpool.runtime import logs, transport
 from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.medium import Announcement, Disconnected, Sum, Withheld
+from airpool.runtime.medium import Announcement, DisconnectedError, Sum, Withheld
 from airpool.runtime.wire_pb2_grpc import AirStub, RankingStub
 
 _Reply = TypeVar("_Reply")
@@ -39,7 +39,7 @@ class RemoteDevice:
         port = cls(AirStub(channel).Take(), device)
         await port._write(wire.FromDevice(hello=wire.Hello(device=device, simulated=simulated)))
         if (await port._read()).WhichOneof("what") != "welcome":
-            raise Disconnected("the air did not welcome this device")
+            raise DisconnectedError("the air did not welcome this device")
         return port
 
     async def ready(self, advert: bytes = b"") -> None:
@@ -75,16 +75,16 @@ class RemoteDevice:
         try:
             await self._stream.write(message)
         except (aio.AioRpcError, asyncio.InvalidStateError) as error:
-            raise Disconnected(await self._why(error)) from None
+            raise DisconnectedError(await self._why(error)) from None
 
     async def _read(self) -> wire.ToDevice:
         try:
             said = await self._stream.read()
         except aio.AioRpcError as error:
-            raise Disconnected(await self._why(error)) from None
+            raise DisconnectedError(await self._why(error)) from None
         if isinstance(said, wire.ToDevice):
             return said
-        raise Disconnected("the air has ended the connection")
+        raise DisconnectedError("the air has ended the connection")
 
     async def _why(self, error: Exception) -> str:
         return (error.details() if isinstance(error, aio.AioRpcError) else await self._stream.details()) or "gone"
@@ -124,8 +124,8 @@ async def _called(call: Awaitable[_Reply], whom: str) -> _Reply:
         return await call
     except aio.AioRpcError as error:
         if error.code() == grpc.StatusCode.UNAVAILABLE:
-            raise Disconnected(f"{whom} cannot be reached") from None
-        raise Disconnected(f"{whom}: {error.details() or error.code().name.lower()}") from None
+            raise DisconnectedError(f"{whom} cannot be reached") from None
+        raise DisconnectedError(f"{whom}: {error.details() or error.code().name.lower()}") from None
 
 
 async def connected(
@@ -141,7 +141,7 @@ async def connected(
                 await use(port)
             finally:
                 port.close()
-        except Disconnected as why:
+        except DisconnectedError as why:
             logs.event("not connected", reason=str(why))
         await asyncio.sleep(wait)
         wait = min(2 * wait, _LONGEST_WAIT)

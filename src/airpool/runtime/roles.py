@@ -25,7 +25,7 @@ from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import RemoteDevice, connected
 from airpool.runtime.server import Server
 from airpool.runtime.service import AirService, InferencesService, RankingService
-from airpool.runtime.transport import Credentials
+from airpool.runtime.transport import PeerCredentials
 from airpool.runtime.wire_pb2_grpc import (
     add_AirServicer_to_server,
     add_FleetServicer_to_server,
@@ -50,7 +50,9 @@ class Console:
 _ALONE = Console()
 
 
-async def run_air(air: Air, address: str, *, credentials: Credentials | None = None, console: Console = _ALONE) -> None:
+async def run_air(
+    air: Air, address: str, *, credentials: PeerCredentials | None = None, console: Console = _ALONE
+) -> None:
     service = AirService(air, credentials)
     server, where = await transport.serve(address, lambda it: add_AirServicer_to_server(service, it), credentials)
     async with _running("air", console, address=where):
@@ -59,7 +61,7 @@ async def run_air(air: Air, address: str, *, credentials: Credentials | None = N
 
 
 async def run_ranking(
-    ranking: RankingServer, address: str, *, credentials: Credentials | None = None, console: Console = _ALONE
+    ranking: RankingServer, address: str, *, credentials: PeerCredentials | None = None, console: Console = _ALONE
 ) -> None:
     service = RankingService(ranking, credentials)
     server, where = await transport.serve(address, lambda it: add_RankingServicer_to_server(service, it), credentials)
@@ -75,7 +77,7 @@ async def run_server(
     http: str | None = None,
     token: str | None = None,
     fleet: "FleetService | None" = None,
-    credentials: Credentials | None = None,
+    credentials: PeerCredentials | None = None,
     console: Console = _ALONE,
 ) -> None:
     """http: where the HTTP API listens; None: nowhere. token: what its clients have to show. fleet: takes rows."""
@@ -105,7 +107,7 @@ async def run_devices(
     hosted: Sequence[Device],
     air: str,
     *,
-    credentials: Mapping[int, Credentials] | None = None,
+    credentials: Mapping[int, PeerCredentials] | None = None,
     console: Console = _ALONE,
     secured: Callable[[RemoteDevice, int], DevicePort] | None = None,
 ) -> None:

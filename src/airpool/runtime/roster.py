@@ -10,7 +10,7 @@ from pathlib import Path
 
 from airpool.runtime import secured
 from airpool.runtime.keys import credentials, secret
-from airpool.runtime.keys.credentials import Untrusted
+from airpool.runtime.keys.credentials import UntrustedError
 from airpool.runtime.keys.secret import KeyFileError
 from airpool.runtime.secure.keys import Session
 
@@ -30,7 +30,7 @@ def session(folder: Path, device: int, num_devices: int) -> Session:
             name, public = trust.identity(path.read_bytes())
         except OSError as error:
             raise KeyFileError(f"{path}: {error.strerror}; copy the identity.crt of every device there") from None
-        except Untrusted as why:
+        except UntrustedError as why:
             raise KeyFileError(f"{path}: {why}") from None
         if name != f"device-{k}":
             raise KeyFileError(f"{path} is of {name}, must be of device-{k}")

@@ -10,10 +10,10 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool.network import Network
-from airpool.runtime.medium import Rejected
+from airpool.runtime.medium import RejectedError
 from airpool.runtime.secure.group import inference_of, terms_of
 from airpool.runtime.secure.messages import Advert, RefusedError
-from airpool.runtime.secure.server import Server
+from airpool.runtime.secure.server import SumServer
 
 STEPS = 4
 
@@ -30,7 +30,7 @@ class SecureSlot:
         self._gone: set[int] = set()
         self._late: set[int] = set()
         self._step = asyncio.Event()
-        self._round = Server(terms_of(network, quorum=quorum), inference_of(id), adverts)
+        self._round = SumServer(terms_of(network, quorum=quorum), inference_of(id), adverts)
 
     @staticmethod
     def check(advert: bytes, others: Iterable[bytes]) -> None:
@@ -38,9 +38,9 @@ class SecureSlot:
         try:
             own = Advert.from_bytes(advert).mask_key
         except RefusedError as why:
-            raise Rejected(str(why)) from None
+            raise RejectedError(str(why)) from None
         if any(Advert.from_bytes(other).mask_key == own for other in others):
-            raise Rejected("an advert with another device's mask key")
+            raise RejectedError("an advert with another device's mask key")
 
     def group(self, device: int) -> bytes:
         """The first message of the round."""
@@ -56,14 +56,14 @@ class SecureSlot:
         return 0 if self._round.outcome is None else len(self._round.outcome.survivors)
 
     def put(self, device: int, samples: Floats, scale: float) -> None:
-        raise Rejected("this network takes a secure sum, not a signal")
+        raise RejectedError("this network takes a secure sum, not a signal")
 
     def answer(self, device: int, content: bytes) -> None:
         try:
             self._round.receive(device, content)
         except RefusedError as why:
             self.lose(device)
-            raise Rejected(str(why)) from None
+            raise RejectedError(str(why)) from None
         self._check()
 
     def lose(self, device: int) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from airpool.network import Network
-from airpool.runtime.charge import Refused
+from airpool.runtime.charge import NotSentError
 from airpool.runtime.keys import credentials as keys
 from airpool.runtime.keys import secret
 from airpool.runtime.keys.secret import KeyFileError
@@ -13,17 +13,17 @@ from airpool.runtime.ledger.budget import Budget
 from airpool.runtime.ledger.chain import Row
 from airpool.runtime.ledger.ledger import LONGEST, Ledger
 from airpool.runtime.ledger.mechanism import Mechanism, mechanism
-from airpool.runtime.transport import Credentials
+from airpool.runtime.transport import PeerCredentials
 
 _SHORTEST_TOKEN = 16
 
 
-def credentials(folder: Path, role: str) -> Credentials:
+def credentials(folder: Path, role: str) -> PeerCredentials:
     """What a role's sockets need. The certificate must be that of the role: nobody speaks for another."""
     own, trust = keys.load(folder)
     if own.name != role:
         raise KeyFileError(f"{folder} holds the keys of {own.name}, must be those of {role}")
-    return Credentials(own.ca, own.certificate, own.key, trust.name)
+    return PeerCredentials(own.ca, own.certificate, own.key, trust.name)
 
 
 def home(folder: Path, device: int) -> Path:
@@ -56,7 +56,7 @@ class Booked:
         """Why the next inference would be refused; a device that knows this is not ready, which costs nobody."""
         try:
             self._ledger.prepare(self._one, scene=self._scene, epoch=self._epoch)
-        except refused.Refused as why:
+        except refused.SpendingError as why:
             return f"{why.status}: {why}"
         return None
 
@@ -64,10 +64,10 @@ class Booked:
         self._epoch = epoch
         try:
             new = self._ledger.charge(inference_id, self._one, scene=self._scene, epoch=epoch).new
-        except refused.Refused as why:
-            raise Refused(f"{why.status}: {why}") from None
+        except refused.SpendingError as why:
+            raise NotSentError(f"{why.status}: {why}") from None
         if not new:
-            raise Refused("this inference was charged before")
+            raise NotSentError("this inference was charged before")
 
 
 def booked(
@@ -88,6 +88,6 @@ def booked(
     head = head / f"device-{device}.head" if head is not None and head.is_dir() else head
     try:
         ledger = Ledger(file, key, device=f"device-{device}", budgets=budgets, head=head, seen=seen)
-    except refused.Refused as why:
+    except refused.SpendingError as why:
         raise ValueError(f"{why.status}: {why}") from None
     return Booked(ledger, mechanism(network, device=device), scene)

@@ -26,7 +26,7 @@ from airpool.protocol.live import live_report
 from airpool.radio.link import level, link_of
 from airpool.runtime import logs, seeded
 from airpool.runtime.air import require_runnable
-from airpool.runtime.medium import Disconnected, ServerPort, Sum, Withheld
+from airpool.runtime.medium import DisconnectedError, ServerPort, Sum, Withheld
 
 Status = Literal["answered", "no answer", "below quorum", "withheld", "failed"]
 KEPT = 1000  # results that can be asked for again
@@ -168,7 +168,7 @@ class Server:
         except TimeoutError:
             what = "no sum" if announced else "others were before it: no turn"
             found = self._without(id, this, "failed", f"{what} within {self._deadline:g} s", spent=announced)
-        except Disconnected as why:
+        except DisconnectedError as why:
             found = self._without(id, this, "failed", str(why), spent=True)
         else:
             found = self._answered(id, this, got)

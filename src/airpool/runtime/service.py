@@ -13,11 +13,11 @@ from airpool.runtime import logs, medium, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.air import Air
 from airpool.runtime.limits import Bucket
-from airpool.runtime.medium import Rejected
+from airpool.runtime.medium import RejectedError
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import packed, unpacked
 from airpool.runtime.server import InferenceResult, Server
-from airpool.runtime.transport import Credentials
+from airpool.runtime.transport import PeerCredentials
 from airpool.runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
 
 _QUEUED = 64  # messages that a device may leave unread
@@ -27,7 +27,7 @@ _CALLS = 2_000.0  # of all clients in a second
 
 
 class AirService(AirServicer):
-    def __init__(self, air: Air, credentials: Credentials | None = None) -> None:
+    def __init__(self, air: Air, credentials: PeerCredentials | None = None) -> None:
         self._air, self._credentials = air, credentials
 
     async def Take(
@@ -51,7 +51,7 @@ class AirService(AirServicer):
 
         try:
             self._air.connect(device, announce, simulated=simulated)
-        except Rejected as why:
+        except RejectedError as why:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(why))
         trusted = partial(transport.require_peer, context, f"device-{device}", self._credentials)
         listening = asyncio.create_task(self._listen(device, request_iterator, say, trusted))
@@ -91,12 +91,12 @@ class AirService(AirServicer):
                     case "ready" | "advert":
                         try:
                             self._air.ready(device, said.advert)
-                        except Rejected as why:
+                        except RejectedError as why:
                             say(wire.ToDevice(rejected=str(why)))
                     case "part":
                         try:
                             self._air.answer(device, said.part.id, said.part.content)
-                        except Rejected as why:
+                        except RejectedError as why:
                             say(wire.ToDevice(rejected=str(why)))
                     case "withdraw":
                         self._air.withdraw(device, said.withdraw)
@@ -105,7 +105,7 @@ class AirService(AirServicer):
                             sent = said.signal
                             samples = unpacked(sent.samples if len(sent.samples) % 8 == 0 else b"")
                             self._air.transmit(device, sent.id, samples, sent.scale)
-                        except Rejected as why:
+                        except RejectedError as why:
                             say(wire.ToDevice(rejected=str(why)))
                     case _:
                         say(wire.ToDevice(rejected="not understood"))
@@ -127,7 +127,7 @@ class AirService(AirServicer):
 
 
 class RankingService(RankingServicer):
-    def __init__(self, ranking: RankingServer, credentials: Credentials | None = None) -> None:
+    def __init__(self, ranking: RankingServer, credentials: PeerCredentials | None = None) -> None:
         self._ranking, self._credentials = ranking, credentials
 
     async def Rank(self, request: wire.Score, context: Any) -> wire.Selected:
@@ -135,15 +135,15 @@ class RankingService(RankingServicer):
         try:
             chosen = await self._ranking.selected(request.id, request.device, request.devices, request.noisy_score)
             return wire.Selected(selected=chosen)
-        except Rejected as why:
+        except RejectedError as why:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(why))
-        except medium.Disconnected as why:
+        except medium.DisconnectedError as why:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(why))
         raise AssertionError("abort raises")
 
 
 class InferencesService(InferencesServicer):
-    def __init__(self, server: Server, credentials: Credentials | None = None) -> None:
+    def __init__(self, server: Server, credentials: PeerCredentials | None = None) -> None:
         self._server, self._credentials = server, credentials
         self._allowed = Bucket(_CALLS, int(2 * _CALLS))
 

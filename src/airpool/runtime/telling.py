@@ -13,8 +13,8 @@ from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.ledger.backup import Content, content, exported, imported
 from airpool.runtime.ledger.chain import Row
 from airpool.runtime.ledger.fleet import Fleet
-from airpool.runtime.ledger.refused import Refused
-from airpool.runtime.transport import Credentials
+from airpool.runtime.ledger.refused import SpendingError
+from airpool.runtime.transport import PeerCredentials
 from airpool.runtime.wire_pb2_grpc import FleetServicer, FleetStub
 
 _EVERY_SECONDS = 5.0
@@ -24,7 +24,7 @@ _ROWS = 2_000  # in one message, about 1 MB
 class FleetService(FleetServicer):
     """Takes rows into a view. A device speaks only for itself, and only by rows that it has signed."""
 
-    def __init__(self, view: Fleet, credentials: Credentials | None = None) -> None:
+    def __init__(self, view: Fleet, credentials: PeerCredentials | None = None) -> None:
         self._view, self._credentials, self._one = view, credentials, asyncio.Lock()
 
     async def Tell(self, request: wire.Told, context: Any) -> wire.Newest:
@@ -83,6 +83,6 @@ async def telling(channel: aio.Channel, path: Path) -> None:
             await tell(channel, path)
         except aio.AioRpcError as error:
             logs.event("fleet", reason=error.details() or error.code().name.lower())
-        except (Refused, ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
+        except (SpendingError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
             logs.event("fleet", reason=str(error)[:200])
         await asyncio.sleep(_EVERY_SECONDS)

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from airpool.network import Network
 from airpool.network import file as network_file
-from airpool.runtime.charge import Refused
+from airpool.runtime.charge import NotSentError
 
 
 def require_same(own: Network, asked: str) -> None:
@@ -21,7 +21,7 @@ def require_same(own: Network, asked: str) -> None:
     """
     difference = _difference(own, asked)
     if difference:
-        raise Refused(difference)
+        raise NotSentError(difference)
 
 
 @lru_cache(maxsize=64)

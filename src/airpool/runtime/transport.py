@@ -57,7 +57,7 @@ logging.getLogger("grpc._cython.cygrpc").addFilter(_Short())
 
 
 @dataclass(frozen=True)
-class Credentials:
+class PeerCredentials:
     """PEM bytes of the authority, of the own certificate and its key.
 
     identify: the name in a peer's certificate (PEM); raises where it must not be served.
@@ -70,7 +70,7 @@ class Credentials:
 
 
 async def serve(
-    address: str, add: Callable[[aio.Server], None], credentials: Credentials | None = None
+    address: str, add: Callable[[aio.Server], None], credentials: PeerCredentials | None = None
 ) -> tuple[aio.Server, str]:
     """A started gRPC server and the address it listens at; port 0 is any free one. add: registers the services."""
     host, _ = split(address, credentials is not None)
@@ -91,7 +91,7 @@ async def serve(
     return server, f"{host}:{port}"
 
 
-def channel(address: str, credentials: Credentials | None = None, *, role: str) -> aio.Channel:
+def channel(address: str, credentials: PeerCredentials | None = None, *, role: str) -> aio.Channel:
     """A channel to a role: air, server or ranking, the name that its certificate must have."""
     split(address, credentials is not None)
     if credentials is None:
@@ -100,19 +100,19 @@ def channel(address: str, credentials: Credentials | None = None, *, role: str) 
     return aio.secure_channel(address, secure, options=[*_OPTIONS, ("grpc.ssl_target_name_override", role)])
 
 
-async def require_peer(context: Any, name: str, credentials: Credentials | None) -> None:
+async def require_peer(context: Any, name: str, credentials: PeerCredentials | None) -> None:
     """Ends a call unless the peer's certificate has this name; without credentials anybody on this machine may call."""
     found = await _peer(context, credentials)
     if found is not None and found != name:
         await refuse(context, grpc.StatusCode.PERMISSION_DENIED, f"{found} must not speak for {name}")
 
 
-async def require_known(context: Any, credentials: Credentials | None) -> None:
+async def require_known(context: Any, credentials: PeerCredentials | None) -> None:
     """Ends a call unless the peer's certificate is valid."""
     await _peer(context, credentials)
 
 
-async def require_client(context: Any, credentials: Credentials | None) -> None:
+async def require_client(context: Any, credentials: PeerCredentials | None) -> None:
     """Ends a call unless the peer's certificate is valid, and not a device's: devices do not ask for inferences."""
     found = await _peer(context, credentials)
     if found is not None and found.startswith("device-"):
@@ -125,7 +125,7 @@ async def refuse(context: Any, code: grpc.StatusCode, reason: str) -> None:
     await context.abort(code, reason)
 
 
-async def _peer(context: Any, credentials: Credentials | None) -> str | None:
+async def _peer(context: Any, credentials: PeerCredentials | None) -> str | None:
     """The name in the peer's certificate; None without credentials."""
     if credentials is None or credentials.identify is None:
         return None
@@ -151,7 +151,7 @@ def listening(address: str, *, secured: bool = False) -> socket.socket:
     return sock
 
 
-def http_context(credentials: Credentials) -> ssl.SSLContext:
+def http_context(credentials: PeerCredentials) -> ssl.SSLContext:
     """TLS for HTTP, with the role's certificate; clients show a token instead of one."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

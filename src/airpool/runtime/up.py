@@ -18,7 +18,7 @@ from airpool.network import Network, Ranking
 from airpool.network import file as network_file
 from airpool.runtime import transport
 from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.medium import Disconnected
+from airpool.runtime.medium import DisconnectedError
 from airpool.runtime.remote import RemoteServer
 from airpool.runtime.wire_pb2_grpc import InferencesStub
 
@@ -149,7 +149,7 @@ class System:
     def address(self, name: str) -> str:
         return self.roles[name].said["address"]
 
-    def credentials(self) -> transport.Credentials | None:
+    def credentials(self) -> transport.PeerCredentials | None:
         """The server's, for whoever has started it."""
         if self.setup.keys is None:
             return None
@@ -169,7 +169,7 @@ class System:
             try:
                 async with asyncio.timeout(seconds):
                     while True:
-                        with suppress(Disconnected):  # on a busy machine an attempt may fail
+                        with suppress(DisconnectedError):  # on a busy machine an attempt may fail
                             if await port.ready() >= devices:
                                 return
                         await asyncio.sleep(_POLL_SECONDS)

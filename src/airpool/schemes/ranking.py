@@ -48,14 +48,14 @@ def participation(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected
     return quadrature.participation(u, std, num_selected)
 
 
-class Bounds(NamedTuple):
+class SelectionBounds(NamedTuple):
     """Proven ends of every device's participation."""
 
     lower: Floats
     upper: Floats
 
 
-def union_bounds(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected: int) -> Bounds:
+def union_bounds(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected: int) -> SelectionBounds:
     """Bounds without an integral, (..., K) each, cut to [0, 1]. 𝒦 is the true set, of the k̃ lowest scores.
 
         k ∈ 𝒦:  p_k ≥ 1 − Σ_{j∉𝒦} Φ((u_k − u_j)/√(σ_k² + σ_j²))      a device outside ranked before it
@@ -72,7 +72,9 @@ def union_bounds(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected:
         later = np.where(spread > 0, ndtr(gap / spread), 0.0)  # Pr(the first of the pair comes after the second)
     passed = np.sum(later * ~inside[..., None, :], axis=-1)
     passing = np.sum(np.swapaxes(later, -1, -2) * inside[..., None, :], axis=-1)
-    return Bounds(np.where(inside, np.clip(1 - passed, 0, 1), 0.0), np.where(inside, 1.0, np.clip(passing, 0, 1)))
+    return SelectionBounds(
+        np.where(inside, np.clip(1 - passed, 0, 1), 0.0), np.where(inside, 1.0, np.clip(passing, 0, 1))
+    )
 
 
 def _checked(scores: ArrayLike, score_noise_std: ArrayLike, num_selected: int) -> tuple[Floats, Floats]:

@@ -17,7 +17,7 @@ from airpool._support.arrays import Floats
 from airpool.evaluation.audit import directions
 from airpool.evaluation.audit.bound import AuditReport, audit
 from airpool.evaluation.audit.path import World, path
-from airpool.evaluation.audit.release import Received, Release, log_likelihood_ratio, release, worst_pair
+from airpool.evaluation.audit.release import Observed, Release, log_likelihood_ratio, release, worst_pair
 from airpool.network import Coin, Network, Ranking, Threshold
 from airpool.radio.link import Link, link_of
 from airpool.schemes import threshold
@@ -28,7 +28,7 @@ End = Literal["low", "high"]
 
 def mechanism(
     network: Network, *, known: Sequence[int] = ()
-) -> Callable[[Floats | World, int, np.random.Generator], Received]:
+) -> Callable[[Floats | World, int, np.random.Generator], Observed]:
     """`runs` inferences on the same features (K, r), as the adversary receives them: a mechanism for audit.bound.
 
     It sees the sum, and who is in it except under cover noise; in Scheme 2.2 also every noisy score, and with them who
@@ -46,12 +46,12 @@ def mechanism(
     link, scheme, others = _aligned_link(network), network.scheme, sorted(set(known))
     play = path(replace(network, channel=replace(network.channel, noise_std=0.0)), link=link)
 
-    def run(features: Floats | World, runs: int, rng: np.random.Generator) -> Received:
+    def run(features: Floats | World, runs: int, rng: np.random.Generator) -> Observed:
         got = play(features if isinstance(features, World) else World(features), runs, rng)
         sent = got.alignment[:, others, None] * got.signals[:, others] if others else None
         if isinstance(scheme, Ranking):
-            return Received(got.estimate, got.on_the_air & got.taking_part, sent, got.noisy_scores)
-        return Received(got.estimate, None if network.cover_noise else got.on_the_air, sent)
+            return Observed(got.estimate, got.on_the_air & got.taking_part, sent, got.noisy_scores)
+        return Observed(got.estimate, None if network.cover_noise else got.on_the_air, sent)
 
     return run
 
@@ -112,7 +112,7 @@ def worst_worlds(network: Network, device: int, *, score: End = "high") -> tuple
 
 def likelihood_ratio(
     network: Network, world: World, neighbour: World, *, known: Sequence[int] = ()
-) -> Callable[[Received], Floats]:
+) -> Callable[[Observed], Floats]:
     """ln Pr[seen | world] − ln Pr[seen | neighbour]: the best score for the game between two worlds.
 
     Scheme 2.1: who transmitted counts, with the probability that each world gives it. Scheme 2.2: the noisy scores and,

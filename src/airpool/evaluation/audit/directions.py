@@ -22,7 +22,7 @@ Components = NDArray[np.float64] | NDArray[np.complex128]
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class ObservedDirections:
     """What the adversary receives of n runs: y (n, coordinates, d), and v (n, K, d), 0 where a device is silent."""
 
     components: Components
@@ -31,7 +31,7 @@ class Heard:
 
 def mechanism(
     network: Network, *, elsewhere: bool = False, known: Sequence[int] = ()
-) -> Callable[[Floats, int, np.random.Generator], Heard]:
+) -> Callable[[Floats, int, np.random.Generator], ObservedDirections]:
     """`runs` inferences on the same features (K, r), without the receiver's noise: a mechanism for audit.bound.
 
     elsewhere: as the eavesdropper with `network.adversary.antennas` antennas receives them, else as the server does.
@@ -49,7 +49,7 @@ def mechanism(
     if several:  # signals of the devices; their channels to all antennas are drawn here
         observed = replace(observed, channel=Channel(gamma=1e-9), adversary=Adversary(1))
 
-    def run(features: Floats, runs: int, rng: np.random.Generator) -> Heard:
+    def run(features: Floats, runs: int, rng: np.random.Generator) -> ObservedDirections:
         got = receive(features[None], observed, rng=rng, trials=runs, path="full", link=None if several else link)
         assert got.signals is not None
         signals = got.signals[0]
@@ -61,9 +61,9 @@ def mechanism(
             directions = _at_the_server(network, link, got, rng)
         directions[:, list(known)] = 0
         if network.channel.symbols == "complex":
-            return Heard(np.einsum("nkd,nkc->ncd", directions, pack(signals)), directions)
+            return ObservedDirections(np.einsum("nkd,nkc->ncd", directions, pack(signals)), directions)
         directions = np.concatenate([directions.real, directions.imag], axis=-1)
-        return Heard(np.einsum("nkd,nkc->ncd", directions, signals), directions)
+        return ObservedDirections(np.einsum("nkd,nkc->ncd", directions, signals), directions)
 
     return run
 
@@ -85,7 +85,7 @@ def worst_pair(network: Network, device: int) -> tuple[Floats, Floats]:
     return features, -features if network.neighbours == "replace" else np.zeros_like(features)
 
 
-def likelihood_ratio(network: Network, features: Floats, neighbour: Floats) -> Callable[[Heard], Floats]:
+def likelihood_ratio(network: Network, features: Floats, neighbour: Floats) -> Callable[[ObservedDirections], Floats]:
     """ln Pr[y | features] − ln Pr[y | neighbour] given v, which is public, if everybody on the air takes part.
 
         ½ Σ_c [(y − m′)^H G⁻¹ (y − m′) − (y − m)^H G⁻¹ (y − m)],    G = Σ_j σ_j² v_j v_j^H
@@ -101,7 +101,7 @@ def likelihood_ratio(network: Network, features: Floats, neighbour: Floats) -> C
 
     here, there = sent(features), sent(neighbour)
 
-    def score(seen: Heard) -> Floats:
+    def score(seen: ObservedDirections) -> Floats:
         v = seen.directions
         noise = np.einsum("k,nkd,nke->nde", std**2, v, np.conj(v), optimize=True)
         inverse = np.linalg.pinv(noise, hermitian=True)

@@ -43,7 +43,7 @@ class Release:
 
 
 @dataclass(frozen=True, eq=False)
-class Received:
+class Observed:
     """What the adversary sees of n runs."""
 
     total: Floats  # (n, r)
@@ -103,21 +103,21 @@ def worst_pair(
 
 def log_likelihood_ratio(
     devices: Release, features: Floats, neighbour: Floats, *, neighbour_devices: Release | None = None
-) -> Callable[[Received], Floats]:
+) -> Callable[[Observed], Floats]:
     """The optimal score: ln Pr[seen | features] − ln Pr[seen | neighbour].
 
     With visible participation and only device k differing it is τ_k ⟨total − middle, w_k(z_k − z′_k)⟩/v(τ),
     under cover noise the ratio of two mixtures. For removal give `without(devices, k)` as `neighbour_devices`.
     """
 
-    def score(seen: Received) -> Floats:
+    def score(seen: Observed) -> Floats:
         there = log_likelihood(seen, devices, features)
         return there - log_likelihood(seen, neighbour_devices or devices, neighbour)
 
     return score
 
 
-def log_likelihood(seen: Received, devices: Release, features: Floats) -> Floats:
+def log_likelihood(seen: Observed, devices: Release, features: Floats) -> Floats:
     """ln of the density of what was seen, one number a run.
 
     Holds for: the law at the top of this module, given what the colluders know; noisy scores count up to a constant. A

@@ -8,7 +8,7 @@ from typing import Any
 
 from airpool._support.version import __version__
 from airpool.account.report import number
-from airpool.evaluation.demo.claim import Claim
+from airpool.evaluation.demo.claim import CheckedClaim
 from airpool.evaluation.demo.comparison import Curve
 from airpool.evaluation.demo.one_object import Sent
 
@@ -21,7 +21,7 @@ class Demo:
     ours: Curve
     compact: Curve
     sent: Sent
-    claim: Claim
+    claim: CheckedClaim
     seed: int
     version: str = __version__
 

@@ -23,7 +23,7 @@ _EXACT = (*get_args(Neighbours), COVERED)
 
 
 @dataclass(frozen=True)
-class Claim:
+class CheckedClaim:
     """The claim by form of its slack, the exact ε by what changes, and both against σ (column "noise_std").
 
     claims: "epsilon" and "delta" as claimed, "true_delta" (exact, zero-out, at the claimed ε; None if that is infinite)
@@ -42,7 +42,7 @@ class Claim:
         }
 
 
-def claim(*, on_points: Callable[[int], None] = lambda _: None) -> Claim:
+def claim(*, on_points: Callable[[int], None] = lambda _: None) -> CheckedClaim:
     """The check of the paper's defaults; `on_points` is called after each of the NUM_STDS points of the curves."""
     network = Network.paper()
     claims = {tail: _claimed(network, tail) for tail in get_args(Tail)}
@@ -59,7 +59,7 @@ def claim(*, on_points: Callable[[int], None] = lambda _: None) -> Claim:
         for name in _EXACT:
             curves[name].append(_exact(at, name))
         on_points(1)
-    return Claim(network, claims, truths, curves)
+    return CheckedClaim(network, claims, truths, curves)
 
 
 def _claimed(network: Network, tail: Tail) -> dict[str, Any]:

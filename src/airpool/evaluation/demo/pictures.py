@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, SKY, canvas, figure, write_csv
 from airpool.account.report import number
 from airpool.evaluation.demo import Demo
-from airpool.evaluation.demo.claim import COVERED, Claim
+from airpool.evaluation.demo.claim import COVERED, CheckedClaim
 from airpool.evaluation.demo.one_object import Sent
 from airpool.evaluation.demo.tables import plain
 
@@ -143,7 +143,7 @@ def _received(sent: Sent, svg: Path, about: str) -> Path:
     return svg
 
 
-def _claim(found: Claim, svg: Path, about: str) -> Path:
+def _claim(found: CheckedClaim, svg: Path, about: str) -> Path:
     """ε against σ, claimed and exact."""
     columns = {name: [number(value) for value in values] for name, values in found.curves.items()}
     own, clip = (found.network.devices.column(name)[0] for name in ("noise_std", "clip_norm"))

@@ -3,9 +3,9 @@
 from math import isinf
 from typing import Any
 
-from airpool._support.page import Table
+from airpool._support.page import PageTable
 from airpool.account.report import shown
-from airpool.evaluation.demo.claim import Claim
+from airpool.evaluation.demo.claim import CheckedClaim
 from airpool.evaluation.demo.comparison import Curve, Name
 from airpool.evaluation.demo.one_object import REPEATS, Sent
 
@@ -34,7 +34,7 @@ def plain(value: float) -> str:
     return f"{value:g}".replace("e-0", "e-")
 
 
-def compared(curve: Curve) -> Table:
+def compared(curve: Curve) -> PageTable:
     """One network at every budget; the ε that its noise was scaled to comes first."""
     first, second = ("claimed", "device") if curve.name == "paper" else ("device", "claimed")
     names = (second, "remove", "local", "object")
@@ -52,10 +52,10 @@ def compared(curve: Curve) -> Table:
         ]
 
     header = [*(f"ε {name}" for name in (first, *names)), "accuracy ± std", "95 % interval", "paper printed"]
-    return Table(_CAPTIONS[curve.name], header, [cells(row) for row in curve.rows()])
+    return PageTable(_CAPTIONS[curve.name], header, [cells(row) for row in curve.rows()])
 
 
-def voted(*curves: Curve) -> Table | None:
+def voted(*curves: Curve) -> PageTable | None:
     """Each trained codec against the vote of its trunk on the same noise; None where no vote ships."""
 
     def cells(row: dict[str, Any]) -> list[str]:
@@ -66,7 +66,7 @@ def voted(*curves: Curve) -> Table | None:
     rows = [row for curve in curves for row in curve.rows() if row["vote_accuracy"] is not None]
     header = ("network", "codec", "ε", "accuracy", "the vote's", "difference ± error")
     caption = "Each trained codec against the vote of its trunk, in the same network and on the same noise"
-    return Table(caption, header, [cells(row) for row in rows]) if rows else None
+    return PageTable(caption, header, [cells(row) for row in rows]) if rows else None
 
 
 def _budget(row: dict[str, Any]) -> str:
@@ -77,7 +77,7 @@ def _with_std(mean: float | None, std: float | None) -> str:
     return " ± ".join(f"{value:.4f}" for value in (mean, std) if value is not None)
 
 
-def labels(sent: Sent) -> Table:
+def labels(sent: Sent) -> PageTable:
     """The likeliest classes, with the answer and the true class marked; the true class is always among them."""
     rows = sent.top()
     rows += [row for row in sent.top(len(sent.classes)) if row[0] == sent.shape.label and row not in rows]
@@ -87,14 +87,14 @@ def labels(sent: Sent) -> Table:
             return "answer: right" if sent.is_right else "answer: WRONG"
         return "true class" if name == sent.shape.label else ""
 
-    return Table(
+    return PageTable(
         f"The server's classes, and how often it names each in {REPEATS:,} further transmissions of the object",
         ("class", "probability", "named", "verdict"),
         [(name, f"{probability:.4f}", f"{frequency:.1%}", mark(name)) for name, probability, frequency in rows],
     )
 
 
-def devices(sent: Sent) -> Table:
+def devices(sent: Sent) -> PageTable:
     """Which devices transmitted, their channel gains, and what each leaks."""
     rows: list[tuple[str, ...]] = []
     for k, device in enumerate(sent.devices):
@@ -103,10 +103,10 @@ def devices(sent: Sent) -> Table:
         epsilons = (shown(float(device[name])) for name in ("epsilon", "epsilon_local"))
         rows.append((str(k), f"{sent.step_deg * k:.0f}°", f"{device['gain']:.3f}", state, *epsilons))
     caption = f"The twelve devices; ε is over the draw of participation and outage (δ = {plain(sent.network.delta)})"
-    return Table(caption, ("camera", "angle", "channel gain |h|", "transmitted", "ε device", "ε local"), rows)
+    return PageTable(caption, ("camera", "angle", "channel gain |h|", "transmitted", "ε device", "ε local"), rows)
 
 
-def claims(found: Claim) -> Table:
+def claims(found: CheckedClaim) -> PageTable:
     """What Theorem 1 claims in each of its forms; a claim is false where the true δ is larger."""
 
     def row(epsilon: float, delta: float, true_delta: float | None, reason: str | None) -> tuple[str, ...]:
@@ -117,9 +117,9 @@ def claims(found: Claim) -> Table:
         return shown(epsilon), f"{delta:.1e}", f"{true_delta:.2e}", verdict
 
     header = ("form of its slack t", "ε", "δ claimed", "true δ", "the claim is")
-    return Table("What Theorem 1 claims", header, [(tail, *row(**claim)) for tail, claim in found.claims.items()])
+    return PageTable("What Theorem 1 claims", header, [(tail, *row(**claim)) for tail, claim in found.claims.items()])
 
 
-def truths(found: Claim) -> Table:
+def truths(found: CheckedClaim) -> PageTable:
     rows = [(_TRUTHS[name], shown(value)) for name, value in found.truths.items()]
-    return Table("The exact ε of the worst device", ("what changes", "ε"), rows)
+    return PageTable("The exact ε of the worst device", ("what changes", "ε"), rows)

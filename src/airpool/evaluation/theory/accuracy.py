@@ -23,7 +23,7 @@ from airpool.evaluation.theory.law import Mixture
 from airpool.evaluation.theory.lipschitz import lipschitz_constants
 from airpool.evaluation.theory.margin import margin, quotient
 from airpool.evaluation.theory.mse import pooled_error, require_coin
-from airpool.evaluation.theory.server import Server, affine, bounded_scores, class_labels, gamma, gaps
+from airpool.evaluation.theory.server import LayeredServer, affine, bounded_scores, class_labels, gamma, gaps
 from airpool.evaluation.theory.together import at_most, drawn, fade_together
 from airpool.network import Network
 from airpool.radio.link import Link, link_of
@@ -71,7 +71,7 @@ def chebyshev(error: ArrayLike, margins: ArrayLike, *, unanswered: float = 0.0) 
 
 
 def ball(
-    server: Server, law: Mixture, latents: ArrayLike, labels: ArrayLike, *, constants: Floats | None = None
+    server: LayeredServer, law: Mixture, latents: ArrayLike, labels: ArrayLike, *, constants: Floats | None = None
 ) -> Floats:
     """E over participation patterns of Pr(‖noise‖ ≤ margin), where ‖noise‖²/v is χ²_r.
 
@@ -87,7 +87,7 @@ def ball(
 
 
 def half_spaces(
-    server: Server, law: Mixture, latents: ArrayLike, labels: ArrayLike, *, constants: Floats | None = None
+    server: LayeredServer, law: Mixture, latents: ArrayLike, labels: ArrayLike, *, constants: Floats | None = None
 ) -> Floats:
     """1 − Σ_j Pr(s_j ≥ s_l) of each object; each term exact for a linear server, bounded for one hidden layer.
 
@@ -111,7 +111,7 @@ def half_spaces(
     return _over_patterns(law, latents, correct)
 
 
-def ceiling(server: Server, law: Mixture, latents: ArrayLike, labels: ArrayLike) -> Floats:
+def ceiling(server: LayeredServer, law: Mixture, latents: ArrayLike, labels: ArrayLike) -> Floats:
     """Upper bound 1 − max_j Pr(s_j > s_l) of each object, for a linear server.
 
     Patterns that the law leaves out, and differences of scores within their rounding error, count as correct.
@@ -144,7 +144,9 @@ def _mean_over_patterns(law: Mixture, latents: ArrayLike, chance: Callable[[Floa
     return np.minimum(out, 1.0)  # the probabilities add up to 1 up to rounding
 
 
-def _expected_scores(server: Server, x: Floats, noise_std: float, *, x_error: ArrayLike = 0.0) -> tuple[Floats, Floats]:
+def _expected_scores(
+    server: LayeredServer, x: Floats, noise_std: float, *, x_error: ArrayLike = 0.0
+) -> tuple[Floats, Floats]:
     """E[scores(x + n)], n ~ N(0, noise_std² I), and a bound on their error from rounding and from `x_error`.
 
     By E[ReLU(a + u)] = a Φ(a/s) + s φ(a/s), u ~ N(0, s²) (proof of the error: docs/proofs/theory.md).

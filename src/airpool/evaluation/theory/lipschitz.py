@@ -6,14 +6,14 @@ With constant L, s_l − s_j > 0 cannot change its sign within a distance of (s_
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool.evaluation.theory.server import Server
+from airpool.evaluation.theory.server import LayeredServer
 
 # Steps towards the tightest constant; six come within 2 % of the limit. The constant of every step is valid.
 _ROUNDS = 6
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-def spectral_constants(server: Server) -> Floats:
+def spectral_constants(server: LayeredServer) -> Floats:
     """L (C, C) = ‖a_l − a_j‖·∏ ‖A_ℓ‖₂ over all layers but the last. Exact for a linear server."""
     last = server.matrices[-1]
     difference = last[:, None] - last[None]
@@ -26,7 +26,7 @@ def spectral_constants(server: Server) -> Floats:
     return np.where((between > 0) & (min(norms, default=1.0) > 0), out, 0.0)
 
 
-def lipschitz_constants(server: Server) -> Floats:
+def lipschitz_constants(server: LayeredServer) -> Floats:
     """L (C, C): sharper constants, for servers of at most two layers.
 
     By weak duality of a semidefinite relaxation (proof: docs/proofs/theory.md). Never above the spectral constant.

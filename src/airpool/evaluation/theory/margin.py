@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats, finite
 from airpool.evaluation.theory.lipschitz import spectral_constants
-from airpool.evaluation.theory.server import Integers, Server, bounded_scores, class_labels, gaps
+from airpool.evaluation.theory.server import Integers, LayeredServer, bounded_scores, class_labels, gaps
 
 
 def margin(
-    server: Server, x: ArrayLike, labels: ArrayLike, *, constants: Floats | None = None, x_error: ArrayLike = 0.0
+    server: LayeredServer, x: ArrayLike, labels: ArrayLike, *, constants: Floats | None = None, x_error: ArrayLike = 0.0
 ) -> Floats:
     """Lower bounds (n,) on the margins at points x (n, r): min_j (s_l − s_j)/L_lj; negative for a wrong label.
 
@@ -27,7 +27,7 @@ def margin(
     Edge cases: two classes with equal rows → inf or −inf, by their biases; a tie, also within rounding, counts as an
         error. Scores that overflow → −inf.
 
-    >>> margin(Server(((np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros(2)),)), [[0.5, 9.0]], [0])
+    >>> margin(LayeredServer(((np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros(2)),)), [[0.5, 9.0]], [0])
     array([0.5])
     """
     points, own = checked(server, x, labels)
@@ -43,7 +43,7 @@ def quotient(gap: Floats, unit: Floats, *, undecided: float = -np.inf) -> Floats
     return np.where(np.isnan(out), undecided, out)
 
 
-def checked(server: Server, x: ArrayLike, labels: ArrayLike) -> tuple[Floats, Integers]:
+def checked(server: LayeredServer, x: ArrayLike, labels: ArrayLike) -> tuple[Floats, Integers]:
     points = finite("x", x)
     if points.ndim != 2:
         raise ValueError(f"x has shape {points.shape}, must be (n, {server.dimension})")

@@ -19,7 +19,7 @@ _NEVER = 1e6
 
 
 @dataclass(frozen=True, eq=False)
-class Server:
+class LayeredServer:
     """Layers of a matrix (out, in) and a bias (out,), with ReLUs between them. One layer is a linear classifier."""
 
     layers: tuple[tuple[Floats, Floats], ...]
@@ -52,12 +52,12 @@ class Server:
         return tuple(A for A, _ in self.layers)
 
 
-def scores(server: Server, x: ArrayLike) -> Floats:
+def scores(server: LayeredServer, x: ArrayLike) -> Floats:
     """Scores (..., C) of points (..., r)."""
     return bounded_scores(server, x)[0]
 
 
-def bounded_scores(server: Server, x: ArrayLike, *, x_error: ArrayLike = 0.0) -> tuple[Floats, Floats]:
+def bounded_scores(server: LayeredServer, x: ArrayLike, *, x_error: ArrayLike = 0.0) -> tuple[Floats, Floats]:
     """Scores (..., C) of points (..., r), and a bound on their error.
 
     x_error: bound on the error of each coordinate of the points. Proof: docs/proofs/theory.md.
@@ -128,7 +128,7 @@ def class_labels(labels: ArrayLike, *, count: int, num_classes: int) -> Integers
     return y.astype(np.intp)
 
 
-def linear_server(latents: ArrayLike, labels: ArrayLike, *, noise_std: float, num_classes: int) -> Server:
+def linear_server(latents: ArrayLike, labels: ArrayLike, *, noise_std: float, num_classes: int) -> LayeredServer:
     """The optimal linear classifier of Gaussian classes with equal covariance, received through Gaussian noise.
 
         S = within-class covariance + noise² I,  a_c = S⁻¹ μ_c,  b_c = −½ μ_cᵀ S⁻¹ μ_c + ln π_c
@@ -156,4 +156,4 @@ def linear_server(latents: ArrayLike, labels: ArrayLike, *, noise_std: float, nu
     b = -0.5 * np.sum(A * means, axis=1) + np.log(np.maximum(count, 1) / len(x))
     seen = int(y[0])
     A[count == 0], b[count == 0] = A[seen], b[seen] - _NEVER
-    return Server(((A, b),))
+    return LayeredServer(((A, b),))

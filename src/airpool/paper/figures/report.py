@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from airpool._support import files
-from airpool._support.page import Download, Facts, Figure, Items, Part, Section, Table, Text, page
+from airpool._support.page import Download, Facts, Figure, Items, PageTable, Part, Section, Text, page
 from airpool._support.version import __version__
 from airpool.paper.figures.description import Result, text
 from airpool.paper.figures.tables import Stored
@@ -32,7 +32,7 @@ def write(results: Sequence[Reproduced], folder: Path) -> Path:
     summary: list[Part] = [
         Facts([(f"{counts[kind]} of {len(results)}", meaning) for kind, meaning in plural.items()]),
         Text(words["rule"]),
-        Table("Every result of the paper", ("result", "finding", "the paper's statements"), rows),
+        PageTable("Every result of the paper", ("result", "finding", "the paper's statements"), rows),
         Text("What one should do instead:"),
         Items([f"{r.result.id}: {r.finding.instead}" for r in results]),
         Text(words["data"]),
@@ -54,7 +54,7 @@ def _parts(each: Reproduced) -> list[Part]:
         Text(f"The paper: {text(each.result.id)['paper']}"),
         Text(each.result.setting),
         Figure(by_kind[".svg"].read_bytes(), f"{title}. {finding.sentence}", f"{title}."),
-        Table(f"The finding {WORDS[finding.holds]}.", header, rows),
+        PageTable(f"The finding {WORDS[finding.holds]}.", header, rows),
         Text(finding.more),
         Text(f"Instead: {finding.instead}"),
         Download(by_kind[".csv"].name, by_kind[".csv"].read_bytes()),

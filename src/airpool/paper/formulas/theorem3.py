@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from airpool._support.arrays import Floats, finite, not_negative
-from airpool.schemes.ranking import Bounds, selected
+from airpool.schemes.ranking import SelectionBounds, selected
 
 
 def smallest_gap(scores: ArrayLike) -> float:
@@ -31,7 +31,9 @@ def smallest_gap(scores: ArrayLike) -> float:
     return float(np.min(np.diff(np.sort(u))))
 
 
-def bounds(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected: int, gap: float | None = None) -> Bounds:
+def bounds(
+    scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected: int, gap: float | None = None
+) -> SelectionBounds:
     """Both as printed, (K,) each, not cut at 1. gap: Ψ; by default the smallest of the scores.
 
     Edge cases: everybody is selected → 𝒦ᶜ is empty, and the last term is 0.
@@ -52,7 +54,7 @@ def bounds(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected: int, 
     if not np.all(inside):
         j = int(np.argmin(np.where(inside, np.inf, u)))
         above = above + _phi(u - u[j], np.hypot(std, std[j]))
-    return Bounds(np.full(u.shape, below), above)
+    return SelectionBounds(np.full(u.shape, below), above)
 
 
 def _phi(gap: ArrayLike, std: Floats) -> Floats:

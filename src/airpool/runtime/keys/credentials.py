@@ -13,7 +13,7 @@ from airpool.runtime.keys import secret
 from airpool.runtime.keys.secret import KeyFileError
 
 
-class Untrusted(Exception):  # noqa: N818
+class UntrustedError(Exception):
     """A peer that must not be served: unknown, expired or revoked. The message goes to the log."""
 
 
@@ -43,7 +43,7 @@ class Trust:
         checked = self._checked(certificate)
         key = checked.public_key()
         if not isinstance(key, Ed25519PublicKey):
-            raise Untrusted(f"the certificate of {_name(checked)} holds no identity key")
+            raise UntrustedError(f"the certificate of {_name(checked)} holds no identity key")
         return _name(checked), key
 
     def _checked(self, certificate: bytes) -> x509.Certificate:
@@ -51,18 +51,18 @@ class Trust:
             peer, authority = x509.load_pem_x509_certificate(certificate), x509.load_pem_x509_certificate(self.ca)
             peer.verify_directly_issued_by(authority)
         except (ValueError, TypeError, InvalidSignature):
-            raise Untrusted("a certificate that this authority did not issue") from None
+            raise UntrustedError("a certificate that this authority did not issue") from None
         if not peer.not_valid_before_utc <= datetime.now(UTC) <= peer.not_valid_after_utc:
-            raise Untrusted(f"the certificate of {_name(peer)} has expired or is not valid yet")
+            raise UntrustedError(f"the certificate of {_name(peer)} has expired or is not valid yet")
         if peer.serial_number in self._revoked(authority):
-            raise Untrusted(f"the certificate of {_name(peer)} is revoked")
+            raise UntrustedError(f"the certificate of {_name(peer)} is revoked")
         return peer
 
     def _revoked(self, authority: x509.Certificate) -> frozenset[int]:
         try:
             content = self.revoked.read_bytes()
         except OSError as error:
-            raise Untrusted(f"the list of revoked certificates cannot be read: {error.strerror}") from None
+            raise UntrustedError(f"the list of revoked certificates cannot be read: {error.strerror}") from None
         return _serials(content, self.ca)
 
 
@@ -79,7 +79,7 @@ def _serials(content: bytes, ca: bytes) -> frozenset[int]:
         except (ValueError, TypeError):
             valid, listed = False, ()
         if not valid:
-            raise Untrusted("the list of revoked certificates is not signed by the authority")
+            raise UntrustedError("the list of revoked certificates is not signed by the authority")
         _LISTS.clear()
         _LISTS[content, ca] = frozenset(each.serial_number for each in listed)
     return _LISTS[content, ca]
@@ -98,7 +98,7 @@ def load(folder: str | Path) -> tuple[Credentials, Trust]:
     key = secret.pem(secret.private_key(folder / "tls.key"))
     try:
         name = trust.name(parts["tls.crt"])
-    except Untrusted as error:
+    except UntrustedError as error:
         raise KeyFileError(f"{folder / 'tls.crt'}: {error}; `airpool keys rotate` renews it") from None
     certified = x509.load_pem_x509_certificate(parts["tls.crt"]).public_key()
     if certified != secret.private_key(folder / "tls.key").public_key():
@@ -112,7 +112,7 @@ def _name(certificate: x509.Certificate) -> str:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         (found,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     except (x509.ExtensionNotFound, ValueError):
-        raise Untrusted("a certificate that does not name exactly one process") from None
+        raise UntrustedError("a certificate that does not name exactly one process") from None
     if found.value not in names.get_values_for_type(x509.DNSName):
-        raise Untrusted("a certificate that does not name exactly one process")
+        raise UntrustedError("a certificate that does not name exactly one process")
     return str(found.value)

@@ -13,7 +13,7 @@ from airpool.runtime.ledger import head as heads
 from airpool.runtime.ledger.budget import Budget, Tally
 from airpool.runtime.ledger.chain import Origin, Row
 from airpool.runtime.ledger.mechanism import Mechanism, parse
-from airpool.runtime.ledger.refused import Refused, because
+from airpool.runtime.ledger.refused import SpendingError, because
 from airpool.runtime.ledger.spending import Use
 from airpool.runtime.ledger.store import KINDS, Store
 
@@ -46,7 +46,7 @@ def content(path: str | Path, *, after: int = 0) -> Content:
     path = Path(path)
     try:
         if not path.is_file():
-            raise Refused("missing", f"{path}: no such file")
+            raise SpendingError("missing", f"{path}: no such file")
         store = Store(path, readonly=True)
         try:
             strange = () if after else tuple(store.strange())
@@ -69,7 +69,7 @@ def faults(found: Content, *, head: Path | None = None, key: str | None = None) 
     if head is not None:
         try:
             kept = heads.read(head)
-        except Refused as error:
+        except SpendingError as error:
             yield str(error)
         if kept is None:
             yield f"{head} is missing or damaged: a cut-off end cannot be ruled out"

@@ -37,7 +37,7 @@ _ONE_MORE = (
 )
 
 
-class Rejected(ValueError):  # noqa: N818
+class FleetReportError(ValueError):
     """Rows that the view does not take. A fork (two different rows of one number) is a restored or forged ledger."""
 
 
@@ -94,7 +94,7 @@ class Fleet:
         """
         origin = told.origin
         if name is not None and origin.device != name:
-            raise Rejected(f"{name} sent rows of {origin.device!r}: a device speaks only for itself")
+            raise FleetReportError(f"{name} sent rows of {origin.device!r}: a device speaks only for itself")
         texts = {parse(text).digest: text for text in told.texts.values()}
         with self._transaction():
             known = self._rows("SELECT device, key FROM ledger_origin WHERE hash = {}", origin.hash)
@@ -109,7 +109,7 @@ class Fleet:
                 if row.mechanism not in texts and not self._rows(
                     "SELECT 1 FROM ledger_mechanism WHERE digest = {}", row.mechanism
                 ):
-                    raise Rejected(f"the mechanism of row {row.seq} of {origin.device} was not told")
+                    raise FleetReportError(f"the mechanism of row {row.seq} of {origin.device} was not told")
                 self._put(
                     "ledger_charge", origin.hash, row.seq, row.mechanism, row.date, row.hash, json.dumps(row.listed)
                 )
@@ -185,7 +185,7 @@ class Fleet:
     def _require_same(self, origin: Origin, row: Row) -> None:
         found = self._rows("SELECT hash FROM ledger_charge WHERE origin = {} AND seq = {}", origin.hash, row.seq)
         if found != [(row.hash,)]:
-            raise Rejected(f"a fork: row {row.seq} of {origin.device} is not the one that was taken before")
+            raise FleetReportError(f"a fork: row {row.seq} of {origin.device} is not the one that was taken before")
 
     def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         return self._base.execute(statement.replace("{}", self._mark), values).fetchall()
@@ -208,6 +208,8 @@ class Fleet:
 
 def _require_next(origin: Origin, row: Row, before: tuple[int, str]) -> None:
     if row.seq != before[0] + 1 or row.previous != before[1]:
-        raise Rejected(f"row {row.seq} of {origin.device} does not follow row {before[0]}: send the rows between")
+        raise FleetReportError(
+            f"row {row.seq} of {origin.device} does not follow row {before[0]}: send the rows between"
+        )
     if row.hash != row.true_hash or not chain.signature_holds(row, origin.public_key):
-        raise Rejected(f"row {row.seq} of {origin.device} is not signed by its key")
+        raise FleetReportError(f"row {row.seq} of {origin.device} is not signed by its key")

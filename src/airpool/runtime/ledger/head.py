@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from airpool.runtime.keys import secret
 from airpool.runtime.ledger.chain import Tip
-from airpool.runtime.ledger.refused import Refused
+from airpool.runtime.ledger.refused import SpendingError
 
 _SLOT = 512
 
@@ -33,7 +33,7 @@ def read(path: Path) -> Head | None:
     slots = (_parsed(content[at : at + _SLOT]) for at in (0, _SLOT))
     found = [slot for slot in slots if slot is not None]
     if not found:
-        raise Refused("corrupt", f"{path} is damaged: the newest row is not known, so nothing is sent")
+        raise SpendingError("corrupt", f"{path} is damaged: the newest row is not known, so nothing is sent")
     return max(found, key=lambda head: head.tip.seq)
 
 

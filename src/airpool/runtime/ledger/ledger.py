@@ -35,7 +35,7 @@ from airpool.runtime.ledger.chain import Origin, Row, Tip
 from airpool.runtime.ledger.clock import Moment
 from airpool.runtime.ledger.head import Head
 from airpool.runtime.ledger.mechanism import Mechanism, parse
-from airpool.runtime.ledger.refused import Refused, because
+from airpool.runtime.ledger.refused import SpendingError, because
 from airpool.runtime.ledger.spending import total
 from airpool.runtime.ledger.store import Store
 
@@ -100,7 +100,9 @@ class Ledger:
             store = self._current()
             if (known := store.find(inference)) is not None:
                 if known.mechanism != mechanism.digest or known.scene != scene:
-                    raise Refused("clash", f"inference {inference!r} was charged before, as another mechanism or scene")
+                    raise SpendingError(
+                        "clash", f"inference {inference!r} was charged before, as another mechanism or scene"
+                    )
                 return Charged(known, new=False)
             moment = self._now()
             self._mechanisms.setdefault(mechanism.digest, mechanism)
@@ -174,7 +176,7 @@ class Ledger:
 
     def _require_same_file(self, inode: int) -> None:
         if self._inode and inode != self._inode:
-            raise Refused("restored", f"{self.path} was replaced while the device was running")
+            raise SpendingError("restored", f"{self.path} was replaced while the device was running")
 
     def _read(self) -> None:
         """Reads and checks all rows, against each other and against the head, and counts them."""
@@ -184,7 +186,7 @@ class Ledger:
             self._store = None
         kept = head.read(self.head_path)
         if kept is not None and not self.path.exists():
-            raise Refused("missing", f"{self.path} is missing, but {kept.tip.seq} rows were written to it")
+            raise SpendingError("missing", f"{self.path} is missing, but {kept.tip.seq} rows were written to it")
         key = self._key.public_key().public_bytes_raw().hex()
         fresh = Origin(secrets.token_hex(16), self._device, key) if kept is None else None
         self._store = store = Store(self.path, fresh)
@@ -192,21 +194,23 @@ class Ledger:
         store.sound()
         self.origin = store.origin()
         if self.origin.key != key:
-            raise Refused("clash", f"{self.path} belongs to another key than this device's")
+            raise SpendingError("clash", f"{self.path} belongs to another key than this device's")
         self._tallies = [Tally(budget) for budget in self.budgets]
         self._all, self._last = Tally(Budget(1.0)), None
         self._mechanisms |= _parsed(store.mechanisms(), self.path)
         if kept is not None and kept.ledger != self.origin.hash:
-            raise Refused("restored", f"{self.head_path} belongs to another ledger than {self.path}")
+            raise SpendingError("restored", f"{self.head_path} belongs to another ledger than {self.path}")
         for wrong in chain.faults(self.origin, self._noted(store.rows()), head=kept and kept.tip, signatures=False):
             status = "restored" if wrong.startswith("cut off") else "corrupt"
-            raise Refused(status, f"{self.path}: {wrong}; `airpool ledger verify` lists all")
+            raise SpendingError(status, f"{self.path}: {wrong}; `airpool ledger verify` lists all")
         if kept is None and self.tip.seq:
-            raise Refused("missing", f"{self.head_path} is missing, but {self.path} has {self.tip.seq} rows")
+            raise SpendingError("missing", f"{self.head_path} is missing, but {self.path} has {self.tip.seq} rows")
         self._require_seen(store)
         known = self._known
         if known.seq and not any(Tip(row.seq, row.hash) == known for row in islice(store.rows(known.seq - 1), 1)):
-            raise Refused("restored", f"{self.path} lacks row {known.seq}, which this process has written or read")
+            raise SpendingError(
+                "restored", f"{self.path} lacks row {known.seq}, which this process has written or read"
+            )
         if kept is None or kept.tip != self.tip:  # new, or killed between row and head
             head.write(self.head_path, Head(self.origin.hash, self.tip))
         self._known = self.tip
@@ -219,12 +223,12 @@ class Ledger:
         if seen is None or seen.hash != seen.true_hash or not chain.signature_holds(seen, self._key.public_key()):
             return
         if store.find(seen.inference) != seen:
-            raise Refused("restored", f"{self.path} lacks row {seen.seq}, which the fleet has: it is an old copy")
+            raise SpendingError("restored", f"{self.path} lacks row {seen.seq}, which the fleet has: it is an old copy")
 
     def _noted(self, rows: Iterator[Row]) -> Iterator[Row]:
         for row in rows:
             if row.mechanism not in self._mechanisms:
-                raise Refused("corrupt", f"{self.path}: the mechanism of row {row.seq} is missing")
+                raise SpendingError("corrupt", f"{self.path}: the mechanism of row {row.seq} is missing")
             self._note(row)
             yield row
 
@@ -240,7 +244,7 @@ class Ledger:
             counts = {self._mechanisms[digest]: use for digest, use in used.items()}
             if not allowance.fits(counts):
                 spent = shown(total(counts, budget.delta, budget.neighbours), 4)
-                raise Refused(
+                raise SpendingError(
                     "over budget",
                     f"the budget for {budget.covers}, ε = {budget.epsilon:g} at δ = {budget.delta:g} for "
                     f"{budget.neighbours} neighbours, is spent: with {sum(use[0] for use in used.values())} inferences "
@@ -260,8 +264,8 @@ class Ledger:
                 self._stamps = None
                 raise because(error, str(self.path)) from None
             except ValueError as error:  # what cannot be accounted for is not sent
-                raise Refused("failed", str(error)) from None
-            except Refused as refused:
+                raise SpendingError("failed", str(error)) from None
+            except SpendingError as refused:
                 if refused.status not in ("over budget", "clash"):
                     self._stamps = None
                 raise
@@ -271,11 +275,11 @@ def _parsed(texts: dict[str, str], path: Path) -> dict[str, Mechanism]:
     found: dict[str, Mechanism] = {}
     for digest, text in texts.items():
         if hashlib.sha256(text.encode()).hexdigest() != digest:
-            raise Refused("corrupt", f"{path}: mechanism {digest[:12]} was changed")
+            raise SpendingError("corrupt", f"{path}: mechanism {digest[:12]} was changed")
         try:
             found[digest] = parse(text)
         except NetworkError as error:
-            raise Refused(
+            raise SpendingError(
                 "failed", f"{path}: mechanism {digest[:12]} cannot be read by this airpool: {error}"
             ) from None
     return found
@@ -292,7 +296,7 @@ def _locked(path: Path, flags: int) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             if time.monotonic() > end:
-                raise Refused("busy", f"{path} is held by another process for more than {_WAIT_S:g} s")
+                raise SpendingError("busy", f"{path} is held by another process for more than {_WAIT_S:g} s")
             time.sleep(0.001)
         yield
     finally:

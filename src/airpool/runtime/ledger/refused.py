@@ -7,7 +7,7 @@ from typing import Literal
 Status = Literal["over budget", "disk full", "read-only", "corrupt", "missing", "restored", "busy", "clash", "failed"]
 
 
-class Refused(Exception):  # noqa: N818
+class SpendingError(Exception):
     """Nothing may be sent. `status` is one of a few words; the text names what is wrong and what to do."""
 
     def __init__(self, status: Status, text: str) -> None:
@@ -36,11 +36,11 @@ _SYSTEM: dict[int, Status] = {
 }
 
 
-def because(error: Exception, what: str) -> Refused:
+def because(error: Exception, what: str) -> SpendingError:
     """The refusal that an error of SQLite or of the operating system means."""
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         status = _SQLITE.get(code & 0xFF, "failed") if code is not None else "corrupt"
-        return Refused(status, f"{what}: {error}")
+        return SpendingError(status, f"{what}: {error}")
     number = error.errno if isinstance(error, OSError) else None
-    return Refused(_SYSTEM.get(number or 0, "failed"), f"{what}: {error}")
+    return SpendingError(_SYSTEM.get(number or 0, "failed"), f"{what}: {error}")

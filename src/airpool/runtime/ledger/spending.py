@@ -45,7 +45,7 @@ Counts = Mapping[Mechanism, Use | int]
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _Share:
     """One inference as something that composes: a Gaussian at distance μ, or a stream of losses.
 
     missed: how likely it is that the law described here is not the one at work.
@@ -142,7 +142,7 @@ def _exceeded(one: Mechanism) -> Exceeded | None:
 
 
 @lru_cache(maxsize=256)
-def _part(one: Mechanism, *, alone: bool = False) -> _Part:
+def _part(one: Mechanism, *, alone: bool = False) -> _Share:
     """One inference of a mechanism; alone: against an adversary that knows everybody else's noise."""
     network = replace(one.network, inferences=2)
     received = aggregate(network, live=one.live)
@@ -153,16 +153,16 @@ def _part(one: Mechanism, *, alone: bool = False) -> _Part:
         if still and isinstance(network.scheme, Coin) and network.neighbours != "remove":
             # Silence that is common to a stream is not counted on.
             mu = ratio(received.distance(network.neighbours), np.sqrt(received.variance))
-            return _Part(float(mu[one.device]), None, missed)
+            return _Share(float(mu[one.device]), None, missed)
     played, missed = game(network, received), float(received.misses[one.device])
     kind = int(played.of_device[one.device])
     if played.gaussian is not None:
-        return _Part(float(played.worst(played.gaussian)[kind]), None, missed)
-    return _Part(None, compose.stream(played, kind), missed)
+        return _Share(float(played.worst(played.gaussian)[kind]), None, missed)
+    return _Share(None, compose.stream(played, kind), missed)
 
 
 def _composed(
-    parts: Mapping[_Part, int], delta: float, still: Sequence[StillStream] = (), missed: float = 0.0
+    parts: Mapping[_Share, int], delta: float, still: Sequence[StillStream] = (), missed: float = 0.0
 ) -> float:
     """ε of a mixture at δ; still: over channels that stand still, `missed`: how likely it is that their law fails."""
     distance = float(np.sqrt(sum(number * part.mu**2 for part, number in parts.items() if part.mu is not None)))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from airpool.runtime.ledger.chain import Origin, Row
 from airpool.runtime.ledger.head import sync_folder
-from airpool.runtime.ledger.refused import Refused
+from airpool.runtime.ledger.refused import SpendingError
 
 # Each takes the schema one version further.
 MIGRATIONS = (
@@ -84,11 +84,11 @@ class Store:
     def _require_version(self) -> int:
         version = self._base.execute("PRAGMA user_version").fetchone()[0]
         if version > VERSION:
-            raise Refused(
+            raise SpendingError(
                 "failed", f"{self.path} has schema version {version}, this airpool knows {VERSION}: update it"
             )
         if version < 1:
-            raise Refused("corrupt", f"{self.path} is not a ledger")
+            raise SpendingError("corrupt", f"{self.path} is not a ledger")
         return version
 
     def _migrate(self, origin: Origin | None) -> None:
@@ -98,7 +98,7 @@ class Store:
             version = self._base.execute("PRAGMA user_version").fetchone()[0]
             empty = self._base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
             if version == 0 and not (empty and origin is not None):
-                raise Refused("corrupt", f"{self.path} is not a ledger")
+                raise SpendingError("corrupt", f"{self.path} is not a ledger")
             for step in MIGRATIONS[version:]:
                 for statement in _statements(step):
                     self._base.execute(statement)
@@ -115,7 +115,7 @@ class Store:
     def origin(self) -> Origin:
         found = self._base.execute("SELECT ledger, device, key FROM origin").fetchall()
         if len(found) != 1:
-            raise Refused("corrupt", f"{self.path} has {len(found)} origins, must have one")
+            raise SpendingError("corrupt", f"{self.path} has {len(found)} origins, must have one")
         return Origin(*self._typed(found[0], (str, str, str), "the origin"))
 
     def mechanisms(self) -> dict[str, str]:
@@ -137,7 +137,7 @@ class Store:
     def _typed(self, values: tuple[Any, ...], kinds: tuple[type, ...], what: str) -> tuple[Any, ...]:
         """SQLite stores any kind of value in any column; only those that airpool writes are read."""
         if any(type(value) is not kind for value, kind in zip(values, kinds, strict=True)):
-            raise Refused("corrupt", f"{self.path}: {what} was changed: it holds a value of another kind")
+            raise SpendingError("corrupt", f"{self.path}: {what} was changed: it holds a value of another kind")
         return values
 
     def strange(self) -> list[str]:
@@ -151,7 +151,7 @@ class Store:
     def sound(self) -> None:
         """Raises where the file is damaged, and where somebody has put something of his own into it."""
         for wrong in self.strange():
-            raise Refused("corrupt", f"{self.path}: {wrong}")
+            raise SpendingError("corrupt", f"{self.path}: {wrong}")
 
     def append(self, row: Row, mechanism: str) -> None:
         """Adds a row; it is on the disk when this returns."""

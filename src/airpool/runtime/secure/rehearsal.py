@@ -11,7 +11,7 @@ from airpool.runtime.secure.group import Terms
 from airpool.runtime.secure.keys import Session, public_bytes
 from airpool.runtime.secure.messages import ID, kind_of
 from airpool.runtime.secure.ring import Residues
-from airpool.runtime.secure.server import Outcome, Server
+from airpool.runtime.secure.server import Outcome, SumServer
 
 STEPS = ("share", "mask", "sign", "reveal")
 
@@ -41,7 +41,7 @@ def rehearse(
     """
     clients = {k: Client(of[k], terms, lambda k=k: values[k]) for k in values}
     adverts = {k: client.advert.to_bytes() for k, client in clients.items()}
-    server = Server(terms, secrets.token_bytes(ID), adverts)
+    server = SumServer(terms, secrets.token_bytes(ID), adverts)
     sent, received = {k: len(advert) for k, advert in adverts.items()}, dict.fromkeys(adverts, 0)
     while server.outcome is None:
         for k, message in server.messages().items():

@@ -34,7 +34,7 @@ class Outcome:
     wrong: tuple[int, ...] = ()
 
 
-class Server:
+class SumServer:
     """One inference of the devices that advertised."""
 
     def __init__(self, terms: Terms, inference: bytes, adverts: Mapping[int, bytes]) -> None:
