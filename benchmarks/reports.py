@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 
 from airpool.account.guarantee import guarantee
+from airpool.account.waveform import waveform_epsilon
 from airpool.network import Adversary, Channel, Devices, Network, named_scheme
 from airpool.privacy.sampled import MOST_DEVICES
+from airpool.radio.waveform.frame import Frame
+from airpool.radio.waveform.uplink import Impairments, Uplink, uplink
 
 from . import Row
 from .privacy import timed
@@ -83,6 +86,17 @@ def random_network(seed: int) -> Network:
     )
 
 
+def random_waveform(seed: int) -> tuple[Network, Uplink]:
+    """Up to 100 devices over one draw of an OFDM uplink with paths and offsets of their own."""
+    rng = np.random.default_rng([28, seed, 1])
+    count, dimension = int(rng.choice([2, 5, 12, 30, 64, 100])), int(rng.choice([1, 40, 784]))
+    noise = tuple(np.exp(rng.uniform(np.log(0.02), np.log(0.5), count)).tolist())
+    devices = Devices(count=count, weight=1 / count, noise_std=noise)
+    network = Network(devices=devices, dimension=dimension, inferences=int(rng.choice([1, 100])))
+    imperfect = Impairments(num_taps=3, direct=0.7, pilot_noise_std=0.05, timing=1, carrier_std=0.01)
+    return network, uplink((1, count), -(-dimension // 2), Frame(), imperfect, rng)
+
+
 def rows() -> list[Row]:
     uniform = Network.uniform(num_devices=12, noise_std=0.05, channel=Channel(fading="rayleigh", antennas=2))
     cases = (
@@ -104,6 +118,11 @@ def _listed(first: int, last: int) -> None:
         report = guarantee(network)
         took = time.process_time() - start
         print(f"{seed} {took:.1f} s, K = {network.devices.count}, worst ε {report.worst:.4g}", flush=True)
+        network, link = random_waveform(seed)
+        start = time.process_time()
+        worst = float(np.max(waveform_epsilon(network, link)))
+        what = f"waveform, K = {network.devices.count}, r = {network.dimension}, worst ε {worst:.4g}"
+        print(f"{seed} {time.process_time() - start:.1f} s, {what}", flush=True)
 
 
 if __name__ == "__main__":

@@ -84,8 +84,8 @@ def room_of(name):
 def test_there_is_something_to_walk():
     assert len(MODULES) > 30
     assert "airpool.privacy.gaussian" in imported(SOURCE / "privacy" / "device.py")
-    assert "scipy.signal" in imported(SOURCE / "privacy" / "grid.py")
-    assert "scipy.signal" not in imported(SOURCE / "privacy" / "grid.py", at_start=True)
+    assert "scipy.stats" in imported(SOURCE / "privacy" / "removal.py")
+    assert "scipy.stats" not in imported(SOURCE / "privacy" / "removal.py", at_start=True)
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if name_of(p) != "airpool"], ids=name_of)

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from functools import partial
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -394,6 +395,16 @@ def test_the_trade_off_curve_can_be_drawn(tmp_path, shift, claim):
         plot(drawn, path)
         assert path.read_bytes().startswith(b"\x89PNG")
         path.unlink()
+
+
+def test_the_figure_rounds_what_was_shown_down_and_what_is_claimed_up(tmp_path):
+    report = audit(shifted, MU, 0.0, runs=4_000, rng=np.random.default_rng(43), delta=DELTA)
+    path = tmp_path / "curve.svg"
+    with mpl.rc_context({"svg.fonttype": "none"}):  # text as text
+        plot(replace(report, epsilon_lower=1.23789, claimed_epsilon=2.00412), path)
+    text = path.read_text()
+    assert "ε ≥ 1.237" in text
+    assert "(2.005, 1e-05)" in text
 
 
 def test_the_region_of_a_claim_is_its_own_mirror_image():

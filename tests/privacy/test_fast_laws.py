@@ -48,6 +48,7 @@ def mean(floor, k: int, scale: float, *, low: bool) -> float:
 @pytest.mark.parametrize("absent", [0, 1, 2])
 def test_one_law_for_all_choices_of_absent_devices_is_on_the_safe_side(strength, monkeypatch, absent):
     monkeypatch.setattr(unaligned, "_MOST_CELLS", 2**30)
+    monkeypatch.setattr(unaligned, "_unaligned", unaligned._unaligned.__wrapped__)  # nothing is kept
     each = unaligned.unaligned_floor(VARIANCE, PARTICIPATION, strength, absent=absent)
     monkeypatch.setattr(unaligned, "_SEPARATE", 0)
     together = unaligned.unaligned_floor(VARIANCE, PARTICIPATION, strength, absent=absent)
@@ -61,6 +62,7 @@ def test_one_law_for_all_choices_of_absent_devices_is_on_the_safe_side(strength,
 
 
 def test_fewer_cells_are_on_the_safe_side_and_near(strength, monkeypatch):
+    monkeypatch.setattr(unaligned, "_unaligned", unaligned._unaligned.__wrapped__)
     fine = unaligned.unaligned_floor(VARIANCE, PARTICIPATION, strength)
     monkeypatch.setattr(unaligned, "_MOST_CELLS", 2**13)
     coarse = unaligned.unaligned_floor(VARIANCE, PARTICIPATION, strength)
@@ -74,15 +76,16 @@ def test_fewer_cells_are_on_the_safe_side_and_near(strength, monkeypatch):
             assert high <= mean(fine, k, scale, low=False) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("block", [16, 64])
 @pytest.mark.parametrize("epsilon", [-1.0, 0.0, 0.5, 20.0])
-def test_blocks_that_do_not_decide_change_nothing(epsilon):
+def test_blocks_that_do_not_decide_change_nothing(epsilon, block):
     rng = np.random.default_rng(0)
     mu = -np.sort(-np.exp(rng.uniform(-6, 1, (3, 5_000))), axis=1)
     mass = rng.dirichlet(np.ones(5_000), 3)
-    blocks = np.add.reduceat(mass, np.arange(0, 5_000, game._BLOCK), axis=1)
+    blocks = np.add.reduceat(mass, np.arange(0, 5_000, block), axis=1)
     eps = np.full((3, 1), epsilon)
     plain = np.einsum("ij,ij->i", mass, gaussian.delta(eps, mu))
-    up, down = (game._decided(eps, mu, mass, blocks, up=side) for side in (True, False))
+    up, down = (game._decided(eps, mu, mass, blocks, block, up=side) for side in (True, False))
     np.testing.assert_allclose(up, plain, rtol=2e-12)
     assert np.all(up >= plain * (1 - 1e-14))
     assert np.all(down <= plain * (1 + 1e-14))

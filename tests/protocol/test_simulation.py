@@ -510,6 +510,17 @@ def test_any_number_of_objects_devices_coordinates_and_trials_will_do(objects, c
     assert seen.any_signal.shape == seen.energy.shape == (objects, trials)
 
 
+@pytest.mark.parametrize("path", ["fast", "full"])
+@pytest.mark.parametrize("other", [{}, {"access": "orthogonal"}, {"csi_error_std": 0.1}])
+@pytest.mark.parametrize("symbols", ["complex", "real"])
+@pytest.mark.parametrize("dimension", [1, 3, 4])
+def test_the_estimate_has_as_many_coordinates_as_a_latent_whatever_is_sent(dimension, symbols, other, path):
+    channel = Channel(fading="rayleigh", antennas=2, symbols=symbols, **other)
+    network = Network.uniform(num_devices=3, dimension=dimension, noise_std=0.1, channel=channel)
+    seen = receive(latents(network, 2), network, trials=5, rng=np.random.default_rng(0), path=path)
+    assert seen.estimate.shape == (2, 5, dimension)
+
+
 def test_only_the_strongest_channel_speaks_where_asked():
     network = unlike_devices(FADING)
     for path in ("fast", "full"):

@@ -14,12 +14,14 @@ Points = tuple[Floats, Floats]
 _WIDTH, _ROUNDS = 1e-14, 200
 
 
-def smallest(excess: Callable[..., Floats], low: ArrayLike, high: ArrayLike, *args: ArrayLike) -> Floats:
+def smallest(
+    excess: Callable[..., Floats], low: ArrayLike, high: ArrayLike, *args: ArrayLike, within: float = 0.0
+) -> Floats:
     """The smallest x in [low, high] with excess(x, *args) ≤ 0, elementwise, for an excess that falls as x grows.
 
     Chandrupatla's method (inverse quadratic interpolation where it is safe, else bisection).
     Rounded up: the x returned has excess ≤ 0 as computed, never "≈ 0". `low` where it meets the condition already,
-    inf where not even `high` does.
+    inf where not even `high` does. within: how far above the smallest x will do.
 
     >>> smallest(lambda x, a: a - x**2, 0.0, [2.0, 2.0, 1.0], [2.0, -1.0, 4.0])
     array([1.41421356, 0.        ,        inf])
@@ -36,11 +38,11 @@ def smallest(excess: Callable[..., Floats], low: ArrayLike, high: ArrayLike, *ar
     inside &= at_high <= 0
     if inside.any():
         ends = (low[inside], at_low[inside]), (high[inside], at_high[inside])
-        out[inside] = _root(excess, *ends, [a[inside] for a in rest])
+        out[inside] = _root(excess, *ends, [a[inside] for a in rest], within)
     return out.reshape(shape)
 
 
-def smallest_number(excess: Callable[[float], float], low: float, high: float) -> float:
+def smallest_number(excess: Callable[[float], float], low: float, high: float, *, within: float = 0.0) -> float:
     """`smallest` for a function of one number.
 
     >>> round(smallest_number(lambda x: 2.0 - x**2, 0.0, 2.0), 9)
@@ -50,10 +52,10 @@ def smallest_number(excess: Callable[[float], float], low: float, high: float) -
     def each(x: Floats) -> Floats:
         return np.array([excess(float(one)) for one in x])
 
-    return float(smallest(each, low, high))
+    return float(smallest(each, low, high, within=within))
 
 
-def _root(excess: Callable[..., Floats], low: Points, high: Points, rest: list[Floats]) -> Floats:
+def _root(excess: Callable[..., Floats], low: Points, high: Points, rest: list[Floats], within: float) -> Floats:
     """The right end of the bracket (low, high), shrunk around the root. The newest point is 1, the other end is 2."""
     x1, f1, x2, f2 = low[0], _bounded(low[1]), high[0], _bounded(high[1])
     out, left, t = x2.copy(), np.arange(len(x2)), np.full(len(x2), 0.5)  # `left`: those still searched
@@ -65,7 +67,7 @@ def _root(excess: Callable[..., Floats], low: Points, high: Points, rest: list[F
         x2, f2 = np.where(same, x2, x1), np.where(same, f2, f1)
         x1, f1 = x, f
         out[left] = np.where(f1 <= 0, x1, x2)
-        tolerance = _WIDTH * np.abs(np.where(np.abs(f1) < np.abs(f2), x1, x2)) + 1e-307
+        tolerance = _WIDTH * np.abs(np.where(np.abs(f1) < np.abs(f2), x1, x2)) + 1e-307 + within / 2
         width = np.abs(x2 - x1)
         more = (width > 2 * tolerance) & (f1 != 0)
         if not more.any():

@@ -5,13 +5,16 @@ privacy/calibrate.py; the ε at each step is account.guarantee's.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from airpool._support.arrays import Floats, checked
 from airpool._support.search import smallest_number
+from airpool._support.threads import single_thread
 from airpool.account.guarantee import aggregate, epsilon_after, paper_claim, score_epsilon
 from airpool.account.guarantee import epsilon as device_epsilon
 from airpool.network import Coin, Network, require_network
@@ -19,6 +22,7 @@ from airpool.paper.formulas import theorem1
 from airpool.privacy import calibrate as search
 from airpool.privacy import compose, gaussian
 from airpool.privacy.aggregate import Aggregate
+from airpool.privacy.law import Arrivals, Strength
 from airpool.radio.fading import quantile
 from airpool.radio.link import link_of
 from airpool.radio.power import Transmitters
@@ -26,6 +30,8 @@ from airpool.radio.power import Transmitters
 Knob = Literal["noise", "weight", "clip", "inferences"]
 # A factor is the largest if growing it by this share misses the target.
 _TIGHT = 1e-6
+# By so large a share factors may miss the best one: where every step computes a law, and where it draws beams for it.
+_FINE, _COSTLY = 2e-10, 2e-4
 # At a fixed γ nothing is tried that leaves a device silent in more than half of the inferences.
 _MOST_OUTAGE = 0.5
 
@@ -68,33 +74,33 @@ def calibrate(
     target = targets(network, epsilon)
     network = replace(network, devices=replace(network.devices, epsilon=tuple(target.tolist())))
 
-    def received(candidate: Network) -> Aggregate:
-        return aggregate(candidate, colluding=colluding, credit_channel_noise=credit_channel_noise)
+    with single_thread():
+        how: Any = {"colluding": colluding, "credit_channel_noise": credit_channel_noise}
 
-    def epsilon_of(candidate: Network) -> Floats:
-        return device_epsilon(candidate, received(candidate))
+        def epsilon_of(candidate: Network, *, rough: bool = False) -> Floats:
+            return device_epsilon(candidate, aggregate(candidate, **how, rough=rough))
 
-    if knob == "noise":
-        return _with_least_noise(network, target, epsilon_of, per_device=per_device)
-    if knob == "inferences":
-        return _with_most_inferences(network, received(network), target)
-    if knob not in ("weight", "clip"):
-        raise ValueError(f"knob={knob!r} must be one of {', '.join(get_args(Knob))}")
-    column = "weight" if knob == "weight" else "clip_norm"
-    start = np.array(getattr(network.devices, column))
+        if knob == "noise":
+            return _with_least_noise(network, target, epsilon_of, per_device=per_device)
+        if knob == "inferences":
+            return _with_most_inferences(network, aggregate(network, **how), target)
+        if knob not in ("weight", "clip"):
+            raise ValueError(f"knob={knob!r} must be one of {', '.join(get_args(Knob))}")
+        column = "weight" if knob == "weight" else "clip_norm"
+        start = np.array(getattr(network.devices, column))
 
-    def meets(factor: Floats) -> Any:
-        return epsilon_of(with_column(network, column, start * factor)) <= target
+        def meets(factor: Floats, *, rough: bool = False) -> Any:
+            return epsilon_of(with_column(network, column, start * factor), rough=rough) <= target
 
-    factor = _largest_factor(network, meets)
-    if np.any(factor <= 0):
-        bare = epsilon_of(with_column(network, column, start * 1e-12))
-        k = int(np.argmax(bare / target))
-        raise search.UnreachableError(float(target[k]), float(bare[k]))
-    return with_column(network, column, start * factor)
+        factor = _largest_factor(network, meets)
+        if np.any(factor <= 0):
+            bare = epsilon_of(with_column(network, column, start * 1e-12))
+            k = int(np.argmax(bare / target))
+            raise search.UnreachableError(float(target[k]), float(bare[k]))
+        return with_column(network, column, start * factor)
 
 
-def _largest_factor(network: Network, meets: Callable[[Floats], Any]) -> Floats:
+def _largest_factor(network: Network, meets: Callable[..., Any]) -> Floats:
     """Of each device, the largest factor on its weight or clip norm at which all targets are met; 0 where none is.
 
     Searched for all devices at once, and again until all are right together where power couples them (fading, a γ that
@@ -108,10 +114,24 @@ def _largest_factor(network: Network, meets: Callable[[Floats], Any]) -> Floats:
             f"{network.devices.column('power_dbm')[k]:g} at gamma={network.channel.gamma:g}; lower noise_std or gamma, "
             'or write gamma = "auto"'
         )
-    factor = search.seen_to_meet(meets, search.largest(meets, most))
-    if np.all(factor > 0) and np.all((factor >= most) | ~meets(np.minimum(factor * (1 + _TIGHT), most))):
-        return factor
-    return search.balanced(meets, factor, most)
+    strength = aggregate(network).strength
+    if strength is None:
+        factor = search.seen_to_meet(meets, search.largest(meets, most))
+        if np.all(factor > 0) and np.all((factor >= most) | ~meets(np.minimum(factor * (1 + _TIGHT), most))):
+            return factor
+        return search.balanced(meets, factor, most)
+    # Every step is a new law: few steps, with few draws before the last ones.
+    first = partial(meets, rough=True)
+    about = search.largest(first, most, within=_COSTLY)
+    about = search.balanced(first, about, most, within=_COSTLY / 4)
+    if isinstance(strength, Arrivals) or not np.all(about > 0):
+        about = search.balanced(meets, np.where(about > 0, about, 1e-3), most, within=_COSTLY / 4)
+    return about
+
+
+def _closely(strength: Strength | Arrivals) -> float:
+    """How close to the best factor a search goes that computes a law at every step."""
+    return _COSTLY if isinstance(strength, Arrivals) and strength.costly else _FINE
 
 
 def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "quadratic") -> Network:
@@ -159,7 +179,7 @@ def with_column(network: Network, column: str, values: Floats) -> Network:
 
 
 def _with_least_noise(
-    network: Network, target: Floats, epsilon_of: Callable[[Network], Floats], *, per_device: bool
+    network: Network, target: Floats, epsilon_of: Callable[..., Floats], *, per_device: bool
 ) -> Network:
     profile = np.array(network.devices.noise_std)
     if per_device:
@@ -179,8 +199,15 @@ def _with_least_noise(
     # More noise is more outages at a fixed γ, and shows more where a device is removed.
     falling = np.isinf(limit) and network.neighbours != "remove"
     try:
-        factor = search.smallest_factor(lambda f: epsilon_of(scaled(f)), target, most=limit, falling=falling)
-        return scaled(factor)
+        how: Any = {"most": limit, "falling": falling}
+        strength = aggregate(network).strength
+        if strength is not None:  # every step may be a new law
+            how["within"] = _closely(strength)
+        if isinstance(strength, Arrivals):
+            with suppress(search.UnreachableError):
+                about = search.smallest_factor(lambda f: epsilon_of(scaled(f), rough=True), target, **how)
+                how["near"] = about or None
+        return scaled(search.smallest_factor(lambda f: epsilon_of(scaled(f)), target, **how))
     except search.UnreachableError as error:
         _require_feasible_scores(network, target)
         if np.isinf(limit):

@@ -1,5 +1,6 @@
 """What errors of channel knowledge mean for ε: the laws of received strengths, or why only the local ε holds."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -50,17 +51,25 @@ def strengths(network: Network, link: Link) -> Strength | Arrivals | None:
 
 
 def _received_power(network: Network, link: Link) -> Strength:
-    from airpool.radio.strength import survival
-
     distinct, of_device = like_links(network, link)
     unit = Fading(link.fading.model, k_factor_db=link.fading.k_factor_db)
     silent = network.channel.power_rule == "truncate"
-    laws = [survival(unit, float(t), float(s), silent=silent) for t, s in distinct]
+    return _strength(unit, tuple(map(tuple, distinct.tolist())), tuple(of_device.tolist()), silent=silent)
+
+
+@lru_cache(maxsize=32)
+def _strength(
+    unit: Fading, distinct: tuple[tuple[float, float], ...], of_device: tuple[int, ...], *, silent: bool
+) -> Strength:
+    """One object for one law: laws of noise that were computed from it are kept with it."""
+    from airpool.radio.strength import survival
+
+    laws = [survival(unit, t, s, silent=silent) for t, s in distinct]
     return Strength(
         edge=tuple(law.edge for law in laws),
         above=tuple(law.above for law in laws),
         present=tuple(law.present for law in laws),
-        of_device=of_device,
+        of_device=np.array(of_device, dtype=np.int64),
         error=max(law.error for law in laws),
     )
 
@@ -124,8 +133,8 @@ def antenna_gains(
         normals = rng.standard_normal((2, *shape, antennas))
         normals[:, ..., 0] = np.array([1.0, 0.0])[:, None, None]
         return sample_gains(fading, shape, rng), normals[0] + 1j * normals[1]
-    h = beam.channels(*path(fading), shape, antennas, rng)
-    c = beam.received(beam.beam(h), h)
+    h, w = beam.drawn(*path(fading), shape, antennas, rng)
+    c = beam.received(w, h)
     return np.abs(c) * fading.path_gain, h / c[..., None]
 
 

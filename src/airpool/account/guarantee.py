@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats
+from airpool._support.threads import single_thread
 from airpool.account.assumptions import assumptions
 from airpool.account.at_least import at_least, bounded
 from airpool.account.eavesdropper import eavesdropped
@@ -57,34 +58,36 @@ def guarantee(
     require_network(network)
     given = {"delta": delta, "neighbours": neighbours, "inferences": inferences}
     network = replace(network, **{name: value for name, value in given.items() if value is not None})
-    received = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live)
-    if network.inferences == 1 and not np.any(received.misses):
-        lower, upper = solve(game(network, received), network.delta)
-        if received.strength is not None:
-            lower, upper = (np.minimum(end, _alone_after(network, received)(1)) for end in (lower, upper))
-            lower = None if network.neighbours == "remove" else lower
-    else:
-        lower, upper = None, epsilon(network, received)
-    local = _local_after(network, received)(network.inferences)
-    if live:
-        std, coordinates = network.devices.column("noise_std"), network.coordinates + 1
-        smallest = noise.smallest_delta(std, dimension=coordinates, epsilon=0.0, inferences=network.inferences)
-        if network.delta < smallest:
-            raise ValueError(f"delta={network.delta:g} must be >= {smallest:.3g}, what live noise supports")
-    return PrivacyReport(
-        network=network,
-        epsilon=upper,
-        epsilon_lower=lower,
-        epsilon_local=local,
-        epsilon_object=_object_epsilon(network, received),
-        epsilon_eavesdropper=eavesdropped(network, received, local, live=live),
-        static=partial(_if_static, network, received),
-        least=partial(_at_least, network, received, lower),
-        absent=partial(_if_absent, network, received, float(np.max(upper))),
-        paper=paper_claim(network, tail),
-        assumptions=assumptions(network, received, live=live),
-        live=live,
-    )
+    with single_thread():
+        received = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live)
+        local_after = cache(_local_after(network, received))
+        if network.inferences == 1 and not np.any(received.misses):
+            lower, upper = solve(game(network, received), network.delta)
+            if received.strength is not None:
+                lower, upper = (np.minimum(end, _alone_after(network, received)(1)) for end in (lower, upper))
+                lower = None if network.neighbours == "remove" else lower
+        else:
+            lower, upper = None, epsilon_after(network, received, local_after)(network.inferences)
+        local = local_after(network.inferences)
+        if live:
+            std, coordinates = network.devices.column("noise_std"), network.coordinates + 1
+            smallest = noise.smallest_delta(std, dimension=coordinates, epsilon=0.0, inferences=network.inferences)
+            if network.delta < smallest:
+                raise ValueError(f"delta={network.delta:g} must be >= {smallest:.3g}, what live noise supports")
+        return PrivacyReport(
+            network=network,
+            epsilon=upper,
+            epsilon_lower=lower,
+            epsilon_local=local,
+            epsilon_object=_object_epsilon(network, received),
+            epsilon_eavesdropper=eavesdropped(network, received, local, live=live),
+            static=partial(_if_static, network, received),
+            least=partial(_at_least, network, received, lower),
+            absent=partial(_if_absent, network, received, float(np.max(upper))),
+            paper=paper_claim(network, tail),
+            assumptions=assumptions(network, received, live=live),
+            live=live,
+        )
 
 
 def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
@@ -139,13 +142,17 @@ def game(network: Network, received: Aggregate) -> Game:
 
 def epsilon(network: Network, received: Aggregate) -> Floats:
     """The proven ε of each device, without the rest of the report."""
-    return epsilon_after(network, received)(network.inferences)
+    with single_thread():
+        return epsilon_after(network, received)(network.inferences)
 
 
-def epsilon_after(network: Network, received: Aggregate) -> Callable[[int], Floats]:
+def epsilon_after(
+    network: Network, received: Aggregate, local_after: Callable[[int], Floats] | None = None
+) -> Callable[[int], Floats]:
     """The proven ε of each device as a function of the number of inferences; what was computed is kept.
 
     The network's own number says whether one is accounted for, or a stream of them on a coarser grid.
+    local_after: the local ε, where it is known already.
     """
     common = network.inferences > 1 and in_common(network, received)
     if common:
@@ -153,8 +160,13 @@ def epsilon_after(network: Network, received: Aggregate) -> Callable[[int], Floa
     else:
         spent = compose.spent(game(network, received), network.delta, missed=received.misses)
     # Not every number of inferences needs it. Silence that is common to a stream is not counted on.
-    own = _local_after if common or received.strength is None else _alone_after
-    local = cache(partial(own, network, received))
+    near = common or received.strength is None or not isinstance(network.scheme, Coin)
+
+    @cache
+    def local() -> Callable[[int], Floats]:
+        if near and local_after is not None:
+            return local_after
+        return (_local_after if near else _alone_after)(network, received)
 
     def after(inferences: int) -> Floats:
         found = spent(inferences)

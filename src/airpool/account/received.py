@@ -1,6 +1,7 @@
 """What the adversary receives of a network, for the privacy core: power rules, errors, live noise (spec §2, §9)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from airpool.account.errors import strengths, why_local
 from airpool.network import Coin, Network, NetworkError, Ranking, Threshold
 from airpool.privacy import noise
 from airpool.privacy.aggregate import Aggregate
+from airpool.privacy.law import Arrivals
 from airpool.radio.link import link_of
 
 # How far Scheme 2.1's live coin is from its probability: the rounding of Φ. Scheme 1's is exact.
@@ -15,7 +17,12 @@ _COIN_BIAS = 2.0**-48
 
 
 def aggregate(
-    network: Network, *, colluding: Sequence[int] = (), credit_channel_noise: bool = False, live: bool = False
+    network: Network,
+    *,
+    colluding: Sequence[int] = (),
+    credit_channel_noise: bool = False,
+    live: bool = False,
+    rough: bool = False,
 ) -> Aggregate:
     """What the adversary receives of this network, for the privacy core (spec §2, power rules).
 
@@ -29,6 +36,7 @@ def aggregate(
         rest, if more collude than 2t > K + c allows: own noise alone counts then.
     live: signals that arrive unaligned, or removal, need the receiver noise of case (c) of the theorem in
         `privacy.noise`; without it own noise alone counts, and removal is not covered at all.
+    rough: few draws where laws are drawn. Every ε still holds and is a few per cent larger: for a search's first steps.
     """
     d, channel = network.devices, network.channel
     for k in colluding:
@@ -63,6 +71,8 @@ def aggregate(
         if network.neighbours == "remove":
             failure, std = failure if smooth else np.ones(d.count), drawn
     strength = None if unsure else strength
+    if rough and isinstance(strength, Arrivals):
+        strength = replace(strength, rough=True)
     if channel.access == "secure" and network.neighbours == "remove":
         failure = np.ones(d.count)
     presence = np.ones(d.count) if channel.power_rule == "paper" else 1 - link.outage

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from airpool.privacy.law import alike
 
 # Factors that are searched: a dozen orders of magnitude of noise on either side.
 _LEAST, _MOST = 1e-12, 1e12
+# Brackets that are tried first, around 1, and inside them around a factor that is nearly right.
+_STEPS, _SMALL_STEPS = (2.0, 16.0, 256.0, 65536.0), (1.01, 1.1)
 
 
 class UnreachableError(ValueError):
@@ -27,21 +30,43 @@ class UnreachableError(ValueError):
 
 
 def smallest_factor(
-    epsilon_of: Callable[[float], Floats], target: Floats, *, most: float = np.inf, falling: bool = True
+    epsilon_of: Callable[[float], Floats],
+    target: Floats,
+    *,
+    most: float = np.inf,
+    falling: bool = True,
+    near: float | None = None,
+    within: float = 0.0,
 ) -> float:
     """The smallest factor up to `most` at which ε ≤ target for every device.
 
     falling: ε falls as the factor grows, all the way; else it may rise again, and where `most` misses the target the
         minimum is searched.
+    near: about the factor, if it is known. within: by so large a share it may be larger than the smallest one.
     Never above the target: the factor returned was evaluated and meets it.
     Edge cases: unreachable → `UnreachableError`, which names the smallest ε in reach; met without any noise → 0.
     """
 
+    @cache
     def excess(log_factor: float) -> float:
         worst = float(np.max(epsilon_of(float(np.exp(log_factor))) / target))
         return float(np.log(np.clip(worst, 1e-12, 1e12)))
 
+    # Around 1, or what is known, factors mostly lie, and ε is neither 0 nor inf there.
+    centre = 0.0 if near is None else float(np.log(near))
+    steps = np.log(_STEPS if near is None else (*_SMALL_STEPS, *_STEPS)).tolist()
+
+    def bracketed(low: float, high: float) -> tuple[float, float] | None:
+        for step in steps:
+            a, b = centre - step, centre + step
+            if low < a and b < high and excess(a) > 0 >= excess(b):
+                return a, b
+        return None
+
     most = min(most, _MOST)
+    low, high = float(np.log(_LEAST)), float(np.log(max(most, _LEAST)))
+    if falling and (bracket := bracketed(low, high)) is not None:
+        return float(np.exp(smallest_number(excess, *bracket, within=within)))
     best = epsilon_of(most)
     if np.any(best > target) and most > _LEAST and not falling:
         most = _lowest(excess, most)
@@ -49,18 +74,14 @@ def smallest_factor(
     if np.any(best > target):
         worst = int(np.argmax(best / target))
         raise UnreachableError(float(target[worst]), float(best[worst]))
-    low, high = np.log(_LEAST), np.log(max(most, _LEAST))
+    high = float(np.log(max(most, _LEAST)))
     if low >= high or excess(high) > 0:
         return most
     if excess(low) <= 0:
         # The least factor meets it; whether none at all does is another matter.
         return 0.0 if np.all(epsilon_of(0.0) <= target) else _LEAST
-    # Narrow the bracket around 1 first, where factors mostly lie and ε is neither 0 nor inf.
-    for step in np.log([2.0, 16.0, 256.0, 65536.0]):
-        if step < high and excess(-step) > 0 >= excess(step):
-            low, high = -step, step
-            break
-    return float(np.exp(smallest_number(excess, low, high)))
+    low, high = bracketed(low, high) or (low, high)
+    return float(np.exp(smallest_number(excess, low, high, within=within)))
 
 
 def _lowest(excess: Callable[[float], float], most: float) -> float:
@@ -76,10 +97,10 @@ def _lowest(excess: Callable[[float], float], most: float) -> float:
     return float(np.exp(top))
 
 
-def largest(meets: Callable[[Floats], NDArray[np.bool_]], high: Floats) -> Floats:
+def largest(meets: Callable[[Floats], NDArray[np.bool_]], high: Floats, *, within: float = 0.0) -> Floats:
     """The largest x in [0, high] at which the target is met, elementwise; 0 where no x > 0 meets it.
 
-    `meets` is true below some x and false above, and takes all elements at once. Rounded down.
+    `meets` is true below some x and false above, and takes all elements at once. Rounded down, by a share of `within`.
     """
     good, bad = np.zeros_like(high), high.copy()
     at_high = meets(high)
@@ -88,14 +109,18 @@ def largest(meets: Callable[[Floats], NDArray[np.bool_]], high: Floats) -> Float
         middle = np.where(good > 0, np.sqrt(np.maximum(good, 1e-300) * bad), bad / 16)
         passed = meets(middle)
         good, bad = np.where(passed, middle, good), np.where(passed, bad, middle)
+        if np.all(at_high | (bad <= good * (1 + within))):
+            break
     return np.where(at_high, high, good)
 
 
-def balanced(meets: Callable[[Floats], NDArray[np.bool_]], start: Floats, high: Floats) -> Floats:
+def balanced(
+    meets: Callable[[Floats], NDArray[np.bool_]], start: Floats, high: Floats, *, within: float = 1e-11
+) -> Floats:
     """The largest x in (0, high] at which every target is met, where one element moves the limits of the others.
 
     Each element grows while its target is met and shrinks while it is not, by a factor that comes closer to 1 at every
-    turn. Rounded down: the x returned was evaluated and meets every target; 0 where none was found.
+    turn, up to `within`. Rounded down: the x returned was evaluated and meets every target; 0 where none was found.
     """
     x, step, before = np.minimum(np.maximum(start, 1e-9), high), np.full(len(high), 0.05), np.ones(len(high), bool)
     best = np.zeros_like(high)
@@ -106,7 +131,7 @@ def balanced(meets: Callable[[Floats], NDArray[np.bool_]], start: Floats, high: 
         if np.all(met) and np.sum(np.log(x)) > np.sum(np.log(np.maximum(best, 1e-300))):
             best = x
         step = np.where(met == before, np.minimum(1.3 * step, 3.0), step / 2)
-        if np.all((step < 1e-11) | (met & (x >= high))):
+        if np.all((step < within) | (met & (x >= high))):
             break
         x, before = np.minimum(x * np.exp(np.where(met, step, -step)), high), met
     found = seen_to_meet(meets, x)

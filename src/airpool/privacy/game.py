@@ -26,8 +26,8 @@ Given = Callable[[Floats, Integers, Floats, Direction], Floats]
 # Cells evaluated at a time, to keep memory flat.
 _CHUNK = 2**21
 # Long laws are looked at in blocks of so many cells first, and by cell only in blocks that decide: where the bounds on
-# all others are together within this share of δ.
-_BLOCK, _NEGLIGIBLE = 64, 1e-12
+# all others are together within this share of δ. Laws up to a length have small blocks, short ones none.
+_BLOCKS, _NEGLIGIBLE = ((2**11, 64), (2**8, 16)), 1e-12
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,8 @@ def mixture(
 
     def curve(law: Law, mu: Callable[[Integers], Floats], sign: int) -> Curve:
         size = max(1, _CHUNK // law.variance.shape[1])
-        blocks = _blocks(law) if given is None and law.variance.shape[1] > 32 * _BLOCK else None
+        block = next((block for longer, block in _BLOCKS if law.variance.shape[1] > longer), 0)
+        blocks = _blocks(law, block) if given is None and block else None
 
         def delta_of(eps: Floats, pair: Integers, direction: Direction) -> Floats:
             if len(pair) > size:
@@ -157,7 +158,7 @@ def mixture(
                 return np.concatenate([delta_of(eps[i : i + size], pair[i : i + size], direction) for i in starts])
             moved, row = (eps - speaking[pair])[:, None], found.row[pair]
             if blocks is not None:
-                received = _decided(moved, mu(pair), law.mass[row], blocks[row], up=sign > 0)
+                received = _decided(moved, mu(pair), law.mass[row], blocks[row], block, up=sign > 0)
             else:
                 each = given(moved, pair, law.variance[row], direction) if given else gaussian.delta(moved, mu(pair))
                 received = np.einsum("ij,ij->i", law.mass[row], each)
@@ -188,28 +189,28 @@ def mixture(
     )
 
 
-def _blocks(law: Law) -> Floats | None:
+def _blocks(law: Law, block: int) -> Floats | None:
     """The probability of every block of cells; None where a mass is negative."""
     if np.any(law.mass < 0):
         return None
-    return np.add.reduceat(law.mass, np.arange(0, law.mass.shape[1], _BLOCK, dtype=np.int64), axis=1)
+    return np.add.reduceat(law.mass, np.arange(0, law.mass.shape[1], block, dtype=np.int64), axis=1)
 
 
-def _decided(eps: Floats, mu: Floats, mass: Floats, blocks: Floats, *, up: bool) -> Floats:
+def _decided(eps: Floats, mu: Floats, mass: Floats, blocks: Floats, block: int, *, up: bool) -> Floats:
     """Σ mass·δ_G(ε; μ) of every row, rounded up or down by a share of _NEGLIGIBLE at most; μ falls along a row.
 
     δ_G rises with μ, so in each block it lies between its values at the block's first cell and at the next one's.
     """
     cells = mu.shape[1]
-    ends = np.append(np.arange(0, cells, _BLOCK, dtype=np.int64), cells - 1)
+    ends = np.append(np.arange(0, cells, block, dtype=np.int64), cells - 1)
     at = gaussian.delta(eps, mu[:, ends])
     upper, lower = blocks * at[:, :-1], blocks * at[:, 1:]
     near = upper - lower <= _NEGLIGIBLE / blocks.shape[1] * lower.sum(axis=1, keepdims=True)
     out = np.sum(np.where(near, upper if up else lower, 0.0), axis=1)
-    row, block = np.nonzero(~near)
+    row, which = np.nonzero(~near)
     if not len(row):
         return out
-    cell = block[:, None] * _BLOCK + np.arange(_BLOCK)
+    cell = which[:, None] * block + np.arange(block)
     inside, cell = cell < cells, np.minimum(cell, cells - 1)
     each = gaussian.delta(eps[row], mu[row[:, None], cell])
     return out + np.bincount(row, np.einsum("ij,ij->i", mass[row[:, None], cell] * inside, each), len(out))

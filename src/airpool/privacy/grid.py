@@ -3,7 +3,7 @@
 Proof: docs/proofs/privacy.md, "The noise floor on a grid".
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -132,7 +132,7 @@ def _without(total: Floats, single: _Part) -> tuple[int, Floats]:
 
     The recursion total[j] = (1−p)·others[j] + p·others[j−c] is solved in the direction that damps errors.
     """
-    from scipy.signal import lfilter
+    from scipy.linalg.lapack import dtbtrs
 
     cell, (silent, transmits) = int(single.cell[1]), single.mass
     if cell == 0 or transmits == 0:
@@ -141,7 +141,11 @@ def _without(total: Floats, single: _Part) -> tuple[int, Floats]:
     x = total if upwards else total[::-1]
     # The recursion goes in strides of c: one column for each remainder, and one step a row.
     rows = np.pad(x, (0, -len(x) % cell)).reshape(-1, cell)
-    others = np.asarray(lfilter([1.0], sorted((silent, transmits), reverse=True), rows, axis=0)).ravel()[: len(x)]
+    small, large = sorted((silent, transmits))
+    bands = np.repeat(np.array([[1.0], [small / large]]), len(rows), axis=1)
+    # The recursion, as a triangular system of two diagonals.
+    solved: Any = dtbtrs(bands, rows * (1 / large), uplo="L", diag="U")
+    others = np.asarray(solved[0], dtype=np.float64).ravel()[: len(x)]
     others = np.maximum(others if upwards else others[::-1], 0.0)
     return (0 if upwards else -cell), others / others.sum()
 

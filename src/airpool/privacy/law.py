@@ -85,6 +85,7 @@ class Arrivals:
     most, beyond: a |v|² that each device exceeds with probability `beyond` at most.
     rayleigh: v is Gaussian, independent and isotropic, of one variance, in so many components.
     aligned: one component more, in which every v is 1. circular: v is complex. costly: draws take long.
+    rough: few draws will do, for the first steps of a search.
     """
 
     draw: Callable[[int, np.random.Generator], Floats] = field(compare=False)
@@ -97,6 +98,7 @@ class Arrivals:
     aligned: bool = False
     circular: bool = False
     costly: bool = False
+    rough: bool = False
 
 
 def kinds(variance: Floats, participation: Floats) -> Kinds:
@@ -118,6 +120,16 @@ def alike(*columns: Floats) -> tuple[Floats, Integers, Integers]:
         rows, of_device, count = np.unique(table, axis=0, return_inverse=True, return_counts=True)
         return rows, of_device.reshape(-1), count
     return table[first], of_device, count
+
+
+def in_order(of_device: Integers) -> Integers:
+    """Kinds numbered as they first occur, which no scale of the noise changes.
+
+    >>> in_order(np.array([2, 2, 0, 1, 0]))
+    array([0, 0, 1, 2, 1])
+    """
+    _, first, kind = np.unique(of_device, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[kind.reshape(-1)]
 
 
 def binomial(n: int, p: float, *, tail: float = 0.0) -> tuple[Integers, Floats]:

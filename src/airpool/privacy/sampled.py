@@ -18,12 +18,14 @@ from scipy.special import xlogy
 
 from airpool._support.arrays import Floats, as_floats
 from airpool.privacy.floor import Floor
-from airpool.privacy.law import Arrivals, Law, alike, binomial, stacked
+from airpool.privacy.law import Arrivals, Law, alike, binomial, in_order, stacked
 
 # Draws, and how many at a time; beyond so many devices they would take too long.
 DRAWS, _CHUNK, MOST_DEVICES = 3 * 2**18, 2**11, 64
-# Half as many draws, or a quarter, where devices and components are so many or draws costly: a band a little wider.
+# Half as many draws, a quarter or a sixteenth where devices and components are so many or draws costly: a wider band.
 _MANY, _VERY_MANY = 32, 128
+# One draw of so many for the first steps of a search: ε a few per cent larger.
+_ROUGHLY = 16
 # Width of a cell of ln R, sampled and computed, and the range of cells, in units of the largest device's noise.
 _STEP, _FINE_STEP, _LEAST, _MOST = 2.0**-9, 2.0**-13, 1e-6, 1e6
 # The largest R, of this share together, count as equally large.
@@ -46,7 +48,7 @@ def sampled_floor(
     not count (`absent`) are any of equal ones; among heterogeneous ones nothing is claimed.
     """
     unit, count = float(variance.max()), len(variance)
-    kinds = alike(variance, participation, arrivals.of_device.astype(np.float64))[1]
+    kinds = in_order(alike(variance, participation, arrivals.of_device.astype(np.float64))[1])
     absent = min(absent, count - 1)
     if arrivals.rayleigh and kinds.max() == 0:
         below, above = _beta(arrivals, count - 1 - absent, float(participation[0]))
@@ -65,7 +67,11 @@ def sampled_floor(
 
 def _draws(arrivals: Arrivals, count: int) -> int:
     size = count * arrivals.draw(1, np.random.default_rng(_SEED)).shape[-1]
-    return DRAWS // (4 if size > _VERY_MANY else 2 if arrivals.costly or size > _MANY else 1)
+    if size > _VERY_MANY:
+        draws = DRAWS // (16 if arrivals.costly else 4)
+    else:
+        draws = DRAWS // (2 if arrivals.costly or size > _MANY else 1)
+    return draws // _ROUGHLY if arrivals.rough else draws
 
 
 @lru_cache(maxsize=32)

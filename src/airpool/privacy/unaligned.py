@@ -6,7 +6,8 @@ place of the law of V_k, and all else stays as it is. Proof: docs/proofs/privacy
 """
 
 from collections.abc import Iterator
-from functools import reduce
+from dataclasses import replace
+from functools import lru_cache, reduce
 from itertools import combinations_with_replacement, groupby
 from math import comb
 from operator import itemgetter
@@ -64,6 +65,26 @@ def unaligned_floor(
     participation: given that a device is present.
     Holds for: strengths, participation and noise that are all independent of each other and of the data.
     """
+    # Twelve digits: a factor on all noise, as in a search, changes nothing but the unit.
+    unit = float(variance.max())
+    ratios = tuple(float(f"{x / unit:.12g}") for x in (*variance, extra))
+    found = _unaligned(strength, ratios, tuple(participation.tolist()), absent)
+    if found is None:
+        return None
+    low, high = (
+        Law(law.variance * unit * (1 + off), law.mass)
+        for law, off in zip((found.low, found.high), (-1e-11, 1e-11), strict=True)
+    )
+    return replace(found, low=low, high=high)
+
+
+@lru_cache(maxsize=8)
+def _unaligned(
+    strength: Strength, ratios: tuple[float, ...], participates: tuple[float, ...], absent: int
+) -> Floor | None:
+    """The laws in units of the largest noise; strengths are the same where they are one object."""
+    *columns, extra = ratios
+    variance, participation = np.array(columns), np.array(participates)
     columns = (variance, participation, strength.of_device.astype(np.float64))
     kinds, of_device, count = alike(*columns)
     absent = min(absent, len(variance) - 1)

@@ -170,7 +170,7 @@ def _full(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
         y = xp.sum(xp.where((sent.alignment != 0)[..., None], each, xp.zeros_like(each)), axis=-2)
     else:
         y = medium.superpose(x, coefficient, at_receiver)
-    y = y if mixed is None else medium.unpack(y, r)[..., : network.dimension]
+    y = (y if mixed is None else medium.unpack(y, r))[..., : network.dimension]  # without padding
     return server.estimate(y, link.gamma), sent, lambda: square, signal
 
 

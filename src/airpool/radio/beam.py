@@ -5,12 +5,14 @@
 The gain of device k is |wᴴh_k|, the same for all that devices do; gains of one inference depend on each other.
 """
 
+from collections.abc import Hashable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 from array_api_compat import device as _device
+from numpy.typing import NDArray
 
 from airpool._support.arrays import Array, Floats
 from airpool._support.draws import Generator, standard_normal
@@ -46,6 +48,25 @@ def beam(h: Array) -> Array:
     size = max(_CACHED // (count * antennas), 1) if isinstance(h, np.ndarray) else max(flat.shape[0], 1)
     blocks = [_search(flat[i : i + size, ...]) for i in range(0, flat.shape[0], size)]
     return xp.reshape(xp.concat(blocks, axis=0) if blocks else flat[:, 0, :], (*outer, antennas))
+
+
+def drawn(
+    mean: float, variance: float, shape: tuple[int, int], antennas: int, rng: np.random.Generator
+) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+    """`channels` and their `beam`. Beams are kept: a generator in the same state draws the same channels again."""
+    key = (mean, variance, shape, antennas, str(rng.bit_generator.state))
+    h = channels(mean, variance, shape, antennas, rng)
+    if (w := _beams.get(key)) is None:
+        w = beam(h)
+        if sum(each.size for each in tuple(_beams.values())) + w.size > _KEPT:
+            _beams.clear()
+        _beams[key] = w
+    return h, w
+
+
+# By how their channels were drawn, and how many numbers are kept: 64 MiB.
+_beams: dict[Hashable, NDArray[np.complex128]] = {}
+_KEPT = 2**22
 
 
 def _search(h: Array) -> Array:

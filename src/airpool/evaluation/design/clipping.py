@@ -6,6 +6,7 @@ to almost nothing. The noise level of least error on calibration objects lies be
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +21,8 @@ from airpool.network import Network
 
 # Clip norms stay this far below what meets the target; ten times farther at every further try.
 _MARGIN, _TRIES = 1e-12, 12
-# Noise levels on the grid, before the best one is refined.
-_LEVELS = 17
+# Noise levels on the grid, before the best one is refined, and how far; then where each level takes long.
+_LEVELS, _CLOSE = (17, 9), (1e-4, 1e-2)
 
 
 def design(
@@ -63,13 +64,14 @@ def design(
     # Without fading or a power limit, noise and clip norms scale together.
     scales = network.channel.gamma == "auto" and network.channel.fading == "none"
 
-    def at(log_factor: float) -> Network:
+    def at(log_factor: float, *, rough: bool = False) -> Network:
         """The network at this noise, verified at its own alignment, which its clip norms may change."""
         net, margin = with_column(network, "noise_std", std * np.exp(log_factor)), _MARGIN
+        how: Any = {"colluding": colluding, "rough": rough}  # few draws where laws are drawn, until the last step
         for _ in range(_TRIES):
-            limit = most * np.exp(log_factor) if scales else largest_clip_norm(net, aimed, colluding=colluding)
+            limit = most * np.exp(log_factor) if scales else largest_clip_norm(net, aimed, **how)
             net = with_column(net, "clip_norm", np.minimum(given, limit * (1 - margin)))
-            if np.all(device_epsilon(net, aggregate(net, colluding=colluding)) <= aimed):
+            if np.all(device_epsilon(net, aggregate(net, **how)) <= aimed):
                 return net
             margin = min(margin * 10, 0.1)
         raise ValueError("clip norms and alignment did not converge: power couples these devices too strongly")
@@ -80,13 +82,15 @@ def design(
     # The noise at which the first and the last device are clipped further.
     needed = np.log(given / most)[np.isfinite(most)]
     low, high = (float(np.min(needed)), float(np.max(needed))) if len(needed) else (0.0, 0.0)
-    levels = np.linspace(low, high, _LEVELS if low < high else 1)
-    losses = [loss(at(level)) for level in levels]
+    costly = aggregate(network).strength is not None
+    levels = np.linspace(low, high, _LEVELS[costly] if low < high else 1)
+    losses = [loss(at(level, rough=True)) for level in levels]
     best = int(np.argmin(losses))
     log_factor = float(levels[best])
     if low < high:
-        near = levels[max(best - 1, 0)], levels[min(best + 1, _LEVELS - 1)]
-        refined = minimize_scalar(lambda x: loss(at(x)), bounds=near, method="bounded", options={"xatol": 1e-4})
+        near = levels[max(best - 1, 0)], levels[min(best + 1, len(levels) - 1)]
+        along: Any = {"bounds": near, "method": "bounded", "options": {"xatol": _CLOSE[costly]}}
+        refined = minimize_scalar(lambda x: loss(at(x, rough=True)), **along)
         log_factor = float(refined.x) if float(refined.fun) < losses[best] else log_factor
     found = at(log_factor)
     how = {"noise_factor": float(np.exp(log_factor)), "colluding": tuple(colluding)}
@@ -94,7 +98,11 @@ def design(
 
 
 def largest_clip_norm(
-    network: Network, epsilon: float | Sequence[float] | Floats | None = None, *, colluding: Sequence[int] = ()
+    network: Network,
+    epsilon: float | Sequence[float] | Floats | None = None,
+    *,
+    colluding: Sequence[int] = (),
+    rough: bool = False,
 ) -> Floats:
     """C_max (K,): the largest clip norm at which each device's ε meets its target, at this noise and alignment.
 
@@ -104,5 +112,5 @@ def largest_clip_norm(
     np.float64(1.0)
     """
     weight, clip = (np.array(network.devices.column(name)) for name in ("weight", "clip_norm"))
-    most = largest_weight(network, epsilon, colluding=colluding) * clip
+    most = largest_weight(network, epsilon, colluding=colluding, rough=rough) * clip
     return np.divide(most, weight, out=np.full(len(weight), np.inf), where=weight > 0)

@@ -6,6 +6,7 @@ With constant L, s_l − s_j > 0 cannot change its sign within a distance of (s_
 import numpy as np
 
 from airpool._support.arrays import Floats
+from airpool._support.threads import single_thread
 from airpool.evaluation.theory.server import LayeredServer
 
 # Steps towards the tightest constant; six come within 2 % of the limit. The constant of every step is valid.
@@ -39,11 +40,9 @@ def lipschitz_constants(server: LayeredServer) -> Floats:
     out = spectral_constants(server)
     if len(server.layers) == 1:
         return out
-    from threadpoolctl import threadpool_limits
-
     A, last = server.matrices
     # Hundreds of small products: threads would slow them down, a hundredfold on a busy machine.
-    with threadpool_limits(1):
+    with single_thread():
         for i in range(server.num_classes):
             for j in range(i):
                 out[i, j] = out[j, i] = min(out[i, j], max(_semidefinite(A, last[i] - last[j]), _TINY))
