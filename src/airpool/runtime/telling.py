@@ -66,7 +66,7 @@ async def tell(channel: aio.Channel, path: Path) -> int:
     while True:
         after = int(json.loads(reply.row)[0]) if reply.row else 0
         if after < sent:
-            raise ValueError(f"the view does not have row {sent}, which it was told")
+            raise ValueError(f"the view does not have row {sent}, which it has received")
         found = await asyncio.to_thread(content, path, after=after)
         if not found.rows:
             return told

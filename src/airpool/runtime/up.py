@@ -28,7 +28,7 @@ _POLL_SECONDS, _REFUSED_SECONDS = 0.05, 5.0
 
 @dataclass(frozen=True)
 class Setup:
-    """What runs. processes: how many host the devices; source, model, codec: as of the commands of the roles."""
+    """Setup of a run. processes: number that host the devices. source, model, codec: as for the roles' commands."""
 
     network: Network
     processes: int
@@ -163,7 +163,7 @@ class System:
         return [f"device {part[0]}-{part[-1]}" for part in parts]
 
     async def ready(self, devices: int, seconds: float = _START_SECONDS) -> None:
-        """Waits until so many devices are ready."""
+        """Waits until `devices` devices are ready."""
         async with transport.channel(self.address("air"), self.credentials(), role="air") as channel:
             port = RemoteServer(channel, slot_seconds=self.setup.slot_seconds)
             try:
@@ -177,7 +177,7 @@ class System:
                 raise TimeoutError(f"fewer than {devices} devices were ready within {seconds:g} s") from None
 
     def refusal(self) -> str | None:
-        """Why a device does not take part: what it logged, such as a budget that is spent; or that it has ended."""
+        """The reason why a device does not take part: one it logged, such as a spent budget, or that it has ended."""
         for name in self.device_names:
             lines = (self.folder / f"{name}.log").read_text("utf-8", "replace").splitlines()
             said = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
@@ -238,7 +238,7 @@ async def client(system: System) -> AsyncIterator[InferencesStub]:
 
 @dataclass
 class RunTally:
-    """What came of the inferences so far. distinct: those with a higher number than the one before.
+    """Results of the inferences so far. distinct: those with a higher number than the one before.
 
     Of the times, the last 100,000 are kept.
     """

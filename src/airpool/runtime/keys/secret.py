@@ -19,7 +19,7 @@ class KeyFileError(ValueError):
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes a file that nobody but its owner can read, whole or not at all, in place of what was there."""
+    """Writes a file atomically, readable by its owner alone, in place of what was there."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
