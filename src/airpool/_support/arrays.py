@@ -57,7 +57,7 @@ def not_negative_array(name: str, array: Array) -> Array:
 
 
 def as_floats(value: ArrayLike) -> Floats:
-    """What SciPy's stubs leave untyped, as the float64 array that it is."""
+    """A value as a typed float64 array, for SciPy functions whose stubs leave it untyped."""
     return np.asarray(value, dtype=np.float64)
 
 
