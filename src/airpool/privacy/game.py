@@ -25,8 +25,8 @@ Given = Callable[[Floats, Integers, Floats, Direction], Floats]
 
 # Cells evaluated at a time, to keep memory flat.
 _CHUNK = 2**21
-# Long laws are looked at in blocks of so many cells first, and by cell only in blocks that decide: where the bounds on
-# all others are together within this share of δ.
+# Cells in a block of a long law. Blocks are bounded first, and cells evaluated only in blocks that decide: where the
+# bounds on all others are together within this share of δ.
 _BLOCK, _NEGLIGIBLE = 64, 1e-12
 
 

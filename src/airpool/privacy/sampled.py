@@ -20,9 +20,9 @@ from airpool._support.arrays import Floats, as_floats
 from airpool.privacy.floor import Floor
 from airpool.privacy.law import Arrivals, Law, alike, binomial, stacked
 
-# Draws, and how many at a time; beyond so many devices they would take too long.
+# Draws, and their number at a time; beyond MOST_DEVICES devices they would take too long.
 DRAWS, _CHUNK, MOST_DEVICES = 3 * 2**18, 2**11, 64
-# Half as many draws, or a quarter, where devices and components are so many or draws costly: a band a little wider.
+# Devices × components above which draws are halved (as where they are costly) or quartered: a slightly wider band.
 _MANY, _VERY_MANY = 32, 128
 # Width of a cell of ln R, sampled and computed, and the range of cells, in units of the largest device's noise.
 _STEP, _FINE_STEP, _LEAST, _MOST = 2.0**-9, 2.0**-13, 1e-6, 1e6

@@ -34,7 +34,7 @@ class RoundedSum:
         return _trimmed(RoundedSum(a.step, a.lowest + b.lowest, np.convolve(a.mass, b.mass)))
 
     def times(self, number: int) -> "RoundedSum":
-        """The sum of so many of these, by repeated squaring."""
+        """The sum of `number` of these, by repeated squaring."""
         square, found = self, self if number % 2 else None
         while number := number // 2:
             square = square.plus(square)
