@@ -129,7 +129,7 @@ def _number(value: float | None) -> str:
 
 
 def _context(card: Mapping[str, Any]) -> dict[str, Any]:
-    """What the template reads: the card, and what follows from it."""
+    """Context of the template: the card, and values derived from it."""
     runs, air, test = card["runs"], card.get("air"), card["test"]
     confusions, rows, splits, over = [], [], [], ""
     if test:

@@ -21,8 +21,10 @@ from airpool.models.vision.mvcnn import MVCNN
 
 @dataclass(frozen=True)
 class HeadRecipe:
-    """How a local head is trained. epochs: 0 keeps the trunk's own classifier. hidden: units of a layer between, 0 for
-    none. views: per step."""
+    """Training settings of a local head.
+
+    epochs: 0 keeps the trunk's own classifier. hidden: units of a hidden layer, 0 for none. views: per step.
+    """
 
     epochs: int = 8
     views: int = 1024

@@ -57,7 +57,7 @@ class Codec(Protocol):
         ...
 
     def parts(self) -> tuple[Mapping[str, Array], Mapping[str, Any]]:
-        """What its file holds: arrays by name, and settings that JSON can hold."""
+        """Content of its file: arrays by name, and settings that JSON can hold."""
         ...
 
     @classmethod

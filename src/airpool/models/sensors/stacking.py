@@ -64,7 +64,7 @@ def stack(features: Any) -> tuple[Tensor, tuple[int, ...]]:
 
 
 def mask(present: Array, shape: tuple[int, ...]) -> Tensor:
-    """Which sensors are there, (N, K) bool."""
+    """Mask of the sensors that are present, (N, K) bool."""
     require_array("present", present)
     require_shape("present", present, shape)
     there = torch.as_tensor(present)
