@@ -128,7 +128,7 @@ def _flag(name: str, kind: Any, text: str) -> Any:
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """What the command line says about a network: a file, options over it, and devices that are known to collude."""
+    """A network on the command line: a file, options that override it, and devices that are known to collude."""
 
     path: Path | None
     given: Mapping[str, Any]
