@@ -185,7 +185,7 @@ def evaluate(
         return trial.heard(some, of.network, draws, trials=count, baseline=baseline, waveform=waveform, **more)
 
     def answers(of: _Sending, rows: slice, got: Heard) -> Tensor:
-        """Which are right, (n, t)."""
+        """Mask of the correct labels, (n, t)."""
         logits, *more = [decoder(got.estimate) for decoder in of.decoders]
         if of.which is not None:
             logits = torch.stack((logits, *more))[of.which[rows], torch.arange(len(logits))]

@@ -1,4 +1,4 @@
-"""What the server receives of objects in repeated trials: over symbols, over a waveform's samples, or without noise."""
+"""Reception of objects in repeated trials: over symbols, over a waveform's samples, or without noise."""
 
 import copy
 from dataclasses import replace
@@ -53,7 +53,7 @@ def heard(
     scores: Tensor | None = None,
     num_classes: int | None = None,
 ) -> Heard:
-    """What becomes of latents (n, K, r), each sent in so many trials; all else as in `evaluate`."""
+    """Estimates from latents (n, K, r), each sent in `trials` trials; all else as in `evaluate`."""
     if waveform is not None:
         got = receive_waveform(
             latents.double().cpu().numpy(), network, rng=draws.samples, waveform=waveform, trials=trials

@@ -1,4 +1,4 @@
-"""What `airpool demo` shows: two networks on the test set, one object transmitted, and the paper's claim checked.
+"""Content of `airpool demo`: two networks on the test set, one object transmitted, and the paper's claim checked.
 
 comparison, one_object and claim compute plain data; tables, pictures and story present it.
 """

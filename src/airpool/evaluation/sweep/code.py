@@ -1,4 +1,4 @@
-"""Which code makes a row: the name by which other processes import a function, and a version that changes with it.
+"""Identity of the code that makes a row: the function's import name, and a version that changes with the code.
 
 A version hashes all of airpool (data files too, the command line not), the function's module or package with the
 modules it imports that are not installed, and the versions of Python, NumPy, SciPy and torch. It covers neither other

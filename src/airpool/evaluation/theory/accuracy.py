@@ -33,7 +33,7 @@ _NORMAL = 2.0**-42
 
 
 def no_answer(network: Network, link: Link | None = None) -> float:
-    """Probability that nobody transmits, so that there is no label; an upper bound where devices fade together.
+    """Probability that no device transmits, so that there is no label; an upper bound where devices fade together.
 
     Holds for: Scheme 1.
 
