@@ -147,7 +147,7 @@ async def _signal(device: Device, told: Announcement) -> tuple[Floats, float]:
 
 
 def declared_scale(network: Network, device: int, gain: float) -> float:
-    """α/p of a device that transmits, from public numbers alone: γ/h, or less at the power limit (wireless.power).
+    """α/p of a device that transmits, from public numbers alone: γ/h, or less at the power limit (radio.power).
 
     Holds for: truncate and backoff, where it depends on neither feature nor noise.
     """

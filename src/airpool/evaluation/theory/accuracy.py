@@ -8,7 +8,7 @@
 They are mostly ordered from loose to sharp; under strong noise the union bound can fall below the ball. Differences of
 scores count only beyond their rounding error (server.bounded_scores); probabilities are accurate to about 1e-12. Where
 devices fade together (theory.together) they leave room for the draws, and fail with probability 1e-9 over them.
-Theorem 2 as printed is paper.theorem2.
+Theorem 2 as printed is paper.formulas.theorem2.
 """
 
 from collections.abc import Callable
