@@ -13,7 +13,7 @@ Address = Annotated[str, typer.Option("--listen", help="Address to listen at, HO
 AirAddress = Annotated[str, typer.Option("--air", help="Address of the air.")]
 Attached = Annotated[bool, typer.Option("--attached", help="Stop when stdin is closed.", hidden=True)]
 SimulationSeed = Annotated[
-    int | None, typer.Option("--simulate", help="Seed of a simulated run, whose noise gives no privacy.", metavar="SEED")
+    int | None, typer.Option("--simulate", help="Seed of a simulated run; its noise gives no privacy.", metavar="SEED")
 ]
 Keys = Annotated[
     Path | None, typer.Option("--keys", help="Folder of this role's keys (`airpool keys`); needed beyond loopback.")

@@ -67,7 +67,8 @@ def phasors(step: Floats, first: int, count: int) -> Symbols:
 def propagated(samples: Symbols, paths: Paths, frame: Frame, *, margin: int) -> Symbols:
     """Received samples of each device, (..., K, margin + samples + taps − 1 + margin).
 
-    A frame on time begins at `margin`. Whole numbers of samples of timing are exact; fractions are band-limited interpolation.
+    A frame on time begins at `margin`. Whole numbers of samples of timing are exact; fractions are band-limited
+    interpolation.
     """
     length = samples.shape[-1]
     total = length + paths.taps.shape[-1] - 1 + 2 * margin
