@@ -179,7 +179,7 @@ def _print(record: Mapping[str, Any]) -> None:
     from airpool.account.report import shown
 
     def worst(values: list[Any]) -> str:
-        """Rounded up: the printed ε is a valid bound too."""
+        """Largest ε, rounded up, so that the printed ε is a valid bound too."""
         return shown(max(map(float, values)))
 
     low, high = record["accuracy_ci"]

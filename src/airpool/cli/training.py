@@ -102,7 +102,7 @@ class StoredTrunk:
     work: Work
 
     def require_classes(self) -> None:
-        """An error where the trunk's own classifier names other classes than the data's."""
+        """Raises an error if the trunk's own classifier names other classes than the data's."""
         from airpool.models import weights
 
         weights.require_classes(self.files, self.about, self.model.architecture.num_classes, self.work.source.classes)

@@ -19,7 +19,7 @@ SAMPLED = 2**9  # inferences per batch over a waveform
 
 
 class Draws(NamedTuple):
-    """Generators: of what is drawn for symbols, and for samples."""
+    """Generators of the random draws: for symbols, and for samples."""
 
     symbols: torch.Generator
     samples: np.random.Generator
@@ -30,7 +30,7 @@ class Draws(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """Estimates (n, t, r), whether anybody transmitted (n, t), and the energy of all devices (n, t)."""
+    """Estimates (n, t, r), whether any device transmitted (n, t), and the energy of all devices (n, t)."""
 
     estimate: Tensor
     any_signal: Tensor

@@ -76,7 +76,7 @@ class Model(ABC):
 
     @abstractmethod
     def trunk_of(self, codec: str | None = None) -> str:
-        """The name of what makes the features that a codec reads, such as "lite2"."""
+        """Name of the trunk whose features a codec reads, such as "lite2"."""
 
     @abstractmethod
     def named_codec(self, name: str) -> Codec: ...

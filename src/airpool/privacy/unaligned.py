@@ -118,7 +118,7 @@ class _Laws:
         self.step = most / (_LATTICE - 2) if most > 0 else 1.0
         self.errors = [self._rounding(value, mass) for value, mass, _ in parts]
         self.transforms = [np.fft.rfft(self._lattice(*part)) for part in parts]
-        # Beyond some frequency nothing is left of any product, whoever is left out of it.
+        # Beyond some frequency nothing is left of any product, whichever device is left out.
         total, least = np.zeros(_LATTICE // 2 + 1), np.zeros(_LATTICE // 2 + 1)
         for number, each in zip(count, self.transforms, strict=True):
             size = np.log(np.maximum(np.abs(each), 1e-300))

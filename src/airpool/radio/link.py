@@ -1,4 +1,4 @@
-"""The link of a network: what channel and power make of it (fading, γ, outage, signal and noise level of the estimate).
+"""The link of a network: fading, γ, outage, and signal and noise level of the estimate.
 
 All of it is public and independent of the data. It is computed once for a network (`link_of`) and passed on.
 """
@@ -134,7 +134,7 @@ def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float, 
 
 @dataclass(frozen=True)
 class Level:
-    """Of ẑ: its expected norm where all latents are equal and at full norm, and its noise std per coordinate."""
+    """Level of ẑ: its expected norm if all latents are equal and at full norm, and its noise std per coordinate."""
 
     signal: float
     noise_std: float

@@ -4,7 +4,7 @@ medium.py      what a device and a server may do on a medium; neither knows whic
 air.py         the physics of a slot: gains, the sum, the receiver's noise; what is rejected, what is withheld
 loopback.py    the medium in one process
 remote.py      the medium over gRPC, as devices and server use it; service.py: its other end; wire.proto: the messages
-transport.py   the only place that opens a socket
+transport.py   sockets of gRPC and HTTP, and their certificates
 device.py      one device: ready → announcement → charge → coin, score, feature → signal
 terms.py       the server's request, checked against the device's own file; charge.py: the cost of an inference
 sources.py     where its view comes from; bundle.py, encoders.py: what it makes of a view, without torch

@@ -17,7 +17,7 @@ class Charge(Protocol):
 
 @runtime_checkable
 class Foreseen(Protocol):
-    """A charge that knows beforehand."""
+    """A charge that can predict a refusal."""
 
     def refusal(self) -> str | None:
         """The reason why the next inference would be refused; None if it would not."""

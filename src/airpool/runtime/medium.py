@@ -29,7 +29,7 @@ class Announcement:
 class Sum:
     """y, (coordinates,), and nothing else of the devices.
 
-    devices: how many were in the slot to its end, silent ones included. carrier: whether anybody transmitted.
+    devices: how many were in the slot to its end, silent ones included. carrier: whether any device transmitted.
     """
 
     y: Floats

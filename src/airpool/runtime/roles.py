@@ -78,7 +78,7 @@ async def run_server(
     credentials: Credentials | None = None,
     console: Console = _ALONE,
 ) -> None:
-    """http: where the HTTP API listens; None: nowhere. token: what its clients have to show. fleet: takes rows."""
+    """http: where the HTTP API listens; None: nowhere. token: required of its clients. fleet: takes rows."""
     service, web, said = InferencesService(server, credentials), None, {}
 
     def add(it: aio.Server) -> None:

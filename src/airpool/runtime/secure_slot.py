@@ -67,7 +67,7 @@ class SecureSlot:
         self._check()
 
     def lose(self, device: int) -> None:
-        """Nothing more is expected from this device."""
+        """Stops waiting for this device."""
         self._gone.add(device)
         self._check()
 

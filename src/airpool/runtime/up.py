@@ -86,7 +86,7 @@ class Process:
         return self._process.returncode is None
 
     async def kill(self) -> None:
-        """As kill -9 does."""
+        """Kills the process, as kill -9 does."""
         with suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
@@ -116,7 +116,7 @@ class System:
     roles: dict[str, Process] = field(default_factory=dict)
 
     async def start(self, name: str) -> Process:
-        """Starts a role by its name, again too: at the address that it had."""
+        """Starts a role by its name; after a restart it has the same address."""
         before = self.roles.get(name)
         args = self.command(name, before.said.get("address", _ANYWHERE) if before else _ANYWHERE)
         self.roles[name] = await Process.started(*args, log=self.folder / f"{name}.log")
@@ -150,7 +150,7 @@ class System:
         return self.roles[name].said["address"]
 
     def credentials(self) -> transport.Credentials | None:
-        """The server's, for whoever has started it."""
+        """The server's credentials, for the process that started it."""
         if self.setup.keys is None:
             return None
         from airpool.runtime.secured import credentials
@@ -189,7 +189,7 @@ class System:
         return None
 
     async def all_ready(self) -> None:
-        """Waits until all devices are ready; an error where one says why it will not be."""
+        """Waits until all devices are ready; raises an error if one of them refuses."""
         waiting = asyncio.create_task(self.ready(self.setup.network.devices.count))
         try:
             while not (await asyncio.wait([waiting], timeout=_REFUSED_SECONDS))[0]:

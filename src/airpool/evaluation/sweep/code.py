@@ -89,7 +89,7 @@ def _places(module: str) -> list[Path]:
 
 
 def _installed(place: Path) -> bool:
-    """By where it lies: a file of one's own may have a name of the standard library, such as wave.py."""
+    """Whether a module is installed, judged by its path: a user's file may have a standard name, such as wave.py."""
     place = place.resolve()
     return place.is_relative_to(_STDLIB) or not {"site-packages", "dist-packages"}.isdisjoint(place.parts)
 

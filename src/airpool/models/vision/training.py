@@ -175,7 +175,7 @@ def train(
 
 
 class _Learner(nn.Module):
-    """The model, and what is needed only while it learns: a classifier of class and side."""
+    """The model, and a classifier of class and side that is needed only in training."""
 
     def __init__(self, architecture: Architecture, num_sides: int) -> None:
         super().__init__()

@@ -122,7 +122,7 @@ class Measured:
 
 
 def measured(link: Uplink, rng: np.random.Generator, *, patterns: int = 16) -> Measured:
-    """ρ and what leaks, of random QPSK symbols, every device by itself."""
+    """ρ and leakage between symbols, measured on random QPSK symbols, one device at a time."""
     shape = link.estimate.shape
     ratio, power = np.zeros(shape, dtype=np.complex128), 0.0
     for _ in range(patterns):

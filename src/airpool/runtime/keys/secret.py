@@ -1,4 +1,4 @@
-"""Private keys on disk: written for their owner alone, and refused where anybody else could read them."""
+"""Private keys on disk: written for their owner alone, and refused if another user could read them."""
 
 import os
 import secrets
@@ -34,7 +34,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def read(path: Path) -> bytes:
-    """The content of a private file; an error if anybody but its owner may read it, or if the owner is another user."""
+    """The content of a private file; an error if others may read it, or if its owner is another user."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:

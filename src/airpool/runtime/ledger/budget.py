@@ -65,7 +65,7 @@ class Budget:
 
 
 class Allowance:
-    """Whether a mixture of inferences fits (ε, δ), without composing it every time.
+    """Tests whether a mixture of inferences fits (ε, δ), without composing it every time.
 
     A mixture that fits covers every smaller one. So a little more than what is asked for is tried first: the longer a
     mixture is, the rarer it is composed. One draw of the channel stays one: a second may cost much more.

@@ -88,7 +88,7 @@ class Fleet:
                 self._base.execute(table)
 
     def take(self, told: Content, *, name: str | None = None) -> int:
-        """Adds rows of one device that are new here; how many. name: who sent them, as the connection says.
+        """Adds new rows of one device; returns their number. name: the sender, as the connection identifies it.
 
         Raises Rejected where a row is not the device's, leaves a gap, or is not the one that was taken before.
         """
@@ -116,7 +116,7 @@ class Fleet:
                 if row.epoch:
                     self._base.execute(_ONE_MORE.replace("{}", self._mark), (origin.hash, row.mechanism, row.epoch))
                 before, taken = (row.seq, row.hash), taken + 1
-            if not taken:  # without a signed row anybody could claim a key
+            if not taken:  # without a signed row anyone could claim a key
                 return 0
             if not known:
                 self._put("ledger_origin", origin.hash, origin.ledger, origin.device, origin.key)

@@ -158,7 +158,7 @@ class Ledger:
     # What is on the disk
 
     def _current(self) -> Store:
-        """The store, read again from the beginning if anybody else has touched the file or the head since.
+        """The store, read again from the beginning if another process has touched the file or the head since.
 
         The head too: a copy of the ledger that another process charges has the same one.
         """
