@@ -90,7 +90,7 @@ class Evaluation:
         }
 
     def record(self) -> dict[str, Any]:
-        """As plain data; an infinite ε is the string "inf"."""
+        """The evaluation as plain data; an infinite ε is the string "inf"."""
         network, report = self.report.network, self.report
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "report"}
         data = {

@@ -68,7 +68,7 @@ class Prediction:
     linear: AccuracyBounds | None
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data; an infinite margin, of a server with a constant label, is the string "inf"."""
+        """The prediction as plain data; an infinite margin, of a server with a constant label, is the string "inf"."""
         return jsonable(asdict(self))
 
 

@@ -174,7 +174,7 @@ def _accuracy(confusion: Tensor) -> dict[str, Any]:
 
 
 def _summary(tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of one test set, over the runs."""
+    """Summary of one test set, over the runs."""
 
     def spreads(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return {key: _spread([test[key] for test in each]) for key in ("instance", "class_mean")}

@@ -104,7 +104,7 @@ class Pretrained(Model):
             return latents, averages
 
     def _posteriors(self, averages: Tensor) -> Tensor:
-        """Of each camera by its own temperature; of other cameras than those that ship, by the mean of these."""
+        """Posteriors of each camera, by its own temperature; of cameras that do not ship, by the mean of these."""
         temperatures, devices = self.head.temperatures, averages.shape[1]
         if devices != len(temperatures):
             temperatures = temperatures.mean().expand(devices)

@@ -55,7 +55,7 @@ class StoredModel:
         return self.read_objects(split, next(iter(self.trunks)) if name.endswith(SUFFIX) else name)
 
     def participation(self, network: Network, *, codec: str | None = None) -> NDArray[Any] | None:
-        """As `Model.participation`."""
+        """Expected participation of each device, as `Model.participation`."""
         if isinstance(network.scheme, Coin):
             return None
         posteriors = self.objects("validation", codec)["posteriors"].astype("float32")

@@ -127,7 +127,7 @@ class Aggregate:
 
 
 def least_of_others(lent: Floats, number: int) -> Floats:
-    """For each device, the sum of the `number` smallest among the others' values; number < K."""
+    """Sum of the `number` smallest of the others' values, for each device; number < K."""
     ascending = np.sort(lent)
     least, following = np.sum(ascending[:number]), ascending[number]
     # A device that is among the smallest itself is replaced by the next one.

@@ -1,4 +1,4 @@
-"""From a target ε to the least noise, the largest weight or clip norm, always ending on the safe side of it."""
+"""Least noise, or largest weight or clip norm, for a target ε; always on the safe side of it."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -86,7 +86,7 @@ def composed(a: Loss, b: Loss) -> Loss:
 
 
 def _coarser(loss: Loss) -> Loss:
-    """The same on every other grid point."""
+    """The loss on every other grid point."""
     odd = loss.lowest % 2
     mass = np.pad(loss.mass * (1 + 4 * _ROUNDING), (odd, 1 - (odd + len(loss.mass)) % 2))
     kept, between = mass[::2].copy(), mass[1::2]

@@ -150,7 +150,7 @@ def stacked(rows: list[tuple[Floats, Floats]]) -> Law:
 
 
 def coarsened(law: Law, bins: int, *, down: bool, own: Floats | None = None) -> Law:
-    """At most `bins` cells a row; every variance is rounded down (more leakage, so safe) or up, within its bin.
+    """The law in at most `bins` cells a row; variances are rounded down (more leakage, so safe) or up, within a bin.
 
     own: of each row, the device's own noise, where bins are to be chosen by what rounding costs it.
     """

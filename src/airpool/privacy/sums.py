@@ -43,7 +43,7 @@ class RoundedSum:
         return found or square
 
     def coarser(self) -> "RoundedSum":
-        """On every other grid point, rounded down."""
+        """The law on every other grid point, rounded down."""
         odd = self.lowest % 2
         mass = np.pad(self.mass, (odd, (odd + len(self.mass)) % 2))
         return RoundedSum(2 * self.step, (self.lowest - odd) // 2, mass[::2] + mass[1::2])

@@ -81,7 +81,7 @@ def _search(h: Array) -> Array:
 
 
 def _unit(w: Array) -> Array:
-    """Of length 1 along the first axis; 0 stays 0."""
+    """Vectors scaled to length 1 along the first axis; 0 stays 0."""
     xp = array_namespace(w)
     return w / (xp.sqrt(xp.sum(w**2, axis=0)) + 1e-30)
 

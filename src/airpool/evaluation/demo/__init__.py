@@ -34,7 +34,7 @@ class Demo:
         return self.ours.points[0].evaluation.trials
 
     def record(self) -> dict[str, Any]:
-        """As plain data, for JSON."""
+        """The demo as plain data, for JSON."""
         rows = [row for curve in self.curves for row in curve.rows()]
         return {
             "accuracy": [{k: number(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows],

@@ -100,7 +100,7 @@ def _function(name: str, version: str) -> Callable[..., Any]:
 
 
 def serial(jobs: Sequence[Row], function: Callable[..., Any]) -> Rows:
-    """On one thread, as in a worker: sums over several threads round differently."""
+    """Runs the jobs on one thread, as in a worker: sums over several threads round differently."""
     with suppress(ImportError):
         import_module("torch")  # only what is loaded can be limited
     with threadpool_limits(1):

@@ -172,7 +172,7 @@ def check_network(network: Network) -> None:
 
 
 def _clipped(latents: ArrayLike, network: Network) -> Floats:
-    """As transmitted: float64, finite and clipped."""
+    """Latents as transmitted: float64, finite and clipped."""
     z = np.asarray(latents, dtype=np.float64)
     check_latents(z, network)
     return clipped(z, network.devices.column("clip_norm"))

@@ -177,7 +177,7 @@ def unfitted(num_classes: int, *, sharpness: float = 1.0) -> Vote:
 
 
 def _discriminant(votes: "Tensor", labels: "Tensor", sharpness: float, balance: float = BALANCE) -> Vote:
-    """From mean votes (N, L), and one sure vote (e_l − 1/L)/‖·‖ for each class l."""
+    """The vote by linear discriminant of mean votes (N, L), and one sure vote (e_l − 1/L)/‖·‖ for each class l."""
     import torch
 
     count, num_classes = votes.shape

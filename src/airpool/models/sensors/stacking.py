@@ -33,7 +33,7 @@ class Sensors:
         return self.scaled(stacked)
 
     def scaled(self, stacked: Tensor) -> Tensor:
-        """In float32; what is not finite becomes NaN."""
+        """Scaled features in float32; values that are not finite become NaN."""
         x = ((stacked - self.centre) / self.scale).clamp(-_FURTHEST, _FURTHEST).float()
         return x.where(stacked.isfinite(), torch.nan)
 

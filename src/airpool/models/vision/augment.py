@@ -34,7 +34,7 @@ def augmented(views: Tensor, change: Augmentation, rng: torch.Generator) -> tupl
     count, channels, side = views.shape[:3]
 
     def uniform(*shape: int) -> Tensor:
-        """From -1 to 1."""
+        """Uniform numbers from -1 to 1."""
         return torch.rand(count, *shape, device=views.device, generator=rng) * 2 - 1
 
     angle = math.radians(change.turn_deg) * uniform()

@@ -52,7 +52,7 @@ class Cameras:
             raise ValueError(f"elevation_deg={self.elevation_deg} must be within ±90")
 
     def axes(self) -> list[tuple[tuple[float, ...], ...]]:
-        """For each view the directions right, down and away from the camera, as (x, y, z)."""
+        """Directions of each view: right, down and away from the camera, as (x, y, z)."""
         e = math.radians(self.elevation_deg)
         turns = [math.radians(self.first_azimuth_deg + 360 * k / self.num_views) for k in range(self.num_views)]
         return [

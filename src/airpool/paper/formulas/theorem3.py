@@ -32,7 +32,7 @@ def smallest_gap(scores: ArrayLike) -> float:
 
 
 def bounds(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected: int, gap: float | None = None) -> Bounds:
-    """Both as printed, (K,) each, not cut at 1. gap: Ψ; by default the smallest of the scores.
+    """Both bounds as printed, (K,) each, not cut at 1. gap: Ψ; by default the smallest of the scores.
 
     Edge cases: every device is selected → 𝒦ᶜ is empty, and the last term is 0.
 
