@@ -180,11 +180,11 @@ def _band(first: Floats, second: Floats, largest: Floats, draws: int, z: float) 
 
 
 def _most_likely(mean: Floats, rate: float) -> Floats:
-    """The largest u with kl(mean, u) ≤ rate, rounded up; kl of two coins. Means of n draws in [0, 1] are above the
-    truth by so much with probability e^(−n·rate) at most (Hoeffding 1963, Theorem 1).
+    """The largest u with kl(mean, u) ≤ rate, rounded up; kl of two coins. For `mean` of n draws in [0, 1], the
+    expectation exceeds u with probability e^(−n·rate) at most (Hoeffding 1963, Theorem 1).
 
     >>> _most_likely(np.array([0.0, 0.5, 1.0]), 1e-3).round(6)
-    array([0.001   , 0.522349, 1.      ])
+    array([0.001  , 0.52235, 1.     ])
     """
     # kl ≥ (u − mean)²/2u, so this is too large; kl is convex in u, so Newton's steps stay too large.
     u = mean + rate + np.sqrt(rate**2 + 2 * mean * rate)
