@@ -1,1 +1,1 @@
-"""What every room leans on: arrays, files, random draws, searches, tables, figures and pages."""
+"""Shared support for all packages: arrays, files, random draws, searches, tables, figures and pages."""

@@ -17,7 +17,7 @@ _NOT_NEGATIVE = ("must be >= 0 and finite", lambda x: (x >= 0) & (x < np.inf))
 
 
 def require_array(name: str, value: object, *, torch: bool = False) -> None:
-    """An error where `value` is neither a NumPy array nor a torch tensor, or, with `torch`, no tensor."""
+    """Raises an error if `value` is neither a NumPy array nor a torch tensor, or, with `torch`, no tensor."""
     if is_torch_array(value) or (is_numpy_array(value) and not torch):
         return
     wanted = "a torch tensor" if torch else "a NumPy array or a torch tensor"
@@ -57,7 +57,7 @@ def not_negative_array(name: str, array: Array) -> Array:
 
 
 def as_floats(value: ArrayLike) -> Floats:
-    """What SciPy's stubs leave untyped, as the float64 array that it is."""
+    """A value as a typed float64 array, for SciPy functions whose stubs leave it untyped."""
     return np.asarray(value, dtype=np.float64)
 
 

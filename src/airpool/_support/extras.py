@@ -1,4 +1,4 @@
-"""Which extra of airpool brings which library: `pip install airpool` is the accountant alone."""
+"""Optional dependencies and the extra that installs each; `pip install airpool` is the accountant alone."""
 
 from importlib import import_module
 from typing import Any
@@ -28,7 +28,7 @@ EXTRA_OF = {
 
 
 def advice(missing: ImportError, what: str) -> str | None:
-    """What to install so that `what` works; None where an import failed for another reason.
+    """Advice on what to install so that `what` works; None if the import failed for another reason.
 
     >>> advice(ModuleNotFoundError(name="torch"), "airpool.load")
     "airpool.load needs torch: pip install 'airpool[models]'"

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and files of records to append to: the only place that writes a file."""
+"""Atomic writes of files, and append-only files of records."""
 
 import errno
 import hashlib

@@ -80,7 +80,7 @@ class Registry(Generic[Member]):
         return tuple(dict.fromkeys((*self.builtin, *self._added, *self._entries())))
 
     def origin(self, name: str) -> PluginOrigin | None:
-        """Where a plug-in comes from; None for airpool's own members."""
+        """Origin of a plug-in; None for airpool's own members."""
         self.get(name)
         return self._added[name][1] if name in self._added else None
 

@@ -74,7 +74,7 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data; "inf", "-inf" and "nan" stand for the numbers that JSON does not have."""
+        """The table as plain data; "inf", "-inf" and "nan" stand for the numbers that JSON does not have."""
         failures = [vars(failure) for failure in self.failures]
         data = {"parameters": self.parameters, "columns": self.columns, "failures": failures}
         return self._about() | files.jsonable(data)

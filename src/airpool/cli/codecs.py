@@ -95,7 +95,7 @@ def _measured(
     trials: int,
     advance: Callable[[int], None],
 ) -> dict[str, Any]:
-    """What a card says of the codec in this file: accuracy in every network, and at the end without any.
+    """Measurements of the codec in this file, for its card: accuracy in every network, and at the end without any.
 
     The test set is measured again without the objects that also stand in the training set.
     """

@@ -14,7 +14,7 @@ app = typer.Typer(help="Weights or clip norms for heterogeneous targets.", no_ar
 
 @dataclass(frozen=True)
 class Job:
-    """What both designs take."""
+    """Options of both designs."""
 
     epsilon: o.Target = None
     latents: Annotated[Path | None, typer.Option(help="Calibration latents (default: the model's).")] = None

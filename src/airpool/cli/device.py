@@ -113,7 +113,7 @@ async def asked(view: "aio.Channel", key: Path) -> "Row | None":
 
 
 async def told(view: "aio.Channel", charge: Any) -> None:
-    """Tells the fleet what is new in a device's ledger, for ever."""
+    """Reports new rows of a device's ledger to the fleet, without end."""
     from airpool.runtime import telling
 
     await telling.telling(view, charge.path)

@@ -159,7 +159,7 @@ def _vote(objects: "Latents", model: "Model | None", codec: str | None) -> "tupl
 
 
 def _expected(net: Network, model: "Model | None", codec: str | None, *, given: Any) -> Any:
-    """How often devices are expected to transmit: by the model's validation objects, or as the user says."""
+    """Expected participation of the devices: from the model's validation objects, or as the user says."""
     if model is not None:
         return model.participation(net, codec=codec)
     if isinstance(net.scheme, Threshold) and given is None:
@@ -168,7 +168,7 @@ def _expected(net: Network, model: "Model | None", codec: str | None, *, given: 
 
 
 def _costs(record: Mapping[str, Any]) -> dict[str, str]:
-    """What an inference costs on the air, or over a network."""
+    """Cost of an inference on the air, or over a network."""
     if record["bytes_per_device"] is not None:
         sent, received = record["bytes_per_device"]
         return {"traffic of a device": f"{sent:,} bytes sent, {received:,} received"}
@@ -179,7 +179,7 @@ def _print(record: Mapping[str, Any]) -> None:
     from airpool.account.report import shown
 
     def worst(values: list[Any]) -> str:
-        """Rounded up: the printed ε is a valid bound too."""
+        """Largest ε, rounded up, so that the printed ε is a valid bound too."""
         return shown(max(map(float, values)))
 
     low, high = record["accuracy_ci"]

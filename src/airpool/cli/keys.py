@@ -51,7 +51,7 @@ def rotate(name: Name, keys: Folder = Path("keys"), days: Days = 365, json: o.Js
     from airpool.runtime.keys import authority
 
     authority.rotate(keys, name, days=days)
-    _say(f"New keys of {name}: {keys / name}; copy revoked.crl to everybody", keys, json=json)
+    _say(f"New keys of {name}: {keys / name}; copy revoked.crl to every role", keys, json=json)
 
 
 @app.command()
@@ -60,7 +60,7 @@ def revoke(name: Name, keys: Folder = Path("keys"), json: o.Json = False) -> Non
     from airpool.runtime.keys import authority
 
     authority.revoke(keys, name)
-    _say(f"{name} is revoked; copy {keys / 'revoked.crl'} to everybody", keys, json=json)
+    _say(f"{name} is revoked; copy {keys / 'revoked.crl'} to every role", keys, json=json)
 
 
 @app.command()

@@ -129,7 +129,7 @@ def fleet(
     neighbours: Relation = "zero-out",
     json: o.Json = False,
 ) -> None:
-    """Print what all devices have spent, as far as they have told; never trusted over their own ledgers."""
+    """Print what all devices have spent, as far as they have reported; never trusted over their own ledgers."""
     relation = _relation(neighbours)
     from airpool.account.report import shown
     from airpool.runtime.ledger.backup import imported

@@ -49,7 +49,7 @@ Seed = Annotated[int, seed("Seed of the simulation.")]
 
 
 def at_least(least: int, **numbers: int | None) -> None:
-    """An error unless every number is given large enough, or not at all."""
+    """Raises an error unless every given number is large enough; None is not checked."""
     for name, value in numbers.items():
         if value is not None and value < least:
             raise ValueError(f"--{name} {value} must be ≥ {least}")
@@ -128,7 +128,7 @@ def _flag(name: str, kind: Any, text: str) -> Any:
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """What the command line says about a network: a file, options over it, and devices that are known to collude."""
+    """A network on the command line: a file, options that override it, and devices that are known to collude."""
 
     path: Path | None
     given: Mapping[str, Any]
@@ -155,7 +155,7 @@ class NetworkOptions:
         return network_file.build(data)
 
     def refuse(self, names: tuple[str, ...], why: str) -> None:
-        """An error where an option is given that the command cannot honour."""
+        """Raises an error if an option is given that the command cannot honour."""
         if unwanted := [name for name in names if name in self.given]:
             raise ValueError(f"--{unwanted[0].replace('_', '-')} cannot be given here: {why}")
 
@@ -164,7 +164,7 @@ class NetworkOptions:
             raise ValueError("--colluders takes a number here: the result holds whichever devices collude")
 
     def check_dimension(self, net: Network, needed: int, by: str) -> None:
-        """An error unless the network transmits latents of the dimension that `by` needs."""
+        """Raises an error unless the network transmits latents of the dimension that `by` needs."""
         if net.dimension != needed:
             raise ValueError(
                 f"{self.path or 'the network'} has dimension {net.dimension}, {by} needs {needed}: calibrate with "

@@ -1,4 +1,4 @@
-"""What commands print: JSON, tables that fit a terminal of 80 columns, and progress."""
+"""Output of the commands: JSON, tables that fit a terminal of 80 columns, and progress."""
 
 import json
 import sys

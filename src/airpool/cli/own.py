@@ -101,7 +101,7 @@ def _check(found: Any, job: t.TrainingJob, name: str, *, trials: int) -> None:
 def _measured(
     model: Any, net: Any, budgets: Sequence[float], *, test: bool, trials: int
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Of the default codec, for the card: the networks, and accuracy in each of them and at the end without any."""
+    """Measurements of the default codec, for the card: networks, and accuracy in each and at the end without any."""
     from airpool.account.calibration import calibrate
     from airpool.account.guarantee import guarantee
     from airpool.evaluation.evaluate import evaluate

@@ -13,7 +13,7 @@ Address = Annotated[str, typer.Option("--listen", help="Address to listen at, HO
 AirAddress = Annotated[str, typer.Option("--air", help="Address of the air.")]
 Attached = Annotated[bool, typer.Option("--attached", help="Stop when stdin is closed.", hidden=True)]
 SimulationSeed = Annotated[
-    int | None, typer.Option("--simulate", help="Seed of a simulated run, whose noise protects nobody.", metavar="SEED")
+    int | None, typer.Option("--simulate", help="Seed of a simulated run; its noise gives no privacy.", metavar="SEED")
 ]
 Keys = Annotated[
     Path | None, typer.Option("--keys", help="Folder of this role's keys (`airpool keys`); needed beyond loopback.")
@@ -23,7 +23,7 @@ ANYWHERE = "127.0.0.1:0"
 
 
 def credentials(keys: Path | None, role: str) -> "PeerCredentials | None":
-    """What a role's sockets need, where it has keys."""
+    """Credentials of a role's sockets; None without keys."""
     if keys is None:
         return None
     from airpool.runtime import secured

@@ -19,7 +19,7 @@ def _option(text: str) -> Any:
 
 @dataclass(frozen=True)
 class Spending:
-    """What the command line says about the ledger and its budgets."""
+    """Options of the ledger and its budgets."""
 
     ledger: Annotated[Path | None, _option("The ledger's file, or a folder of one for each device.")] = None
     key: Annotated[Path | None, _option("The device's identity key (default: identity.key of --keys).")] = None
@@ -63,7 +63,7 @@ class Spending:
         simulated: bool,
         seen: "Row | None" = None,
     ) -> "Charge":
-        """What device k pays with: its own ledger, or a count in memory.
+        """Charge of device k: its own ledger, or a count in memory.
 
         several: the process hosts others too. seen: the newest row that the fleet has of the device.
         """
@@ -78,7 +78,7 @@ class Spending:
         from airpool.runtime import logs, secured
 
         if simulated or budget is not None:
-            other = "--simulate, whose noise protects nobody" if simulated else "--budget"
+            other = "--simulate, whose noise gives no privacy" if simulated else "--budget"
             raise ValueError(f"--ledger does not go with {other}")
         if several and not self.ledger.is_dir():
             raise ValueError(f"--ledger {self.ledger} must be a folder where a process hosts several devices")

@@ -307,7 +307,7 @@ def _make_vote(name: str, head: Path, trunk: t.StoredTrunk) -> Path:
 
 
 def _log(name: str, advance: Callable[[int], None]) -> Callable[[str], None]:
-    """What moves the bar on by the epochs in the training's log; where there is no bar, prints each line."""
+    """Logger that advances the progress bar by the epochs in the log; without a terminal, prints each line."""
     done = 0
 
     def log(text: str) -> None:

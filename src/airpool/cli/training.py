@@ -1,4 +1,4 @@
-"""What the commands of `airpool train` share: options, recipes, data, and the card that describes a result."""
+"""Shared by the commands of `airpool train`: options, recipes, data, and the card that describes a result."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ NumSeeds = Annotated[int | None, typer.Option("--seeds", help="Number of models,
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """Where results go, what does the work, and which objects it may use."""
+    """Options of a training job: folder of the results, hardware, and the objects it may use."""
 
     out: Annotated[Path, typer.Option(help="Folder for the weights and their card.")]
     objects: Annotated[int | None, typer.Option(help="Use at most N objects of each split.", metavar="N")] = None
@@ -52,7 +52,7 @@ class RecipeOptions:
     file: Annotated[Path | None, typer.Option("--recipe", help="TOML file of such fields; --set overrides it.")] = None
 
     def values(self, **options: Any) -> dict[str, Any]:
-        """What is given, by field; `options` that are not None override it."""
+        """Given values by field; `options` that are not None override them."""
         values: dict[str, Any] = {}
         if self.file is not None:
             try:
@@ -102,7 +102,7 @@ class StoredTrunk:
     work: Work
 
     def require_classes(self) -> None:
-        """An error where the trunk's own classifier names other classes than the data's."""
+        """Raises an error if the trunk's own classifier names other classes than the data's."""
         from airpool.models import weights
 
         weights.require_classes(self.files, self.about, self.model.architecture.num_classes, self.work.source.classes)

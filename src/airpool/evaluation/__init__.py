@@ -1,4 +1,4 @@
-"""What a network is worth: accuracy by simulation and by theory, designs, plans, sweeps and audits.
+"""Evaluation of networks: accuracy by simulation and by theory, designs, plans, sweeps and audits.
 
 evaluate     accuracy on given latents, with error bars, beside the guarantee
 prediction   mean square error and proven accuracy without a simulation (theory/)
@@ -6,5 +6,5 @@ design/      weights and clip norms for heterogeneous targets
 plan/        the best network for a budget
 sweep/       a function over a grid of parameters; settings: ε and accuracy for it
 audit/       attacks on the implementation, for a lower bound on ε
-demo/        what `airpool demo` shows
+demo/        the content of `airpool demo`
 """

@@ -90,7 +90,7 @@ class Evaluation:
         }
 
     def record(self) -> dict[str, Any]:
-        """As plain data; an infinite ε is the string "inf"."""
+        """The evaluation as plain data; an infinite ε is the string "inf"."""
         network, report = self.report.network, self.report
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "report"}
         data = {
@@ -185,7 +185,7 @@ def evaluate(
         return trial.heard(some, of.network, draws, trials=count, baseline=baseline, waveform=waveform, **more)
 
     def answers(of: _Sending, rows: slice, got: Trials) -> Tensor:
-        """Which are right, (n, t)."""
+        """Mask of the correct labels, (n, t)."""
         logits, *more = [decoder(got.estimate) for decoder in of.decoders]
         if of.which is not None:
             logits = torch.stack((logits, *more))[of.which[rows], torch.arange(len(logits))]

@@ -68,7 +68,7 @@ class Prediction:
     linear: AccuracyBounds | None
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data; an infinite margin, of a server with a constant label, is the string "inf"."""
+        """The prediction as plain data; an infinite margin, of a server with a constant label, is the string "inf"."""
         return jsonable(asdict(self))
 
 
@@ -153,7 +153,7 @@ def _mean(x: Floats | NDArray[np.bool_]) -> float:
 def linear_for(network: Network, latents: ArrayLike, labels: ArrayLike, *, num_classes: int) -> LayeredServer:
     """The optimal linear server for a network, from examples (n, K, r) of other objects.
 
-    Edge case: nobody ever transmits → an arbitrary server.
+    Edge case: no device ever transmits → an arbitrary server.
     """
     link = link_of(network)
     expected = mse.expected(finite("latents", latents), network, link=link)

@@ -1,4 +1,4 @@
-"""What the server receives of objects in repeated trials: over symbols, over a waveform's samples, or without noise."""
+"""Reception of objects in repeated trials: over symbols, over a waveform's samples, or without noise."""
 
 import copy
 from dataclasses import replace
@@ -19,7 +19,7 @@ SAMPLED = 2**9  # inferences per batch over a waveform
 
 
 class Draws(NamedTuple):
-    """Generators: of what is drawn for symbols, and for samples."""
+    """Generators of the random draws: for symbols, and for samples."""
 
     symbols: torch.Generator
     samples: np.random.Generator
@@ -30,7 +30,7 @@ class Draws(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """Estimates (n, t, r), whether anybody transmitted (n, t), and the energy of all devices (n, t)."""
+    """Estimates (n, t, r), whether any device transmitted (n, t), and the energy of all devices (n, t)."""
 
     estimate: Tensor
     any_signal: Tensor
@@ -53,7 +53,7 @@ def heard(
     scores: Tensor | None = None,
     num_classes: int | None = None,
 ) -> Trials:
-    """What becomes of latents (n, K, r), each sent in so many trials; all else as in `evaluate`."""
+    """Estimates from latents (n, K, r), each sent in `trials` trials; all else as in `evaluate`."""
     if waveform is not None:
         got = receive_waveform(
             latents.double().cpu().numpy(), network, rng=draws.samples, waveform=waveform, trials=trials

@@ -129,7 +129,7 @@ def _number(value: float | None) -> str:
 
 
 def _context(card: Mapping[str, Any]) -> dict[str, Any]:
-    """What the template reads: the card, and what follows from it."""
+    """Context of the template: the card, and values derived from it."""
     runs, air, test = card["runs"], card.get("air"), card["test"]
     confusions, rows, splits, over = [], [], [], ""
     if test:
@@ -174,7 +174,7 @@ def _accuracy(confusion: Tensor) -> dict[str, Any]:
 
 
 def _summary(tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of one test set, over the runs."""
+    """Summary of one test set, over the runs."""
 
     def spreads(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return {key: _spread([test[key] for test in each]) for key in ("instance", "class_mean")}

@@ -21,8 +21,10 @@ from airpool.models.vision.mvcnn import MVCNN
 
 @dataclass(frozen=True)
 class HeadRecipe:
-    """How a local head is trained. epochs: 0 keeps the trunk's own classifier. hidden: units of a layer between, 0 for
-    none. views: per step."""
+    """Training settings of a local head.
+
+    epochs: 0 keeps the trunk's own classifier. hidden: units of a hidden layer, 0 for none. views: per step.
+    """
 
     epochs: int = 8
     views: int = 1024
@@ -70,7 +72,7 @@ class LocalHead:
         return first.shape[1], len(last)
 
     def measured(self, features: Tensor, labels: Tensor) -> Calibration:
-        """On data that had no part in the fit: features (N, K, F), labels (N,)."""
+        """Measurements on data that had no part in the fit: features (N, K, F), labels (N,)."""
         return calibration(logits_of(self.classifier, features), labels, self.temperatures)
 
 
@@ -142,7 +144,7 @@ def crossed_temperatures(logits: Tensor, labels: Tensor, *, seed: int = 0) -> Te
 
 
 def calibration(logits: Tensor, labels: Tensor, temperatures: Tensor) -> Calibration:
-    """Of logits (N, K, C) against labels (N,), with temperatures (K,), or (N, K), one for each object."""
+    """Calibration of logits (N, K, C) against labels (N,), with temperatures (K,), or (N, K), one for each object."""
     raw, probs = (posteriors(logits, t).unbind(1) for t in (torch.ones_like(temperatures), temperatures))
     rng = torch.Generator().manual_seed(0)
     return Calibration(

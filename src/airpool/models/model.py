@@ -1,4 +1,4 @@
-"""What every model offers, shipped or your own: local heads, codecs, and held-out objects as a codec encodes them."""
+"""Interface of every model, shipped or your own: local heads, codecs, and held-out objects as a codec encodes them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -57,7 +57,7 @@ class Objects:
 
 
 class Model(ABC):
-    """What `evaluate`, `plan`, `design` and `infer` read. codecs: names, the default first, for which None stands.
+    """A model as `evaluate`, `plan`, `design` and `infer` read it. codecs: names, the default (None) first.
 
     Wherever a codec is named, the file of one of your own may stand, which then reads the default's trunk.
     vote_fitted_to: the held-out objects that its votes were fitted to, if any.
@@ -76,7 +76,7 @@ class Model(ABC):
 
     @abstractmethod
     def trunk_of(self, codec: str | None = None) -> str:
-        """The name of what makes the features that a codec reads, such as "lite2"."""
+        """Name of the trunk whose features a codec reads, such as "lite2"."""
 
     @abstractmethod
     def named_codec(self, name: str) -> Codec: ...
@@ -134,7 +134,7 @@ class Model(ABC):
         return Objects(stored.latents_of(self.codec(name), {}, held.posteriors), held.labels, held.posteriors)
 
     def participation(self, network: Network, *, codec: str | None = None) -> NDArray[Any] | None:
-        """How often each device is expected to transmit on the validation objects, where scores choose; else None.
+        """Expected participation of each device on the validation objects, where scores choose; else None.
 
         A public number, for `level`: it does not depend on the object at hand.
         """

@@ -1,4 +1,4 @@
-"""What ships with airpool: trunk, codecs, local head, and latents of held-out objects; and models of your own, by path.
+"""Shipped models: trunk, codecs, local head, and latents of held-out objects; and models of your own, by path.
 
     model = airpool.load("modelnet40")                       # or the file that `airpool.fit` made
     model.trunk, model.head, model.codec("vote")             # torch modules, in eval mode, and the default codec
@@ -104,7 +104,7 @@ class Pretrained(Model):
             return latents, averages
 
     def _posteriors(self, averages: Tensor) -> Tensor:
-        """Of each camera by its own temperature; of other cameras than those that ship, by the mean of these."""
+        """Posteriors of each camera, by its own temperature; of cameras that do not ship, by the mean of these."""
         temperatures, devices = self.head.temperatures, averages.shape[1]
         if devices != len(temperatures):
             temperatures = temperatures.mean().expand(devices)
@@ -166,7 +166,7 @@ def infer(
     The network's dimension must be the codec's r, its clip norms at most 1, the length of a latent. In Schemes 2.1 and
     2.2 the scores come from the local head. codec: left out, the model's default.
     present: (N, K), False where a sensor was declared absent before it measured: its device sends noise alone. A sensor
-    that is there and measures NaN sends the same, which nobody can tell apart.
+    that is there and measures NaN sends the same: the two cannot be told apart.
     rng, path: with a NumPy generator all is computed in float64 on the CPU; on the full path, as a run of processes
     with one seed computes it (airpool.runtime.seeded).
     """

@@ -32,7 +32,7 @@ _REMEDY = "copy it again or fit anew"
 
 @dataclass(frozen=True, eq=False)
 class StoredModel:
-    """What a model's files say. trunks: what makes the features of each codec, by the codec's name, the default first.
+    """A model as its files describe it. trunks: the source of each codec's features, the default codec first.
 
     read_codec: by name. read_objects: of split and codec: labels (N,), posteriors (N, K, C), and unless the codec reads
     posteriors, its packed latents (codec.unpacked).
@@ -55,7 +55,7 @@ class StoredModel:
         return self.read_objects(split, next(iter(self.trunks)) if name.endswith(SUFFIX) else name)
 
     def participation(self, network: Network, *, codec: str | None = None) -> NDArray[Any] | None:
-        """As `Model.participation`."""
+        """Expected participation of each device, as `Model.participation`."""
         if isinstance(network.scheme, Coin):
             return None
         posteriors = self.objects("validation", codec)["posteriors"].astype("float32")
@@ -80,7 +80,7 @@ def checked(codec: str | None, known: tuple[str, ...]) -> str:
 
 
 def camera(device: int, devices: int, held: int) -> int:
-    """Which of a model's `held` sensors a device has: evenly spaced ones, or all of them in turn."""
+    """Index of the sensor, of a model's `held`, that a device has: evenly spaced, or all of them in turn."""
     return device * held // devices if devices < held else device % held
 
 

@@ -46,7 +46,7 @@ def building(path: Paths, kind: str) -> Iterator[None]:
 
 
 def require_classes(path: Paths, about: Mapping[str, Any], num_classes: int, classes: Sequence[str]) -> None:
-    """An error where a file was made for other classes than the data's, or for these in another order.
+    """Raises an error if a file was made for other classes than the data's, or for these in another order.
 
     about: its header; where it holds no `classes`, their number alone is compared.
     """

@@ -1,4 +1,4 @@
-"""What the adversary receives of a network: the few numbers per device that determine its ε."""
+"""The adversary's observation of a network: the few numbers per device that determine its ε."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ _COLUMNS: dict[str, Callable[[str, ArrayLike], Floats]] = {
 
 @dataclass(frozen=True)
 class Aggregate:
-    """What the adversary receives, in arrays of one value per device.
+    """The adversary's observation, in arrays of one value per device.
 
     shift: how far the sum moves when the feature is zeroed, g·w·C.
     variance: of the device's noise in the sum, per coordinate, g²σ².
@@ -33,10 +33,10 @@ class Aggregate:
     dimension: r; it matters for removal alone.
     absent: how many of the others do not count, whichever they are (colluders who know their own noise, dropouts).
     colluders: how many of the absent ones collude; they see their own views.
-    colluding: devices that are known to collude; their noise protects nobody but themselves.
+    colluding: devices that are known to collude; their noise protects only themselves.
     weakened: a device that is not present is still received, but weaker: it leaks as if it were present, and its noise
         does not count for the others.
-    alone: every device is received by itself (orthogonal access), so nobody's noise protects another.
+    alone: every device is received by itself (orthogonal access), so no device's noise protects another.
     strength: laws of the random factor on each device's received power, or of its direction, where gains are not known
         exactly; `shift` and `variance` are those at strength 1.
     failure: probability, in one inference, that a device's signal does not follow the law described here, whatever the
@@ -121,13 +121,13 @@ class Aggregate:
         return self.shift * (2 if neighbours == "replace" else 1)
 
     def fixed_variance(self) -> Floats:
-        """Noise around each device's feature when everybody's noise is always there, less that of the absent ones."""
+        """Noise around each device's feature when all noise is always there, less that of the absent devices."""
         counted = self.num_devices - 1 - min(self.absent, self.num_devices - 1)
         return least_of_others(self.lent, counted) + self.variance + self.extra
 
 
 def least_of_others(lent: Floats, number: int) -> Floats:
-    """For each device, the sum of the `number` smallest among the others' values; number < K."""
+    """Sum of the `number` smallest of the others' values, for each device; number < K."""
     ascending = np.sort(lent)
     least, following = np.sum(ascending[:number]), ascending[number]
     # A device that is among the smallest itself is replaced by the next one.

@@ -1,4 +1,4 @@
-"""From a target ε to the least noise, the largest weight or clip norm, always ending on the safe side of it."""
+"""Least noise, or largest weight or clip norm, for a target ε; always on the safe side of it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -150,7 +150,7 @@ def seen_to_meet(meets: Callable[[Floats], NDArray[np.bool_]], x: Floats) -> Flo
 
 
 def largest_shift(aggregate: Aggregate, target: Floats, delta: float, neighbours: Neighbours) -> Floats:
-    """How far each device's feature may move the sum, at this noise, if its ε is to meet its own target; rounded down.
+    """Largest shift of each device's feature at which its ε meets its own target, at this noise; rounded down.
 
         Δ_k = max{Δ : δ_k(target_k; Δ) ≤ δ}
 

@@ -34,7 +34,7 @@ _CELLS, _POINTS = 2**12, 2**10
 _CHEAP = 3e-5
 # Losses of one inference that are resolved; larger ones count as infinite.
 _LEAST, _REACH = 1e-15, 700.0
-# From so many inferences on, moments are looked at where the data chooses among laws.
+# Least number of inferences from which moments are used where the data chooses among laws.
 _MANY = 16
 # Rounds of the search in `nearby`, and the share of δ below which ε is inf.
 _ROUNDS, _LEAST_SHARE = 100, 1e-3
@@ -62,7 +62,7 @@ class Loss:
         return smallest_number(lambda eps: log(max(self.delta(eps), 1e-320) / delta), 0.0, high)
 
     def power(self, times: int) -> "Loss":
-        """The loss of so many inferences, by repeated squaring."""
+        """The loss of `times` inferences, by repeated squaring."""
         square, found = self, self if times % 2 else None
         while times := times // 2:
             square = square._square
@@ -86,7 +86,7 @@ def composed(a: Loss, b: Loss) -> Loss:
 
 
 def _coarser(loss: Loss) -> Loss:
-    """The same on every other grid point."""
+    """The loss on every other grid point."""
     odd = loss.lowest % 2
     mass = np.pad(loss.mass * (1 + 4 * _ROUNDING), (odd, 1 - (odd + len(loss.mass)) % 2))
     kept, between = mass[::2].copy(), mass[1::2]
@@ -111,7 +111,7 @@ def _fitted(loss: Loss, *, error: float = 0.0) -> Loss:
 
 
 def _cost_of_coarser(loss: Loss) -> float:
-    """How far the next coarser grid raises the mean loss, as a share of it."""
+    """Relative increase of the mean loss on the next coarser grid."""
     mean = loss.step * float(loss.mass @ np.arange(loss.lowest, loss.lowest + len(loss.mass), dtype=np.float64))
     rise = loss.step * np.tanh(loss.step / 2) * float(loss.mass[1 - loss.lowest % 2 :: 2].sum())
     return rise / mean if mean > 0 else np.inf
@@ -119,7 +119,7 @@ def _cost_of_coarser(loss: Loss) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """What a number of like inferences costs one device: the loss of one of them, in each direction that differs.
+    """Privacy loss of a number of like inferences of one device: that of one of them, in each direction that differs.
 
     moments: where the data chooses one of several laws in every inference, and `once` is above all of them.
     """
@@ -211,7 +211,7 @@ def _reach(game: Game, kind: int, direction: Direction) -> float:
 
 
 def epsilon(game: Game, delta: float, inferences: int, *, missed: ArrayLike = 0.0) -> Floats:
-    """ε of each device after so many inferences of one game; `missed` as in `spent`."""
+    """ε of each device after `inferences` inferences of one game; `missed` as in `spent`."""
     return spent(game, delta, missed=missed)(inferences)
 
 

@@ -13,7 +13,7 @@ from airpool._support.arrays import Floats
 from airpool.privacy import gaussian
 from airpool.privacy.gaussian import log_ndtr
 
-# Below this μ the terms of δ agree in so many digits that their difference is integrated, as for one Gaussian.
+# Below this μ the terms of δ nearly cancel, and their difference is integrated, as for one Gaussian.
 _NEAR = 0.02
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 

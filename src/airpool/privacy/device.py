@@ -27,7 +27,7 @@ _COVER_ERROR, _REMOVAL_ERROR = 1e-10, 1e-8
 
 
 def epsilon(aggregate: Aggregate, delta: float, *, neighbours: Neighbours = "zero-out") -> Bounds:
-    """ε of each device when all transmit together (spec §3.3 to §3.5; the paper's claim is paper.theorem1).
+    """ε of each device when all transmit together (spec §3.3 to §3.5; the paper's claim is paper.formulas.theorem1).
 
         δ_k(ε) = p_k E[δ_G(ε; Δ_k/√(V_k + a_k))]            participation visible; zero-out, replace
 

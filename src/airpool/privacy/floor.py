@@ -42,10 +42,10 @@ class Floor:
         return self.low is self.high
 
     def representatives(self, of_device: Integers, cells: int | None, own: Floats | None = None) -> "Floor":
-        """The pairs of the first device of each kind only; with `cells`, at most so many cells a law.
+        """The pairs of the first device of each kind only; with `cells`, at most that many cells a law.
 
         own: the noise of each device, where laws span orders of magnitude (random strengths); see `coarsened`.
-        With `cells` the slack becomes the worst outcome, in which nobody else's noise is there: composition needs that.
+        With `cells` the slack becomes the worst outcome, in which no other noise is there: composition needs that.
         """
         _, first = np.unique(of_device, return_index=True)
         at = np.isin(self.device, first)

@@ -17,8 +17,7 @@ from airpool._support.search import smallest
 log_ndtr: Callable[[Floats], Floats] = special.log_ndtr
 erfcx: Callable[[Floats], Floats] = special.erfcx
 
-# Below this μ the two terms of δ_G agree in so many digits that a Taylor series gives their difference instead, of
-# three terms on so short an interval.
+# Below this μ the two terms of δ_G nearly cancel, and a Taylor series of three terms gives their difference instead.
 _NEAR = 0.02
 # From this a on Φ(a) is 1, and e^ε Φ(b) is 0 beside it.
 _SURE = 8.5

@@ -56,7 +56,7 @@ def laws(by_kind: Kinds, absent: int) -> tuple[Law, Law]:
 
 
 def _leave_one_out(by_kind: Kinds) -> tuple[Law, Law]:
-    """Everybody's noise is summed up once; then one device of each kind is taken out again."""
+    """Lower and upper law of all noise but one device of each kind. All noise is summed up once."""
     blocks = [
         (a * m, mass)
         for a, p, n in zip(by_kind.variance, by_kind.participation, by_kind.count, strict=True)
@@ -104,7 +104,7 @@ def _leave_one_out(by_kind: Kinds) -> tuple[Law, Law]:
 
 
 def _reach(by_kind: Kinds) -> float:
-    """What the total noise stays below but for a probability _TAIL (Bernstein)."""
+    """Bound that the total noise exceeds with probability _TAIL at most (Bernstein)."""
     p, a, n = by_kind.participation, by_kind.variance, by_kind.count
     mean, variance = float(n @ (p * a)), float(n @ (p * (1 - p) * a**2))
     t = -float(np.log(_TAIL))
@@ -128,7 +128,7 @@ def _summed(law: Floats, part: _Part, cells: int = 2**62) -> Floats:
 
 
 def _without(total: Floats, single: _Part) -> tuple[int, Floats]:
-    """Where the law of the others begins, in cells, and the law: `total` divided by one device.
+    """First cell of the law of the others, and the law: `total` divided by one device.
 
     The recursion total[j] = (1−p)·others[j] + p·others[j−c] is solved in the direction that damps errors.
     """
@@ -151,7 +151,7 @@ def _without(total: Floats, single: _Part) -> tuple[int, Floats]:
 
 
 def without_the_largest(by_kind: Kinds, number: int) -> Law:
-    """Law of everybody's noise less, in every outcome, the `number` largest contributions to it; rounded down.
+    """Law of all noise less, in every outcome, the `number` largest contributions to it; rounded down.
 
     The kinds come in descending order of variance, and the first ones that take part are skipped.
     """

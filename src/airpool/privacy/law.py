@@ -52,7 +52,7 @@ class Strength:
 
     @property
     def beyond(self) -> Floats:
-        """How often each device exceeds `most`, at most."""
+        """Upper bound on the probability that each device exceeds `most`."""
         return np.array([above[-1] + self.error for above in self.above])[self.of_device]
 
     def lent(self, row: int, *, down: bool) -> tuple[Floats, Floats]:
@@ -78,12 +78,12 @@ class Strength:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """How devices are received: `draw(n, rng)` gives n outcomes of v, (n, K, d), 0 where a device is silent.
+    """Law of the received directions: `draw(n, rng)` gives n outcomes of v, (n, K, d), 0 where a device is silent.
 
     v is complex for complex symbols, else real with I and Q of every antenna.
     key: equal where the law of v is. of_device: equal where devices have the same law. presence: Pr(v ≠ 0) of each.
     most, beyond: a |v|² that each device exceeds with probability `beyond` at most.
-    rayleigh: v is Gaussian, independent and isotropic, of one variance, in so many components.
+    rayleigh: number of components if v is Gaussian, independent and isotropic, of one variance; else 0.
     aligned: one component more, in which every v is 1. circular: v is complex. costly: draws take long.
     rough: few draws will do, for the first steps of a search.
     """
@@ -162,7 +162,7 @@ def stacked(rows: list[tuple[Floats, Floats]]) -> Law:
 
 
 def coarsened(law: Law, bins: int, *, down: bool, own: Floats | None = None) -> Law:
-    """At most `bins` cells a row; every variance is rounded down (more leakage, so safe) or up, within its bin.
+    """The law in at most `bins` cells a row; variances are rounded down (more leakage, so safe) or up, within a bin.
 
     own: of each row, the device's own noise, where bins are to be chosen by what rounding costs it.
     """
@@ -194,7 +194,7 @@ def binned(variance: Floats, mass: Floats, bins: int, *, down: bool, own: float 
 
 
 def _cost_of_rounding(variance: Floats, mass: Floats, own: float) -> Floats:
-    """What rounding costs between the first cell and each, on a scale of which bins get equal parts.
+    """Cumulative cost of rounding from the first cell to each, on a scale of which bins get equal parts.
 
     Half of it by μ² = 1/(V + own): bins of width w and mass m cost Σ m·w of its mean, least if each gets as much of
     ∫√m. The other half by ln μ², for the tail, where mass is small.

@@ -1,7 +1,7 @@
-"""What choosing devices by their scores adds: Schemes 2.1 (threshold) and 2.2 (ranking), spec §4.
+"""Leakage of choosing devices by their scores: Schemes 2.1 (threshold) and 2.2 (ranking), spec §4.
 
 A device's decision to transmit depends on its feature, so the decision itself leaks. Both functions give the game for
-score and feature together; the paper's lemma, which adds two ε up, is paper.lemma.
+score and feature together; the paper's lemma, which adds two ε up, is paper.formulas.lemma.
 """
 
 from dataclasses import dataclass, replace
@@ -109,7 +109,7 @@ def ranking_game(
     v_sel: the device's own variance and the (k̃ − 1 − absent)₊ smallest of the honest others'. A valid bound, nearly
     exact unless k̃ is small: the adversary sees every noisy score, and is then granted the least noise that a selection
     can leave. Two Gaussian releases, so it composes exactly. Where devices may be in outage, or
-    strengths vary, nobody else's noise counts.
+    strengths vary, no other device's noise counts.
     Edge cases: no noise on the scores → inf, unless the scores cannot differ.
     """
     _reject_removal(neighbours)

@@ -37,7 +37,7 @@ _COST_SHARE = 2.0**20
 
 @dataclass(frozen=True)
 class Grid:
-    """Where noise of one σ lies: at multiples of h = `step`, as h·(aX + bY) with (a, b) = `coefficients`."""
+    """Grid of the noise of one σ: multiples of h = `step`, as h·(aX + bY) with (a, b) = `coefficients`."""
 
     step: float
     coefficients: tuple[int, int]
@@ -122,7 +122,7 @@ def to_grid(values: ArrayLike, step: float, limit: float) -> Floats:
 
 
 def delta_cost(noise_std: ArrayLike, *, dimension: int, epsilon: float, inferences: int = 1) -> float:
-    """What the grid adds to δ at ε: (1 + e^ε)·K·r·T·2^−186, and at most 1; K is the size of `noise_std`.
+    """Cost of the grid in δ at ε: (1 + e^ε)·K·r·T·2^−186, and at most 1; K is the size of `noise_std`.
 
     >>> delta_cost(np.full(12, 0.05), dimension=25_088, epsilon=10.0)
     6.76...e-47

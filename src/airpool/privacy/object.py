@@ -21,7 +21,7 @@ def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Ga
 
     Holds for: the same assumptions as the device's ε; the noise of dropouts does not count, but their views do (a
     bound). Exact for up to 65,536 outcomes of who takes part (many like devices, or sixteen heterogeneous ones); beyond
-    that an upper bound, with everybody's feature in the shift. Under cover noise an upper bound (the adversary is given
+    that an upper bound, with all features in the shift. Under cover noise an upper bound (the adversary is given
     who took part).
     Edge cases: a colluder sees its own view change → inf; removal of all devices leaves no noise → inf.
     """

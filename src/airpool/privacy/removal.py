@@ -32,7 +32,7 @@ def delta(
     participation: Floats,
     backward: bool,
 ) -> Floats:
-    """δ between (1−p)Q + pP and Q when nobody sees whether the device takes part; elementwise (see `cover.hidden`)."""
+    """δ between (1−p)Q + pP and Q when participation is hidden; elementwise (see `cover.hidden`)."""
     epsilon, shift, rest, own, participation = np.broadcast_arrays(epsilon, shift, rest, own, participation)
 
     def of(e: Floats, at: Any) -> Floats:

@@ -21,7 +21,7 @@ _ROUNDING = 2.0**-52
 
 
 class Losses(Protocol):
-    """What compose.Loss offers."""
+    """Interface of compose.Loss."""
 
     @property
     def step(self) -> float: ...
@@ -41,7 +41,7 @@ class LossMoments:
         self.log = np.maximum.reduce([_log_moments(loss) for loss in losses])
 
     def epsilon(self, inferences: int, delta: float) -> float:
-        """ε at δ of so many inferences, rounded up; inf where an infinite loss alone is likelier than δ.
+        """ε at δ of `inferences` inferences, rounded up; inf where an infinite loss alone is likelier than δ.
 
         δ(ε) ≤ T·Pr(L = ∞) + e^(T·ln M(λ) − λε)·(λ/(1+λ))^λ/(1+λ)      for every λ > 0
         """
@@ -57,5 +57,5 @@ def _log_moments(loss: Losses) -> Floats:
     at = loss.step * np.arange(loss.lowest, loss.lowest + len(loss.mass), dtype=np.float64)
     # No term overflows, and the last one alone keeps the sum far from what underflows.
     found = np.log(np.exp(_ORDERS[:, None] * (at - at[-1])) @ loss.mass) + _ORDERS * at[-1]
-    # A sum of so many products, each with an exponent that is rounded.
+    # A sum of len(at) products, each with an exponent that is rounded.
     return as_floats(found + _ROUNDING * (len(at) + 64 + _ORDERS * np.abs(at).max()))

@@ -20,7 +20,7 @@ from airpool._support.arrays import Floats, as_floats
 from airpool.privacy.floor import Floor
 from airpool.privacy.law import Arrivals, Law, alike, binomial, in_order, stacked
 
-# Draws, and how many at a time; beyond so many devices they would take too long.
+# Draws, and their number at a time; beyond MOST_DEVICES devices they would take too long.
 DRAWS, _CHUNK, MOST_DEVICES = 3 * 2**18, 2**11, 64
 # Half as many draws, a quarter or a sixteenth where devices and components are so many or draws costly: a wider band.
 _MANY, _VERY_MANY = 32, 128
@@ -186,11 +186,11 @@ def _band(first: Floats, second: Floats, largest: Floats, draws: int, z: float) 
 
 
 def _most_likely(mean: Floats, rate: float) -> Floats:
-    """The largest u with kl(mean, u) ≤ rate, rounded up; kl of two coins. Means of n draws in [0, 1] are above the
-    truth by so much with probability e^(−n·rate) at most (Hoeffding 1963, Theorem 1).
+    """The largest u with kl(mean, u) ≤ rate, rounded up; kl of two coins. For `mean` of n draws in [0, 1], the
+    expectation exceeds u with probability e^(−n·rate) at most (Hoeffding 1963, Theorem 1).
 
     >>> _most_likely(np.array([0.0, 0.5, 1.0]), 1e-3).round(6)
-    array([0.001   , 0.522349, 1.      ])
+    array([0.001  , 0.52235, 1.     ])
     """
     # kl ≥ (u − mean)²/2u, so this is too large; kl is convex in u, so Newton's steps stay too large.
     u = mean + rate + np.sqrt(rate**2 + 2 * mean * rate)

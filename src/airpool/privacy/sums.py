@@ -34,7 +34,7 @@ class RoundedSum:
         return _trimmed(RoundedSum(a.step, a.lowest + b.lowest, np.convolve(a.mass, b.mass)))
 
     def times(self, number: int) -> "RoundedSum":
-        """The sum of so many of these, by repeated squaring."""
+        """The sum of `number` of these, by repeated squaring."""
         square, found = self, self if number % 2 else None
         while number := number // 2:
             square = square.plus(square)
@@ -43,7 +43,7 @@ class RoundedSum:
         return found or square
 
     def coarser(self) -> "RoundedSum":
-        """On every other grid point, rounded down."""
+        """The law on every other grid point, rounded down."""
         odd = self.lowest % 2
         mass = np.pad(self.mass, (odd, (odd + len(self.mass)) % 2))
         return RoundedSum(2 * self.step, (self.lowest - odd) // 2, mass[::2] + mass[1::2])

@@ -30,8 +30,8 @@ _LATTICE, _STEP = 2**16, 2.0**-12
 _RAREST, _COMMON = 1e-13, 1e-3
 # Probability of the largest strengths, which are cut down (rounding V down), or make V infinite (rounding it up).
 _CUT, _CUT_UP = 1e-3, 2e-4
-# Rows that are computed, beyond which nothing is claimed; up to so many each choice of absent devices has a law of its
-# own, beyond them one law is below those of all choices. What arithmetic may cost: Fourier transforms of laws.
+# Most rows that are computed; beyond, nothing is claimed. Most rows for which each choice of absent devices has a law
+# of its own; beyond, one law is below those of all choices. Rounding error allowed for Fourier transforms of laws.
 _MOST_ROWS, _SEPARATE, _ARITHMETIC = 2**12, 2**8, 1e-11
 # Probability given away where rounding errors are bounded (Hoeffding); a V that is less likely to be so small is 0.
 _TAIL, _NEVER = 1e-15, 1e-16
@@ -106,7 +106,7 @@ def _unaligned(
 
 
 def _others(count: Integers, own: int, absent: int) -> Iterator[Integers]:
-    """How many devices of each kind are around one of kind `own`, for each way to choose the absent ones."""
+    """Number of other devices of each kind beside one of kind `own`, for each choice of the absent ones."""
     for choice in combinations_with_replacement(range(len(count)), absent):
         others = count - np.bincount(np.array((own, *choice)), minlength=len(count))
         if np.all(others >= 0):
@@ -139,7 +139,7 @@ class _Laws:
         self.step = most / (_LATTICE - 2) if most > 0 else 1.0
         self.errors = [self._rounding(value, mass) for value, mass, _ in parts]
         self.transforms = [np.fft.rfft(self._lattice(*part)) for part in parts]
-        # Beyond some frequency nothing is left of any product, whoever is left out of it.
+        # Beyond some frequency nothing is left of any product, whichever device is left out.
         total, least = np.zeros(_LATTICE // 2 + 1), np.zeros(_LATTICE // 2 + 1)
         for number, each in zip(count, self.transforms, strict=True):
             size = np.log(np.maximum(np.abs(each), 1e-300))
@@ -148,7 +148,7 @@ class _Laws:
         self.transforms = [each[: self.band].copy() for each in self.transforms]
 
     def _part(self, variance: float, participation: float, row: float) -> tuple[Floats, Floats, float]:
-        """What a device of a kind adds to V: values and masses, and the mass of nothing."""
+        """Contribution of a device of a kind to V: values and masses, and the mass at zero."""
         value, mass = self.strength.lent(int(row), down=self.down)
         above = self.strength.above[int(row)]
         last = max(int(np.searchsorted(-above, -(_CUT if self.down else _CUT_UP))), 1)
@@ -251,7 +251,7 @@ class _Laws:
         return ratio[cells > 0], cells[cells > 0]
 
     def _merged(self, first: int, cells: Floats, rows: int) -> tuple[Floats, Floats]:
-        """Positions and masses, several neighbours as one where so many rows would have too many cells together."""
+        """Positions and masses, with neighbouring cells merged where `rows` rows would have too many cells together."""
         together = -(-len(cells) * rows // _MOST_CELLS)
         start = np.arange(0, len(cells), together)
         end = start if self.down else np.minimum(start + together, len(cells)) - 1

@@ -44,7 +44,7 @@ def beam(h: Array) -> Array:
     xp = array_namespace(h)
     *outer, count, antennas = h.shape
     flat = xp.reshape(h, (-1, count, antennas))
-    # A processor's cache holds so many draws at a time; other devices take all at once.
+    # Draws are processed in blocks that fit a processor's cache; other devices take all at once.
     size = max(_CACHED // (count * antennas), 1) if isinstance(h, np.ndarray) else max(flat.shape[0], 1)
     blocks = [_search(flat[i : i + size, ...]) for i in range(0, flat.shape[0], size)]
     return xp.reshape(xp.concat(blocks, axis=0) if blocks else flat[:, 0, :], (*outer, antennas))
@@ -102,7 +102,7 @@ def _search(h: Array) -> Array:
 
 
 def _unit(w: Array) -> Array:
-    """Of length 1 along the first axis; 0 stays 0."""
+    """Vectors scaled to length 1 along the first axis; 0 stays 0."""
     xp = array_namespace(w)
     return w / (xp.sqrt(xp.sum(w**2, axis=0)) + 1e-30)
 

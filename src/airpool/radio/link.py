@@ -1,4 +1,4 @@
-"""The link of a network: what channel and power make of it (fading, γ, outage, signal and noise level of the estimate).
+"""The link of a network: fading, γ, outage, and signal and noise level of the estimate.
 
 All of it is public and independent of the data. It is computed once for a network (`link_of`) and passed on.
 """
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """What the channel makes of a network.
+    """Fading, transmit power, alignment and outage of a network.
 
-    outage: of each device, how often its power does not suffice to arrive aligned (under `paper`, over its noise too).
+    outage: probability, per device, that its power is too low to arrive aligned (under `paper`, over its noise too).
     """
 
     fading: Fading
@@ -48,7 +48,7 @@ def link_of(network: Network) -> Link:
         channel.fading,
         k_factor_db=channel.k_factor_db,
         path_loss_db=loss_db if len(set(loss_db)) > 1 else loss_db[0],
-        # Without fading the beam is the antenna to which everybody aligns.
+        # Without fading the beam is the antenna to which all devices align.
         antennas=1 if channel.fading == "none" else channel.antennas,
         devices=d.count if channel.antennas > 1 and channel.fading != "none" else 1,
     )
@@ -102,9 +102,9 @@ def noise_gain(network: Network, moments: "Moments") -> Floats:
 
 
 def receivers(network: Network, link: Link, on_the_air: Floats) -> float:
-    """How often the receiver's noise counts on average: once for the sum, or once per device received separately.
+    """Average number of times the receiver's noise counts: once for the sum, or once per device received separately.
 
-    on_the_air: how often each device sends, whether or not its power then suffices.
+    on_the_air: probability that each device sends, whether or not its power then suffices.
     """
     if network.channel.access != "orthogonal":
         return 1.0
@@ -134,7 +134,7 @@ def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float, 
 
 @dataclass(frozen=True)
 class Level:
-    """Of ẑ: its expected norm where all latents are equal and at full norm, and its noise std per coordinate."""
+    """Level of ẑ: its expected norm if all latents are equal and at full norm, and its noise std per coordinate."""
 
     signal: float
     noise_std: float
@@ -166,7 +166,7 @@ def level(network: Network, link: Link | None = None, *, participation: ArrayLik
 
 
 def _participation(network: Network, given: ArrayLike | None) -> Floats:
-    """How often each device takes part, as far as it is public."""
+    """Public participation probability of each device."""
     d, scheme = network.devices, network.scheme
     if isinstance(scheme, Coin):
         if given is not None:

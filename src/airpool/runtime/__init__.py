@@ -4,14 +4,14 @@ medium.py      what a device and a server may do on a medium; neither knows whic
 air.py         the physics of a slot: gains, the sum, the receiver's noise; what is rejected, what is withheld
 loopback.py    the medium in one process
 remote.py      the medium over gRPC, as devices and server use it; service.py: its other end; wire.proto: the messages
-transport.py   the only place that opens a socket
+transport.py   sockets of gRPC and HTTP, and their certificates
 device.py      one device: ready → announcement → charge → coin, score, feature → signal
-terms.py       what a server asks for, held against the device's own file; charge.py: what an inference costs it
+terms.py       the server's request, checked against the device's own file; charge.py: the cost of an inference
 sources.py     where its view comes from; bundle.py, encoders.py: what it makes of a view, without torch
 server.py      announces, estimates, decodes, reports; http.py, metrics.py: how it answers
-secured.py     keys, ledgers and tokens of the roles     limits.py  how often somebody may call
-telling.py     what devices tell the server's view of the fleet
+secured.py     keys, ledgers and tokens of the roles     limits.py  token-bucket rate limiter
+telling.py     devices report their ledgers to the server's view of the fleet
 ranking.py     the ranking server of Scheme 2.2
-seeded.py      a simulated device, whose noise protects nobody
+seeded.py      a simulated device, whose noise gives no privacy
 roles.py       each role as a process; up.py: all of them on one machine
 """

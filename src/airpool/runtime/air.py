@@ -85,7 +85,7 @@ class Air:
     # What devices do
 
     def connect(self, device: int, deliver: Callable[[Announcement | bytes], None], *, simulated: bool) -> None:
-        """deliver: called with each announcement to this device, and each message of a secure round; must not block."""
+        """Connects a device. deliver: takes each announcement and each message of a secure round; must not block."""
         if not 0 <= device < self.network.devices.count:
             raise RejectedError(f"device {device} must be from 0 to {self.network.devices.count - 1}")
         if device in self._deliver:
@@ -106,7 +106,7 @@ class Air:
         logs.event("disconnected", device=device, connected=len(self._deliver))
 
     def ready(self, device: int, advert: bytes = b"") -> None:
-        """advert: what a device advertises under secure access; raises Rejected where it is not one."""
+        """Marks a device as ready. advert: its own, under secure access; raises Rejected if it is invalid."""
         if device in self._deliver:
             if self._secure is not None:
                 self._secure.check(advert, [self._adverts[k] for k in self._ready - {device}])
@@ -257,7 +257,7 @@ class Slot:
         self.lose(device)
 
     def lose(self, device: int) -> None:
-        """Nothing more is expected from this device."""
+        """Stops waiting for this device."""
         self.awaited.discard(device)
         if not self.awaited:
             self._end.set()
@@ -278,7 +278,7 @@ class Slot:
 
 
 def require_runnable(network: Network) -> None:
-    """An error where a network cannot run as processes."""
+    """Raises an error if a network cannot run as processes."""
     channel = network.channel
     if channel.access == "orthogonal":
         raise NetworkError("channel.access='orthogonal' must be superposed or secure: the server gets the sum alone")

@@ -47,11 +47,11 @@ class Bundle:
 
     @property
     def view_shape(self) -> tuple[int, ...]:
-        """(C, H, H)."""
+        """Shape of a view, (C, H, H)."""
         return self.trunk.view_shape
 
     def encoder(self, *, device: int) -> Callable[[NDArray[Any]], Seen]:
-        """From a view (C, H, H), bytes or floats in [0, 1], to what the device sends of it."""
+        """Encoder of a view (C, H, H), bytes or floats in [0, 1]: to its latent and posterior."""
         own = self.temperatures
         temperature = np.float32(own[device] if device < len(own) else own.mean())
 

@@ -1,4 +1,4 @@
-"""What an inference costs a device, booked before coin, score and feature exist. The ledger plugs in here."""
+"""Charging a device for an inference, before coin, score and feature exist. The ledger plugs in here."""
 
 from collections import OrderedDict
 from typing import Protocol, runtime_checkable
@@ -17,10 +17,10 @@ class Charge(Protocol):
 
 @runtime_checkable
 class Foreseen(Protocol):
-    """A charge that knows beforehand."""
+    """A charge that can predict a refusal."""
 
     def refusal(self) -> str | None:
-        """Why the next inference would be refused; None where it would not."""
+        """The reason why the next inference would be refused; None if it would not."""
         ...
 
 

@@ -25,7 +25,7 @@ from airpool.schemes.scores import uncertainty
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What a device makes of its view: the latent (r,), and its own posterior (L,) where scores choose."""
+    """One view, encoded: the latent (r,), and the device's own posterior (L,) where scores choose."""
 
     latent: Floats
     posterior: Floats | None = None
@@ -69,7 +69,7 @@ async def run(device: Device, port: DevicePort) -> None:
 
 
 async def _allowed(device: Device) -> None:
-    """Waits while the next inference would be refused: a device that is not ready costs nobody anything."""
+    """Waits while the next inference would be refused: a device that is not ready costs no budget."""
     said = None
     while isinstance(device.charge, Foreseen) and (why := device.charge.refusal()) is not None:
         if why != said:
@@ -147,7 +147,7 @@ async def _signal(device: Device, told: Announcement) -> tuple[Floats, float]:
 
 
 def declared_scale(network: Network, device: int, gain: float) -> float:
-    """α/p of a device that transmits, from public numbers alone: γ/h, or less at the power limit (wireless.power).
+    """α/p of a device that transmits, from public numbers alone: γ/h, or less at the power limit (radio.power).
 
     Holds for: truncate and backoff, where it depends on neither feature nor noise.
     """
@@ -156,7 +156,7 @@ def declared_scale(network: Network, device: int, gain: float) -> float:
 
 
 def _seen(device: Device, number: int) -> Seen:
-    """The view; nothing (noise alone is sent) where the source fails, which nobody else can tell."""
+    """The encoded view; nothing if the source fails: noise alone is sent, so the failure cannot be observed."""
     net = device.network
     nothing = Seen(np.full(net.dimension, np.nan), np.full(2, np.nan))
     try:

@@ -31,7 +31,7 @@ _READY_SECONDS = 2.0
 
 
 def app(server: Server, token: str | None = None) -> Starlette:
-    """The ASGI application of one server. token: what every client but a health check has to show."""
+    """The ASGI application of one server. token: required of every client but a health check."""
     metrics, waiting = Metrics(server), dict[str, asyncio.Task[InferenceResult]]()
     schema = resources.files("airpool.runtime").joinpath("openapi.json").read_bytes()
 
@@ -88,7 +88,7 @@ def app(server: Server, token: str | None = None) -> Starlette:
 
 
 class Guard:
-    """Lets requests through that show the token, and not too many of them. The time of a comparison tells nothing."""
+    """Middleware that requires the token, compared in constant time, and limits the rate of requests."""
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:
         self._app, self._wanted = app, None if token is None else f"Bearer {token}".encode()
@@ -110,7 +110,7 @@ class Guard:
 
 
 class Patient(H11Protocol):
-    """HTTP that hangs up on a client whose request does not come to its end within a few seconds."""
+    """HTTP protocol that closes a connection whose request is not complete within a few seconds."""
 
     _timer: asyncio.TimerHandle | None = None
 
@@ -127,7 +127,7 @@ class Patient(H11Protocol):
         self._cancel()
 
     def _watch(self) -> None:
-        """Counts from the first byte of a request on, not from the last one."""
+        """Starts the timer at the first byte of a request; later bytes do not extend it."""
         complete = self.conn.their_state in (h11.DONE, h11.MUST_CLOSE, h11.CLOSED)
         if complete:
             self._cancel()

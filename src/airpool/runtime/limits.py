@@ -1,4 +1,4 @@
-"""How often somebody may call: a bucket of tokens that fills at a steady rate."""
+"""Token-bucket rate limiter."""
 
 import time
 from collections.abc import Callable

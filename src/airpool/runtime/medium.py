@@ -1,4 +1,4 @@
-"""What a device and a server may do on a medium. Roles are written against these two ports alone."""
+"""Ports of a medium, one for a device and one for the server. Roles are written against these two alone."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,7 +29,7 @@ class Announcement:
 class Sum:
     """y, (coordinates,), and nothing else of the devices.
 
-    devices: how many were in the slot to its end, silent ones included. carrier: whether anybody transmitted.
+    devices: how many were in the slot to its end, silent ones included. carrier: whether any device transmitted.
     """
 
     y: Floats
@@ -72,7 +72,7 @@ class DevicePort(Protocol):
 
 class ServerPort(Protocol):
     async def ready(self) -> int:
-        """How many devices are connected and ready."""
+        """Number of devices that are connected and ready."""
         ...
 
     async def hold(self, id: str, number: int, asked: str) -> Sum | Withheld:

@@ -26,7 +26,7 @@ class RankingServer:
 
     def __init__(self, network: Network, *, seconds: float = WAIT_SECONDS) -> None:
         if not isinstance(network.scheme, Ranking):
-            raise ValueError(f"scheme.name={network.scheme.name!r} must be 2.2: otherwise nobody is ranked")
+            raise ValueError(f"scheme.name={network.scheme.name!r} must be 2.2, the scheme that ranks devices")
         if not 0 < seconds <= 600:
             raise ValueError(f"seconds={seconds} must be > 0 and at most 600")
         self._count, self._fewest = network.devices.count, network.devices.count - network.dropouts
@@ -48,7 +48,7 @@ class RankingServer:
         except TimeoutError:
             this.complete.set()
         finally:
-            this.waiting -= 1  # somebody who hangs up leaves the others their round
+            this.waiting -= 1  # a device that hangs up leaves the others their round
             if (this.complete.is_set() or not this.waiting) and self._rounds.get(id) is this:
                 del self._rounds[id]
         there = sorted(this.scores)

@@ -24,7 +24,7 @@ def packed(values: Floats) -> bytes:
 
 
 def unpacked(content: bytes) -> Floats:
-    """An error where the bytes are no whole number of float64."""
+    """Float64 values of bytes. Raises an error if their length does not fit."""
     return np.frombuffer(content, "<f8").astype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Each role as a process: starts, says where it listens, runs until it is told to stop, stops cleanly.
+"""Each role as a process: starts, says where it listens, runs until it is stopped, stops cleanly.
 
 A role prints one line on stdout once it is set up, and logs on stderr. It stops on SIGINT or SIGTERM, and when its
 stdin is closed where it was started with `attached`: so nothing outlives `airpool up`.
@@ -80,7 +80,7 @@ async def run_server(
     credentials: PeerCredentials | None = None,
     console: Console = _ALONE,
 ) -> None:
-    """http: where the HTTP API listens; None: nowhere. token: what its clients have to show. fleet: takes rows."""
+    """http: where the HTTP API listens; None: nowhere. token: required of its clients. fleet: takes rows."""
     service, web, said = InferencesService(server, credentials), None, {}
 
     def add(it: aio.Server) -> None:
@@ -144,7 +144,7 @@ async def run_devices(
 
 @asynccontextmanager
 async def _running(role: str, console: Console, **where: str) -> AsyncIterator[asyncio.Event]:
-    """Says that the role is there, and waits at the end of the block until it is told to stop."""
+    """Announces that the role is up, and waits at the end of the block for the signal to stop."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for sign in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sign, stop.set)

@@ -1,4 +1,4 @@
-"""Identities of a secure sum from the folders that `airpool keys` makes: everybody's certificate, the own private key.
+"""Identities of a secure sum from the folders that `airpool keys` makes: all certificates, its own private key.
 
     FOLDER/device-K/      the device's own folder, as it was made
     FOLDER/device-J/      of every other device identity.crt alone, which is public

@@ -48,7 +48,7 @@ class SecureSlot:
 
     @property
     def awaited(self) -> set[int]:
-        """Who has yet to answer; in the end, who was too late."""
+        """Devices that have yet to answer; once the round is over, those that were too late."""
         return self._late if self._round.outcome is not None else self._round.waiting - self._gone
 
     @property
@@ -67,7 +67,7 @@ class SecureSlot:
         self._check()
 
     def lose(self, device: int) -> None:
-        """Nothing more is expected from this device."""
+        """Stops waiting for this device."""
         self._gone.add(device)
         self._check()
 
@@ -78,7 +78,7 @@ class SecureSlot:
     async def ended(self, seconds: float) -> None:
         """The round, step by step; each waits for its share of the time, and goes on without those who are late.
 
-        If it is cancelled, the round is over for all: nobody waits for a message that will not come.
+        If it is cancelled, the round is over for all: no device waits for a message that will not come.
         """
         try:
             await self._steps(seconds)

@@ -19,7 +19,7 @@ _SHORTEST_TOKEN = 16
 
 
 def credentials(folder: Path, role: str) -> PeerCredentials:
-    """What a role's sockets need. The certificate must be that of the role: nobody speaks for another."""
+    """Credentials of a role's sockets. The certificate must be that of the role: no role can act as another."""
     own, trust = keys.load(folder)
     if own.name != role:
         raise KeyFileError(f"{folder} holds the keys of {own.name}, must be those of {role}")
@@ -32,7 +32,7 @@ def home(folder: Path, device: int) -> Path:
 
 
 def token(path: Path) -> str:
-    """The token that HTTP clients have to show, from a file that nobody else can read."""
+    """The token that HTTP clients have to show, from a file that its owner alone can read."""
     found = secret.read(path).decode("ascii", "replace").strip()
     if len(found) < _SHORTEST_TOKEN or not found.isprintable():
         raise KeyFileError(f"{path} must hold a token of at least {_SHORTEST_TOKEN} characters")
@@ -53,7 +53,7 @@ class Booked:
         self.path = ledger.path
 
     def refusal(self) -> str | None:
-        """Why the next inference would be refused; a device that knows this is not ready, which costs nobody."""
+        """The reason why the next inference would be refused; the device is then not ready, which costs no budget."""
         try:
             self._ledger.prepare(self._one, scene=self._scene, epoch=self._epoch)
         except refused.SpendingError as why:

@@ -1,4 +1,4 @@
-"""A simulated device: the steps of device.py with a generator of its own. Its noise is seeded and protects nobody.
+"""A simulated device: the steps of device.py with a generator of its own. Its noise is seeded and gives no privacy.
 
 One seed gives every inference of a run its generators: of the air and of each device, as protocol.simulation spawns
 them. So a run over any medium gives what `airpool.infer(..., rng=generator(seed, number), path="full")` gives.

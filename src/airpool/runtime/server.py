@@ -55,7 +55,7 @@ class ServerCodec:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """ε of the worst device, with nobody else trusted, and of the object; all at δ, for one inference."""
+    """Largest ε and largest local ε of a device (no other trusted), and ε of the object; at δ, for one inference."""
 
     device: float
     local: float
@@ -71,9 +71,9 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class InferenceResult:
-    """What became of one inference.
+    """Result of one inference.
 
-    label: of the class, −1 where nobody transmitted; None without an answer. devices: in the slot to its end.
+    label: of the class, −1 if no device transmitted; None without an answer. devices: in the slot to its end.
     spent: whether it counts against the devices' budgets. note: says so where the noise was seeded.
     """
 
@@ -215,7 +215,7 @@ class Server:
             tuple(softmax(logits).tolist()) if answered else (),
             tuple(logits.tolist()),
             got.devices,
-            "" if answered else "nobody transmitted",
+            "" if answered else "no device transmitted",
         )
 
     def _without(self, id: str, this: int, status: Status, reason: str, *, spent: bool) -> InferenceResult:

@@ -75,7 +75,7 @@ class AirService(AirServicer):
         return first.hello.device, first.hello.simulated
 
     async def _listen(self, device: int, requests: AsyncIterator[wire.FromDevice], say: Any, trusted: Any) -> None:
-        """What a device sends, until it hangs up. A message that cannot be read is a rejected one.
+        """Handles the messages of a device until it hangs up. A message that cannot be read is rejected.
 
         trusted: ends the call if the device's certificate has been revoked, or has expired; asked now and then.
         """

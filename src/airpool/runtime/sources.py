@@ -1,4 +1,4 @@
-"""Where a device's view comes from, by a short text:
+"""Source of a device's views, named by a short text:
 
     latents:MODEL/SPLIT    held-out latents, shipped or of a model of your own (a file), one object after the other
     mesh:PATH              a mesh, or a folder of them in turn, rendered from this device's camera (needs torch)
@@ -32,7 +32,7 @@ _IMAGES = (".npy", ".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 
 @dataclass(frozen=True)
 class Place:
-    """Which of how many devices."""
+    """Index of a device and the number of devices."""
 
     device: int
     devices: int

@@ -1,4 +1,4 @@
-"""Devices tell the server's view of the fleet what is new in their ledgers. What it answers can only silence them."""
+"""Devices report new rows of their ledgers to the server's view of the fleet. Its answers can only silence them."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ class FleetService(FleetServicer):
 
 
 async def newest(channel: aio.Channel, key: str) -> Row | None:
-    """The newest row that the view has of a key; None too where it cannot be asked: it is not relied on."""
+    """The newest row that the view has of a key; None also if the view cannot be reached: it is not relied on."""
     try:
         told = await FleetStub(channel).Tell(wire.Told(key=key), timeout=transport.CALL_SECONDS)
         return Row(*json.loads(told.row)) if told.row else None
@@ -59,14 +59,14 @@ async def newest(channel: aio.Channel, key: str) -> Row | None:
 
 
 async def tell(channel: aio.Channel, path: Path) -> int:
-    """Tells all rows that the view lacks; how many."""
+    """Sends all rows that the view lacks; returns their number."""
     stub, told, sent = FleetStub(channel), 0, 0
     key = (await asyncio.to_thread(content, path, after=2**62)).origin.key
     reply = await stub.Tell(wire.Told(key=key), timeout=transport.CALL_SECONDS)
     while True:
         after = int(json.loads(reply.row)[0]) if reply.row else 0
         if after < sent:
-            raise ValueError(f"the view does not have row {sent}, which it was told")
+            raise ValueError(f"the view does not have row {sent}, which it has received")
         found = await asyncio.to_thread(content, path, after=after)
         if not found.rows:
             return told
@@ -77,7 +77,7 @@ async def tell(channel: aio.Channel, path: Path) -> int:
 
 
 async def telling(channel: aio.Channel, path: Path) -> None:
-    """Tells what is new, now and then, for ever. A view that is gone, or that refuses, changes nothing."""
+    """Sends new rows at intervals, without end. A view that is gone, or that refuses, changes nothing."""
     while True:
         try:
             await tell(channel, path)

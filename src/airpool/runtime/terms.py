@@ -1,4 +1,4 @@
-"""What a server asks of a device, held against the device's own network file.
+"""Check of the network that a server asks for against the device's own network file.
 
 Noise, clip norm, weight and participation are the device's own: no number of the server's reaches its signal. So the
 device takes part only in the very network that it was set up for. Weaker noise would cost it more; stronger noise it

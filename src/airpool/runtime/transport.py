@@ -1,4 +1,4 @@
-"""Sockets: the only place that opens one. Addresses, message sizes, deadlines, keepalive, certificates.
+"""Sockets of gRPC and HTTP: addresses, message sizes, deadlines, keepalive, certificates.
 
 Without credentials both ends must be on a loopback address. With them both ends show a certificate of the same
 authority, and `identify` says who the other one is: air, server, ranking, or device-K.
@@ -41,7 +41,7 @@ _OPTIONS = [
 
 
 class _Short(logging.Filter):
-    """gRPC writes a traceback for every message that it cannot read, and for every error: one line instead."""
+    """Replaces gRPC's traceback, for every unreadable message and every error, by one line of the log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
@@ -101,7 +101,7 @@ def channel(address: str, credentials: PeerCredentials | None = None, *, role: s
 
 
 async def require_peer(context: Any, name: str, credentials: PeerCredentials | None) -> None:
-    """Ends a call unless the peer's certificate has this name; without credentials anybody on this machine may call."""
+    """Ends a call unless the peer's certificate has this name; without credentials any local process may call."""
     found = await _peer(context, credentials)
     if found is not None and found != name:
         await refuse(context, grpc.StatusCode.PERMISSION_DENIED, f"{found} must not speak for {name}")

@@ -28,7 +28,7 @@ _POLL_SECONDS, _REFUSED_SECONDS = 0.05, 5.0
 
 @dataclass(frozen=True)
 class Setup:
-    """What runs. processes: how many host the devices; source, model, codec: as of the commands of the roles."""
+    """Setup of a run. processes: number that host the devices. source, model, codec: as for the roles' commands."""
 
     network: Network
     processes: int
@@ -86,7 +86,7 @@ class Process:
         return self._process.returncode is None
 
     async def kill(self) -> None:
-        """As kill -9 does."""
+        """Kills the process, as kill -9 does."""
         with suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
@@ -116,7 +116,7 @@ class System:
     roles: dict[str, Process] = field(default_factory=dict)
 
     async def start(self, name: str) -> Process:
-        """Starts a role by its name, again too: at the address that it had."""
+        """Starts a role by its name; after a restart it has the same address."""
         before = self.roles.get(name)
         args = self.command(name, before.said.get("address", _ANYWHERE) if before else _ANYWHERE)
         self.roles[name] = await Process.started(*args, log=self.folder / f"{name}.log")
@@ -150,7 +150,7 @@ class System:
         return self.roles[name].said["address"]
 
     def credentials(self) -> transport.PeerCredentials | None:
-        """The server's, for whoever has started it."""
+        """The server's credentials, for the process that started it."""
         if self.setup.keys is None:
             return None
         from airpool.runtime.secured import credentials
@@ -163,7 +163,7 @@ class System:
         return [f"device {part[0]}-{part[-1]}" for part in parts]
 
     async def ready(self, devices: int, seconds: float = _START_SECONDS) -> None:
-        """Waits until so many devices are ready."""
+        """Waits until `devices` devices are ready."""
         async with transport.channel(self.address("air"), self.credentials(), role="air") as channel:
             port = RemoteServer(channel, slot_seconds=self.setup.slot_seconds)
             try:
@@ -177,7 +177,7 @@ class System:
                 raise TimeoutError(f"fewer than {devices} devices were ready within {seconds:g} s") from None
 
     def refusal(self) -> str | None:
-        """Why a device does not take part: what it logged, such as a budget that is spent; or that it has ended."""
+        """The reason why a device does not take part: one it logged, such as a spent budget, or that it has ended."""
         for name in self.device_names:
             lines = (self.folder / f"{name}.log").read_text("utf-8", "replace").splitlines()
             said = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
@@ -189,7 +189,7 @@ class System:
         return None
 
     async def all_ready(self) -> None:
-        """Waits until all devices are ready; an error where one says why it will not be."""
+        """Waits until all devices are ready; raises an error if one of them refuses."""
         waiting = asyncio.create_task(self.ready(self.setup.network.devices.count))
         try:
             while not (await asyncio.wait([waiting], timeout=_REFUSED_SECONDS))[0]:
@@ -238,7 +238,7 @@ async def client(system: System) -> AsyncIterator[InferencesStub]:
 
 @dataclass
 class RunTally:
-    """What came of the inferences so far. distinct: those with a higher number than the one before.
+    """Results of the inferences so far. distinct: those with a higher number than the one before.
 
     Of the times, the last 100,000 are kept.
     """

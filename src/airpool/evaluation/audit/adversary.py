@@ -1,7 +1,7 @@
 """The attack on a network: `audited` plays a distinguishing game against one device.
 
 It runs the code that transmits (`audit.path`), with fading and power. There are two adversaries, each against its own
-claim: one that hears the sum, and one that also knows what everybody else has sent, so that own noise alone protects
+claim: one that hears the sum, and one that also knows what all others have sent, so that own noise alone protects
 (`known`). The score is the likelihood ratio of audit.release, an independent reference
 without radio; audit.bound turns scores into a lower bound on ε. Where scores choose who transmits, a world is a feature
 and a score of every device, and the observation includes who transmitted (Scheme 2.1) or all noisy scores (2.2).
@@ -116,7 +116,7 @@ def likelihood_ratio(
     """ln Pr[seen | world] − ln Pr[seen | neighbour]: the best score for the game between two worlds.
 
     Scheme 2.1: who transmitted counts, with the probability that each world gives it. Scheme 2.2: the noisy scores and,
-    given whom they select, the sum; under cover noise everybody's noise is in it.
+    given whom they select, the sum; under cover noise all noise is in it.
     """
     here, there = (released(network, each.scores, known=known) for each in (world, neighbour))
     return log_likelihood_ratio(here, world.features, neighbour.features, neighbour_devices=there)

@@ -27,13 +27,13 @@ Score = Callable[[Observation], Floats]
 
 @dataclass(frozen=True, eq=False)
 class AuditReport:
-    """What one game has shown: the true ε is at least `epsilon_lower`, with the stated confidence."""
+    """Result of one game: the true ε is at least `epsilon_lower`, with the stated confidence."""
 
     epsilon_lower: float
     delta: float
     confidence: float
     runs: int  # a side
-    ceiling: float  # the largest epsilon_lower that so many runs can give
+    ceiling: float  # the largest epsilon_lower that this number of runs can give
     sided: Sided
     direction: Literal["features over neighbour", "neighbour over features"]  # the inequality that was used
     threshold: float

@@ -1,4 +1,4 @@
-"""What every ε rests on, claim by claim: noise, clip, participation and sum, to an auditor who hears everything.
+"""Tests of the claims that every ε rests on: noise, clip, participation and sum, by an auditor who hears everything.
 
 A distinguishing game hears a device's own noise only beneath the others', and takes many runs to miss a part of it.
 Here the auditor knows all other draws: own noise is seen alone, and its energy is σ²·χ² exactly. Two worlds are played,
@@ -30,7 +30,7 @@ _ROUNDING = 1e-9  # of a sum without receiver noise, relative to what is in it
 
 
 def enough(network: Network, runs: int) -> int:
-    """How many of the runs asked for are tested: no more than tell a thousandth of a usual σ, and no fewer than 200."""
+    """Number of runs that are tested: `runs`, capped where a thousandth of a usual σ is resolved, but not below 200."""
     return min(runs, max(200, _MOST_NUMBERS // (2 * network.devices.count * network.coordinates)))
 
 
@@ -87,7 +87,7 @@ def _world(network: Network, long: bool, rng: np.random.Generator) -> tuple[Worl
 
 
 class _Sums:
-    """What is kept of all runs in one world: counts, energies, products."""
+    """Statistics of all runs in one world: counts, energies, products."""
 
     def __init__(self, network: Network, link: Link, world: World, along: Floats) -> None:
         d = network.devices
@@ -197,7 +197,7 @@ class _Sums:
         return found + self._coins(k)
 
     def _coins(self, k: int) -> list[Test]:
-        """How often a device takes part, also beside the next one; where the law is known, how often it is heard."""
+        """Tests of a device's participation, also given the next one's; and of its outage, where the law is known."""
         coins, arrived = self.coins[0], self.arrived[0]
         match self.network.scheme:
             case Coin():

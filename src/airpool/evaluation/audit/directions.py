@@ -23,7 +23,7 @@ Components = NDArray[np.float64] | NDArray[np.complex128]
 
 @dataclass(frozen=True, eq=False)
 class ObservedDirections:
-    """What the adversary receives of n runs: y (n, coordinates, d), and v (n, K, d), 0 where a device is silent."""
+    """The adversary's observations in n runs: y (n, coordinates, d), and v (n, K, d), 0 where a device is silent."""
 
     components: Components
     directions: Components
@@ -86,7 +86,7 @@ def worst_pair(network: Network, device: int) -> tuple[Floats, Floats]:
 
 
 def likelihood_ratio(network: Network, features: Floats, neighbour: Floats) -> Callable[[ObservedDirections], Floats]:
-    """ln Pr[y | features] − ln Pr[y | neighbour] given v, which is public, if everybody on the air takes part.
+    """ln Pr[y | features] − ln Pr[y | neighbour] given v, which is public, if all devices on the air take part.
 
         ½ Σ_c [(y − m′)^H G⁻¹ (y − m′) − (y − m)^H G⁻¹ (y − m)],    G = Σ_j σ_j² v_j v_j^H
 

@@ -62,7 +62,7 @@ def distance_from_normal(values: Floats) -> float:
 
 
 def chance_distance(count: int, *, error: float) -> float:
-    """`distance_from_normal` of so many independent draws stays below this; 1 if there are none.
+    """Bound that `distance_from_normal` of `count` draws exceeds with probability `error` at most; 1 without draws.
 
         Pr(distance > d) ≤ 2 exp(−2 n d²)      (Dvoretzky, Kiefer and Wolfowitz, with Massart's constant)
 

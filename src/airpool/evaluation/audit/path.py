@@ -20,7 +20,7 @@ from airpool.schemes.scores import score_range
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """What all devices hold: features (K, r), and bounded scores (K,); None in Scheme 1, which has no scores."""
+    """Inputs of all devices: features (K, r), and bounded scores (K,); None in Scheme 1, which has no scores."""
 
     features: Floats
     scores: Floats | None = None

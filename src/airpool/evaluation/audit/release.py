@@ -44,7 +44,7 @@ class Release:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What the adversary sees of n runs."""
+    """The adversary's observations in n runs."""
 
     total: Floats  # (n, r)
     participation: NDArray[np.bool_] | None  # (n, K); None under cover noise, which hides it

@@ -1,7 +1,7 @@
 """The whole audit of a network: every claim against its own adversary, and all of them at one level of confidence.
 
     ε          a distinguishing game in which the adversary hears the sum (audit.adversary)
-    local ε    the same game where it also knows what everybody else has sent
+    local ε    the same game where it also knows what all others have sent
     σ, C, p    what both rest on, measured device by device, with exact limits (audit.claims)
 
 Of the probability of a false alarm, 1 − confidence, the games share 49 parts of 50 equally, the measurements one part:
@@ -33,7 +33,7 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 @dataclass(frozen=True, eq=False)
 class Examination:
-    """What the games and the measurements have shown; all of it holds together with the stated confidence.
+    """Results of the games and the measurements; all hold together with the stated confidence.
 
     games: against the ε of each device attacked, by device. alone: against its local ε. outcomes: of all devices.
     measured_runs: of each of the two worlds that were measured.
@@ -68,7 +68,7 @@ class Examination:
         return found.epsilon, found.epsilon_local
 
     def lines(self) -> list[str]:
-        """What was measured, and what is contradicted."""
+        """Lines of text: the measurements, and the claims that they contradict."""
         bad, total = self.contradicted, len(self.outcomes)
         text = [
             f"{total} measurements of noise, clip, participation and sum in 2 × {self.measured_runs} runs: "
@@ -128,7 +128,7 @@ def examined(
 
     The claims are those of one inference. With antennas elsewhere the first game is theirs. `runs`: a side of each
     game; the measurements need fewer. score: as of `audited`. played: the path to measure, by default the network's.
-    Nobody drops out, which makes the first game weaker than the claim allows; in the second game nobody else counts.
+    No device drops out, which makes the first game weaker than the claim allows; in the second no other device counts.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence:g} must be > 0 and < 1")

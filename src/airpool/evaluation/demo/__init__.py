@@ -1,4 +1,4 @@
-"""What `airpool demo` shows: two networks on the test set, one object transmitted, and the paper's claim checked.
+"""Content of `airpool demo`: two networks on the test set, one object transmitted, and the paper's claim checked.
 
 comparison, one_object and claim compute plain data; tables, pictures and story present it.
 """
@@ -34,7 +34,7 @@ class Demo:
         return self.ours.points[0].evaluation.trials
 
     def record(self) -> dict[str, Any]:
-        """As plain data, for JSON."""
+        """The demo as plain data, for JSON."""
         rows = [row for curve in self.curves for row in curve.rows()]
         return {
             "accuracy": [{k: number(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows],

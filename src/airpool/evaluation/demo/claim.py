@@ -1,4 +1,4 @@
-"""What the paper's default network leaks: what Theorem 1 claims, and the exact values."""
+"""Leakage of the paper's default network: the claim of Theorem 1, and the exact values."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

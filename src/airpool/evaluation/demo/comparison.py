@@ -40,7 +40,7 @@ class Point:
     printed: Printed | None
 
     def row(self) -> dict[str, Any]:
-        """As plain numbers; every ε is that of the worst device."""
+        """The row as plain numbers; every ε is that of the worst device."""
         report = self.evaluation.report
         return {
             "epsilon": self.epsilon,

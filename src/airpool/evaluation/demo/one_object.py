@@ -67,7 +67,7 @@ class Sent:
 
     @property
     def devices(self) -> list[dict[str, Any]]:
-        """Of each device: |h|, whether it drew participation, whether it transmitted, and its ε.
+        """Record of each device: |h|, whether it drew participation, whether it transmitted, and its ε.
 
         A device that takes part stays silent if its channel is too weak.
         """

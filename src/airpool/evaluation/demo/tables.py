@@ -95,7 +95,7 @@ def labels(sent: Sent) -> PageTable:
 
 
 def devices(sent: Sent) -> PageTable:
-    """Which devices transmitted, their channel gains, and what each leaks."""
+    """Table of the devices: whether each transmitted, its channel gain, and its ε."""
     rows: list[tuple[str, ...]] = []
     for k, device in enumerate(sent.devices):
         silence = "silent: channel too weak" if device["took_part"] else "silent: did not take part"
@@ -107,7 +107,7 @@ def devices(sent: Sent) -> PageTable:
 
 
 def claims(found: CheckedClaim) -> PageTable:
-    """What Theorem 1 claims in each of its forms; a claim is false where the true δ is larger."""
+    """Table of the claims of Theorem 1, one for each of its forms; a claim is false where the true δ is larger."""
 
     def row(epsilon: float, delta: float, true_delta: float | None, reason: str | None) -> tuple[str, ...]:
         if true_delta is None:

@@ -1,8 +1,8 @@
 """Clip norms and noise for devices with different privacy targets (spec §6).
 
 At a common noise level a device with a stricter target needs a smaller clip norm, C_k = min(C, C_max,k). With much
-noise nobody is clipped further and the strictest target decides for all; with little noise, strict devices are clipped
-to almost nothing. The noise level of least error on calibration objects lies between.
+noise no device is clipped further and the strictest target decides for all; with little noise, strict devices are
+clipped to almost nothing. The noise level of least error on calibration objects lies between.
 """
 
 from collections.abc import Sequence

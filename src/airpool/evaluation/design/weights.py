@@ -3,7 +3,7 @@
     min_w E‖Dẑ − t‖²   s.t.  Σ w = 1,  0 ≤ w_k ≤ w_max,k      w_max,k: the largest weight at which ε_k meets its target
 
 The expectation is over participation, fading and noise, and averaged over calibration objects. Weights never depend on
-the inference at hand, which they would leak. The paper's algorithm is paper.weights.
+the inference at hand, which they would leak. The paper's algorithm is paper.formulas.weights.
 """
 
 from collections.abc import Sequence

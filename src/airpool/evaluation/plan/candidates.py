@@ -38,7 +38,7 @@ class Candidate:
 
     @property
     def words(self) -> str:
-        """For a table: "vote, p = 0.9, cover noise"."""
+        """Description for a table: "vote, p = 0.9, cover noise"."""
         match self.scheme:
             case Coin():
                 chosen = f"p = {self.participation:g}" + (", cover noise" if self.cover_noise else "")

@@ -39,7 +39,7 @@ class Option:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the accuracy on as many other objects, 95 %: both samples of objects vary, hence √2.
+        """95 % interval of the accuracy on as many other objects: both samples of objects vary, hence √2.
 
         Holds for: objects drawn as the validation objects were, so of every class as often; a vote that did not see
         the objects it is measured on (`simulated`).
@@ -77,7 +77,7 @@ class Plan:
     cameras: str | None = None
 
     def record(self) -> dict[str, Any]:
-        """As plain data; an infinite ε is the string "inf"."""
+        """The plan as plain data; an infinite ε is the string "inf"."""
         data = {
             "best": self.best.row(),
             "others": [each.row() for each in self.others],

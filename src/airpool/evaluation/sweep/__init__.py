@@ -33,7 +33,7 @@ from airpool.evaluation.sweep.code import name_of, version_of
 __all__ = ["Backend", "Effort", "Failure", "Table", "grid", "run"]
 
 Backend = Literal["serial", "pool", "ray"]
-# A bar of so many steps: a context that yields the function that advances it.
+# A progress bar, from its name and number of steps: a context that yields the function that advances it.
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 

@@ -100,7 +100,7 @@ def _function(name: str, version: str) -> Callable[..., Any]:
 
 
 def serial(jobs: Sequence[Row], function: Callable[..., Any]) -> Rows:
-    """On one thread, as in a worker: sums over several threads round differently."""
+    """Runs the jobs on one thread, as in a worker: sums over several threads round differently."""
     with suppress(ImportError):
         import_module("torch")  # only what is loaded can be limited
     with threadpool_limits(1):
@@ -210,7 +210,7 @@ def ray(jobs: Sequence[Row], name: str, version: str, workers: int | None, addre
 
 
 def _cluster(function: str, workers: int | None, address: str | None) -> dict[str, Any]:
-    """What Ray is started with: on this machine, or for the cluster at an address, which is sent the code."""
+    """Options with which Ray is started: on this machine, or for the cluster at an address, which is sent the code."""
     if address is None:
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         small = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": 128 * 2**20}

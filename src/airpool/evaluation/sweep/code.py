@@ -1,4 +1,4 @@
-"""Which code makes a row: the name by which other processes import a function, and a version that changes with it.
+"""Identity of the code that makes a row: the function's import name, and a version that changes with the code.
 
 A version hashes all of airpool (data files too, the command line not), the function's module or package with the
 modules it imports that are not installed, and the versions of Python, NumPy, SciPy and torch. It covers neither other
@@ -89,7 +89,7 @@ def _places(module: str) -> list[Path]:
 
 
 def _installed(place: Path) -> bool:
-    """By where it lies: a file of one's own may have a name of the standard library, such as wave.py."""
+    """Whether a module is installed, judged by its path: a user's file may have a standard name, such as wave.py."""
     place = place.resolve()
     return place.is_relative_to(_STDLIB) or not {"site-packages", "dist-packages"}.isdisjoint(place.parts)
 

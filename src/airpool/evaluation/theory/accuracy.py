@@ -8,7 +8,7 @@
 They are mostly ordered from loose to sharp; under strong noise the union bound can fall below the ball. Differences of
 scores count only beyond their rounding error (server.bounded_scores); probabilities are accurate to about 1e-12. Where
 devices fade together (theory.together) they leave room for the draws, and fail with probability 1e-9 over them.
-Theorem 2 as printed is paper.theorem2.
+Theorem 2 as printed is paper.formulas.theorem2.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _NORMAL = 2.0**-42
 
 
 def no_answer(network: Network, link: Link | None = None) -> float:
-    """Probability that nobody transmits, so that there is no label; an upper bound where devices fade together.
+    """Probability that no device transmits, so that there is no label; an upper bound where devices fade together.
 
     Holds for: Scheme 1.
 

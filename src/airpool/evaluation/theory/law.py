@@ -28,7 +28,7 @@ class Mixture:
     """S participation patterns: who transmits (S, K), probability (S,), and noise variance per coordinate (S,).
 
     weight, clip_norm: (K,). left_out: probability of the patterns that are not listed. The rest, up to a total of 1,
-    is no answer: nobody is received. draws: of the gains that the probabilities come from; None where they are exact.
+    is no answer: no device is received. draws: of the gains that the probabilities come from; None if they are exact.
     """
 
     transmitting: NDArray[np.bool_]
@@ -55,7 +55,7 @@ def law(network: Network, *, most: int = MOST_PATTERNS, link: Link | None = None
     Holds for: Scheme 1; truncate (or backoff without power-limited devices); known gains and phases; any access and
         fading. Devices participate independently; they fade independently, or together behind one beam, where
         probabilities are those of a sample (`draws`). Under Sionna's models the outage is that of a large sample.
-    Edge cases: p = 1 and no outage → one pattern. Nobody ever transmits → none.
+    Edge cases: p = 1 and no outage → one pattern. No device ever transmits → none.
 
     >>> law(Network.uniform(num_devices=12, participation=0.9)).probability[0].round(6)
     np.float64(0.28243)
@@ -125,7 +125,7 @@ def _together(strong: NDArray[np.bool_], states: Floats, most: int) -> _Patterns
 
 
 def _merged(chosen: NDArray[np.int8], probability: Floats, most: int) -> _Patterns:
-    """Equal patterns as one, the likeliest first, at most so many."""
+    """The `most` likeliest patterns, in descending order, equal ones merged."""
     rows, which = np.unique(chosen, axis=0, return_inverse=True)
     total = np.asarray(np.bincount(which.reshape(-1), weights=probability), dtype=np.float64)
     order = np.argsort(-total, kind="stable")[:most]

@@ -2,8 +2,8 @@
 
     Δ(x) = sup {B : every x′ with ‖x′ − x‖ ≤ B gets the label of x}
 
-The paper's bound, by Frobenius norms and probabilities, is paper.theorem2. Upper bounds, by adversarial examples, are
-studies.attack. A difference of scores counts only beyond its rounding error (server.bounded_scores).
+The paper's bound, by Frobenius norms and probabilities, is paper.formulas.theorem2. Upper bounds, by adversarial
+examples, are studies.attack. A difference of scores counts only beyond its rounding error (server.bounded_scores).
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ def margin(
         lipschitz.lipschitz_constants is sharper for two layers.
     x_error: bound on the error of each coordinate of x.
     Holds for: ReLU and any other activation of slope at most 1. Exact for a linear server, up to rounding.
-    Differs from the paper: scores instead of probabilities, operator norms; never below its bound (paper.theorem2).
+    Differs from the paper: scores instead of probabilities, operator norms; never below paper.formulas.theorem2.
     Edge cases: two classes with equal rows → inf or −inf, by their biases; a tie, also within rounding, counts as an
         error. Scores that overflow → −inf.
 

@@ -153,7 +153,7 @@ def pooled_error(latents: Floats, weight: Floats) -> Floats:
 
 
 def require_coin(network: Network) -> None:
-    """An error unless participation is independent of the features."""
+    """Raises an error unless participation is independent of the features."""
     if not isinstance(network.scheme, Coin):
         raise ValueError(
             f"scheme.name={network.scheme.name!r} must be 1: by scores, who transmits depends on the features; "
@@ -162,7 +162,7 @@ def require_coin(network: Network) -> None:
 
 
 def check_network(network: Network) -> None:
-    """An error unless participation and alignment are independent of features and noise."""
+    """Raises an error unless participation and alignment are independent of features and noise."""
     require_coin(network)
     if network.channel.power_rule not in ("truncate", "backoff"):
         raise ValueError(
@@ -172,7 +172,7 @@ def check_network(network: Network) -> None:
 
 
 def _clipped(latents: ArrayLike, network: Network) -> Floats:
-    """As transmitted: float64, finite and clipped."""
+    """Latents as transmitted: float64, finite and clipped."""
     z = np.asarray(latents, dtype=np.float64)
     check_latents(z, network)
     return clipped(z, network.devices.column("clip_norm"))

@@ -34,7 +34,7 @@ def fade_together(link: Link) -> bool:
 
 
 def drawn(network: Network, link: Link) -> Transmission:
-    """What all devices transmit, and how it arrives, in every draw of the gains: (draws, K). All take part."""
+    """Transmission of all devices in every draw of the gains, (draws, K). All take part."""
     gain = _gains(replace(link.fading, path_loss_db=0.0)) * link.fading.path_gain
     off = medium.misalignment(gain, network.channel, np.random.default_rng(_SEED + 1))
     return device.power(network, link, gain, takes_part=np.ones(gain.shape, dtype=np.bool_), misalignment=off)
@@ -42,7 +42,7 @@ def drawn(network: Network, link: Link) -> Transmission:
 
 @dataclass(frozen=True, eq=False)
 class Together:
-    """How devices that fade together vary together: Cov(g_j, g_k) (K, K), 0 for j = k, over so many draws."""
+    """Covariance of devices that fade together: Cov(g_j, g_k) (K, K), 0 for j = k, over `draws` draws."""
 
     covariance: Floats
     draws: int

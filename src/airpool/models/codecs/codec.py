@@ -1,4 +1,4 @@
-"""Codecs: what every codec offers, which ones there are, and their files.
+"""Codecs: their interface, their registry, and their files.
 
     device   what the codec reads (..., d) → encoder → latent (..., r), ‖z‖ ≤ 1
     server   estimate (..., r) and its level of signal and noise → decoder → logits (..., C)
@@ -57,12 +57,12 @@ class Codec(Protocol):
         ...
 
     def parts(self) -> tuple[Mapping[str, Array], Mapping[str, Any]]:
-        """What its file holds: arrays by name, and settings that JSON can hold."""
+        """Content of its file: arrays by name, and settings that JSON can hold."""
         ...
 
     @classmethod
     def built(cls, arrays: Mapping[str, Array], settings: Mapping[str, Any], /) -> "Codec":
-        """The codec of what `parts` gave; `settings` holds its `kind` as well."""
+        """The codec of the arrays and settings of `parts`; `settings` holds its `kind` as well."""
         ...
 
 
@@ -76,7 +76,7 @@ CODECS: Registry[type[Codec]] = Registry(
 
 
 def encoded(codec: Codec, view: Mapping[str, Array]) -> Array:
-    """Latents of views, by what there is of them: "feature", "map" or "posterior", of which the codec reads one.
+    """Latents of views, given as "feature", "map" or "posterior"; the codec reads one of these.
 
     An error names the codec where it gives something else than latents.
     """
@@ -172,7 +172,7 @@ def _single(array: Array) -> Array:
 
 
 def _require(codec: Codec, kind: str) -> None:
-    """An error that says what is wrong with a codec of a plug-in."""
+    """Raises an error that says what is wrong with a codec of a plug-in."""
     for name, wanted, ok in (
         ("kind", repr(kind), lambda value: value == kind),
         ("reads", " or ".join(_READS), lambda value: value in _READS),

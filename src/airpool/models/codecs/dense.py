@@ -27,7 +27,7 @@ _SIZES = ("dimension", "num_classes", "features", "hidden", "server_hidden", "en
 
 @dataclass(frozen=True)
 class CodecShape:
-    """What determines the shape of every parameter.
+    """Sizes of a codec, which determine the shape of every parameter.
 
     dimension: r. features: F, channels of the maps. hidden: units of the encoder (of "map": channels at each of the 49
     places). server_hidden: of the decoder. full_norm: every latent has length one, otherwise at most one. told: the

@@ -19,7 +19,7 @@ from airpool.network import Network
 
 @dataclass(frozen=True, eq=False)
 class CodecPlan:
-    """What determines codecs but for their recipes. data: `runs.Source.record`; trunk: SHA-256 of its files."""
+    """Inputs that determine codecs, besides their recipes. data: `runs.Source.record`; trunk: SHA-256 of its files."""
 
     data: Mapping[str, Any]
     trunk: Mapping[str, str]
@@ -66,7 +66,7 @@ def described(net: Network) -> str:
 
 
 def _record(nets: Sequence[Network]) -> dict[str, Any]:
-    """What a plan says of the networks: their ε, and all else that they share."""
+    """Record of the networks in a plan: their ε, and all settings that they share."""
     net = nets[0]
     tables = {table: asdict(getattr(net, table)) for table in ("devices", "channel", "scheme", "adversary")}
     shared = {f"{table}.{name}": value for table, values in tables.items() for name, value in values.items()}

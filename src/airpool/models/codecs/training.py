@@ -22,7 +22,7 @@ from airpool.radio.link import Level, Link, level, link_of
 
 @dataclass(frozen=True)
 class CodecRecipe:
-    """How a codec is trained; every number was chosen on validation (docs/models.md).
+    """Training settings of a codec; every number was chosen on validation (docs/models.md).
 
     objects: per step; trials: draws of the air for each of them, which cost little beside its encoding.
     dropout: of features and hidden units, since a trunk is overconfident on its own training data.
@@ -71,7 +71,7 @@ def setting(network: Network) -> Setting:
 
 @dataclass(frozen=True, eq=False)
 class TrainingObjects:
-    """What a codec reads of N objects (N, K, d), and labels (N,).
+    """A codec's inputs for N objects, (N, K, d), and their labels (N,).
 
     present: (N, K) bool, False where a device had nothing to see; it then sends noise alone. None: all were present.
     """

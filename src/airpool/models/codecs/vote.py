@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SHARPNESS = (0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 4.0, 8.0)
-BALANCE = 0.5  # nobody knows how often each class will come to the cameras
+BALANCE = 0.5  # the frequency of each class at the cameras is unknown
 NOISE = (0.31, 0.17, 0.09, 0.04)  # relative to the signal: twelve devices at ε = 1, 2, 4 and 10, δ = 1e-5
 
 _SHORTEST = 1e-6  # deviation from the uniform posterior that is scaled to length one: below it there is rounding alone
@@ -177,7 +177,7 @@ def unfitted(num_classes: int, *, sharpness: float = 1.0) -> Vote:
 
 
 def _discriminant(votes: "Tensor", labels: "Tensor", sharpness: float, balance: float = BALANCE) -> Vote:
-    """From mean votes (N, L), and one sure vote (e_l − 1/L)/‖·‖ for each class l."""
+    """The vote by linear discriminant of mean votes (N, L), and one sure vote (e_l − 1/L)/‖·‖ for each class l."""
     import torch
 
     count, num_classes = votes.shape

@@ -1,4 +1,4 @@
-"""What a user says of every object, its class and its group, as whole numbers. An object without one is an error."""
+"""Class and group of every object, as whole numbers, from the user's columns. An object without one is an error."""
 
 import math
 from typing import Any

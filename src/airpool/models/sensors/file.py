@@ -19,7 +19,7 @@ _KEYS = ("labels", "groups", "present", "split")
 
 
 class FeaturesFile(NamedTuple):
-    """What `airpool.fit` takes. missing: (object, sensor) pairs with NaN in the file, which `present` marks."""
+    """Arguments of `airpool.fit`. missing: number of (object, sensor) pairs with NaN, which `present` marks."""
 
     features: Any
     labels: NDArray[Any]

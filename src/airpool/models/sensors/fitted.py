@@ -98,7 +98,7 @@ def halved(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def kept(labels: Tensor, posteriors: Tensor, latents: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What a file keeps of held-out objects; latents: by each codec but the vote."""
+    """Held-out objects as a file keeps them. latents: by codec, all but the vote."""
     out = {"labels": labels.to(torch.int32), "posteriors": posteriors.half()}
     for name, each in latents.items():
         steps, step = quantised(each)

@@ -47,7 +47,7 @@ _DOUBT = 2.0  # standard errors over groups, by which a codec must be better tha
 
 @dataclass(frozen=True)
 class FitRecipe:
-    """How `fit` trains.
+    """Training settings of `fit`.
 
     alike: whether sensors share one head and one encoder; None: those of an array if it pays. hidden: units of
     the local heads to choose from, 0 for linear. head_steps, codec_steps: at least. dimension: r; None: the number of

@@ -1,4 +1,4 @@
-"""How objects are split: by group, so that no subject, object or session is on both sides."""
+"""Splits of objects by group, so that no subject, object or session is on both sides."""
 
 from collections.abc import Sequence
 

@@ -60,7 +60,7 @@ def crossed(
     num_classes: int,
     on_fold: Callable[[int], None] = lambda _: None,
 ) -> Crossed:
-    """What heads of this recipe say of objects in each fold (N,) when trained on the others."""
+    """Cross-validated posteriors of heads of this recipe: in each fold (N,), by heads trained on the others."""
     logits = torch.zeros(*train.present.shape, num_classes)
     for each in fold.unique():
         own = fold == each
@@ -95,7 +95,7 @@ def trained(
 
 
 def long_enough(recipe: HeadRecipe, objects: int, *, steps: int) -> HeadRecipe:
-    """The recipe with at least so many steps."""
+    """The recipe with at least `steps` steps."""
     return replace(recipe, epochs=max(recipe.epochs, math.ceil(steps * recipe.views / max(objects, recipe.views))))
 
 

@@ -33,7 +33,7 @@ class Sensors:
         return self.scaled(stacked)
 
     def scaled(self, stacked: Tensor) -> Tensor:
-        """In float32; what is not finite becomes NaN."""
+        """Scaled features in float32; values that are not finite become NaN."""
         x = ((stacked - self.centre) / self.scale).clamp(-_FURTHEST, _FURTHEST).float()
         return x.where(stacked.isfinite(), torch.nan)
 
@@ -64,7 +64,7 @@ def stack(features: Any) -> tuple[Tensor, tuple[int, ...]]:
 
 
 def mask(present: Array, shape: tuple[int, ...]) -> Tensor:
-    """Which sensors are there, (N, K) bool."""
+    """Mask of the sensors that are present, (N, K) bool."""
     require_array("present", present)
     require_shape("present", present, shape)
     there = torch.as_tensor(present)

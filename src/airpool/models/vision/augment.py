@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How far a view may be changed; each change is uniform up to the number given.
+    """Ranges of the random changes to a view; each change is uniform up to the number given.
 
     turn_deg: about the view's centre. scale, stretch: relative change of size, and of width against height. shift: of
     position, relative to the side. mirror: swap left and right half of the time. light: relative change of each
@@ -34,7 +34,7 @@ def augmented(views: Tensor, change: Augmentation, rng: torch.Generator) -> tupl
     count, channels, side = views.shape[:3]
 
     def uniform(*shape: int) -> Tensor:
-        """From -1 to 1."""
+        """Uniform numbers from -1 to 1."""
         return torch.rand(count, *shape, device=views.device, generator=rng) * 2 - 1
 
     angle = math.radians(change.turn_deg) * uniform()

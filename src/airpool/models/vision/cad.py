@@ -77,7 +77,7 @@ class Meshes:
         return np.cumsum(vertices, axis=1, dtype=np.int32).T, corners
 
     def indices(self, split: Split) -> NDArray[np.intp]:
-        """Which objects belong to a split, in the order of the file."""
+        """Indices of the objects of a split, in the order of the file."""
         if split not in SPLITS:
             raise ValueError(f"split {split!r} must be {', '.join(SPLITS)}")
         if split == "test":

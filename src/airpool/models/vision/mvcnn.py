@@ -22,7 +22,7 @@ Pooling = Literal["mean", "max"]
 
 @dataclass(frozen=True)
 class Architecture:
-    """What determines the shape of every parameter.
+    """Architecture of a network, which determines the shape of every parameter.
 
     trunk: a name in TRUNKS. resolution: pixels along a view's side, one of the trunk's; 0 stands for its first.
     batch_norm: of VGG11; the others always have it.

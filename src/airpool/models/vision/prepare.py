@@ -26,7 +26,7 @@ from airpool._support import extras, files
 from airpool.models.vision import cad, meshes
 
 CHUNK = 32
-FACES = 2000  # beyond which a mesh is simplified, to about so many
+FACES = 2000  # beyond which a mesh is simplified, to about this number
 _VERSION = 2  # part of every fingerprint: raise it when what is packed of a mesh changes
 
 
@@ -178,7 +178,7 @@ def gridded(mesh: meshes.Mesh, *, faces: int = FACES) -> tuple[NDArray[np.int32]
 def _simplified(
     points: NDArray[np.float64], faces: NDArray[np.integer], count: int
 ) -> tuple[NDArray[np.floating], NDArray[np.integer]]:
-    """About so many faces of the same shape, by quadric error."""
+    """The same shape with about `count` faces, by quadric error."""
     library = extras.load("fast_simplification", "simplifying meshes")
     return library.simplify(points.astype(np.float32), faces.astype(np.int32), target_count=count)
 

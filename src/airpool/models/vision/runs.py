@@ -74,12 +74,12 @@ class Source:
             "objects": len(self.meshes),
             "classes": len(self.classes),
             "limit": self.limit,
-            "what": card.RENDERS.format("ModelNet40" if official else "somebody's own objects"),
+            "what": card.RENDERS.format("ModelNet40" if official else "the user's own objects"),
             "licence": card.MODELNET if official else None,
         }
 
     def record(self) -> dict[str, Any]:
-        """What a plan says of the data."""
+        """Record of the data in a plan."""
         return {"sha256": self.sha256, "objects": self.limit or "all"}
 
     def split(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Source:
 
 
 def source(path: Path, *, limit: int | None = None) -> Source:
-    """The packed file at this path; with a limit, at most so many evenly spaced objects of each split."""
+    """The packed file at this path; with a limit, at most `limit` evenly spaced objects of each split."""
     if limit is not None and limit < 1:
         raise ValueError(f"objects={limit} must be ≥ 1")
     meshes = cad.read(path)
@@ -105,9 +105,9 @@ def source(path: Path, *, limit: int | None = None) -> Source:
 
 @dataclass(frozen=True)
 class TrunkPlan:
-    """What determines the weights, up to the last bits on CUDA. imagenet: the file of weights to start from.
+    """Inputs that determine the weights, up to the last bits on CUDA. imagenet: the file of weights to start from.
 
-    classes: their names, of which the file's header tells; no part of the record.
+    classes: their names, for the file's header; no part of the record.
     """
 
     data: dict[str, Any]  # of `Source.record`

@@ -40,7 +40,7 @@ class Splits:
     _features: dict[tuple[MVCNN, Split, bool], Tensor] = field(default_factory=dict)
 
     def require(self, which: Split, what: str) -> None:
-        """An error where a split that `what` needs has no objects."""
+        """Raises an error if a split that `what` needs has no objects."""
         if not len(self.source.rows[which]):
             raise ValueError(f"{self.source.path} has no {which} objects, on which a {what} depends")
 

@@ -26,7 +26,7 @@ CHECKPOINT_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class TrunkRecipe(Augmentation):
-    """How a trunk is trained; every number was chosen on validation (docs/models.md). RECIPES has one for each trunk.
+    """Training settings of a trunk; every number was chosen on validation (docs/models.md). RECIPES: one per trunk.
 
     objects, views: per step, so that a step sees objects × views images. extra_views: rendered of each training object
     beside the cameras' own, from random directions (`data.renders`).
@@ -175,7 +175,7 @@ def train(
 
 
 class _Learner(nn.Module):
-    """The model, and what is needed only while it learns: a classifier of class and side."""
+    """The model, and a classifier of class and side that is needed only in training."""
 
     def __init__(self, architecture: Architecture, num_sides: int) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ def _models(
     imagenet: Mapping[str, Tensor] | None,
     device: torch.device,
 ) -> tuple[_Learner, MVCNN]:
-    """What learns, and its running average; both as they are before the first step."""
+    """The learner and its running average, both as before the first step."""
     torch.manual_seed(recipe.seed)
     learner, average = _Learner(architecture, num_sides), MVCNN(architecture)
     if imagenet is not None:

@@ -1,4 +1,4 @@
-"""What each camera sees of a triangle mesh: two-channel images (shading and depth), straight from the triangles.
+"""Views of a triangle mesh from each camera: two-channel images (shading and depth), straight from the triangles.
 
 Coordinates: x, y, z of a right-handed frame, z up. The cameras are orthographic, raised by the elevation, and look at
 the centre. Camera 0 stands on the side of negative y; azimuths grow counterclockwise from above.
@@ -37,7 +37,7 @@ _STRETCH = 1.5  # ...where the box with it would be longer by this factor
 
 @dataclass(frozen=True)
 class Cameras:
-    """Where the cameras stand and what they resolve. oversample: samples per pixel and axis, averaged."""
+    """Positions and resolution of the cameras. oversample: samples per pixel and axis, averaged."""
 
     num_views: int = 12
     elevation_deg: float = 30.0
@@ -52,7 +52,7 @@ class Cameras:
             raise ValueError(f"elevation_deg={self.elevation_deg} must be within ±90")
 
     def axes(self) -> list[tuple[tuple[float, ...], ...]]:
-        """For each view the directions right, down and away from the camera, as (x, y, z)."""
+        """Directions of each view: right, down and away from the camera, as (x, y, z)."""
         e = math.radians(self.elevation_deg)
         turns = [math.radians(self.first_azimuth_deg + 360 * k / self.num_views) for k in range(self.num_views)]
         return [

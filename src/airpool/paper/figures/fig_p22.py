@@ -32,7 +32,7 @@ def row(*, num_selected: int, device: int) -> dict[str, Any]:
     u, std = device_scores(), noise_std()
     given: dict[str, Any] = {"score_noise_std": std, "num_selected": num_selected}
     printed, union = theorem3.bounds(u, gap=GAP, **given), ranking.union_bounds(u, **given)
-    # The part of the upper bound that the caption names: all of it where everybody is selected.
+    # The part of the upper bound that the caption names: all of it where every device is selected.
     product = theorem3.bounds(u, score_noise_std=std, num_selected=len(u), gap=GAP).upper[device]
     return {
         "score": u[device],

@@ -24,7 +24,7 @@ SCORES = GAP * np.arange(K)
 def row(*, noise_std: float) -> dict[str, Any]:
     """Theorem 3 as printed, the exact participation of the true set, and Scheme 2.1 at the paper's u_k and at ours."""
     std = np.full(K, noise_std)
-    # Where everybody is selected the upper bound is the product alone, as the caption describes it.
+    # Where every device is selected the upper bound is the product alone, as the caption describes it.
     every = theorem3.bounds(SCORES, score_noise_std=std, num_selected=K, gap=GAP)
     out: dict[str, Any] = {"printed_lower": every.lower[0], "product": every.upper[0]}
     for number in SELECTED:

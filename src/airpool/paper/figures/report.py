@@ -63,7 +63,7 @@ def _parts(each: Reproduced) -> list[Part]:
 
 
 def record(results: Sequence[Reproduced]) -> dict[str, Mapping[str, object]]:
-    """As plain data, for JSON."""
+    """The report as plain data, for JSON."""
     return {
         r.result.id: {
             "holds": r.finding.holds,

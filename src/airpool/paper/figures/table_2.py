@@ -9,7 +9,7 @@ Accounts:
 
 The paper does not say which of the first three it means; "at the cost of increased privacy leakage" points to the
 first. Theorem 1 is evaluated at the scheme's own p_k ("with different participation probabilities"), taken from the
-validation objects. "1, p = 1" is not in the paper: Scheme 1 with everybody taking part.
+validation objects. "1, p = 1" is not in the paper: Scheme 1 with every device taking part.
 """
 
 from dataclasses import replace
@@ -36,7 +36,7 @@ TRIALS = 10
 # Scores as the paper has them: not scaled.
 RAW: dict[str, Any] = {"score_bound": log2(40), "score_noise_std": 0.1}
 CHOOSING = {"2.1": Threshold(threshold=5.0, **RAW), "2.2": Ranking(num_selected=11, **RAW)}
-# Of Table 1, Scheme 2.2; Scheme 2.1's is the same where everybody takes part.
+# Of Table 1, Scheme 2.2; Scheme 2.1's is the same where every device takes part.
 SCORE_EPSILON = {"feature": 0.0, "lemma": 0.9, "lemma √10": 0.9 * sqrt(10)}
 # What 2.1 and 2.2 choose from, on validation: the bound in bits, η or k̃, and the share of ε for the score.
 SETTINGS: dict[str, list[dict[str, Any]]] = {

@@ -74,5 +74,5 @@ def exact_epsilon(most: float, threshold: float | None) -> float:
 
 
 def standard_error(values: Floats) -> float:
-    """Of the mean of independent values."""
+    """Standard error of the mean of independent values."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))

@@ -87,7 +87,7 @@ class Gain(NamedTuple):
 
 
 def gains(ours: Rows, theirs: Rows) -> list[Gain]:
-    """By how much our accuracy exceeds theirs at each ε; each a mean over independent draws of the noise."""
+    """Gain of our accuracy over theirs at each ε; each a mean over independent draws of the noise."""
     out = []
     for row in ours:
         pair = (row, *where(theirs, epsilon=row["epsilon"]))

@@ -20,7 +20,7 @@ def accuracy_bound(*, ideal: float, mse: float, margin: float) -> float:
     """P₀ (1 − MSE/Δ²), at least 0, with one MSE and one Δ for all objects.
 
     Holds for: the smallest margin, and the MSE averaged over the objects that are classified correctly.
-    Differs from the truth: an inference in which nobody transmits has an error too, but no label.
+    Differs from the truth: an inference in which no device transmits has an error too, but no label.
 
     >>> accuracy_bound(ideal=0.9, mse=0.25, margin=1.0)
     0.675

@@ -34,9 +34,9 @@ def smallest_gap(scores: ArrayLike) -> float:
 def bounds(
     scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected: int, gap: float | None = None
 ) -> SelectionBounds:
-    """Both as printed, (K,) each, not cut at 1. gap: Ψ; by default the smallest of the scores.
+    """Both bounds as printed, (K,) each, not cut at 1. gap: Ψ; by default the smallest of the scores.
 
-    Edge cases: everybody is selected → 𝒦ᶜ is empty, and the last term is 0.
+    Edge cases: every device is selected → 𝒦ᶜ is empty, and the last term is 0.
 
     >>> bounds([0.0, 0.01, 5.0], score_noise_std=0.3, num_selected=2).upper.round(3)      # exact: 1, 1 and 0
     array([0.259, 0.259, 0.5  ])

@@ -1,4 +1,4 @@
-"""From symbols to samples and back.
+"""Waveforms: symbols to samples and back.
 
 frame.py        OFDM with cyclic prefix and noise guards: symbols ↔ samples
 propagation.py  what the samples go through: multipath, timing, carrier offset, phase noise, amplifier

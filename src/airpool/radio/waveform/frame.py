@@ -44,7 +44,7 @@ class Frame:
         return np.concatenate([np.arange(1, above + 1), np.arange(above - self.active, 0)])
 
     def bodies(self, symbols: int) -> int:
-        """OFDM symbols that so many symbols need."""
+        """Number of OFDM symbols that carry `symbols` symbols."""
         return -(-symbols // self.active)
 
     def length(self, symbols: int) -> int:

@@ -1,4 +1,4 @@
-"""What the samples of one device go through on their way to the server.
+"""Propagation of a device's samples to the server: amplifier, multipath, timing and carrier offsets.
 
 Everything but the amplifier is linear. Offsets are in samples (early < 0), carrier offsets in subcarrier spacings.
 """
@@ -65,9 +65,10 @@ def phasors(step: Floats, first: int, count: int) -> Symbols:
 
 
 def propagated(samples: Symbols, paths: Paths, frame: Frame, *, margin: int) -> Symbols:
-    """What arrives of each device, (..., K, margin + samples + taps − 1 + margin): a frame on time begins at `margin`.
+    """Received samples of each device, (..., K, margin + samples + taps − 1 + margin).
 
-    Whole numbers of samples of timing are exact; fractions are band-limited interpolation.
+    A frame on time begins at `margin`. Whole numbers of samples of timing are exact; fractions are band-limited
+    interpolation.
     """
     length = samples.shape[-1]
     total = length + paths.taps.shape[-1] - 1 + 2 * margin

@@ -69,7 +69,7 @@ def push(address: str, samples: NDArray[np.complexfloating], *, timeout_s: float
 
 
 def pull(address: str, count: int, *, timeout_s: float = 10.0) -> Samples:
-    """So many samples from a ZMQ PUSH sink."""
+    """`count` samples from a ZMQ PUSH sink."""
     zmq, limit = load("zmq", "a stream"), _milliseconds(timeout_s)
     taken = b""
     with zmq.Context() as context, context.socket(zmq.PULL) as socket:

@@ -15,7 +15,7 @@ from airpool.radio.waveform.propagation import Paths, amplified, multipath, prop
 
 @dataclass(frozen=True)
 class Impairments:
-    """What a radio does not do perfectly; by default it does.
+    """Impairments of a radio; none by default.
 
     num_taps, decay, direct: taps of the multipath, their decay, and the power share of a direct path.
     pilot_noise_std: √E|e|² of a device's estimate of one subcarrier. timing: largest offset, in samples, early or late.
@@ -37,7 +37,7 @@ class Impairments:
 class Uplink:
     """K devices in n inferences: their paths, and their estimates of every symbol's subcarrier, (n, K, c).
 
-    margin: samples before and after the frame that are kept, so that nobody's are lost.
+    margin: samples before and after the frame that are kept, so that no device's are lost.
     """
 
     frame: Frame
@@ -51,7 +51,7 @@ class Uplink:
         return self.estimate.shape[-1]
 
     def sent(self, symbols: Symbols, guard_noise: Symbols | None = None) -> tuple[Symbols, NDArray[np.bool_]]:
-        """What each device transmits, (..., K, length), of symbols (..., K, c); whether its amplifier clips, (..., K).
+        """Transmitted samples (..., K, length) of symbols (..., K, c); whether each amplifier clips, (..., K).
 
         guard_noise: (..., K, 2·guard), complex, in the unit of the symbols' noise.
         """
@@ -63,11 +63,11 @@ class Uplink:
         return amplified(sent, self.limit)
 
     def arriving(self, sent: Symbols) -> Symbols:
-        """What a receiver without noise receives of each device, (..., K, samples)."""
+        """Noiseless received samples of each device, (..., K, samples)."""
         return propagated(sent, self.paths, self.frame, margin=self.margin)
 
     def samples(self, symbols: Symbols, guard_noise: Symbols | None = None) -> Symbols:
-        """What arrives of symbols (..., K, c): both steps."""
+        """Received samples for symbols (..., K, c): `sent`, then `arriving`."""
         return self.arriving(self.sent(symbols, guard_noise)[0])
 
     def received(self, samples: Symbols) -> Symbols:
@@ -103,7 +103,7 @@ def uplink(
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What a waveform makes of symbols. ratio: ρ of every symbol, (n, K, c).
+    """Errors of a waveform, measured on symbols. ratio: ρ of every symbol, (n, K, c).
 
     csi_error_std, phase_error_std: of the symbol-level channel with the same spread of ρ, outputs and not guesses.
     residual: power that leaks between symbols, over that of the symbols.
@@ -122,7 +122,7 @@ class Measured:
 
 
 def measured(link: Uplink, rng: np.random.Generator, *, patterns: int = 16) -> Measured:
-    """ρ and what leaks, of random QPSK symbols, every device by itself."""
+    """ρ and leakage between symbols, measured on random QPSK symbols, one device at a time."""
     shape = link.estimate.shape
     ratio, power = np.zeros(shape, dtype=np.complex128), 0.0
     for _ in range(patterns):

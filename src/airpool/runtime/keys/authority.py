@@ -1,4 +1,4 @@
-"""The authority: one folder with its key, from which everybody's folder is made.
+"""The authority: one folder with its key, from which the folder of every role is made.
 
     KEYS/ca.key  ca.crt  revoked.crl  issued.json
     KEYS/NAME/ca.crt  tls.key  tls.crt  identity.key  identity.crt  revoked.crl
@@ -159,7 +159,7 @@ def _certify(
 
 
 def _record(folder: Path, known: list[Issued]) -> None:
-    """Writes the register and the signed list of revoked certificates, to the authority's folder and everybody's."""
+    """Writes the register, and the signed list of revoked certificates into every folder of keys."""
     now = datetime.now(UTC)
     builder = x509.CertificateRevocationListBuilder().issuer_name(_authority(folder).subject)
     builder = builder.last_update(now - _SKEW).next_update(now + _DECADE)

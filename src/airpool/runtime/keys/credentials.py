@@ -1,4 +1,4 @@
-"""What a process loads of its keys, and how it knows who is at the other end of a connection."""
+"""Credentials of a process, loaded from its folder of keys, and the identity of its peers."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -86,7 +86,7 @@ def _serials(content: bytes, ca: bytes) -> frozenset[int]:
 
 
 def load(folder: str | Path) -> tuple[Credentials, Trust]:
-    """What a process needs of its own folder of keys; an error that names the file where something is wrong."""
+    """Credentials and trust of a process, from its own folder of keys; an error names the faulty file."""
     folder = Path(folder)
     parts: dict[str, bytes] = {}
     for name in ("ca.crt", "tls.crt"):
@@ -107,7 +107,7 @@ def load(folder: str | Path) -> tuple[Credentials, Trust]:
 
 
 def _name(certificate: x509.Certificate) -> str:
-    """Whose certificate it is: the common name, which must be among its alternative names."""
+    """The owner of a certificate: its common name, which must be among its alternative names."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         (found,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)

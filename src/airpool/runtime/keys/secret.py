@@ -1,4 +1,4 @@
-"""Private keys on disk: written for their owner alone, and refused where anybody else could read them."""
+"""Private keys on disk: written for their owner alone, and refused if another user could read them."""
 
 import os
 import secrets
@@ -19,7 +19,7 @@ class KeyFileError(ValueError):
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes a file that nobody but its owner can read, whole or not at all, in place of what was there."""
+    """Writes a file atomically, readable by its owner alone, in place of what was there."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -34,7 +34,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def read(path: Path) -> bytes:
-    """The content of a private file; an error if anybody but its owner may read it, or if the owner is another user."""
+    """The content of a private file; an error if others may read it, or if its owner is another user."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:

@@ -34,7 +34,7 @@ class Content:
 
     @property
     def counts(self) -> dict[Mechanism, Use]:
-        """What was used of each mechanism."""
+        """The use of each mechanism."""
         found = Tally(Budget(1.0))
         for row in self.rows:
             found.add(row)
@@ -42,7 +42,7 @@ class Content:
 
 
 def content(path: str | Path, *, after: int = 0) -> Content:
-    """What is in a ledger's file, from one row on; Refused where it cannot be read. Nothing is checked: `faults`."""
+    """Content of a ledger's file after a row, unchecked (see `faults`). Raises Refused if it cannot be read."""
     path = Path(path)
     try:
         if not path.is_file():
@@ -58,7 +58,7 @@ def content(path: str | Path, *, after: int = 0) -> Content:
 
 
 def faults(found: Content, *, head: Path | None = None, key: str | None = None) -> Iterator[str]:
-    """What is wrong with a ledger, in words; nothing if all is well. key: the device's public key, hexadecimal.
+    """Faults of a ledger, in words; none if all is well. key: the device's public key, hexadecimal.
 
     Without the head a cut-off end is not seen, and without the key a ledger that was written anew by another one.
     """
@@ -108,7 +108,7 @@ def exported(found: Content) -> Iterator[str]:
 
 
 def imported(lines: Iterable[str]) -> Content:
-    """What `exported` has written; a ValueError where it is something else. Nothing is checked, see `faults`."""
+    """Content of an export, unchecked (see `faults`). Raises ValueError if `exported` did not write it."""
     origin, texts, rows = None, {}, []
     for number, line in enumerate(lines, start=1):
         try:

@@ -1,4 +1,4 @@
-"""How much may be spent, for which neighbours: in all, in each scene, or in any window of time; what that assumes."""
+"""Budgets: a limit on ε for a relation of neighbours, in all, in each scene, or in any window; their assumptions."""
 
 import math
 from collections import Counter, defaultdict, deque
@@ -43,18 +43,18 @@ class Budget:
 
     @property
     def covers(self) -> str:
-        """What it is a budget of, for a message."""
+        """The inferences that the budget covers, for a message."""
         if self.scene:
             return "this scene"
         return "all inferences" if self.window_s is None else f"any {self.window_s:g} s"
 
     @property
     def assumes(self) -> str:
-        """What has to be true for this budget to protect anybody."""
+        """The assumption under which this budget protects."""
         if self.scene:
             return (
                 "whoever is to be protected is in one scene only, and scenes begin by a plan that does not depend on "
-                "what is seen; somebody in several scenes has spent their sum"
+                "what is seen; anyone in several scenes has spent their sum"
             )
         if self.window_s is not None:
             return (
@@ -65,7 +65,7 @@ class Budget:
 
 
 class Allowance:
-    """Whether a mixture of inferences fits (ε, δ), without composing it every time.
+    """Tests whether a mixture of inferences fits (ε, δ), without composing it every time.
 
     A mixture that fits covers every smaller one. So a little more than what is asked for is tried first: the longer a
     mixture is, the rarer it is composed. One draw of the channel stays one: a second may cost much more.
@@ -108,8 +108,7 @@ def _covers(larger: Mapping[Mechanism, Use], smaller: Mapping[Mechanism, Use]) -
 
 
 class Tally:
-    """What was used of each mechanism, by its digest, for one budget: in all rows, in a scene, or in the window that
-    ends now."""
+    """Use of each mechanism, by its digest, for one budget: in all rows, in a scene, or in the window that ends now."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -123,7 +122,7 @@ class Tally:
             self._recent.append((row.elapsed, row.mechanism, row.epoch))
 
     def used(self, scene: str, elapsed: int, *, more: tuple[str, str] | None = None) -> dict[str, Use]:
-        """What counts against the budget at a moment. more: digest and epoch of an inference that is to be added."""
+        """The use that counts against the budget at a moment. more: digest and epoch of an inference to add."""
         if self.budget.window_s is not None:
             # An inference counts until the whole window has passed, the last millisecond included.
             while self._recent and self._recent[0][0] < elapsed - self.budget.window_s * 1000 - 1:

@@ -16,7 +16,7 @@ _CONTEXT = b"airpool ledger 1\n"
 
 @dataclass(frozen=True)
 class Origin:
-    """What a ledger starts with: a number that no other ledger has, the device's name and its public key (hex)."""
+    """Start of a ledger: a number that no other ledger has, the device's name and its public key (hex)."""
 
     ledger: str
     device: str
@@ -37,8 +37,8 @@ class Origin:
 class Row(NamedTuple):
     """One inference that was charged. Hashes and the signature are hexadecimal; times are those of `clock.Moment`.
 
-    epoch: names the draw of the channel, as long as it stands still; "" (rows of older ledgers too): one that nobody
-    vouches for, so it counts as a draw of its own.
+    epoch: names the draw of the channel, as long as it stands still; "" (also in rows of older ledgers):
+    unknown, so it counts as a draw of its own.
     """
 
     seq: int
@@ -65,7 +65,7 @@ class Row(NamedTuple):
 
     @property
     def listed(self) -> tuple[str | int, ...]:
-        """Its values as they are told: an older airpool, whose rows have no epoch, reads those that have none."""
+        """Its values as they are sent. An older airpool, whose rows have no epoch, can read rows without one."""
         return tuple(self) if self.epoch else self[:11]
 
 
@@ -96,7 +96,7 @@ def signature_holds(row: Row, key: Ed25519PublicKey) -> bool:
 
 
 def faults(origin: Origin, rows: Iterable[Row], *, head: Tip | None = None, signatures: bool = True) -> Iterator[str]:
-    """What is wrong with a ledger, in words: a row changed, missing, added, out of order or cut off.
+    """Faults of a ledger, in words: a row changed, missing, added, out of order or cut off.
 
     signatures: check all of them, not the last alone. A hash ties all rows before it, so the last one suffices to
     know that nothing is wrong; all of them say where.

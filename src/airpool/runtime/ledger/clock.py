@@ -1,4 +1,4 @@
-"""Time that nobody can set: how long a ledger has been in use, never more than has passed.
+"""Monotonic ledger time, independent of the wall clock: time in use, never more than has passed.
 
 Budgets for a window of time count by it. The computer's date may jump either way: it is written down, and nothing else.
 Time that a machine was switched off does not count, so a window can only become longer. Where the system does not name
@@ -46,7 +46,7 @@ def now(last: Moment | None, seen: Mapping[str, Moment] = MappingProxyType({})) 
 
 
 def _counter() -> tuple[str, int]:
-    """What names this start of the machine, and milliseconds since then, sleep included; nobody can set it."""
+    """Boot id of the machine and milliseconds since boot, sleep included; neither can be set."""
     if hasattr(time, "CLOCK_BOOTTIME") and _BOOT_ID.exists():
         return _BOOT_ID.read_text("ascii").strip(), time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
     return _PROCESS, (time.monotonic_ns() - _STARTED) // 1_000_000

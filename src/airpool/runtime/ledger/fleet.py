@@ -1,7 +1,7 @@
-"""What a server has been told of many ledgers, in SQLite or PostgreSQL: a view, never the truth.
+"""View of the ledgers that devices report to a server, in SQLite or PostgreSQL. It is never the authority.
 
 Devices send their signed rows. The view takes a row only if its device signed it and it follows the one before, so
-nobody else can add to an account. It can be behind, and it can be lost: what a device may spend is decided by its own
+no one else can add to an account. It can be behind, and it can be lost: what a device may spend is decided by its own
 ledger alone. The one thing that a device takes from here is its own newest row (`newest`), which can only silence it,
 and only if it signed that row itself.
 """
@@ -42,7 +42,7 @@ class FleetReportError(ValueError):
 
 
 def base_errors() -> tuple[type[Exception], ...]:
-    """What a database raises: it cannot be reached or written to, or does not take a value."""
+    """Exceptions of a database that cannot be reached or written to, or does not take a value."""
     postgres = sys.modules.get("psycopg")
     return (sqlite3.Error, OverflowError, *(() if postgres is None else (postgres.Error,)))
 
@@ -88,7 +88,7 @@ class Fleet:
                 self._base.execute(table)
 
     def take(self, told: Content, *, name: str | None = None) -> int:
-        """Adds rows of one device that are new here; how many. name: who sent them, as the connection says.
+        """Adds new rows of one device; returns their number. name: the sender, as the connection identifies it.
 
         Raises Rejected where a row is not the device's, leaves a gap, or is not the one that was taken before.
         """
@@ -116,7 +116,7 @@ class Fleet:
                 if row.epoch:
                     self._base.execute(_ONE_MORE.replace("{}", self._mark), (origin.hash, row.mechanism, row.epoch))
                 before, taken = (row.seq, row.hash), taken + 1
-            if not taken:  # without a signed row anybody could claim a key
+            if not taken:  # without a signed row anyone could claim a key
                 return 0
             if not known:
                 self._put("ledger_origin", origin.hash, origin.ledger, origin.device, origin.key)
@@ -153,7 +153,7 @@ class Fleet:
         return Content(Origin(ledger, device, key), {d: t for d, t in texts.items() if d in wanted}, rows)
 
     def accounts(self, delta: float, neighbours: Neighbours = "zero-out") -> list[Account]:
-        """Every ledger with what it has spent, as far as the view was told, all for one relation of neighbours."""
+        """Every ledger with what it has spent as far as reported, all for one relation of neighbours."""
         texts = dict(self._rows("SELECT digest, text FROM ledger_mechanism"))
         found: list[Account] = []
         for origin, device, key in self._rows("SELECT hash, device, key FROM ledger_origin ORDER BY device, hash"):

@@ -38,7 +38,7 @@ def read(path: Path) -> Head | None:
 
 
 def _content(path: Path) -> bytes:
-    """Read at every charge, so without a new time of access, which the disk would have to write down."""
+    """Content of a file, read at every charge: without updating its access time, which would cost a write."""
     try:
         file = os.open(path, os.O_RDONLY | getattr(os, "O_NOATIME", 0))
     except PermissionError:  # of another owner
@@ -86,7 +86,7 @@ def _parsed(slot: bytes) -> Head | None:
     try:
         data = json.loads(body)
         return Head(str(data["ledger"]), Tip(int(data["count"]), str(data["hash"])))
-    except (ValueError, KeyError, TypeError, RecursionError):  # a checksum can be computed by anybody
+    except (ValueError, KeyError, TypeError, RecursionError):  # anyone can compute a checksum
         return None
 
 

@@ -5,7 +5,7 @@
         ...  # transmit, once
 
 `charge` returns when the row is on the disk, in the ledger and in the head. Whatever is wrong raises Refused: over
-budget, a full disk, a file that was changed, restored or deleted. Somebody who treats that as silence has never sent
+budget, a full disk, a file that was changed, restored or deleted. A device that then stays silent has never sent
 more than the ledger says, killed at whatever point. One instance may be used by many threads, and several processes may
 have one ledger; after a fork it has to be opened again.
 """
@@ -56,8 +56,8 @@ class Ledger:
 
     head: the file that holds the newest row, by default beside the key. It belongs to one ledger for ever: a device
         whose ledger is gone stays silent. Keep it where a backup of the ledger is not restored to.
-    seen: the newest row that somebody else has (`fleet`). If this device signed it and the ledger lacks it, the ledger
-        is an old copy; a row that it did not sign is ignored, so nobody can silence a device by lying.
+    seen: the newest row that the view of the fleet has. If this device signed it and the ledger lacks it, the ledger
+        is an old copy; a row that it did not sign is ignored, so no one can silence a device by lying.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Ledger:
     # What is on the disk
 
     def _current(self) -> Store:
-        """The store, read again from the beginning if anybody else has touched the file or the head since.
+        """The store, read again from the beginning if another process has touched the file or the head since.
 
         The head too: a copy of the ledger that another process charges has the same one.
         """

@@ -1,4 +1,4 @@
-"""What one inference costs one device: the network at its noise floor, as canonical text with a digest.
+"""Mechanism of one inference of a device: the network at its noise floor, as canonical text with a digest.
 
 A row of a ledger names its mechanism by the digest. The text is all that is needed to compute ε again, years later.
 """
@@ -52,7 +52,7 @@ class Mechanism:
 
 
 def mechanism(network: Network, *, device: int, quorum: int | None = None, live: bool = True) -> Mechanism:
-    """What one inference costs `device` if at least `quorum` devices are ready when it is announced (default: all).
+    """Mechanism of one inference of `device` if at least `quorum` devices are ready at its announcement (default: all).
 
     The devices beyond the quorum may be missing, the network's dropouts may crash after that, and its colluders know
     their own noise: none of these protects the device.

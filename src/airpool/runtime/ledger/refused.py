@@ -1,4 +1,4 @@
-"""Why a device stays silent: one word for a program, one line for a person."""
+"""Reasons why a device stays silent: a status for programs, a line of text for people."""
 
 import errno
 import sqlite3

@@ -2,7 +2,7 @@
 
 `total` takes what was used of each mechanism, for one relation of neighbours. All inferences of one mechanism over one
 draw of the channel: what `airpool epsilon --inferences T` says. Several mechanisms: where all noise is fixed and
-everybody takes part they are Gaussians, and μ² adds up; elsewhere the curves are composed, each direction by itself.
+every device takes part they are Gaussians, and μ² adds up; elsewhere the curves are composed, each direction by itself.
 Several draws of a channel that stands still in between: docs/proofs/privacy.md, "Several draws of a channel". Holds for
 mechanisms that do not depend on earlier outputs (docs/guarantee.md, §6).
 """
@@ -35,7 +35,7 @@ from airpool.runtime.ledger.mechanism import Mechanism
 
 
 class Use(NamedTuple):
-    """So many inferences of one mechanism, over at most so many draws of a channel that stands still in between."""
+    """Inferences of one mechanism, and the most draws of a channel that stands still in between."""
 
     inferences: int
     epochs: int
@@ -85,7 +85,7 @@ def total(counts: Counts, delta: float, neighbours: Neighbours | None = None) ->
 
 
 def _under(counts: Counts, neighbours: Neighbours | None) -> dict[Mechanism, Use]:
-    """What was used, under one relation; mechanisms that become the same one are added up."""
+    """The use of each mechanism under one relation; mechanisms that become equal are added up."""
     relations = {each.network.neighbours for each in counts} if neighbours is None else {neighbours}
     if len(relations) > 1:
         raise ValueError(f"mechanisms of the relations {', '.join(sorted(relations))} do not add up: give neighbours")
@@ -124,7 +124,7 @@ def _still(one: Mechanism) -> bool:
 
 
 def _draws(one: Mechanism, use: Use) -> int:
-    """How many draws of the channel there may have been; 1 where none is common to several inferences."""
+    """The most draws of the channel there may have been; 1 where none is common to several inferences."""
     return most_draws(one.network, *use) if _still(one) else 1
 
 
@@ -135,7 +135,7 @@ def _misses(one: Mechanism) -> float:
 
 @lru_cache(maxsize=256)
 def _exceeded(one: Mechanism) -> Exceeded | None:
-    """How likely a draw of the channel is to exceed each μ; None where none stands still, or own noise alone counts."""
+    """Probability that a draw of the channel exceeds each μ; None if none stands still, or own noise alone counts."""
     if not _still(one):
         return None
     return exceeded(one.network, aggregate(one.network, live=one.live), one.device)
@@ -143,7 +143,7 @@ def _exceeded(one: Mechanism) -> Exceeded | None:
 
 @lru_cache(maxsize=256)
 def _part(one: Mechanism, *, alone: bool = False) -> _Share:
-    """One inference of a mechanism; alone: against an adversary that knows everybody else's noise."""
+    """One inference of a mechanism; alone: against an adversary that knows the noise of all others."""
     network = replace(one.network, inferences=2)
     received = aggregate(network, live=one.live)
     if alone:

@@ -48,7 +48,7 @@ KINDS = tuple(int if field in ("seq", "since_boot", "elapsed", "date") else str 
 
 
 class Stamp(NamedTuple):
-    """What shows that somebody wrote to a file: inode, size, times of change."""
+    """Stamp of a file, which changes when the file is written: inode, size, times of change."""
 
     inode: int
     size: int
@@ -141,7 +141,7 @@ class Store:
         return values
 
     def strange(self) -> list[str]:
-        """What is wrong with the file itself, in words: damage, and what airpool did not make, such as a trigger."""
+        """Faults of the file itself, in words: damage, and what airpool did not make, such as a trigger."""
         version = self._base.execute("PRAGMA user_version").fetchone()[0]
         added = [each[1] for each in _schema(self._base) if each not in _schema_of(version)]
         found = str(self._base.execute("PRAGMA integrity_check(1)").fetchone()[0]).splitlines()[0]
@@ -149,7 +149,7 @@ class Store:
         return [f"{name!r} was not made by airpool: it could take rows away" for name in added] + damage
 
     def sound(self) -> None:
-        """Raises where the file is damaged, and where somebody has put something of his own into it."""
+        """Raises Refused if the file is damaged, or holds something that airpool did not make."""
         for wrong in self.strange():
             raise SpendingError("corrupt", f"{self.path}: {wrong}")
 
@@ -171,7 +171,7 @@ class Store:
             self._base.execute("ROLLBACK")
 
     def stamps(self) -> tuple[Stamp, Stamp | None]:
-        """Of the file and of its log, which is there while somebody writes; an OSError where the file is gone."""
+        """Stamps of the file and of its log, which exists during a write. Raises OSError if the file is gone."""
         try:
             log = _stamp(Path(f"{self.path}-wal"))
         except FileNotFoundError:
@@ -211,7 +211,7 @@ def _schema(base: sqlite3.Connection) -> list[tuple[Any, ...]]:
 
 @cache
 def _schema_of(version: int) -> list[tuple[Any, ...]]:
-    """What the migrations up to a version make."""
+    """Schema after the migrations up to a version."""
     base = sqlite3.connect(":memory:")
     try:
         base.executescript("".join(MIGRATIONS[:version]))

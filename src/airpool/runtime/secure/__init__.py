@@ -11,6 +11,6 @@ server.py      the server in one inference
 identities.py  identities as files
 rehearsal.py   all of them in one process
 
-No transport, no clock, no torch: whoever drives client and server decides how bytes travel. What is proven, and against
+No transport, no clock, no torch: the caller of client and server decides how bytes travel. What is proven, and against
 whom: docs/secure-sum.md.
 """

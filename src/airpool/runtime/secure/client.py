@@ -140,7 +140,7 @@ class Client:
         return messages.pack(Kind.SIGNATURE, group.inference, self._signature(survivors))
 
     def _signature(self, survivors: list[int]) -> bytes:
-        """On a list of survivors, which is from now on the one that this device opens."""
+        """Signature on a list of survivors; from now on this device opens that list alone."""
         statement = self._state["group"].statement(self._state["sharing"], survivors)
         self._state |= {"survivors": survivors, "statement": statement}
         return self._session.sign(statement)
@@ -185,5 +185,5 @@ def seed_hash(seed: int) -> bytes:
 
 
 def share_hash(share: bytes) -> bytes:
-    """By which the server recognises a share that is given out wrong."""
+    """Hash by which the server recognises a false share."""
     return hashlib.sha256(b"airpool share 1" + share).digest()[: messages.HASH]

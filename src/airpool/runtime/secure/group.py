@@ -1,4 +1,4 @@
-"""What a device agrees to take part in, and the devices of one inference, bound together by a hash.
+"""Terms of a device for a secure sum, and the devices of one inference, bound together by a hash.
 
 Of K devices, d may be missing and c may collude with the server. The sum is opened for at least t = K − d survivors.
 Two lists of survivors, each with t signatures, would need 2t ≤ K + c (the honest sign one list, colluders both): hence
@@ -20,7 +20,7 @@ MOST_DEVICES = 1024
 
 @dataclass(frozen=True)
 class Terms:
-    """What a device accepts, from its own configuration, never the server's.
+    """Terms that a device accepts, from its own configuration, never the server's.
 
     survivors: t, the fewest devices whose sum is opened. quorum: the fewest that must be ready, from t to K.
     colluders: how many may work with the server. network: a hash of all that is public besides.
@@ -76,7 +76,7 @@ def inference_of(id: str) -> bytes:
 class Group:
     """The devices of one inference with what each advertised, in ascending order.
 
-    transcript: a hash of all that everybody must agree on. Every key of the inference depends on it, so that nothing
+    transcript: a hash of all that the devices must agree on. Every key of the inference depends on it, so that nothing
     of one inference, group or set of terms is of use in another.
     """
 
@@ -103,7 +103,7 @@ class Group:
         return _hash(_VERSION, self.inference, self.terms.digest, *each)
 
     def statement(self, sharing: list[int], survivors: list[int]) -> bytes:
-        """What a device signs: the inference, who shared, and who survived."""
+        """The statement that a device signs: the inference, the devices that shared, and those that survived."""
         lists = (b"".join(device.to_bytes(2, "big") for device in some) for some in (sharing, survivors))
         return _hash(b"survivors", self.transcript, *lists)
 

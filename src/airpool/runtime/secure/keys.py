@@ -73,7 +73,7 @@ class Session:
         return True
 
     def secret(self, peer: int, channel: bytes, certificate: bytes) -> bytes:
-        """What this device and a peer agree on; the certificate is checked once for every channel key."""
+        """Secret shared by this device and a peer; the certificate is checked once for every channel key."""
         known = self._agreed.get(peer)
         if known is not None and known[0] == channel:
             return known[1]

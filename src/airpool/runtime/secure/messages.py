@@ -39,7 +39,7 @@ class Kind(IntEnum):
 
 
 class Advert(NamedTuple):
-    """What a device advertises: its channel key with the identity's signature; mask key and hash of its seed, fresh."""
+    """Advert of a device: its channel key, signed by its identity; a fresh mask key and the hash of a fresh seed."""
 
     channel: bytes
     certificate: bytes
@@ -104,7 +104,7 @@ def cut(body: bytes, size: int, number: int | None = None) -> list[bytes]:
 
 
 def subset(some: Sequence[int], of: Sequence[int]) -> bytes:
-    """Who of a list is meant: one bit each.
+    """Bit mask of a subset of a list, one bit per member.
 
     >>> subset([2, 7], [0, 2, 4, 7]).hex()
     '0a'
@@ -124,7 +124,7 @@ def chosen(body: bytes, of: Sequence[int]) -> tuple[list[int], bytes]:
 
 
 def traffic(devices: int, residues: int) -> tuple[int, int]:
-    """Bytes that a device sends and receives in one inference in which nobody vanishes.
+    """Bytes that a device sends and receives in one inference in which no device vanishes.
 
     devices: those that are ready. residues: bytes of its values.
 

@@ -37,7 +37,7 @@ def rehearse(
 ) -> Rehearsal:
     """One inference of the devices that have values; they are the ready ones, and answer one after the other.
 
-    vanish: the step, of `STEPS`, from which on a device no longer answers; `sign` takes place if somebody vanished.
+    vanish: the step, of `STEPS`, from which on a device no longer answers; `sign` takes place if a device vanished.
     """
     clients = {k: Client(of[k], terms, lambda k=k: values[k]) for k in values}
     adverts = {k: client.advert.to_bytes() for k, client in clients.items()}

@@ -56,7 +56,7 @@ class SumServer:
         self._messages = dict.fromkeys(ready, said)
 
     def messages(self) -> dict[int, bytes]:
-        """What each device is to be sent now."""
+        """The next message to each device."""
         return dict(self._messages)
 
     @property
@@ -114,7 +114,7 @@ class SumServer:
 
     def _survived(self, answers: dict[int, tuple[Residues, bytes]]) -> None:
         self._masked = {device: residues for device, (residues, _) in answers.items()}
-        if list(answers) == self._sharing:  # everybody has signed this list already
+        if list(answers) == self._sharing:  # all have signed this list already
             self._signed({device: signature for device, (_, signature) in answers.items()})
             return
         self._kind = Kind.SIGNATURE

@@ -1,0 +1,20 @@
+"""Docstrings name the thing first: none begins with What, How, Who, Which, Where or Why."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src/airpool"
+PACKAGES = ("_support", "cli", "evaluation", "models", "paper", "privacy", "radio", "runtime")
+RIDDLE = re.compile(r"(What|How|Who|Whose|Whom|Which|Where|Why)\b")
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_name_the_thing_first(package):
+    for file in sorted((SOURCE / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            text = ast.get_docstring(node) if isinstance(node, DOCUMENTED) else None
+            assert not RIDDLE.match(text or ""), f"{file}: {text}"
