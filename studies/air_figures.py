@@ -59,7 +59,7 @@ def calibrated(access: Any, num_devices: int, epsilon: float) -> Network:
 
 
 def aligned_mse(net: Network) -> float:
-    """spec §5 with g ∈ {0, 1}: bias and spread from outage, the devices' noise, and the receiver's.
+    """docs/theory.md with g ∈ {0, 1}: bias and spread from outage, the devices' noise, and the receiver's.
 
     All devices see the same unit vector, so that Σwz = z has length 1.
     """

@@ -1,4 +1,4 @@
-"""What the adversary receives of a network, for the privacy core: power rules, errors, live noise (spec §2, §9)."""
+"""What the adversary receives of a network, for the privacy core: power rules, errors, live noise (docs/air.md)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ def aggregate(
     live: bool = False,
     rough: bool = False,
 ) -> Aggregate:
-    """What the adversary receives of this network, for the privacy core (spec §2, power rules).
+    """What the adversary receives of this network, for the privacy core (docs/air.md).
 
     truncate: g ∈ {0, 1}; a device in outage is silent, for itself and as noise for the others.
     backoff: g ≤ 1. A weak device leaks less than an aligned one, so it counts as aligned; its noise does not count.

@@ -1,4 +1,4 @@
-"""ε of a waveform: against an adversary that keeps every sample (spec §9, waveform)."""
+"""ε of a waveform: against an adversary that keeps every sample (docs/radio.md)."""
 
 import numpy as np
 

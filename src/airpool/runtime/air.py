@@ -106,7 +106,7 @@ class Air:
         logs.event("disconnected", device=device, connected=len(self._deliver))
 
     def ready(self, device: int, advert: bytes = b"") -> None:
-        """Marks a device as ready. advert: its own, under secure access; raises Rejected if it is invalid."""
+        """Marks a device as ready. advert: its own, under secure access; raises RejectedError if it is invalid."""
         if device in self._deliver:
             if self._secure is not None:
                 self._secure.check(advert, [self._adverts[k] for k in self._ready - {device}])
@@ -116,7 +116,7 @@ class Air:
             self._change.set()
 
     def transmit(self, device: int, id: str, samples: Floats, scale: float) -> None:
-        """Puts a signal into the slot, or raises Rejected."""
+        """Puts a signal into the slot, or raises RejectedError."""
         try:
             if self._slot is None or self._slot.id != id:
                 raise RejectedError("late, or of another slot")
@@ -126,7 +126,7 @@ class Air:
             raise
 
     def answer(self, device: int, id: str, content: bytes) -> None:
-        """Takes a device's answer to a message of a secure round, or raises Rejected."""
+        """Takes a device's answer to a message of a secure round, or raises RejectedError."""
         try:
             if self._slot is None or self._slot.id != id:
                 raise RejectedError("late, or of another slot")

@@ -10,8 +10,8 @@ class NotSentError(Exception):
 
 class Charge(Protocol):
     def charge(self, inference_id: str, epoch: str = "") -> None:
-        """Books one inference, in an epoch of the channel; "": in one of its own. Raises Refused where nothing is left,
-        and where this id was booked before: one charge pays for one transmission."""
+        """Books one inference, in an epoch of the channel; "": in one of its own. Raises NotSentError where nothing is
+        left, and where this id was booked before: one charge pays for one transmission."""
         ...
 
 

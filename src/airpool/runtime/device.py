@@ -61,7 +61,7 @@ class Device:
 
 
 async def run(device: Device, port: DevicePort) -> None:
-    """Takes part in one inference after the other, until the medium is gone (Disconnected) or the task is cancelled."""
+    """Takes part in one inference after the other, until the medium is gone (DisconnectedError) or the task is cancelled."""
     while True:
         await _allowed(device)
         await port.ready()
@@ -92,7 +92,7 @@ async def answer(device: Device, port: DevicePort, told: Announcement) -> None:
 
 
 def _check(device: Device, told: Announcement) -> None:
-    """Raises Refused where the device must not take part; nothing is charged then."""
+    """Raises NotSentError where the device must not take part; nothing is charged then."""
     net = device.network
     if not 0 < len(told.id) <= _LONGEST_ID:
         raise NotSentError(f"the id of an inference must have 1 to {_LONGEST_ID} characters")

@@ -34,7 +34,7 @@ class SecureSlot:
 
     @staticmethod
     def check(advert: bytes, others: Iterable[bytes]) -> None:
-        """Raises Rejected for what is no advert, or has the mask key of another device that is ready."""
+        """Raises RejectedError for what is no advert, or has the mask key of another device that is ready."""
         try:
             own = Advert.from_bytes(advert).mask_key
         except RefusedError as why:

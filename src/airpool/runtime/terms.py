@@ -15,7 +15,7 @@ from airpool.runtime.charge import NotSentError
 
 
 def require_same(own: Network, asked: str) -> None:
-    """Raises Refused unless the network file that the server goes by asks for what the device does.
+    """Raises NotSentError unless the network file that the server goes by asks for what the device does.
 
     What a report chooses may differ: δ, neighbours, the number of inferences, targets, an eavesdropper.
     """

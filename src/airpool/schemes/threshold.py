@@ -1,4 +1,4 @@
-"""Scheme 2.1, local selection: a device transmits iff its own noisy score is at most a public threshold (spec §4).
+"""Scheme 2.1, local selection: a device transmits iff its noisy score is at most a public threshold (docs/selection.md).
 
     τ = 1 iff u + v ≤ η,  v ~ N(0, σ₀²)
 

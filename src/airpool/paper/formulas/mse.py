@@ -1,4 +1,4 @@
-"""The paper's bound on the mean square error of the decoded feature, as printed (spec §5).
+"""The paper's bound on the mean square error of the decoded feature, as printed (docs/theory.md).
 
 Unnumbered, in its section "Private Transmission with Self Sampling" and in its proof of Theorem 2; its weights minimise
 it. Not a valid bound. The exact counterpart is theory.mse.error.

@@ -1,4 +1,4 @@
-"""The paper's Theorem 3, as printed: bounds on how often Scheme 2.2 selects a device (spec §4).
+"""The paper's Theorem 3, as printed: bounds on how often Scheme 2.2 selects a device (docs/selection.md).
 
     p_k ≥ max{0, 1 − Σ_{k=1}^{K−1} Φ(−Ψ/√(σ_k² + σ_{k+1}²))}
     p_k ≤ Π_{k=1}^{K−1} Φ(Ψ/√(σ_(k+1)² + σ_(k)²)) · 𝕀(k ∈ 𝒦) + Φ((u_k − min_{j∈𝒦ᶜ} u_j)/√(σ_k² + σ_j²))

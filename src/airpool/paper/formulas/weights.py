@@ -1,4 +1,4 @@
-"""The paper's weights, as printed: its appendix "Optimizing the Features Weights" and the lemma there (spec §6).
+"""The paper's weights, as printed: its appendix "Optimizing the Features Weights" and the lemma there (docs/design.md).
 
 They minimise the paper's bound on the error (paper.mse), which is not valid, under Theorem 1, which is no guarantee.
 The exact counterparts are design.weights and privacy.calibrate.largest_shift.

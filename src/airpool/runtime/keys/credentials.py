@@ -35,7 +35,7 @@ class Trust:
     revoked: Path
 
     def name(self, certificate: bytes) -> str:
-        """The name in a peer's certificate, checked by TLS before or not; Untrusted says why not."""
+        """The name in a peer's certificate, checked by TLS before or not; UntrustedError says why not."""
         return _name(self._checked(certificate))
 
     def identity(self, certificate: bytes) -> tuple[str, Ed25519PublicKey]:

@@ -42,7 +42,7 @@ class Content:
 
 
 def content(path: str | Path, *, after: int = 0) -> Content:
-    """Content of a ledger's file after a row, unchecked (see `faults`). Raises Refused if it cannot be read."""
+    """Content of a ledger's file after a row, unchecked (see `faults`). Raises SpendingError if it cannot be read."""
     path = Path(path)
     try:
         if not path.is_file():

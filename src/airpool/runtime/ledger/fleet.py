@@ -90,7 +90,7 @@ class Fleet:
     def take(self, told: Content, *, name: str | None = None) -> int:
         """Adds new rows of one device; returns their number. name: the sender, as the connection identifies it.
 
-        Raises Rejected where a row is not the device's, leaves a gap, or is not the one that was taken before.
+        Raises FleetReportError where a row is not the device's, leaves a gap, or is not the one that was taken before.
         """
         origin = told.origin
         if name is not None and origin.device != name:

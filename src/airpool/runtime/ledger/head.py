@@ -25,7 +25,7 @@ class Head(NamedTuple):
 
 
 def read(path: Path) -> Head | None:
-    """The newest head that was written; None if there never was one. Refused where both slots are damaged."""
+    """The newest head that was written; None if there never was one. SpendingError where both slots are damaged."""
     try:
         content = _content(path)
     except FileNotFoundError:

@@ -4,8 +4,8 @@
     if ledger.charge(announcement_id, mechanism(network, device=3, quorum=10)).new:
         ...  # transmit, once
 
-`charge` returns when the row is on the disk, in the ledger and in the head. Whatever is wrong raises Refused: over
-budget, a full disk, a file that was changed, restored or deleted. A device that then stays silent has never sent
+`charge` returns when the row is on the disk, in the ledger and in the head. Whatever is wrong raises SpendingError:
+over budget, a full disk, a file that was changed, restored or deleted. A device that then stays silent has never sent
 more than the ledger says, killed at whatever point. One instance may be used by many threads, and several processes may
 have one ledger; after a fork it has to be opened again.
 """
@@ -89,7 +89,7 @@ class Ledger:
             self._read()
 
     def charge(self, inference: str, mechanism: Mechanism, *, scene: str = "", epoch: str = "") -> Charged:
-        """Charges an inference, once however often this name is charged. Raises Refused where it must not run.
+        """Charges an inference, once however often this name is charged. Raises SpendingError where it must not run.
 
         epoch: names the draw of a channel that stands still; left out, the inference counts as one of its own.
         """
@@ -118,7 +118,7 @@ class Ledger:
             return Charged(row, new=True)
 
     def prepare(self, mechanism: Mechanism, *, scene: str = "", epoch: str | None = None) -> None:
-        """Composes what the first charge of a mechanism would have to wait for; raises Refused if it would.
+        """Composes what the first charge of a mechanism would have to wait for; raises SpendingError if it would.
 
         epoch: None, where it is not known yet, is that of the last row: `charge` decides when it is.
         """

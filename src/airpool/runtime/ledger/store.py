@@ -149,7 +149,7 @@ class Store:
         return [f"{name!r} was not made by airpool: it could take rows away" for name in added] + damage
 
     def sound(self) -> None:
-        """Raises Refused if the file is damaged, or holds something that airpool did not make."""
+        """Raises SpendingError if the file is damaged, or holds something that airpool did not make."""
         for wrong in self.strange():
             raise SpendingError("corrupt", f"{self.path}: {wrong}")
 

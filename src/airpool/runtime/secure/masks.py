@@ -1,4 +1,4 @@
-"""Masks: keystreams as residues, and what a device adds to its values (spec §10).
+"""Masks: keystreams as residues, and what a device adds to its values (docs/secure-sum.md).
 
     y_k = v_k + β_k + Σ_{j>k} M_kj − Σ_{j<k} M_kj        modulo 2^B
 
