@@ -11,7 +11,7 @@ from airpool.account.at_least import at_least
 from airpool.account.guarantee import guarantee
 from airpool.account.received import aggregate
 from airpool.account.report import table
-from airpool.network import Channel, Network, Threshold
+from airpool.network import Channel, Devices, Network, Ranking, Threshold
 from airpool.privacy import compose, gaussian, leakage
 from airpool.privacy.game import chosen
 from airpool.privacy.sums import law_of
@@ -115,3 +115,56 @@ def test_where_no_lower_end_is_known_there_is_none(changes):
     devices = replace(TWELVE.devices, participation=0.8)
     network = replace(TWELVE, devices=devices, inferences=10, **changes)
     assert at_least(network, aggregate(network)) is None
+
+
+RARELY = Ranking(num_selected=1, score_noise_std=100.0)
+OFTEN_WEAK = Channel(fading="rayleigh", outage=0.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "truth"),
+    [
+        # Selected once in twelve: 1/12·δ_G at own noise, and next to nothing by the scores.
+        ({"scheme": RARELY}, float(gaussian.epsilon(1 / 12 / 0.09, 12e-5)) + 0.1),
+        # (1−p)N(0, V) + pN(Δ, V) against N(0, V − a), one coordinate: integrated; convexity says 1.57.
+        ({"neighbours": "remove", "cover_noise": True, "dimension": 1, "devices": 0.3}, 1.0454),
+        # The device is heard half of the time.
+        ({"scheme": DECIDED.scheme, "channel": OFTEN_WEAK}, None),
+        ({"scheme": DECIDED.scheme, "cover_noise": True}, None),
+        ({"channel": Channel(power_rule="backoff", fading="rayleigh")}, None),
+    ],
+)
+def test_a_bound_on_one_inference_is_no_lower_end(changes, truth):
+    if "devices" in changes:
+        changes = changes | {"devices": replace(TWELVE.devices, participation=changes["devices"])}
+    report = guarantee(replace(TWELVE, **changes))
+    assert truth is None or report.worst > 1.05 * truth
+    assert report.epsilon_at_least is None
+
+
+def test_a_slack_beyond_delta_is_no_lower_end():
+    # Errors of one in a million: the truth is that of known channels to five digits, 1.79.
+    network = replace(TWELVE, delta=1e-12, channel=Channel(csi_error_std=1e-6))
+    truth = float(gaussian.epsilon(1 / np.sqrt(12) / 12 / 0.09, 1e-12)) * 1.001
+    report = guarantee(network)
+    assert report.epsilon_lower is not None
+    assert np.all(report.epsilon_lower <= truth)
+    assert report.worst >= truth
+
+
+def test_a_delta_below_the_slack_of_a_grid_costs_no_more_than_own_noise():
+    rng = np.random.default_rng(0)
+    columns = {"weight": (0.001, 0.02), "noise_std": (0.05, 0.1), "participation": (0.1, 0.9)}
+    devices = Devices(count=60, **{name: tuple(rng.uniform(*ends, 60)) for name, ends in columns.items()})
+    report = guarantee(Network(devices=devices, delta=1e-14))
+    assert np.all(report.epsilon <= report.epsilon_local)
+    assert report.epsilon_lower is not None
+    assert np.all(report.epsilon_lower <= 1.2 * guarantee(Network(devices=devices, delta=1e-12)).epsilon)
+
+
+def test_an_epsilon_out_of_reach_is_not_proven_to_be_infinite():
+    # An energy detector over 10⁷ coordinates: ε is about 20,000, more than is resolved.
+    report = guarantee(replace(TWELVE, dimension=10**7, neighbours="remove"))
+    assert np.isinf(report.worst)
+    assert report.epsilon_at_least is not None
+    assert np.all(np.isfinite(report.epsilon_at_least))

@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from airpool.account.guarantee import guarantee
 from airpool.account.waveform import sample_maps, waveform_epsilon
 from airpool.evaluation.audit.bound import audit
 from airpool.network import Network
 from airpool.privacy import gaussian
 from airpool.protocol.simulation import receive
-from airpool.protocol.waveform import estimate, evened, live_frame, receive_waveform
+from airpool.protocol.waveform import Waveform, estimate, evened, live_frame, receive_waveform, waveform_report
 from airpool.radio.link import link_of
 from airpool.radio.waveform.frame import Frame, demodulate, modulate
 from airpool.radio.waveform.uplink import Impairments, Uplink, measured, uplink
@@ -200,3 +201,16 @@ def test_samples_are_those_of_sionnas_modulator():
     np.testing.assert_allclose(samples.cpu().numpy(), modulate(symbols, frame), atol=1e-5)
     back = sionna.OFDMDemodulator(frame.subcarriers, 0, frame.prefix)(samples)
     np.testing.assert_allclose(np.fft.ifftshift(back.cpu().numpy(), axes=-1), spectrum, atol=1e-4)
+
+
+def test_removal_shows_in_the_coordinate_that_fills_up_the_last_symbol():
+    network = Network.uniform(num_devices=12, noise_std=0.1, dimension=1, neighbours="remove")
+    assert waveform_report(network, Waveform()).worst == guarantee(replace(network, dimension=2)).worst
+    assert waveform_report(network, Waveform()).worst > guarantee(network).worst
+
+
+def test_own_noise_alone_is_no_lower_end_over_a_waveform():
+    network = Network.uniform(num_devices=12, noise_std=0.09, dimension=4)
+    report = waveform_report(network, Waveform(impairments=Impairments(carrier_std=1e-6)))
+    assert report.epsilon_lower is None
+    assert report.epsilon_at_least is None

@@ -10,7 +10,7 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool._support.search import smallest_number
-from airpool.network import Coin, Network, Threshold
+from airpool.network import Coin, Network, Ranking, Threshold
 from airpool.privacy import gaussian
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.floor import Floor
@@ -72,7 +72,12 @@ def bounded(network: Network, received: Aggregate) -> bool:
     """Whether ε counts less noise, or more of a device, than there is, so that its own law is no lower end."""
     alone = received.alone and network.channel.access != "orthogonal"
     beam = network.channel.antennas > 1 and network.channel.fading != "none"  # whose outages are not counted on
-    return received.weakened or alone or beam
+    # Scheme 2.2 is granted the worst selection. Scheme 2.1 is heard in spite of outages, and seen to decide under cover
+    # noise. Under cover noise the cost of removal is a mean of two.
+    covered = network.cover_noise and (network.neighbours == "remove" or isinstance(network.scheme, Threshold))
+    unheard = isinstance(network.scheme, Threshold) and bool(np.any(received.presence < 1))
+    chosen = isinstance(network.scheme, Ranking) or unheard
+    return received.weakened or alone or beam or covered or chosen
 
 
 def _chances(network: Network, received: Aggregate) -> tuple[list[tuple[Floats, ...]], Floats | float]:

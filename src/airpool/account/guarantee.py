@@ -29,6 +29,8 @@ from airpool.schemes.scores import score_range
 
 # Up to this many devices a report also says what colluders and dropouts would cost.
 _ABSENT_UP_TO = 64
+# Removal and scores: e^ε beyond this is out of floating point's reach, and ε reported as inf may be finite.
+_RESOLVED = 700.0
 
 
 def guarantee(
@@ -63,9 +65,9 @@ def guarantee(
         local_after = cache(_local_after(network, received))
         if network.inferences == 1 and not np.any(received.misses):
             lower, upper = solve(game(network, received), network.delta)
-            if received.strength is not None:
+            if not _sure(received, upper):
                 lower, upper = (np.minimum(end, _alone_after(network, received)(1)) for end in (lower, upper))
-                lower = None if network.neighbours == "remove" else lower
+                lower = None if network.neighbours == "remove" and received.strength is not None else lower
         else:
             lower, upper = None, epsilon_after(network, received, local_after)(network.inferences)
         local = local_after(network.inferences)
@@ -170,13 +172,18 @@ def epsilon_after(
 
     def after(inferences: int) -> Floats:
         found = spent(inferences)
-        if inferences == 1 and not np.any(received.misses) and received.strength is None:
+        if inferences == 1 and not np.any(received.misses) and _sure(received, found):
             return found
         # An adversary next to a device sees more than the server, so the local ε is a bound as well: the smaller one
         # where many failures add up, or where the grid of a stream costs more than the others' noise gains.
         return np.minimum(found, local()(inferences))
 
     return after
+
+
+def _sure(received: Aggregate, found: Floats) -> bool:
+    """Whether the ε of one inference is surely below the local one: not if it counts with a slack larger than δ."""
+    return received.strength is None and bool(np.all(np.isfinite(found)))
 
 
 def score_epsilon(network: Network) -> Floats:
@@ -245,7 +252,8 @@ def _if_static(network: Network, received: Aggregate) -> Floats | None:
 def _at_least(network: Network, received: Aggregate, lower: Floats | None) -> Floats | None:
     """A lower end of ε, for one inference or a stream; None where none is known."""
     if network.inferences == 1:
-        return None if bounded(network, received) else lower
+        resolved = np.inf if isinstance(network.scheme, Coin) and network.neighbours != "remove" else _RESOLVED
+        return None if lower is None or bounded(network, received) else np.minimum(lower, resolved)
     return at_least(network, received)
 
 

@@ -22,7 +22,8 @@ class PrivacyReport:
     """What each device of a network leaks, and under which assumptions.
 
     epsilon: per device, proven: the noise of all honest devices protects one feature.
-    epsilon_lower: a proven lower end, equal to `epsilon` where the law is exact; None for a stream of inferences.
+    epsilon_lower: how far rounding may have raised `epsilon`, which it equals where the law is exact; None for a stream
+        of inferences. No lower end of the truth where `epsilon` is a bound by itself: see `epsilon_at_least`.
     epsilon_local: per device, nobody else trusted.
     epsilon_object: all views change at once; feature privacy does not protect the object.
     epsilon_eavesdropper: per device, against the antennas of `network.adversary`; None where it has none.

@@ -1,8 +1,8 @@
 """ε of each device: what the sum of all signals reveals about one of them.
 
 Three kinds of neighbours (docs/guarantee.md §2): `zero-out`, the feature becomes 0; `replace`, it becomes any
-other one; `remove`, the device is removed and its noise with it. Two kinds of participation: visible to the adversary (the
-default), or hidden by cover noise, where silent devices still transmit their noise.
+other one; `remove`, the device is removed and its noise with it. Two kinds of participation: visible to the adversary
+(the default), or hidden by cover noise, where silent devices still transmit their noise.
 """
 
 from dataclasses import replace
@@ -70,8 +70,8 @@ def game(
     """The distinguishing game for each kind of device (for each device, without `merge`).
 
     Visible participation: two Gaussians of the same variance. Cover noise and removal (docs/guarantee.md §3, §5.1):
-    the device's coin is hidden, so it is part of δ given the noise. An outage may be visible, so it is not. Who is on the
-    air does not depend on the data.
+    the device's coin is hidden, so it is part of δ given the noise. An outage may be visible, so it is not. Who is on
+    the air does not depend on the data.
 
     `merge` may also say which kind each device is of, 0, 1, ...; devices of a kind must be alike in every column.
     `cells` bounds the size of the noise laws, rounded to the safe side, where a whole curve is wanted (composition).

@@ -6,6 +6,7 @@ Every game is a mixture over the noise around a device. device.py builds it for 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -28,6 +29,8 @@ _CHUNK = 2**21
 # Long laws are looked at in blocks of so many cells first, and by cell only in blocks that decide: where the bounds on
 # all others are together within this share of δ. Laws up to a length have small blocks, short ones none.
 _BLOCKS, _NEGLIGIBLE = ((2**11, 64), (2**8, 16)), 1e-12
+# Steps, of a factor of 16 each, in which the end of a search for a lower end is looked for.
+_STEPS = 250
 
 
 @dataclass(frozen=True)
@@ -98,16 +101,26 @@ def solve(game: Game, delta: float) -> Bounds:
     log_target = np.log(float(failure_probability(delta)))
     pairs = np.arange(len(game.kind), dtype=np.float64)
 
-    def root(curve: Curve) -> Floats:
-        def excess(eps: Floats, pair: Floats) -> Floats:
-            with np.errstate(divide="ignore"):
-                return np.log(game.larger(curve, eps, pair.astype(np.int64))) - log_target
+    def excess(curve: Curve, eps: Floats, pair: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.log(game.larger(curve, eps, pair.astype(np.int64))) - log_target
 
-        found = smallest(excess, np.zeros(len(pairs)), game.ceiling(delta), pairs)
+    def root(curve: Curve, most: Floats) -> Floats:
+        found = smallest(partial(excess, curve), np.zeros(len(pairs)), most, pairs)
         return game.worst(found)[game.of_device]
 
-    upper = root(game.low)
-    return Bounds(upper if game.low is game.high else root(game.high), upper)
+    ceiling = game.ceiling(delta)
+    upper = root(game.low, ceiling)
+    if game.low is game.high:
+        return Bounds(upper, upper)
+    # Where no ε is sure to meet δ, the upper law may still meet it: its own end is looked for, upwards.
+    end = np.where(np.isfinite(ceiling), ceiling, 1.0)
+    for _ in range(_STEPS):
+        short = np.isinf(ceiling) & (excess(game.high, end, pairs) > 0)
+        if not short.any():
+            break
+        end[short] *= 16
+    return Bounds(root(game.high, end), upper)
 
 
 def mixture(

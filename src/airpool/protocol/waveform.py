@@ -131,11 +131,13 @@ def waveform_report(network: Network, waveform: Waveform) -> PrivacyReport:
     require_plain(network)
     secret = network.neighbours == "remove" and waveform.frame.guard > 0
     if waveform.impairments == Impairments() and not secret:
-        report = guarantee(replace(network, channel=Channel(gamma=_ALWAYS_STRONG)))
+        # All that is sent: under `remove` the noise that fills up the last symbol shows too.
+        report = guarantee(replace(evened(network), channel=Channel(gamma=_ALWAYS_STRONG)))
         return replace(report, network=network)
     report = guarantee(replace(network, channel=Channel(access="orthogonal", gamma=_ALWAYS_STRONG)))
     why = "Over a waveform whoever keeps every sample may tell devices apart by their paths, clocks and guards."
-    return replace(report, network=network, epsilon_lower=None, assumptions=(why, *report.assumptions))
+    lines = (why, *report.assumptions)
+    return replace(report, network=network, epsilon_lower=None, least=lambda: None, assumptions=lines)
 
 
 def live_frame(

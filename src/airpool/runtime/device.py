@@ -61,7 +61,7 @@ class Device:
 
 
 async def run(device: Device, port: DevicePort) -> None:
-    """Takes part in one inference after the other, until the medium is gone (DisconnectedError) or the task is cancelled."""
+    """Takes part in inferences until the medium is gone (DisconnectedError) or the task is cancelled."""
     while True:
         await _allowed(device)
         await port.ready()
