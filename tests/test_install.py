@@ -76,7 +76,7 @@ except ImportError as error:
         (["reproduce", "all"], "plots"),
         (["design", "weights", "--epsilon", 2], "models"),
         (["train", "trunk", "x.npz", "--out", "x"], "models"),
-        (["up", "--inferences", 2], "models"),
+        (["up", "--inferences", 2], "runtime"),
         (["bundle", "--out", "x.zip"], "models"),
     ],
 )

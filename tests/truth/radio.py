@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, ncx2
+from scipy.stats import chi2, lognorm, nakagami, ncx2
 
 Floats = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -47,8 +47,20 @@ class Radio:
         size = np.sqrt((self.column("weight") * self.column("clip_norm")) ** 2 + r * self.column("noise_std") ** 2)
         return self.gamma * size * np.sqrt(chi2.isf(1e-3, r) / r) / 10 ** (self.column("power_dbm") / 20) * _HAIR
 
+    @property
+    def other_law(self) -> Any:
+        """SciPy's law of the gain at mean power 1, where it is not Rice's; None where it is."""
+        name, _, value = self.network.channel.fading.partition(":")
+        setting = float(value.partition("=")[2] or 0)
+        s = setting * np.log(10) / 20
+        laws = {"nakagami": lambda: nakagami(setting), "log-normal": lambda: lognorm(s, scale=np.exp(-(s**2)))}
+        return laws[name]() if name in laws else None
+
     def outage(self) -> Floats:
-        """How often a device is too weak: one antenna, Rice's law."""
+        """How often a device is too weak: one antenna."""
+        if (law := self.other_law) is not None:
+            assert not self.network.channel.csi_error_std
+            return np.asarray(law.cdf(self.least_gain() / 10 ** (-self.column("path_loss_db") / 20)))
         a, s = 10 ** (-self.column("path_loss_db") / 20), self.network.channel.csi_error_std
         t, direct = self.least_gain(), a * self.steady
         scattered = a**2 - direct**2 + s**2
@@ -81,6 +93,8 @@ class Radio:
             gain = np.broadcast_to(a, shape)
             direction = _circular((*shape, channel.antennas), rng)
             direction[..., 0] = 1.0
+        elif (law := self.other_law) is not None:
+            gain, direction = law.rvs(shape, random_state=rng) * a, np.ones((*shape, 1), dtype=np.complex128)
         else:
             phase = np.exp(2j * np.pi * rng.random((*shape, channel.antennas)))
             h = self.steady * phase + np.sqrt(1 - self.steady**2) * _circular((*shape, channel.antennas), rng)

@@ -45,6 +45,8 @@ SETTINGS: dict[str, tuple[Network, str, dict[str, Any]]] = {
     "devices.epsilon": (BASE, "devices", {"epsilon": 1.0}),
     "channel.fading=rician": (BASE, "channel", {"fading": "rician", "outage": 0.05}),
     "channel.fading=rayleigh": (BASE, "channel", {"fading": "rayleigh", "outage": 0.05}),
+    "channel.fading=nakagami": (BASE, "channel", {"fading": "nakagami:m=2", "outage": 0.05}),
+    "channel.fading=log-normal": (BASE, "channel", {"fading": "log-normal:std_db=4", "outage": 0.05}),
     "channel.k_factor_db": (RICIAN, "channel", {"k_factor_db": 0.0}),
     "channel.noise_std": (BASE, "channel", {"noise_std": 0.6}),
     "channel.access=orthogonal": (BASE, "channel", {"access": "orthogonal"}),
@@ -99,5 +101,7 @@ def every_setting() -> set[str]:
                 out |= (
                     {f"{prefix}{each.name}={w}" for w in words if w not in default} if named else {prefix + each.name}
                 )
-    out = (out - {"channel.fading"}) | {f"channel.fading={model}" for model in FADING if model != "none"}
+    out = (out - {"channel.fading"}) | {
+        f"channel.fading={law}" for model in FADING if (law := model.partition(":")[0]) not in ("none", "sionna")
+    }
     return out | {f"scheme={name}" for name in SCHEMES if name != "1"}

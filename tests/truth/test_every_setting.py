@@ -43,6 +43,8 @@ devices.path_loss_db                =     =      =     =        =        =      
 devices.epsilon                     =     =      =     =        =        =      =      =        =
 channel.fading=rician               +     =      -     +        =        x      +      =        +
 channel.fading=rayleigh             +     =      -     +        =        x      +      =        +
+channel.fading=nakagami             +     =      -     +        =        x      +      =        +
+channel.fading=log-normal           +     =      -     +        =        x      +      =        +
 channel.k_factor_db                 =     =      =     +        =        x      =      =        =
 channel.noise_std                   =     =      =     =        =        =      =      =        =
 channel.access=orthogonal           +     =      +     +        +        x      +      =        +
@@ -91,6 +93,8 @@ devices.path_loss_db              +        =      =      -    -       -         
 devices.epsilon                   =        =      =      =    =       =         =     =        =
 channel.fading=rician             +        -      +      -    -       -         -     -        +
 channel.fading=rayleigh           +        -      +      -    -       -         -     -        +
+channel.fading=nakagami           +        -      +      -    -       -         -     -        +
+channel.fading=log-normal         +        -      +      -    -       -         -     -        +
 channel.k_factor_db               +        =      =      -    -       -         -     +        +
 channel.noise_std                 +        =      =      -    -       -         -     +        +
 channel.access=orthogonal         +        =      =      -    -       -         -     +        +

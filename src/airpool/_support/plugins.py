@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.machinery import SourceFileLoader
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -115,10 +116,11 @@ def load_file(path: Path | str) -> None:
     if not path.is_file() or path.suffix != ".py":
         raise PluginError(f"--plugin {path} must be a Python file (.py)")
     name = f"airpool_plugin_{path.stem}_{hashlib.sha256(bytes(path)).hexdigest()[:8]}"
+    loader = SourceFileLoader(name, str(path))
     sys.modules[name] = module = ModuleType(name)  # dataclasses look themselves up there
     module.__file__ = str(path)
     try:
-        exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
+        loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
         raise PluginError(f"--plugin {path} fails: {_told(error)}") from error

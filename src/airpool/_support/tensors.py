@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
 
 from airpool._support import files
 from airpool._support.arrays import Array
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 def write(path: Path, tensors: Mapping[str, Array], header: Mapping[str, Any] | None = None) -> None:
     """Writes the whole file or nothing. Each entry of the header becomes JSON. Tensors are all of NumPy or of torch."""
     text = {name: json.dumps(value) for name, value in (header or {}).items()}
-    if all(map(is_numpy_array, tensors.values())):
+    if all(isinstance(each, np.ndarray) for each in tensors.values()):
         from safetensors.numpy import save as in_numpy
 
         content = in_numpy({name: np.ascontiguousarray(each) for name, each in tensors.items()}, metadata=text)
@@ -56,7 +55,8 @@ def read(
 def require_finite(path: Path, tensors: Mapping[str, Array], *, remedy: str = "copy the file again") -> None:
     """Raises an error that names the first tensor with an entry that is not finite."""
     for name, tensor in tensors.items():
-        if not bool(array_namespace(tensor).isfinite(tensor).all()):
+        finite = np.isfinite(tensor) if isinstance(tensor, np.ndarray) else tensor.isfinite()
+        if not bool(finite.all()):
             raise ValueError(f"{path}: {name} is not finite; {remedy}")
 
 

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import typer
 
 _BAR_AFTER = 1.0  # seconds
-_LINE_AFTER, _LINE_EVERY = 2.0, 15.0
+_LINE_AFTER, _LINE_EVERY = 5.0, 15.0
 
 
 def print_json(data: Any) -> None:
