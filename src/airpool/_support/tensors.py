@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airpool._support import files
-from airpool._support.arrays import Array
 
 if TYPE_CHECKING:
     import torch
 
 
-def write(path: Path, tensors: Mapping[str, Array], header: Mapping[str, Any] | None = None) -> None:
+def write(path: Path, tensors: Mapping[str, Any], header: Mapping[str, Any] | None = None) -> None:
     """Writes the whole file or nothing. Each entry of the header becomes JSON. Tensors are all of NumPy or of torch."""
     text = {name: json.dumps(value) for name, value in (header or {}).items()}
     if all(isinstance(each, np.ndarray) for each in tensors.values()):
@@ -52,7 +51,7 @@ def read(
     return tensors, {name: _parsed(text) for name, text in header.items()}
 
 
-def require_finite(path: Path, tensors: Mapping[str, Array], *, remedy: str = "copy the file again") -> None:
+def require_finite(path: Path, tensors: Mapping[str, Any], *, remedy: str = "copy the file again") -> None:
     """Raises an error that names the first tensor with an entry that is not finite."""
     for name, tensor in tensors.items():
         finite = np.isfinite(tensor) if isinstance(tensor, np.ndarray) else tensor.isfinite()
