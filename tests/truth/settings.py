@@ -86,7 +86,7 @@ def every_setting() -> set[str]:
     default = {"superposed", "truncate", "complex", "zero-out"}  # every other word is a change from these
     parts: dict[str, tuple[type[Any], ...]] = {
         "": (Network,), "devices.": (Devices,), "channel.": (Channel,), "adversary.": (Adversary,),
-        "scheme.": tuple(SCHEMES.values()),
+        "scheme.": tuple(SCHEMES.get(name).settings for name in SCHEMES.builtin),
     }  # fmt: skip
     for prefix, kinds in parts.items():
         for kind in kinds:
@@ -100,4 +100,4 @@ def every_setting() -> set[str]:
                     {f"{prefix}{each.name}={w}" for w in words if w not in default} if named else {prefix + each.name}
                 )
     out = (out - {"channel.fading"}) | {f"channel.fading={model}" for model in FADING if model != "none"}
-    return out | {f"scheme={name}" for name in SCHEMES if name != "1"}
+    return out | {f"scheme={name}" for name in SCHEMES.builtin if name != "1"}

@@ -12,7 +12,6 @@ from typing import Any
 
 from airpool._support import files
 from airpool.network import (
-    SCHEME_SETTINGS,
     Adversary,
     Channel,
     Devices,
@@ -84,8 +83,8 @@ def upgraded(data: dict[str, Any]) -> dict[str, Any]:
 def _table(name: str, kind: Any, data: Any) -> Any:
     if not isinstance(data, dict):
         raise NetworkError(f"{name} must be a table, [{name}]")
-    known = ("name", *SCHEME_SETTINGS) if kind is named_scheme else tuple(f.name for f in fields(kind))
-    _reject_unknown(f"{name}.", data, known)
+    if kind is not named_scheme:  # which knows its own settings
+        _reject_unknown(f"{name}.", data, tuple(f.name for f in fields(kind)))
     if kind is Devices and "count" not in data:
         raise NetworkError("devices.count is missing")
     return kind(**data)
