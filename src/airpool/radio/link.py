@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats, probability
-from airpool.network import Coin, Network, NetworkError, Ranking
+from airpool.network import Network, NetworkError, scheme_rules
 from airpool.radio.fading import Fading, cdf
 from airpool.radio.power import Transmitters, threshold
 
@@ -167,16 +167,15 @@ def level(network: Network, link: Link | None = None, *, participation: ArrayLik
 
 def _participation(network: Network, given: ArrayLike | None) -> Floats:
     """How often each device takes part, as far as it is public."""
-    d, scheme = network.devices, network.scheme
-    if isinstance(scheme, Coin):
-        if given is not None:
-            raise ValueError("participation is for Schemes 2.1 and 2.2; in Scheme 1 it is the network's own")
-        return np.array(d.column("participation"))
-    if given is None and isinstance(scheme, Ranking):
-        given = scheme.num_selected / d.count
+    d, rules = network.devices, scheme_rules(network.scheme)
+    name = network.scheme.name
+    if not rules.scored and given is not None:
+        raise ValueError(f"participation is for Schemes 2.1 and 2.2; in Scheme {name} it is the network's own")
+    if given is None:
+        given = rules.expected(network)
     if given is None:
         raise ValueError(
-            "scheme 2.1 needs participation, how often each device is expected to transmit: "
+            f"scheme {name} needs participation, how often each device is expected to transmit: "
             "selection.participation.expected_participation(scores of calibration objects, network.scheme)"
         )
     p = probability("participation", given)
