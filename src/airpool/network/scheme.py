@@ -48,6 +48,7 @@ class SchemeRules:
     expected: network → how often devices take part, (K,) or one number; None: calibration data is needed.
     participation: settings, bounded scores (..., K) → the probability of each device to take part.
     chosen: settings, noisy scores (..., K) → who takes part, for NumPy and torch.
+    selects: settings → how many devices a ranking server selects; None where there is none.
     words: settings → a few words for a table. coin_bias: how far a live device's coin is from its probability.
     check: network → raises NetworkError where the settings do not fit it.
     """
@@ -59,6 +60,7 @@ class SchemeRules:
     expected: Callable[[Any], Any]
     participation: Callable[[Any, Floats], Floats] = _no_scores
     chosen: Callable[[Any, Array], Array] = _no_scores
+    selects: Callable[[Any], int | None] = lambda scheme: None
     words: Callable[[Any], str]
     coin_bias: float = 0.0
     check: Callable[[Any], None] = lambda network: None

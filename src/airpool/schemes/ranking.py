@@ -114,6 +114,7 @@ RULES = SchemeRules(
     expected=lambda network: network.scheme.num_selected / network.devices.count,
     participation=_participation,
     chosen=lambda scheme, noisy_scores: selected(noisy_scores, scheme.num_selected),
+    selects=lambda scheme: scheme.num_selected,
     words=lambda scheme: f"Scheme 2.2, k̃ = {scheme.num_selected}",
     check=_check,
 )
