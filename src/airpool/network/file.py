@@ -58,7 +58,11 @@ def build(data: dict[str, Any]) -> Network:
         raise NetworkError("the table [devices] is missing; it needs at least count = ...")
     tables = {name: _table(name, kind, data.pop(name)) for name, kind in _TABLES.items() if name in data}
     _reject_unknown("", data, [f.name for f in fields(Network) if f.name not in _TABLES])
-    return Network(**tables, **data)
+    network = Network(**tables, **data)
+    given = tables["devices"].participation
+    if network.devices.participation != given and set(given) != {Devices.participation}:
+        raise NetworkError(f"devices.participation is set by scheme {network.scheme.name}: leave it out")
+    return network
 
 
 def upgraded(data: dict[str, Any]) -> dict[str, Any]:

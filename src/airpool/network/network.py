@@ -9,7 +9,7 @@ a network that can be made has an ε, a number or inf. The file format is networ
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from airpool.network.rules import NetworkError, PerDevice, Rule, check, checked, rules_of, whole
@@ -199,7 +199,8 @@ class Network:
     """Everything that determines leakage and accuracy; `colluders` and `dropouts` are numbers of devices.
 
     Secure access implies cover noise. Its sum is opened for `survivors` devices or more, which must be more than half
-    of all devices and colluders: else a server could have two sums opened.
+    of all devices and colluders: else a server could have two sums opened. The scheme of a plug-in sets the devices'
+    participation.
     """
 
     devices: Devices
@@ -220,7 +221,13 @@ class Network:
         for name in ("colluders", "dropouts"):
             allowed = f"must be a whole number from 0 to {limit}"
             whole(name, getattr(self, name), least=0, most=limit, allowed=allowed)
-        scheme_rules(self.scheme).check(self)
+        rules = scheme_rules(self.scheme)
+        rules.check(self)
+        if rules.coins is not None:
+            d = self.devices
+            public = Devices(count=d.count, power_dbm=d.power_dbm, path_loss_db=d.path_loss_db)
+            p = rules.coins(self.scheme, Network(public, self.channel, dimension=self.dimension))
+            object.__setattr__(self, "devices", replace(d, participation=p))
         if self.channel.access == "secure":
             self._require_secure()
             object.__setattr__(self, "cover_noise", True)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, NoReturn, Protocol
 
+import numpy as np
+
 from airpool._support.arrays import Array, Floats
 from airpool._support.plugins import PluginError, PluginOrigin, Registry
 from airpool.network.rules import NetworkError, number_or_word
@@ -21,7 +23,8 @@ from airpool.network.rules import NetworkError, number_or_word
 class PluginScheme(Protocol):
     """A scheme of a plug-in: a frozen dataclass whose fields are its settings.
 
-    Each device transmits by a coin of its own that does not depend on the features, and that airpool tosses.
+    Each device transmits by a coin of its own that does not depend on the features, and that airpool tosses. The
+    probabilities become the network's `devices.participation`, which everything else reads.
     """
 
     @property
@@ -30,7 +33,11 @@ class PluginScheme(Protocol):
         ...
 
     def participation(self, network: Any, /) -> Any:
-        """How often each device transmits, (K,) in [0, 1], from the network: public numbers."""
+        """How often each device transmits, (K,) in [0, 1].
+
+        network: what is public before any calibration: count, power and path loss of the devices, channel, dimension;
+        everything else has its default.
+        """
         ...
 
 
@@ -50,6 +57,7 @@ class SchemeRules:
     chosen: settings, noisy scores (..., K) → who takes part, for NumPy and torch.
     selects: settings → how many devices a ranking server selects; None where there is none.
     words: settings → a few words for a table. coin_bias: how far a live device's coin is from its probability.
+    coins: settings, public network → the probabilities that become `devices.participation`; None: it is a setting.
     check: network → raises NetworkError where the settings do not fit it.
     """
 
@@ -62,6 +70,7 @@ class SchemeRules:
     chosen: Callable[[Any, Array], Array] = _no_scores
     selects: Callable[[Any], int | None] = lambda scheme: None
     words: Callable[[Any], str]
+    coins: Callable[[Any, Any], tuple[float, ...]] | None = None
     coin_bias: float = 0.0
     check: Callable[[Any], None] = lambda network: None
 
@@ -85,14 +94,14 @@ SCHEMES: Registry[Any] = Registry(
 
 def rules_named(name: str) -> SchemeRules:
     """The rules of the scheme of this name."""
-    if not isinstance(name, str) or name not in SCHEMES.names():
-        known = ", ".join(SCHEMES.names())
-        raise NetworkError(f"scheme.name={name!r} must be one of {known} or a plug-in's (airpool --plugin FILE.py)")
     try:
         member = SCHEMES.get(name)
         return member if isinstance(member, SchemeRules) else _of_plugin(name, member)
-    except PluginError as error:
-        raise NetworkError(f"scheme.name={name!r}: {error}") from None
+    except (PluginError, TypeError) as error:
+        if name in SCHEMES.names():
+            raise NetworkError(f"scheme.name={name!r}: {error}") from None
+    known = ", ".join(SCHEMES.names())
+    raise NetworkError(f"scheme.name={name!r} must be one of {known} or a plug-in's (airpool --plugin FILE.py)")
 
 
 def rules_and_settings(text: str) -> tuple[SchemeRules, dict[str, Any]]:
@@ -131,7 +140,22 @@ def _of_plugin(name: str, kind: Any) -> SchemeRules:
         raise PluginError(f"scheme {name!r}: its class must say name: ClassVar[str] = {name!r}")
     return SchemeRules(
         settings=kind,
-        assumption=f"Who transmits is claimed by the plug-in {name}: coins that do not depend on the features.",
+        assumption=f"Claimed by the plug-in {name}: how often devices take part does not depend on the features.",
+        coins=_probabilities,
         expected=lambda network: network.devices.participation,
         words=lambda scheme: f"scheme {name}",
     )
+
+
+def _probabilities(scheme: PluginScheme, network: Any) -> tuple[float, ...]:
+    """The participation that a plug-in gives; an error that names it where that is none."""
+    count, this = network.devices.count, f"scheme {scheme.name!r}: its participation(network)"
+    try:
+        found = np.asarray(scheme.participation(network), dtype=np.float64)
+    except Exception as error:
+        raise NetworkError(f"{this} fails: {type(error).__name__}: {error}") from error
+    if found.shape != (count,):
+        raise NetworkError(f"{this} gives shape {found.shape}, must be ({count},), one number for each device")
+    if not np.all((found >= 0) & (found <= 1)):
+        raise NetworkError(f"{this} gives {found.tolist()}, must be between 0 and 1")
+    return tuple(found.tolist())

@@ -18,7 +18,7 @@ from airpool.evaluation.audit import directions
 from airpool.evaluation.audit.bound import AuditReport, audit
 from airpool.evaluation.audit.path import World, path
 from airpool.evaluation.audit.release import Received, Release, log_likelihood_ratio, release, worst_pair
-from airpool.network import Network, scheme_rules, scored
+from airpool.network import Coin, Network, scheme_rules, scored
 from airpool.radio.link import Link, link_of
 from airpool.schemes.scores import score_range
 
@@ -155,7 +155,7 @@ def audited(
     if alone and not scheme_rules(network.scheme).scored:
         p = list(network.devices.column("participation"))
         p[device] = 1.0
-        network = replace(network, devices=replace(network.devices, participation=tuple(p)))
+        network = replace(network, scheme=Coin(), devices=replace(network.devices, participation=tuple(p)))
     # A world, its neighbour, what is seen of a world, and the best score: of one of two kinds.
     world: Any
     neighbour: Any
