@@ -1,6 +1,8 @@
 """A scheme of a stranger, examples/plugins/scheme.py: account, simulator, live device, audit, file and ledger."""
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -177,3 +179,14 @@ def test_a_setting_that_it_does_not_have_is_an_error():
     with pytest.raises(NetworkError, match=r"unknown key scheme.colour; known are name, budget_mw"):
         named_scheme("energy-aware", colour=3)
     assert scheme_rules(named_scheme("energy-aware", budget_mw=3.0)).options == ("budget_mw",)
+
+
+@pytest.mark.check
+def test_running_devices_take_it_over_grpc():
+    words = ["up", "--plugin", str(EXAMPLE), "--scheme", "energy-aware:budget_mw=500", "--devices", "3"]
+    command = [sys.executable, "-m", "airpool", *words, "--epsilon", "8", "--inferences", "3", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert sum(found["statuses"].get(status, 0) for status in ("answered", "no answer")) == 3  # all may be silent
+    assert found["epsilon"]["device"] <= 8

@@ -1,11 +1,14 @@
 """One rules object for each scheme, found by type in one table; nothing takes an unknown scheme for another."""
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
+import airpool
 from airpool.network import SCHEMES, Coin, Network, NetworkError, Ranking, Threshold, scheme_rules
 
 
@@ -51,3 +54,10 @@ def test_the_choice_of_noisy_scores_has_the_probability_that_the_rules_say(schem
 def test_coins_have_no_scores():
     with pytest.raises(ValueError, match="scheme 1 has no scores: a coin decides who transmits"):
         scheme_rules(Coin()).chosen(Coin(), np.zeros(3))
+
+
+def test_only_the_game_is_chosen_by_a_schemes_type():
+    typed = re.compile(r"isinstance\([^)]*(scheme\b|Coin|Threshold|Ranking)|case (Coin|Threshold|Ranking)\b")
+    source = Path(airpool.__file__).parent
+    found = {str(path.relative_to(source)) for path in source.rglob("*.py") if typed.search(path.read_text("utf-8"))}
+    assert found == {"account/games.py", "network/network.py"}  # the second: whether a scheme has scores
