@@ -1,6 +1,7 @@
 """A scheme of a stranger, examples/plugins/scheme.py: account, simulator, live device, audit, file and ledger."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -104,8 +105,10 @@ def test_a_file_names_it_and_reads_back():
     text = file.dump(network())
     assert 'name = "energy-aware"' in text
     assert file.parse(text) == network()
-    with pytest.raises(NetworkError, match=r"devices\.participation is set by scheme energy-aware: leave it out"):
-        file.parse(text.replace("participation = [1.0, 0.5,", "participation = [1.0, 0.4,"))
+    for other in ("[1.0, 0.4, 0.2]", "1.0"):
+        changed = re.sub(r"participation = .*", f"participation = {other}", text)
+        with pytest.raises(NetworkError, match=r"devices\.participation is not what the scheme energy-aware gives"):
+            file.parse(changed)
 
 
 def test_a_ledger_row_carries_its_name_version_and_source_and_needs_it_no_more(monkeypatch):
@@ -178,6 +181,8 @@ def test_a_setting_that_it_does_not_have_is_an_error():
         named_scheme("energy-aware:colour=3")
     with pytest.raises(NetworkError, match=r"unknown key scheme.colour; known are name, budget_mw"):
         named_scheme("energy-aware", colour=3)
+    with pytest.raises(NetworkError, match=r"energy-aware.*scheme\.budget_mw=-1.0 must be > 0"):
+        named_scheme("energy-aware", budget_mw=-1.0)
     assert scheme_rules(named_scheme("energy-aware", budget_mw=3.0)).options == ("budget_mw",)
 
 

@@ -56,12 +56,15 @@ def build(data: dict[str, Any]) -> Network:
     del data["version"]
     if "devices" not in data:
         raise NetworkError("the table [devices] is missing; it needs at least count = ...")
+    stated = isinstance(data["devices"], dict) and "participation" in data["devices"]
     tables = {name: _table(name, kind, data.pop(name)) for name, kind in _TABLES.items() if name in data}
     _reject_unknown("", data, [f.name for f in fields(Network) if f.name not in _TABLES])
     network = Network(**tables, **data)
-    given = tables["devices"].participation
-    if network.devices.participation != given and set(given) != {Devices.participation}:
-        raise NetworkError(f"devices.participation is set by scheme {network.scheme.name}: leave it out")
+    if stated and network.devices.participation != tables["devices"].participation:
+        raise NetworkError(
+            f"devices.participation is not what the scheme {network.scheme.name} gives: leave it out, or load the "
+            "plug-in that wrote it"
+        )
     return network
 
 

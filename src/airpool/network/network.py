@@ -190,7 +190,9 @@ def named_scheme(name: str = "1", **settings: Any) -> Scheme:
     own = {key: value for key, value in settings.items() if key in rules.options}
     try:
         return rules.settings(**own, **given)
-    except TypeError as error:
+    except NetworkError:
+        raise
+    except (TypeError, ValueError) as error:
         raise NetworkError(f"scheme.name={name!r}: {error}") from None
 
 
