@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 import airpool
 from airpool._support import plugins
 from airpool._support.plugins import PluginError
+from airpool.cli import app
 from airpool.evaluation.audit.adversary import audited
+from airpool.evaluation.sweep.code import version_of
 from airpool.network import SCHEMES, Coin, Devices, Network, NetworkError, file, named_scheme, scheme_rules
 from airpool.protocol import live
 from airpool.protocol.simulation import receive
@@ -126,11 +128,19 @@ def test_a_ledger_row_carries_its_name_version_and_source_and_needs_it_no_more(m
 
 def test_the_command_line_takes_it():
     words = ["epsilon", "--scheme", "energy-aware:budget_mw=500", "--devices", "3", "--power-dbm", "20,30,33"]
-    from airpool.cli import app
-
     done = CliRunner().invoke(app, ["--plugin", str(EXAMPLE), *words, "--noise-std", "0.2", "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.output)["scheme"] == "energy-aware"
+
+
+def test_a_sweep_measures_it_in_its_worker_processes_and_not_again_unless_it_changes(tmp_path, monkeypatch):
+    before, own = version_of("airpool.evaluation.settings:epsilon"), tmp_path / "own.py"
+    words = ["sweep", "epsilon", "--set", "scheme=energy-aware:budget_mw=300", "--backend", "pool", "--no-cache"]
+    done = CliRunner().invoke(app, ["--plugin", str(EXAMPLE), *words, "--json"])
+    assert done.exit_code == 0, done.output
+    own.write_text("x = 1", "utf-8")
+    monkeypatch.setitem(plugins._loaded, own, None)
+    assert version_of("airpool.evaluation.settings:epsilon") != before
 
 
 def made(given: Any, name: str = "test-scheme") -> Any:
