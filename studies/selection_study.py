@@ -18,7 +18,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from airpool import Coin, guarantee
+from airpool import guarantee
 from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, canvas
 from airpool.evaluation.sweep import grid, run
 from studies.selection_contest import TOLD, Candidate, Setting, candidates, claimed, judged, views
@@ -98,7 +98,7 @@ def _contest(field: Callable[[], Iterable[Candidate]], given: dict[str, Any]) ->
         "told": told,
         "epsilon_exact": guarantee(network).worst,
         "noise_std": network.devices.column("noise_std")[0],
-        "score_noise_std": None if isinstance(network.scheme, Coin) else network.scheme.score_noise_std,
+        "score_noise_std": getattr(network.scheme, "score_noise_std", None),
         "energy": mean(each.energy for each in found),
         "runs": runs,
     }

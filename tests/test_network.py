@@ -131,8 +131,8 @@ def test_a_bad_channel_is_refused_by_field_and_value(field, value, message):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("name", "3", "scheme.name='3' must be one of 1, 2.1, 2.2"),
-        ("name", 1, "scheme.name=1 must be one of 1, 2.1, 2.2"),
+        ("name", "3", "scheme.name='3' must be one of 1, 2.1, 2.2 or a plug-in's (airpool --plugin FILE.py)"),
+        ("name", 1, "scheme.name=1 must be one of 1, 2.1, 2.2 or a plug-in's (airpool --plugin FILE.py)"),
         ("score", "max", "scheme.score='max' must be one of shannon, min"),
         ("score_rule", "none", "scheme.score_rule='none' must be one of clip, scale"),
         ("score_bound", 0.0, "scheme.score_bound=0.0 must be > 0 and finite"),

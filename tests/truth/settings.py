@@ -88,7 +88,7 @@ def every_setting() -> set[str]:
     default = {"superposed", "truncate", "complex", "zero-out"}  # every other word is a change from these
     parts: dict[str, tuple[type[Any], ...]] = {
         "": (Network,), "devices.": (Devices,), "channel.": (Channel,), "adversary.": (Adversary,),
-        "scheme.": tuple(SCHEMES.values()),
+        "scheme.": tuple(SCHEMES.get(name).settings for name in SCHEMES.builtin),
     }  # fmt: skip
     for prefix, kinds in parts.items():
         for kind in kinds:
@@ -104,4 +104,4 @@ def every_setting() -> set[str]:
     out = (out - {"channel.fading"}) | {
         f"channel.fading={law}" for model in FADING if (law := model.partition(":")[0]) not in ("none", "sionna")
     }
-    return out | {f"scheme={name}" for name in SCHEMES if name != "1"}
+    return out | {f"scheme={name}" for name in SCHEMES.builtin if name != "1"}

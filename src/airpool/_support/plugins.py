@@ -20,7 +20,11 @@ from typing import Any, Generic, TypeVar
 Member = TypeVar("Member")
 
 # What can be registered → the registry of it. A new open set adds a line.
-REGISTRIES = {"codec": "airpool.models.codecs.codec:CODECS", "fading": "airpool.network.fading:LAWS"}
+REGISTRIES = {
+    "codec": "airpool.models.codecs.codec:CODECS",
+    "fading": "airpool.network.fading:LAWS",
+    "scheme": "airpool.network.scheme:SCHEMES",
+}
 
 _loaded: dict[Path, None] = {}  # files of `load_file`, in their order
 

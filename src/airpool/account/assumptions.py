@@ -5,7 +5,7 @@ import numpy as np
 from airpool.account import eavesdropper
 from airpool.account.errors import why_local
 from airpool.account.stream import varies
-from airpool.network import Coin, Network, NetworkError, Ranking, Threshold
+from airpool.network import Network, NetworkError, scheme_rules
 from airpool.privacy.aggregate import Aggregate
 from airpool.runtime.secure.ring import MOST_WRAPS, ring_of
 
@@ -67,18 +67,17 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
             if limited >= network.delta
             else f"δ includes (1 + e^ε)·{limited:.2g}: {why}, which happens that often at most."
         )
-    if network.cover_noise and not isinstance(network.scheme, Coin):
+    rules = scheme_rules(network.scheme)
+    if network.cover_noise and rules.scored:
         lines.append("Silent devices still transmit their noise; the adversary may know who they are.")
     elif network.cover_noise:
         lines.append("Silent devices still transmit their noise, and nobody learns who took part.")
-    elif isinstance(network.scheme, Coin) and network.neighbours != "remove":
+    elif not rules.scored and network.neighbours != "remove":
         lines.append("The adversary sees who takes part; ε is over the draw of participation (ex ante).")
-    elif isinstance(network.scheme, Coin):
+    elif not rules.scored:
         lines.append("The adversary sees who of the others takes part, but not whether the device itself does.")
-    if isinstance(network.scheme, Threshold):
-        lines.append("A changed feature may have any score; the others take part as rarely as their scores allow.")
-    if isinstance(network.scheme, Ranking):
-        lines.append("All noisy scores are visible; ε assumes the selection that leaves the least noise.")
+    if rules.assumption:
+        lines.append(rules.assumption)
     if not secure:
         credited = "The receiver's noise is counted" if received.extra else "The receiver's noise is not counted"
         lines.append(f"{credited}.")
@@ -136,7 +135,8 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
             f"One draw of the channel for all {network.inferences} inferences: an air that restarts or a device that "
             "moves draws again, which ε does not cover here. A ledger counts such epochs."
         )
-        if not isinstance(network.scheme, Coin) or np.any(received.participation < 1) or network.neighbours == "remove":
+        scored = scheme_rules(network.scheme).scored
+        if scored or np.any(received.participation < 1) or network.neighbours == "remove":
             lines.append(
                 "Over such a stream participation below 1, scores and removal are not accounted for, so only own noise "
                 "counts (the local ε)."

@@ -10,15 +10,14 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool._support.search import smallest_number
-from airpool.network import Coin, Network, Ranking, Threshold
+from airpool.account.games import decision
+from airpool.network import Network, scheme_rules
 from airpool.privacy import gaussian
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.floor import Floor
 from airpool.privacy.law import alike, binomial
-from airpool.privacy.leakage import Decision
 from airpool.privacy.sums import RoundedSum, law_of
 from airpool.privacy.unaligned import surroundings
-from airpool.schemes.scores import score_range
 
 # What is cut off of binomial laws.
 _CUT = 1e-13
@@ -44,9 +43,8 @@ def at_least(network: Network, received: Aggregate) -> Floats | None:
     if network.cover_noise or network.neighbours == "remove" or np.any(received.misses) or bounded(network, received):
         return None
     steady = bool(np.all(received.presence == 1)) and received.strength is None
-    if not (steady or network.channel.redrawn) or not (
-        isinstance(network.scheme, Coin) or (isinstance(network.scheme, Threshold) and steady)
-    ):
+    rules = scheme_rules(network.scheme)
+    if not (steady or network.channel.redrawn) or rules.ranked or (rules.scored and not steady):
         return None
     chances, rarest = _chances(network, received)
     around, distance = surroundings(received, rarest), received.distance(network.neighbours)
@@ -55,7 +53,7 @@ def at_least(network: Network, received: Aggregate) -> Floats | None:
     out = np.zeros(received.num_devices)
     columns = (distance, received.variance, received.lent, received.presence, received.kind_of_strength)
     _, of_device, _ = alike(*columns, *chances[-1])
-    if isinstance(network.scheme, Threshold) and of_device.max() >= _KINDS:
+    if rules.scored and of_device.max() >= _KINDS:
         return None
     for kind in np.unique(of_device):
         k = int(np.argmax(of_device == kind))
@@ -74,22 +72,22 @@ def bounded(network: Network, received: Aggregate) -> bool:
     beam = network.channel.antennas > 1 and network.channel.fading != "none"  # whose outages are not counted on
     # Scheme 2.2 is granted the worst selection. Scheme 2.1 is heard in spite of outages, and seen to decide under cover
     # noise. Under cover noise the cost of removal is a mean of two.
-    covered = network.cover_noise and (network.neighbours == "remove" or isinstance(network.scheme, Threshold))
-    unheard = isinstance(network.scheme, Threshold) and bool(np.any(received.presence < 1))
-    chosen = isinstance(network.scheme, Ranking) or unheard
+    rules = scheme_rules(network.scheme)
+    covered = network.cover_noise and (network.neighbours == "remove" or (rules.scored and not rules.ranked))
+    unheard = rules.scored and not rules.ranked and bool(np.any(received.presence < 1))
+    chosen = rules.ranked or unheard
     return received.weakened or alone or beam or covered or chosen
 
 
 def _chances(network: Network, received: Aggregate) -> tuple[list[tuple[Floats, ...]], Floats | float]:
     """The chances of every device for each choice of the data, and how often others take part."""
-    if not isinstance(network.scheme, Threshold):
+    chosen = decision(network.scheme)
+    if chosen is None:
         with np.errstate(divide="ignore"):
             on, off = np.log(received.exposed), np.log1p(-received.exposed)
         return [(on, on, off, off)], received.participation
-    low, high = map(np.asarray, score_range(network.scheme))
-    scheme = Decision(low, high, np.asarray(network.scheme.score_noise_std), network.scheme.threshold)
-    shape = (received.num_devices,)
-    rare, often = (tuple(np.broadcast_to(x, shape) for x in scheme.log_participation(score)) for score in (high, low))
+    shape, ends = (received.num_devices,), (chosen.score_high, chosen.score_low)
+    rare, often = (tuple(np.broadcast_to(x, shape) for x in chosen.log_participation(score)) for score in ends)
     pairs = ((rare, often), (often, rare), (often, often))
     return [(a[0], b[0], a[1], b[1]) for a, b in pairs], np.exp(rare[0])
 

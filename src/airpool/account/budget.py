@@ -11,7 +11,7 @@ import numpy as np
 from airpool._support.search import smallest_number
 from airpool.account.calibration import calibrate, calibrate_claim
 from airpool.account.guarantee import score_epsilon
-from airpool.network import Coin, Network, Ranking, scored
+from airpool.network import Network, scheme_rules, scored
 from airpool.privacy import gaussian
 from airpool.schemes.scores import score_range
 
@@ -34,13 +34,14 @@ def split(network: Network, *, epsilon: float, share: float) -> Network:
     >>> round(ours.scheme.score_noise_std, 3), round(ours.devices.noise_std[0], 4), guarantee(ours).worst <= 2
     (6.305, 0.0619, True)
     """
-    if isinstance(network.scheme, Coin):
-        raise ValueError("scheme.name='1' has no score: split is for 2.1 and 2.2, calibrate for 1")
+    rules, name = scheme_rules(network.scheme), network.scheme.name
+    if not rules.scored:
+        raise ValueError(f"scheme.name={name!r} has no score: split is for 2.1 and 2.2, calibrate for {name}")
     if not 0 < share < 1:
         raise ValueError(f"share={share} must be > 0 and < 1: both score and feature need some of ε")
     if not 0 < epsilon < np.inf:
         raise ValueError(f"epsilon={epsilon} must be > 0 and finite")
-    if isinstance(network.scheme, Ranking):
+    if rules.ranked:
         std = _gaussian_noise(network, epsilon) / float(np.sqrt(share))
     else:
         std = _decision_noise(network, epsilon * share)
@@ -70,7 +71,7 @@ def calibrated(
 
 
 def _with(network: Network, std: float) -> Network:
-    return replace(network, scheme=replace(network.scheme, score_noise_std=std))
+    return replace(network, scheme=replace(scored(network.scheme), score_noise_std=std))
 
 
 def _gaussian_noise(network: Network, epsilon: float) -> float:

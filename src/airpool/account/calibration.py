@@ -17,7 +17,7 @@ from airpool._support.search import smallest_number
 from airpool._support.threads import single_thread
 from airpool.account.guarantee import aggregate, epsilon_after, paper_claim, score_epsilon
 from airpool.account.guarantee import epsilon as device_epsilon
-from airpool.network import Coin, Network, require_network
+from airpool.network import Network, require_network, scheme_rules, scored
 from airpool.paper.formulas import theorem1
 from airpool.privacy import calibrate as search
 from airpool.privacy import compose, gaussian
@@ -221,12 +221,12 @@ def _with_least_noise(
 
 def _require_feasible_scores(network: Network, target: Floats) -> None:
     """Raises where the scores of Scheme 2.1 or 2.2 alone cost more than a target."""
-    if isinstance(network.scheme, Coin):
+    if not scheme_rules(network.scheme).scored:
         return
     spent = score_epsilon(network)
     k = int(np.argmax(spent / target))
     if spent[k] > target[k]:
-        cost = f"which is what the scores cost at score_noise_std={network.scheme.score_noise_std:g}"
+        cost = f"which is what the scores cost at score_noise_std={scored(network.scheme).score_noise_std:g}"
         advice = f", {cost}: raise it (account.budget.split, or --share, does)"
         raise search.UnreachableError(float(target[k]), float(spent[k]), advice) from None
 

@@ -11,7 +11,7 @@ import numpy as np
 from airpool._support.arrays import Floats
 from airpool.account.errors import like_links, presence
 from airpool.account.stream import spent_anew, spent_in_common
-from airpool.network import Coin, Network
+from airpool.network import Network, scheme_rules
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.law import Arrivals
 from airpool.radio.csi import misalign
@@ -55,7 +55,7 @@ def why_local(network: Network, *, live: bool = False) -> str | None:
         return "devices transmit one after the other"
     if channel.power_rule in ("paper", "exact"):
         return f"under power_rule = {channel.power_rule} the strength of a signal depends on its noise"
-    if not isinstance(network.scheme, Coin) or network.neighbours == "remove":
+    if scheme_rules(network.scheme).scored or network.neighbours == "remove":
         return "scores and removal are accounted for at the server alone"
     if live:
         return "live noise that arrives unaligned needs a receiver noise, which an eavesdropper need not have"

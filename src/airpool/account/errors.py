@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats, Integers
-from airpool.network import Network, Ranking
+from airpool.network import Network, scheme_rules
 from airpool.privacy.law import Arrivals, Strength
 from airpool.privacy.sampled import MOST_DEVICES
 from airpool.radio import beam
@@ -27,7 +27,7 @@ def why_local(network: Network) -> str | None:
         return None
     if channel.power_rule == "paper":
         return "under power_rule = paper the strength of a signal depends on its noise"
-    if (channel.csi_error_std or several) and isinstance(network.scheme, Ranking):
+    if (channel.csi_error_std or several) and scheme_rules(network.scheme).ranked:
         return "scheme 2.2 may select the devices whose noise is received most weakly"
     if several and network.devices.count > MOST_DEVICES and not beta(network):
         return f"several components (I and Q, antennas) are accounted for with up to {MOST_DEVICES} devices"

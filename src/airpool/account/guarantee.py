@@ -1,7 +1,7 @@
 """From a network to its privacy report: combines the channel (who is received, how strongly) with the privacy core.
 
 `guarantee` gives the report (what each ε means: report.py; what it assumes: assumptions.py). Its steps: `aggregate`,
-what the adversary receives; `game`, the curve δ(ε) of the scheme; `epsilon_after`, one or many inferences.
+what the adversary receives; `games.game`, the curve δ(ε) of the scheme; `epsilon_after`, one or many inferences.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,16 +16,16 @@ from airpool._support.threads import single_thread
 from airpool.account.assumptions import assumptions
 from airpool.account.at_least import at_least, bounded
 from airpool.account.eavesdropper import eavesdropped
+from airpool.account.games import game
 from airpool.account.received import aggregate
 from airpool.account.report import PrivacyReport
-from airpool.account.stream import COMPOSED_CELLS, in_common, spent_in_common, varies
-from airpool.network import Coin, Network, Threshold, require_network
+from airpool.account.stream import in_common, spent_in_common, varies
+from airpool.network import Network, require_network, scheme_rules
 from airpool.paper.formulas import theorem1
-from airpool.privacy import compose, device, gaussian, leakage, noise
+from airpool.privacy import compose, device, gaussian, noise
 from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
-from airpool.privacy.game import Game, solve
+from airpool.privacy.game import solve
 from airpool.privacy.object import object_game
-from airpool.schemes.scores import score_range
 
 # Up to this many devices a report also says what colluders and dropouts would cost.
 _ABSENT_UP_TO = 64
@@ -105,7 +105,7 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
         raise ValueError(f"alignment has shape {g.shape}, must end with the {count} devices")
     if network.inferences > 1:
         raise ValueError(f"inferences={network.inferences} must be 1: realised_epsilon is that of one inference")
-    if network.neighbours == "remove" or not isinstance(network.scheme, Coin):
+    if network.neighbours == "remove" or scheme_rules(network.scheme).scored:
         raise ValueError(
             f"neighbours={network.neighbours!r} and scheme {network.scheme.name}: realised_epsilon needs zero-out or "
             "replace, and Scheme 1"
@@ -121,25 +121,6 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
         there = replace(received, shift=once * received.shift, variance=once**2 * received.variance)
         worst = np.maximum(worst, ratio(there.distance(network.neighbours), np.sqrt(there.fixed_variance())))
     return gaussian.epsilon(worst, network.delta)
-
-
-def game(network: Network, received: Aggregate) -> Game:
-    """The distinguishing game of one inference: a curve δ(ε) for each kind of device, by scheme."""
-    cells = None if network.inferences == 1 else COMPOSED_CELLS
-    scheme = network.scheme
-    if isinstance(scheme, Coin):
-        return device.game(received, network.neighbours, cells=cells)
-    low, high = map(np.asarray, score_range(scheme))
-    if isinstance(scheme, Threshold):
-        chosen = leakage.Decision(low, high, np.asarray(scheme.score_noise_std), scheme.threshold)
-        return leakage.threshold_game(received, chosen, network.neighbours, cells=cells)
-    return leakage.ranking_game(
-        received,
-        score_range=high - low,
-        score_noise_std=np.asarray(scheme.score_noise_std),
-        num_selected=scheme.num_selected,
-        neighbours=network.neighbours,
-    )
 
 
 def epsilon(network: Network, received: Aggregate) -> Floats:
@@ -162,7 +143,7 @@ def epsilon_after(
     else:
         spent = compose.spent(game(network, received), network.delta, missed=received.misses)
     # Not every number of inferences needs it. Silence that is common to a stream is not counted on.
-    near = common or received.strength is None or not isinstance(network.scheme, Coin)
+    near = common or received.strength is None or scheme_rules(network.scheme).scored
 
     @cache
     def local() -> Callable[[int], Floats]:
@@ -197,7 +178,7 @@ def score_epsilon(network: Network) -> Floats:
     1.6683
     """
     nothing = np.zeros(network.devices.count)
-    if isinstance(network.scheme, Coin):
+    if not scheme_rules(network.scheme).scored:
         return nothing
     return epsilon(network, Aggregate(shift=nothing, variance=nothing, participation=nothing))
 
@@ -205,7 +186,7 @@ def score_epsilon(network: Network) -> Floats:
 def _local_after(network: Network, received: Aggregate) -> Callable[[int], Floats]:
     """The local ε (own noise only) by number of inferences; it includes what score and decision leak."""
     alone = replace(received, alone=True, extra=0.0)
-    if not isinstance(network.scheme, Coin):
+    if scheme_rules(network.scheme).scored:
         return _alone_after(network, received)
 
     def after(inferences: int) -> Floats:
@@ -224,7 +205,7 @@ def _alone_after(network: Network, received: Aggregate) -> Callable[[int], Float
 
 
 def _object_epsilon(network: Network, received: Aggregate) -> float:
-    if not isinstance(network.scheme, Coin):
+    if scheme_rules(network.scheme).scored:
         # All scores may change as well: no finite bound is claimed.
         return float("inf")
     if network.inferences > 1 and in_common(network, received):
@@ -252,7 +233,7 @@ def _if_static(network: Network, received: Aggregate) -> Floats | None:
 def _at_least(network: Network, received: Aggregate, lower: Floats | None) -> Floats | None:
     """A lower end of ε, for one inference or a stream; None where none is known."""
     if network.inferences == 1:
-        resolved = np.inf if isinstance(network.scheme, Coin) and network.neighbours != "remove" else _RESOLVED
+        resolved = np.inf if not scheme_rules(network.scheme).scored and network.neighbours != "remove" else _RESOLVED
         return None if lower is None or bounded(network, received) else np.minimum(lower, resolved)
     return at_least(network, received)
 

@@ -6,14 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from airpool.account.errors import strengths, why_local
-from airpool.network import Coin, Network, NetworkError, Ranking, Threshold
+from airpool.network import Network, NetworkError, scheme_rules
 from airpool.privacy import noise
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.law import Arrivals
 from airpool.radio.link import link_of
-
-# How far Scheme 2.1's live coin is from its probability: the rounding of Φ. Scheme 1's is exact.
-_COIN_BIAS = 2.0**-48
 
 
 def aggregate(
@@ -38,7 +35,7 @@ def aggregate(
         `privacy.noise`; without it own noise alone counts, and removal is not covered at all.
     rough: few draws where laws are drawn. Every ε still holds and is a few per cent larger: for a search's first steps.
     """
-    d, channel = network.devices, network.channel
+    d, channel, rules = network.devices, network.channel, scheme_rules(network.scheme)
     for k in colluding:
         if not (isinstance(k, int | np.integer) and 0 <= k < d.count):
             raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
@@ -48,14 +45,14 @@ def aggregate(
     failure, excess, std = np.zeros(d.count), 0.0, link.transmitters.noise_std
     if channel.power_rule == "paper":
         # How often power limits a device. Where scores choose, or under cover noise, `participation` says nothing.
-        coin = isinstance(network.scheme, Coin) and not network.cover_noise
+        coin = not rules.scored and not network.cover_noise
         failure = link.outage * (np.array(d.column("participation")) if coin else 1.0)
     if live:
-        coordinates = network.coordinates + isinstance(network.scheme, Ranking)
+        coordinates = network.coordinates + rules.ranked
         # Refuses what the theorem does not cover.
         noise.delta_cost(d.column("noise_std"), dimension=coordinates, epsilon=0.0)
         # Distance of what is sent from what is accounted for: the grids of feature and score, and the coin.
-        failure = failure + coordinates * noise.ERROR + _COIN_BIAS * isinstance(network.scheme, Threshold)
+        failure = failure + coordinates * noise.ERROR + rules.coin_bias
         drawn = np.array([noise.grid_of(s).sampled_std for s in std])
         loudest = drawn**2 * (1.0 if strength is None else strength.most)
         smooth = channel.noise_std / link.gamma >= noise.RECEIVER_NOISE_RATIO * np.sqrt(np.sum(loudest))

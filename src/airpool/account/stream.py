@@ -9,7 +9,7 @@ import numpy as np
 
 from airpool._support.arrays import Floats, as_floats
 from airpool._support.search import smallest_number
-from airpool.network import Coin, Network
+from airpool.network import Network, scheme_rules
 from airpool.privacy import compose, device, gaussian
 from airpool.privacy.aggregate import Aggregate, ratio
 from airpool.privacy.game import Game, gaussians, solve
@@ -86,7 +86,7 @@ def spent_anew(network: Network, received: Aggregate) -> Callable[[int], Floats]
 
 def _certain(network: Network, received: Aggregate) -> bool:
     """Whether everybody always takes part, so that given the channel an inference is one Gaussian against another."""
-    return isinstance(network.scheme, Coin) and bool(np.all(received.participation == 1))
+    return not scheme_rules(network.scheme).scored and bool(np.all(received.participation == 1))
 
 
 class Exceeded(NamedTuple):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool.network import Coin, Network
+from airpool.network import Network, scheme_rules
 from airpool.privacy import gaussian
 from airpool.privacy.linear import RECEIVER, Matrix, leverages
 from airpool.radio.waveform.propagation import Paths
@@ -50,7 +50,7 @@ def why_local(network: Network, link: Uplink) -> str | None:
             "a waveform brings fading and errors of its own, for one antenna: channel.access, fading, csi_error_std, "
             "phase_error_std and antennas must be left at their defaults"
         )
-    if not isinstance(network.scheme, Coin) or network.neighbours == "remove":
+    if scheme_rules(network.scheme).scored or network.neighbours == "remove":
         return "schemes 2.1 and 2.2 (scores) and neighbours = remove are accounted for with symbols alone"
     if min(network.devices.column("participation")) < 1 or network.colluders or network.dropouts:
         return "participation below 1, colluders and dropouts are accounted for with symbols alone"

@@ -8,7 +8,7 @@ import typer
 
 from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table, progress
-from airpool.network import Coin, Network, Threshold
+from airpool.network import Network, scheme_rules
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -136,7 +136,7 @@ def _objects(
 
 
 def _posteriors(net: Network, objects: "Latents") -> Any:
-    if isinstance(net.scheme, Coin):
+    if not scheme_rules(net.scheme).scored:
         return None
     if objects.posteriors is None:
         raise ValueError(
@@ -162,9 +162,12 @@ def _expected(net: Network, model: "Model | None", codec: str | None, *, given: 
     """Expected participation of the devices: from the model's validation objects, or as the user says."""
     if model is not None:
         return model.participation(net, codec=codec)
-    if isinstance(net.scheme, Threshold) and given is None:
-        raise ValueError("scheme 2.1 with --latents needs --participation, how often devices are expected to transmit")
-    return None if isinstance(net.scheme, Coin) else given
+    rules, name = scheme_rules(net.scheme), net.scheme.name
+    if given is None and rules.expected(net) is None:
+        raise ValueError(
+            f"scheme {name} with --latents needs --participation, how often devices are expected to transmit"
+        )
+    return given if rules.scored else None
 
 
 def _costs(record: Mapping[str, Any]) -> dict[str, str]:

@@ -109,7 +109,7 @@ _NETWORK: dict[str, tuple[Any, str]] = {
     "redrawn": (bool, "Gains and errors are new in every inference."),
     "server_antennas": (int, "Antennas of the server, which receives by one public beam."),
     "antennas": (int, "Antennas of an eavesdropper elsewhere, for a fourth ε."),
-    "scheme": (str, f"Who transmits: {', '.join(SCHEMES)}."),
+    "scheme": (str, f"Who transmits: {', '.join(SCHEMES.builtin)}, or a plug-in's scheme."),
     "score": (str, f"Uncertainty score: {_words(Score)} entropy."),
     "score_rule": (str, f"How the score is bounded: {_words(ScoreRule)}."),
     "score_bound": (float, "Bound Γ on the score, in bits."),

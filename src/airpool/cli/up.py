@@ -16,7 +16,7 @@ from airpool.account.report import shown
 from airpool.cli import options as o
 from airpool.cli import running as r
 from airpool.cli.output import print_json, print_table, progress
-from airpool.network import Network
+from airpool.network import Network, scheme_rules
 
 if TYPE_CHECKING:
     from airpool.runtime.up import RunTally, Setup
@@ -92,7 +92,6 @@ def up(
 def network_of(wanted: o.NetworkOptions, epsilon: float | None, share: float, model: str, codec: str | None) -> Network:
     """The network of the options; at ε = 2 unless a file or options give the noise."""
     from airpool.account.budget import calibrated
-    from airpool.network import Coin
 
     wanted.refuse_named_colluders()
     needed = _dimension(model, codec)
@@ -101,7 +100,7 @@ def network_of(wanted: o.NetworkOptions, epsilon: float | None, share: float, mo
     if epsilon is None and (wanted.path is not None or "noise_std" in wanted.given):
         return net
     with progress("calibrating"):
-        by_score = None if isinstance(net.scheme, Coin) else share
+        by_score = share if scheme_rules(net.scheme).scored else None
         return calibrated(net, epsilon=epsilon or 2.0, share=by_score)
 
 

@@ -17,7 +17,7 @@ from airpool.evaluation import trial
 from airpool.evaluation.trial import Draws, Trials
 from airpool.models.codecs.vote import Vote, crossed
 from airpool.models.latents import check_labels
-from airpool.network import Coin, Network
+from airpool.network import Network, scheme_rules
 from airpool.protocol.inference import Baseline, centralised, report_of, transmitted
 from airpool.protocol.medium import channel_uses
 from airpool.protocol.server import labels
@@ -252,7 +252,7 @@ def evaluate_model(
         server=crossed(chosen, held.latents, held.labels) if unseen and isinstance(chosen, Vote) else chosen.server,
         trials=trials,
         seed=seed,
-        posteriors=None if isinstance(network.scheme, Coin) else objects.posteriors,
+        posteriors=objects.posteriors if scheme_rules(network.scheme).scored else None,
         participation=model.participation(network, codec=codec),
         report=report,
         vote=model.vote(objects.posteriors, codec=codec) if against_vote else None,

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from airpool.network import Channel, Network, Ranking
+from airpool.network import Channel, Network, scheme_rules
 from airpool.protocol.inference import Baseline, centralised
 from airpool.protocol.simulation import receive
 from airpool.protocol.waveform import Waveform, receive_waveform
@@ -89,6 +89,6 @@ def level_of(
         return Level(sum(w * c for w, c in zip(d.column("weight"), d.column("clip_norm"), strict=True)), 0.0)
     of_all = level(network, participation=participation)
     if baseline == "best-device":  # one device and one receiver noise; in 2.2 one of those selected
-        of = network.scheme.num_selected if isinstance(network.scheme, Ranking) else network.devices.count
+        of = scheme_rules(network.scheme).selects(network.scheme) or network.devices.count
         return Level(of_all.signal / of, of_all.noise_std / of**0.5)
     return of_all

@@ -16,7 +16,7 @@ from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import SUFFIX, Codec
 from airpool.models.sensors.stacking import mask
 from airpool.models.stored import HeldOut
-from airpool.network import Coin, Network, Scheme
+from airpool.network import Network, Scheme, scheme_rules
 from airpool.radio.link import Level
 from airpool.schemes.participation import expected_of_posteriors
 
@@ -138,7 +138,7 @@ class Model(ABC):
 
         A public number, for `level`: it does not depend on the object at hand.
         """
-        if isinstance(network.scheme, Coin):
+        if not scheme_rules(network.scheme).scored:
             return None
         return _expected_participation(self, network.scheme, network.devices.count, self.checked(codec)).copy()
 

@@ -31,7 +31,7 @@ from airpool.models.sensors import fitted
 from airpool.models.stored import HeldOut
 from airpool.models.vision import features
 from airpool.models.vision.mvcnn import MVCNN, Architecture
-from airpool.network import Coin, Network, require_network
+from airpool.network import Network, require_network, scheme_rules
 from airpool.protocol.inference import Inference, infer_features
 from airpool.protocol.simulation import Path as Way
 from airpool.radio.link import level
@@ -179,7 +179,7 @@ def infer(
         name = codec or model.codecs[0]
         raise ValueError(f"the network has dimension={network.dimension}, the codec {name!r} needs dimension={needed}")
     with torch.no_grad():
-        chooses = not isinstance(network.scheme, Coin)
+        chooses = scheme_rules(network.scheme).scored
         latents, posteriors = model.seen(inputs, codec=codec) if chooses else (model.encode(inputs, codec=codec), None)
         if present is not None:
             latents, posteriors = declared(latents, posteriors, present)

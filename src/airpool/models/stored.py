@@ -17,7 +17,7 @@ from airpool._support import tensors as tensor_file
 from airpool._support.arrays import Array
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import SUFFIX, Codec
-from airpool.network import Coin, Network
+from airpool.network import Network, scheme_rules
 from airpool.schemes.participation import expected_of_posteriors
 
 HeldOut = Literal["test", "validation"]
@@ -56,7 +56,7 @@ class StoredModel:
 
     def participation(self, network: Network, *, codec: str | None = None) -> NDArray[Any] | None:
         """Expected participation of each device, as `Model.participation`."""
-        if isinstance(network.scheme, Coin):
+        if not scheme_rules(network.scheme).scored:
             return None
         posteriors = self.objects("validation", codec)["posteriors"].astype("float32")
         which = cameras(network.devices.count, posteriors.shape[1])

@@ -1,9 +1,9 @@
-"""A network as plain frozen data (`network`), the checks of its fields (`rules`), its file (`file`), and units."""
+"""A network as plain frozen data (`network`), the checks of its fields (`rules`), its file (`file`),
+names of fading laws (`fading`) and schemes (`scheme`), and units."""
 
 from airpool.network.network import (
     FADING,
     SCHEME_SETTINGS,
-    SCHEMES,
     Access,
     Adversary,
     Channel,
@@ -24,6 +24,7 @@ from airpool.network.network import (
     require_network,
     scored,
 )
+from airpool.network.scheme import SCHEMES, scheme_rules
 
 __all__ = [
     "FADING",
@@ -47,5 +48,6 @@ __all__ = [
     "Threshold",
     "named_scheme",
     "require_network",
+    "scheme_rules",
     "scored",
 ]

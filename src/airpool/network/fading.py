@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from airpool._support.arrays import Floats
 from airpool._support.plugins import PluginError, PluginOrigin, Registry
-from airpool.network.rules import NetworkError
+from airpool.network.rules import NetworkError, number_or_word
 
 
 class FadingLaw(Protocol):
@@ -65,7 +65,7 @@ def law_named(text: str) -> FadingLaw:
         if key not in settings:
             known = ", ".join(settings) or "none"
             raise NetworkError(f"channel.fading={text!r} has no setting {key!r}; {name} has: {known}")
-        values[key] = _number(value)
+        values[key] = number_or_word(value)
     try:
         return kind(**values)
     except (TypeError, ValueError) as error:
@@ -75,10 +75,3 @@ def law_named(text: str) -> FadingLaw:
 def origin_of(text: str) -> PluginOrigin | None:
     """The plug-in that the law comes from; None for airpool's own."""
     return LAWS.origin(text.partition(":")[0])
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text.strip()

@@ -12,7 +12,6 @@ from typing import Any
 
 from airpool._support import files
 from airpool.network import (
-    SCHEME_SETTINGS,
     Adversary,
     Channel,
     Devices,
@@ -57,9 +56,16 @@ def build(data: dict[str, Any]) -> Network:
     del data["version"]
     if "devices" not in data:
         raise NetworkError("the table [devices] is missing; it needs at least count = ...")
+    stated = isinstance(data["devices"], dict) and "participation" in data["devices"]
     tables = {name: _table(name, kind, data.pop(name)) for name, kind in _TABLES.items() if name in data}
     _reject_unknown("", data, [f.name for f in fields(Network) if f.name not in _TABLES])
-    return Network(**tables, **data)
+    network = Network(**tables, **data)
+    if stated and network.devices.participation != tables["devices"].participation:
+        raise NetworkError(
+            f"devices.participation is not what the scheme {network.scheme.name} gives: leave it out, or load the "
+            "plug-in that wrote it"
+        )
+    return network
 
 
 def upgraded(data: dict[str, Any]) -> dict[str, Any]:
@@ -84,8 +90,8 @@ def upgraded(data: dict[str, Any]) -> dict[str, Any]:
 def _table(name: str, kind: Any, data: Any) -> Any:
     if not isinstance(data, dict):
         raise NetworkError(f"{name} must be a table, [{name}]")
-    known = ("name", *SCHEME_SETTINGS) if kind is named_scheme else tuple(f.name for f in fields(kind))
-    _reject_unknown(f"{name}.", data, known)
+    if kind is not named_scheme:  # which knows its own settings
+        _reject_unknown(f"{name}.", data, tuple(f.name for f in fields(kind)))
     if kind is Devices and "count" not in data:
         raise NetworkError("devices.count is missing")
     return kind(**data)

@@ -9,16 +9,16 @@ a network that can be made has an ε, a number or inf. The file format is networ
 """
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from airpool.network.rules import NetworkError, PerDevice, Rule, check, checked, rules_of, whole
+from airpool.network.scheme import PluginScheme, rules_and_settings, scheme_rules
 
 Neighbours = Literal["zero-out", "replace", "remove"]
 Access = Literal["superposed", "orthogonal", "secure"]
 PowerRule = Literal["truncate", "backoff", "paper", "exact"]
 Symbols = Literal["complex", "real"]
-SchemeName = Literal["1", "2.1", "2.2"]
 Score = Literal["shannon", "min"]
 ScoreRule = Literal["clip", "scale"]
 
@@ -129,7 +129,7 @@ class Adversary:
 class Coin:
     """Scheme 1: each device transmits with its own probability, `devices.participation`."""
 
-    name: ClassVar[SchemeName] = "1"
+    name: ClassVar[str] = "1"
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Threshold(_Scored):
     """Scheme 2.1: a device transmits if its own noisy score is at most the threshold."""
 
     threshold: Annotated[float, _SCORE] = 0.5
-    name: ClassVar[SchemeName] = "2.1"
+    name: ClassVar[str] = "2.1"
 
 
 @dataclass(frozen=True)
@@ -158,20 +158,19 @@ class Ranking(_Scored):
     """Scheme 2.2: the devices with the lowest noisy scores transmit, chosen by a ranking server."""
 
     num_selected: Annotated[int, _MANY] = 11
-    name: ClassVar[SchemeName] = "2.2"
+    name: ClassVar[str] = "2.2"
 
 
 Scored = Threshold | Ranking
-Scheme = Coin | Threshold | Ranking
-SCHEMES: dict[str, type[Coin | Threshold | Ranking]] = {kind.name: kind for kind in (Coin, Threshold, Ranking)}
+Scheme = Coin | Scored | PluginScheme
 _SCHEME_RULES = rules_of(Threshold) | rules_of(Ranking)
 SCHEME_SETTINGS = tuple(_SCHEME_RULES)
 
 
 def scored(scheme: Scheme) -> Scored:
     """The scheme, if devices are chosen by their scores; else an error."""
-    if isinstance(scheme, Coin):
-        raise ValueError("scheme 1 has no scores: a coin decides who transmits")
+    if not isinstance(scheme, Scored):
+        raise ValueError(f"scheme {scheme.name} has no scores: a coin decides who transmits")
     return scheme
 
 
@@ -181,11 +180,20 @@ def named_scheme(name: str = "1", **settings: Any) -> Scheme:
     >>> named_scheme("2.1", threshold=0.4, num_selected=3)
     Threshold(score='shannon', score_rule='clip', score_bound=1.0, score_noise_std=0.3162, threshold=0.4)
     """
-    checked("scheme.name", name, tuple(SCHEMES))
+    rules, given = rules_and_settings(name)
     for setting, value in settings.items():
-        checked(f"scheme.{setting}", value, _SCHEME_RULES[setting])
-    kind = SCHEMES[name]
-    return kind(**{key: value for key, value in settings.items() if key in {f.name for f in fields(kind)}})
+        if setting in _SCHEME_RULES:
+            checked(f"scheme.{setting}", value, _SCHEME_RULES[setting])
+        elif setting not in rules.options:
+            known = dict.fromkeys(("name", *rules.options, *_SCHEME_RULES))
+            raise NetworkError(f"unknown key scheme.{setting}; known are {', '.join(known)}")
+    own = {key: value for key, value in settings.items() if key in rules.options}
+    try:
+        return rules.settings(**own, **given)
+    except NetworkError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise NetworkError(f"scheme.name={name!r}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -193,7 +201,8 @@ class Network:
     """Everything that determines leakage and accuracy; `colluders` and `dropouts` are numbers of devices.
 
     Secure access implies cover noise. Its sum is opened for `survivors` devices or more, which must be more than half
-    of all devices and colluders: else a server could have two sums opened.
+    of all devices and colluders: else a server could have two sums opened. The scheme of a plug-in sets the devices'
+    participation.
     """
 
     devices: Devices
@@ -214,10 +223,13 @@ class Network:
         for name in ("colluders", "dropouts"):
             allowed = f"must be a whole number from 0 to {limit}"
             whole(name, getattr(self, name), least=0, most=limit, allowed=allowed)
-        if isinstance(self.scheme, Ranking) and self.scheme.num_selected > self.devices.count:
-            raise NetworkError(
-                f"scheme.num_selected={self.scheme.num_selected} must not exceed the {self.devices.count} devices"
-            )
+        rules = scheme_rules(self.scheme)
+        rules.check(self)
+        if rules.coins is not None:
+            d = self.devices
+            public = Devices(count=d.count, power_dbm=d.power_dbm, path_loss_db=d.path_loss_db)
+            p = rules.coins(self.scheme, Network(public, self.channel, dimension=self.dimension))
+            object.__setattr__(self, "devices", replace(d, participation=p))
         if self.channel.access == "secure":
             self._require_secure()
             object.__setattr__(self, "cover_noise", True)

@@ -86,3 +86,11 @@ def check(obj: Any, where: str = "", *, but: Sequence[str] = (), count: int | No
     for name, rule in rules_of(type(obj)).items():
         if name not in but:
             object.__setattr__(obj, name, checked(f"{where}{name}", getattr(obj, name), rule, count))
+
+
+def number_or_word(text: str) -> float | str:
+    """A setting in a text such as "nakagami:m=2"."""
+    try:
+        return float(text)
+    except ValueError:
+        return text.strip()

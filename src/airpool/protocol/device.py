@@ -15,12 +15,11 @@ from array_api_compat import array_namespace
 
 from airpool._support import draws
 from airpool._support.arrays import Array, like, require_array
-from airpool.network import Coin, Network, Ranking, Threshold
+from airpool.network import Network, scheme_rules, scored
 from airpool.protocol.maps import Map, apply
 from airpool.radio.csi import Misalignment
 from airpool.radio.link import Link
 from airpool.radio.power import Transmission, transmit
-from airpool.schemes.ranking import selected
 from airpool.schemes.scores import bounded
 
 # How far inside C a clipped vector ends, in units of the floating-point resolution: a few roundings, plus those of a
@@ -86,23 +85,20 @@ def taking_part(
     """τ of each device, (n, t, K), and the noisy scores that decided it, if any did.
 
     A coin (Scheme 1), the device's own noisy score ũ ≤ η (2.1), or the ranking server's answer to all ũ (2.2).
-    A live device decides in live._takes_part, by the same three cases.
+    A live device decides in live._takes_part, by the same rules.
     own: a generator for each device, or a single one for all.
     """
-    scheme = network.scheme
-    if isinstance(scheme, Coin) or scores is None:
+    rules = scheme_rules(network.scheme)
+    if not rules.scored or scores is None:
         p = np.array(network.devices.column("participation"))
         if np.all(p == 1):
             return draws.ones(own[0], shape, dtype=dtype) > 0, None
         uniform = draws.by_device(draws.uniform, own, shape, dtype=dtype)
         return uniform < (float(p[0]) if np.all(p == p[0]) else like(p, uniform)), None
+    scheme = scored(network.scheme)
     u = bounded(array_namespace(scores).astype(scores, dtype), scheme, num_classes)
     noisy_scores = noisy(u, scheme.score_noise_std, trials=shape[1], own=own)
-    match scheme:
-        case Threshold():
-            return noisy_scores <= scheme.threshold, noisy_scores
-        case Ranking():
-            return selected(noisy_scores, scheme.num_selected), noisy_scores
+    return rules.chosen(scheme, noisy_scores), noisy_scores
 
 
 def noisy(bounded_scores: Array, std: float, *, trials: int, own: Sequence[draws.Generator]) -> Array:

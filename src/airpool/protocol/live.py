@@ -16,11 +16,10 @@ from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats
 from airpool.account.guarantee import PrivacyReport, guarantee
-from airpool.network import Coin, Network, Ranking, Threshold, require_network
+from airpool.network import Network, require_network, scheme_rules, scored
 from airpool.privacy.noise import grid_of, live_noise, to_grid
 from airpool.protocol import device as stations
 from airpool.radio.link import link_of
-from airpool.schemes import threshold
 from airpool.schemes.scores import bounded, score_range
 
 
@@ -111,9 +110,9 @@ def noisy_score(score: float, network: Network, *, num_classes: int | None = Non
     upper end of the range.
     """
     require_network(network)
-    scheme = network.scheme
-    if not isinstance(scheme, Ranking):
-        raise ValueError(f"scheme.name={scheme.name!r} must be 2.2: otherwise no score leaves the device")
+    if not scheme_rules(network.scheme).ranked:
+        raise ValueError(f"scheme.name={network.scheme.name!r} must be 2.2: otherwise no score leaves the device")
+    scheme = scored(network.scheme)
     if scheme.score_noise_std == 0:
         raise ValueError("scheme.score_noise_std=0 must be > 0: a score without noise must not leave the device")
     live_report(network)
@@ -125,23 +124,21 @@ def noisy_score(score: float, network: Network, *, num_classes: int | None = Non
 def _takes_part(
     network: Network, device: int, *, score: float | None, num_classes: int | None, selected: bool | None
 ) -> bool:
-    scheme = network.scheme
-    wanted = {Coin: None, Threshold: "score", Ranking: "selected"}[type(scheme)]
+    scheme, rules = network.scheme, scheme_rules(network.scheme)
+    wanted = "selected" if rules.ranked else "score" if rules.scored else None
     for name, value in (("score", score), ("selected", selected)):
         if (value is not None) != (name == wanted):
             verb = "needs" if name == wanted else "takes no"
             raise ValueError(f"scheme {scheme.name} {verb} {name}: 2.1 goes by a score, 2.2 by being selected")
-    match scheme:
-        case Coin():
-            return _coin(network.devices.column("participation")[device])
-        case Threshold(threshold=eta, score_noise_std=std):
-            # A coin of probability Φ((η − u)/σ₀), off by less than 2^−48; noise on a grid would move it further.
-            u = bounded(np.array([score], dtype=np.float64), scheme, num_classes)[0]
-            return _coin(float(threshold.participation(u, threshold=eta, score_noise_std=std)))
-        case Ranking():
-            if not isinstance(selected, bool | np.bool_):
-                raise ValueError(f"selected={selected!r} must be true or false, what the ranking server answered")
-            return bool(selected)
+    if not rules.scored:
+        return _coin(network.devices.column("participation")[device])
+    if rules.ranked:
+        if not isinstance(selected, bool | np.bool_):
+            raise ValueError(f"selected={selected!r} must be true or false, what the ranking server answered")
+        return bool(selected)
+    # A coin of the score's probability, off by the rules' coin_bias at most; noise on a grid would move it further.
+    u = bounded(np.array([score], dtype=np.float64), scored(scheme), num_classes)
+    return _coin(float(rules.participation(scheme, u)[0]))
 
 
 def _coin(probability: float) -> bool:

@@ -17,7 +17,7 @@ from array_api_compat import device as device_of
 
 from airpool._support import draws
 from airpool._support.arrays import Array, like, require_array
-from airpool.network import Network, Ranking, require_network
+from airpool.network import Network, require_network, scheme_rules
 from airpool.protocol import device, medium, server
 from airpool.radio.csi import Misalignment
 from airpool.radio.fading import sample_gains
@@ -216,7 +216,7 @@ def _fast(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
 
 def _strongest(gain: Array, takes_part: Array, network: Network) -> Array:
     """Which device has the strongest channel, (n, t, K); in Scheme 2.2, of those selected."""
-    able = array_namespace(gain).where(takes_part, gain, gain * 0 - 1) if isinstance(network.scheme, Ranking) else gain
+    able = array_namespace(gain).where(takes_part, gain, gain * 0 - 1) if scheme_rules(network.scheme).ranked else gain
     best = array_namespace(gain).argmax(able, axis=-1)[..., None]
     return best == like(np.arange(gain.shape[-1]), gain)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from airpool._support.arrays import Floats
 from airpool.account.guarantee import guarantee
 from airpool.account.report import PrivacyReport
-from airpool.network import Channel, Coin, Network
+from airpool.network import Channel, Network, scheme_rules
 from airpool.privacy.noise import live_noise
 from airpool.protocol import live
 from airpool.protocol.device import padded
@@ -117,7 +117,7 @@ def require_plain(network: Network) -> None:
             "over a waveform, fading and errors are its own: leave channel.fading, csi_error_std, phase_error_std, "
             "antennas and access at their defaults"
         )
-    if not isinstance(network.scheme, Coin):
+    if scheme_rules(network.scheme).scored:
         raise ValueError(f"scheme {network.scheme.name} is simulated with symbols alone; over a waveform use scheme 1")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats, probability
-from airpool.network import Coin, Network, NetworkError, Ranking
+from airpool.network import Network, NetworkError, scheme_rules
 from airpool.radio.fading import Fading, cdf
 from airpool.radio.power import Transmitters, threshold
 
@@ -146,7 +146,7 @@ def level(network: Network, link: Link | None = None, *, participation: ArrayLik
         signal = Σ_k p_k E[g_k] w_k C_k,   noise² = Σ_k p_k E[g_k²] σ_k² + σ_m²/γ²      (complex symbols: E[q_k²|ρ_k|²])
 
     participation: for Scheme 2.1, and 2.2 where it is not k̃/K: a public p, (K,) or one number, from calibration data
-        (`selection.participation.expected_participation`), never from the inference at hand.
+        (`schemes.participation.expected_participation`), never from the inference at hand.
     Holds for: truncate and backoff; about for paper and exact, where g depends on the noise. Under cover noise every
     noise counts, under orthogonal access σ_m²/γ² once for each device that is received.
 
@@ -167,17 +167,16 @@ def level(network: Network, link: Link | None = None, *, participation: ArrayLik
 
 def _participation(network: Network, given: ArrayLike | None) -> Floats:
     """Public participation probability of each device."""
-    d, scheme = network.devices, network.scheme
-    if isinstance(scheme, Coin):
-        if given is not None:
-            raise ValueError("participation is for Schemes 2.1 and 2.2; in Scheme 1 it is the network's own")
-        return np.array(d.column("participation"))
-    if given is None and isinstance(scheme, Ranking):
-        given = scheme.num_selected / d.count
+    d, rules = network.devices, scheme_rules(network.scheme)
+    name = network.scheme.name
+    if not rules.scored and given is not None:
+        raise ValueError(f"participation is for Schemes 2.1 and 2.2; in Scheme {name} it is the network's own")
+    if given is None:
+        given = rules.expected(network)
     if given is None:
         raise ValueError(
-            "scheme 2.1 needs participation, how often each device is expected to transmit: "
-            "selection.participation.expected_participation(scores of calibration objects, network.scheme)"
+            f"scheme {name} needs participation, how often each device is expected to transmit: "
+            "schemes.participation.expected_participation(scores of calibration objects, network.scheme)"
         )
     p = probability("participation", given)
     if p.shape not in ((), (d.count,)):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool.network import Coin, Network, Ranking, Threshold
+from airpool.network import Network, scheme_rules, scored
 from airpool.privacy.noise import live_noise
 from airpool.protocol import live
 from airpool.radio.link import link_of
@@ -52,8 +52,8 @@ class Device:
         require_runnable(self.network)
         if not 0 <= self.index < self.network.devices.count:
             raise ValueError(f"device {self.index} must be from 0 to {self.network.devices.count - 1}")
-        if isinstance(self.network.scheme, Ranking) and self.ranking is None:
-            raise ValueError("scheme 2.2 needs a ranking server")
+        if scheme_rules(self.network.scheme).ranked and self.ranking is None:
+            raise ValueError(f"scheme {self.network.scheme.name} needs a ranking server")
         seeded.require(self.seed)
         if self.seed is None:
             live.live_report(self.network)  # refuses what must not go on the air, before anything is announced
@@ -120,7 +120,7 @@ async def _signal(device: Device, told: Announcement) -> tuple[Floats, float]:
     seen = _seen(device, told.number) if device.quick else await asyncio.to_thread(_seen, device, told.number)
     score, classes = _score(net, seen)
     selected = None
-    if isinstance(net.scheme, Ranking):
+    if scheme_rules(net.scheme).ranked:
         assert score is not None
         assert device.ranking is not None
         if rng is None:
@@ -165,7 +165,7 @@ def _seen(device: Device, number: int) -> Seen:
     except Exception as error:
         logs.event("source failed", device=device.index, reason=type(error).__name__)
         return nothing
-    if shape != (net.dimension,) or not (isinstance(net.scheme, Coin) or (len(own) == 1 and own[0] > 1)):
+    if shape != (net.dimension,) or not (not scheme_rules(net.scheme).scored or (len(own) == 1 and own[0] > 1)):
         what = f"a latent of shape {shape}" if shape != (net.dimension,) else f"a posterior of shape {own}, not (L,)"
         logs.event("source failed", device=device.index, reason=f"it gives {what}")
         return nothing
@@ -174,9 +174,9 @@ def _seen(device: Device, number: int) -> Seen:
 
 def _score(network: Network, seen: Seen) -> tuple[float | None, int | None]:
     """The raw score in bits and the number of classes, where scores choose."""
-    scheme = network.scheme
-    if not isinstance(scheme, Threshold | Ranking):
+    if not scheme_rules(network.scheme).scored:
         return None, None
+    scheme = scored(network.scheme)
     assert seen.posterior is not None
     with np.errstate(all="ignore"):
         return float(uncertainty(np.asarray(seen.posterior, np.float64), scheme.score)), len(seen.posterior)

@@ -4,7 +4,7 @@ import asyncio
 
 import numpy as np
 
-from airpool.network import Network, Ranking
+from airpool.network import Network, scheme_rules
 from airpool.runtime.medium import DisconnectedError, RejectedError
 from airpool.schemes.ranking import selected
 
@@ -25,12 +25,12 @@ class RankingServer:
     """
 
     def __init__(self, network: Network, *, seconds: float = WAIT_SECONDS) -> None:
-        if not isinstance(network.scheme, Ranking):
+        if (num_selected := scheme_rules(network.scheme).selects(network.scheme)) is None:
             raise ValueError(f"scheme.name={network.scheme.name!r} must be 2.2, the scheme that ranks devices")
         if not 0 < seconds <= 600:
             raise ValueError(f"seconds={seconds} must be > 0 and at most 600")
         self._count, self._fewest = network.devices.count, network.devices.count - network.dropouts
-        self._num_selected, self._seconds = network.scheme.num_selected, seconds
+        self._num_selected, self._seconds = num_selected, seconds
         self._rounds: dict[str, _Round] = {}
 
     async def selected(self, id: str, device: int, devices: int, noisy_score: float) -> bool:

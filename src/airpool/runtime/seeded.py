@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool.network import Coin, Network, Threshold, scored
+from airpool.network import Network, scheme_rules, scored
 from airpool.protocol import device as stations
 from airpool.radio.link import link_of
 from airpool.schemes.scores import bounded
@@ -52,15 +52,15 @@ def signal(
     selected: bool | None = None,
 ) -> tuple[Floats, float]:
     """x and its scale α/p, drawn in the order of protocol.simulation; arguments as of live.signal."""
-    d = network.devices
-    match network.scheme:
-        case Coin():
-            p = _participation(network)
-            takes_part = True if p is None else bool(rng.random() < p[device])
-        case Threshold(threshold=eta):
-            takes_part = noisy_score(np.nan if score is None else score, network, rng, num_classes) <= eta
-        case _:
-            takes_part = bool(selected)
+    d, rules = network.devices, scheme_rules(network.scheme)
+    if not rules.scored:
+        p = _participation(network)
+        takes_part = True if p is None else bool(rng.random() < p[device])
+    elif rules.ranked:
+        takes_part = bool(selected)
+    else:
+        noisy_scores = np.array([noisy_score(np.nan if score is None else score, network, rng, num_classes)])
+        takes_part = bool(rules.chosen(network.scheme, noisy_scores)[0])
     r = network.coordinates
     noise = d.column("noise_std")[device] * rng.standard_normal(r)
     z = stations.padded(stations.clipped(latent[None], [d.column("clip_norm")[device]])[0], r)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from airpool._support import files, plugins
-from airpool.network import Network, Ranking
+from airpool.network import Network, scheme_rules
 from airpool.network import file as network_file
 from airpool.runtime import transport
 from airpool.runtime import wire_pb2 as wire
@@ -140,7 +140,7 @@ class System:
         if role == "server":
             http = [] if setup.http is None else ["--http", setup.http]
             return [*args, "--listen", listen, *slot, "--model", setup.model, *codec, *http, *seed]
-        ranking = ["--ranking", self.address("ranking")] if isinstance(setup.network.scheme, Ranking) else []
+        ranking = ["--ranking", self.address("ranking")] if scheme_rules(setup.network.scheme).ranked else []
         if setup.network.channel.access == "secure":
             args += [] if setup.keys is not None else ["--identities", str(self.folder / "identities")]
             args += [] if setup.quorum is None else ["--quorum", str(setup.quorum)]
@@ -216,7 +216,7 @@ async def running(setup: Setup) -> AsyncIterator[System]:
             identities.write(system.folder / "identities", setup.network.devices.count)
         try:
             await system.start("air")
-            if isinstance(setup.network.scheme, Ranking):
+            if scheme_rules(setup.network.scheme).ranked:
                 await system.start("ranking")
             starting = [asyncio.create_task(system.start(name)) for name in ("server", *system.device_names)]
             try:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool.network import Coin, Ranking, Scheme, Threshold, scored
-from airpool.schemes import ranking, threshold
+from airpool.network import Scheme, scheme_rules, scored
 from airpool.schemes.scores import bounded, uncertainty
 
 
@@ -18,14 +17,12 @@ def participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None
     bits = np.asarray(scores, dtype=np.float64)
     if bits.ndim != 2 or not bits.size:
         raise ValueError(f"scores has shape {bits.shape}, must be (objects, devices), with at least one of each")
-    if isinstance(scheme, Coin):
-        raise ValueError("scheme.name='1' must be 2.1 or 2.2: under Scheme 1 a coin decides, not a score")
-    u = bounded(bits, scheme, num_classes)
-    match scheme:
-        case Threshold(threshold=eta, score_noise_std=std):
-            return threshold.participation(u, threshold=eta, score_noise_std=std)
-        case Ranking(num_selected=count, score_noise_std=std):
-            return ranking.participation(u, score_noise_std=std, num_selected=count)
+    rules = scheme_rules(scheme)
+    if not rules.scored:
+        raise ValueError(
+            f"scheme.name={scheme.name!r} must be 2.1 or 2.2: under Scheme {scheme.name} a coin decides, not a score"
+        )
+    return rules.participation(scheme, bounded(bits, scored(scheme), num_classes))
 
 
 def expected_participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None) -> Floats:

@@ -6,13 +6,15 @@
 bounds it without an integral. The paper's bounds are paper.theorem3; the leakage is privacy.leakage.ranking_game.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Array, Floats, finite, not_negative, require
+from airpool.network import NetworkError, Ranking
+from airpool.network.scheme import SchemeRules
 from airpool.schemes import quadrature
 
 
@@ -95,3 +97,26 @@ def _check_number(num_selected: int, num_devices: int) -> None:
         raise ValueError(f"num_selected={num_selected} must not exceed the {num_devices} devices")
     if num_selected < 1:
         raise ValueError(f"num_selected={num_selected} must be >= 1: at least one device has to transmit")
+
+
+def _check(network: Any) -> None:
+    if (number := network.scheme.num_selected) > network.devices.count:
+        raise NetworkError(f"scheme.num_selected={number} must not exceed the {network.devices.count} devices")
+
+
+def _participation(scheme: Ranking, scores: Floats) -> Floats:
+    return participation(scores, score_noise_std=scheme.score_noise_std, num_selected=scheme.num_selected)
+
+
+RULES = SchemeRules(
+    settings=Ranking,
+    scored=True,
+    ranked=True,
+    assumption="All noisy scores are visible; ε assumes the selection that leaves the least noise.",
+    expected=lambda network: network.scheme.num_selected / network.devices.count,
+    participation=_participation,
+    chosen=lambda scheme, noisy_scores: selected(noisy_scores, scheme.num_selected),
+    selects=lambda scheme: scheme.num_selected,
+    words=lambda scheme: f"Scheme 2.2, k̃ = {scheme.num_selected}",
+    check=_check,
+)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from array_api_compat import array_namespace
 
 from airpool._support.arrays import Array
-from airpool.network import Coin, Scheme, Score, Scored
+from airpool.network import Scheme, Score, Scored, scheme_rules, scored
 
 # How far inside its range a bounded score ends, in the resolution of its numbers: float32 may round a range up.
 _MARGIN = 4.0
@@ -88,16 +88,20 @@ def raw(
         return scores, num_classes
     if scores is not None:
         raise ValueError("give scores or posteriors, not both: scores are made of posteriors")
-    if isinstance(scheme, Coin):
-        raise ValueError("posteriors are for Schemes 2.1 and 2.2; under Scheme 1 a coin decides: leave them out")
-    return uncertainty(posteriors, scheme.score), int(posteriors.shape[-1])
+    if not scheme_rules(scheme).scored:
+        raise ValueError(
+            f"posteriors are for Schemes 2.1 and 2.2; under Scheme {scheme.name} a coin decides: leave them out"
+        )
+    return uncertainty(posteriors, scored(scheme).score), int(posteriors.shape[-1])
 
 
 def check_scores(scores: Any, scheme: Scheme, *, example: Array) -> None:
     """Raises where raw scores do not fit latents (n, K, r); their values are never examined."""
-    if isinstance(scheme, Coin):
+    if not scheme_rules(scheme).scored:
         if scores is not None:
-            raise ValueError("scores are for Schemes 2.1 and 2.2; under Scheme 1 a coin decides: leave them out")
+            raise ValueError(
+                f"scores are for Schemes 2.1 and 2.2; under Scheme {scheme.name} a coin decides: leave them out"
+            )
         return
     if scores is None:
         raise ValueError(

@@ -9,6 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats, finite, not_negative
+from airpool.network import Threshold
+from airpool.network.scheme import SchemeRules
+
+# How far the coin of a live device is from its probability: the rounding of Φ.
+_COIN_BIAS = 2.0**-48
 
 
 def participation(score: ArrayLike, *, threshold: float, score_noise_std: ArrayLike) -> Floats:
@@ -26,3 +31,19 @@ def participation(score: ArrayLike, *, threshold: float, score_noise_std: ArrayL
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         p = np.where(std > 0, ndtr(gap / std), gap >= 0)
     return np.asarray(p, dtype=np.float64)[()]
+
+
+def _participation(scheme: Threshold, scores: Floats) -> Floats:
+    return participation(scores, threshold=scheme.threshold, score_noise_std=scheme.score_noise_std)
+
+
+RULES = SchemeRules(
+    settings=Threshold,
+    scored=True,
+    assumption="A changed feature may have any score; the others take part as rarely as their scores allow.",
+    expected=lambda network: None,
+    participation=_participation,
+    chosen=lambda scheme, noisy_scores: noisy_scores <= scheme.threshold,
+    words=lambda scheme: f"Scheme 2.1, η = {scheme.threshold:g}",
+    coin_bias=_COIN_BIAS,
+)

@@ -18,9 +18,8 @@ from airpool.evaluation.audit import directions
 from airpool.evaluation.audit.bound import AuditReport, audit
 from airpool.evaluation.audit.path import World, path
 from airpool.evaluation.audit.release import Observed, Release, log_likelihood_ratio, release, worst_pair
-from airpool.network import Coin, Network, Ranking, Threshold
+from airpool.network import Coin, Network, scheme_rules, scored
 from airpool.radio.link import Link, link_of
-from airpool.schemes import threshold
 from airpool.schemes.scores import score_range
 
 End = Literal["low", "high"]
@@ -43,13 +42,13 @@ def mechanism(
     >>> seen.total.shape, seen.participation.sum(axis=1)
     ((5, 4), array([1, 2, 1, 2, 2]))
     """
-    link, scheme, others = _aligned_link(network), network.scheme, sorted(set(known))
+    link, ranked, others = _aligned_link(network), scheme_rules(network.scheme).ranked, sorted(set(known))
     play = path(replace(network, channel=replace(network.channel, noise_std=0.0)), link=link)
 
     def run(features: Floats | World, runs: int, rng: np.random.Generator) -> Observed:
         got = play(features if isinstance(features, World) else World(features), runs, rng)
         sent = got.alignment[:, others, None] * got.signals[:, others] if others else None
-        if isinstance(scheme, Ranking):
+        if ranked:
             return Observed(got.estimate, got.on_the_air & got.taking_part, sent, got.noisy_scores)
         return Observed(got.estimate, None if network.cover_noise else got.on_the_air, sent)
 
@@ -64,16 +63,16 @@ def released(network: Network, scores: Floats | None = None, *, known: Sequence[
     A device in outage is silent, so it takes part with p·(1 − outage). Under cover noise the law ignores who is on the
     air: with outage the score is slightly worse than optimal, and the bound is still valid.
     """
-    link, d, scheme = _aligned_link(network), network.devices, network.scheme
-    match scheme:
-        case Coin():
-            p = np.array(d.column("participation"))
-        case Threshold():
-            if scores is None:
-                raise ValueError("scheme 2.1 needs scores, (K,): how often devices take part depends on them")
-            p = threshold.participation(scores, threshold=scheme.threshold, score_noise_std=scheme.score_noise_std)
-        case Ranking():
-            p = np.full(d.count, 0.5)  # the same in all worlds
+    link, d, rules = _aligned_link(network), network.devices, scheme_rules(network.scheme)
+    if not rules.scored:
+        p = np.array(d.column("participation"))
+    elif rules.ranked:
+        p = np.full(d.count, 0.5)  # the same in all worlds
+    elif scores is not None:
+        p = rules.participation(network.scheme, scores)
+    else:
+        name = network.scheme.name
+        raise ValueError(f"scheme {name} needs scores, (K,): how often devices take part depends on them")
     law = release(
         d.count,
         weight=d.column("weight"),
@@ -83,8 +82,8 @@ def released(network: Network, scores: Floats | None = None, *, known: Sequence[
         cover_noise=network.cover_noise,
         colluders=known,
     )
-    if isinstance(scheme, Ranking):
-        return replace(law, scores=scores, score_noise_std=scheme.score_noise_std)
+    if rules.ranked:
+        return replace(law, scores=scores, score_noise_std=scored(network.scheme).score_noise_std)
     return law
 
 
@@ -100,11 +99,11 @@ def worst_worlds(network: Network, device: int, *, score: End = "high") -> tuple
     law = released(network, np.zeros(network.devices.count))
     neighbours = "replace" if network.neighbours == "replace" else "zero-out"
     features, neighbour = worst_pair(law, device, dimension=network.dimension, neighbours=neighbours)
-    if isinstance(network.scheme, Coin):
+    if not scheme_rules(network.scheme).scored:
         return World(features), World(neighbour)
     if score not in ("low", "high"):
         raise ValueError(f"score={score!r} must be low or high, the end of the range that goes with the feature")
-    low, high = score_range(network.scheme)
+    low, high = score_range(scored(network.scheme))
     here, there = np.full(network.devices.count, high), np.full(network.devices.count, high)
     (there if score == "high" else here)[device] = low
     return World(features, here), World(neighbour, there)
@@ -153,10 +152,10 @@ def audited(
         raise ValueError(f"together={together} must be >= 1")
     others = [k for k in np.argsort(network.devices.column("noise_std"))[::-1].tolist() if k != device]
     others = others if alone else others[: 0 if elsewhere else network.colluders]
-    if alone and isinstance(network.scheme, Coin):
+    if alone and not scheme_rules(network.scheme).scored:
         p = list(network.devices.column("participation"))
         p[device] = 1.0
-        network = replace(network, devices=replace(network.devices, participation=tuple(p)))
+        network = replace(network, scheme=Coin(), devices=replace(network.devices, participation=tuple(p)))
     # A world, its neighbour, what is seen of a world, and the best score: of one of two kinds.
     world: Any
     neighbour: Any

@@ -16,10 +16,9 @@ import numpy as np
 from airpool._support.arrays import Floats
 from airpool.evaluation.audit.measured import Evidence, Test, independent, law, least_noise, most_mean, rate, receiver
 from airpool.evaluation.audit.path import Overheard, Path, World, path
-from airpool.network import FADING, Coin, Network, Ranking, Threshold
+from airpool.network import FADING, Network, scheme_rules, scored
 from airpool.protocol.medium import turned
 from airpool.radio.link import Link, link_of
-from airpool.schemes import threshold
 from airpool.schemes.scores import score_range
 
 _BEYOND = 10.0  # how much longer than allowed features are, and scores
@@ -80,9 +79,9 @@ def _world(network: Network, long: bool, rng: np.random.Generator) -> tuple[Worl
     along = rng.standard_normal((network.devices.count, network.dimension))
     along /= np.linalg.norm(along, axis=1, keepdims=True)
     features = _BEYOND * np.array(network.devices.column("clip_norm"))[:, None] * along * long
-    if isinstance(network.scheme, Coin):
+    if not scheme_rules(network.scheme).scored:
         return World(features), along
-    low, high = score_range(network.scheme)
+    low, high = score_range(scored(network.scheme))
     return World(features, np.full(network.devices.count, _BEYOND * high if long else low)), along
 
 
@@ -174,6 +173,7 @@ class _Sums:
 
     def _of_device(self, k: int) -> list[Test]:
         d, scheme, found = self.network.devices, self.network.scheme, list[Test]()
+        by_score = scored(scheme) if scheme_rules(scheme).scored else None
         if self.std[k] > 0 and (self.numbers or not self.long):
             found.append(
                 least_noise("own noise", k, self.energy[k], self.numbers, self.std[k], "local ε, and ε in the sum")
@@ -187,31 +187,26 @@ class _Sums:
             projections = np.concatenate(self.projections)[:, k]
             most = d.column("weight")[k] * d.column("clip_norm")[k]
             found.append(most_mean("clip", "feature sent", k, projections[~np.isnan(projections)], most, "every ε"))
-        if not isinstance(scheme, Coin) and scheme.score_noise_std > 0:
-            bounds, scores = score_range(scheme), np.concatenate(self.scores)[:, k]
+        if by_score is not None and by_score.score_noise_std > 0:
+            bounds, scores = score_range(by_score), np.concatenate(self.scores)[:, k]
             if self.long:
                 found.append(most_mean("bound of the score", "noisy score", k, scores, bounds.high, "every ε"))
             else:
                 energy = float(np.sum((scores - bounds.low) ** 2))
-                found.append(least_noise("score noise", k, energy, len(scores), scheme.score_noise_std, "every ε"))
+                found.append(least_noise("score noise", k, energy, len(scores), by_score.score_noise_std, "every ε"))
         return found + self._coins(k)
 
     def _coins(self, k: int) -> list[Test]:
         """Tests of a device's participation, also given the next one's; and of its outage, where the law is known."""
         coins, arrived = self.coins[0], self.arrived[0]
-        match self.network.scheme:
-            case Coin():
-                p = self.network.devices.column("participation")[k]
-            case Threshold() as scheme:
-                assert self.world.scores is not None
-                bounded = np.clip(self.world.scores, *score_range(scheme))
-                p = float(
-                    threshold.participation(
-                        bounded, threshold=scheme.threshold, score_noise_std=scheme.score_noise_std
-                    )[k]
-                )
-            case Ranking():
-                return []
+        scheme, rules = self.network.scheme, scheme_rules(self.network.scheme)
+        if rules.ranked:
+            return []
+        p = self.network.devices.column("participation")[k]
+        if rules.scored:
+            assert self.world.scores is not None
+            bounded = np.clip(self.world.scores, *score_range(scored(scheme)))
+            p = float(rules.participation(scheme, bounded)[k])
         found, after = [rate("participation", k, coins[:, k], p)], (k + 1) % coins.shape[1]
         if after != k:
             found.append(rate(f"participation when device {after} takes part", k, coins[coins[:, after], k], p))
@@ -226,9 +221,9 @@ class _Sums:
         if not self.long and channel.power_rule in ("truncate", "backoff") and len(self.noisy):
             relative = (self.sum_energy, self.sum_numbers, 1.0)
             found.append(least_noise("its noise in units of what is claimed", None, *relative, "ε in the sum"))
-        if isinstance(network.scheme, Ranking):
-            wanted = self.coins[0].sum(axis=1) == network.scheme.num_selected
-            found.append(rate(f"{network.scheme.num_selected} devices selected", None, wanted, 1.0))
+        if (count := scheme_rules(network.scheme).selects(network.scheme)) is not None:
+            wanted = self.coins[0].sum(axis=1) == count
+            found.append(rate(f"{count} devices selected", None, wanted, 1.0))
         claimed = channel.noise_std / self.link.gamma
         found.append(receiver(claimed, self.rest_energy, self.rest_numbers, _ROUNDING * self.loudest))
         return found

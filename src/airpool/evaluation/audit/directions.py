@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats
 from airpool.account.errors import at_the_server
-from airpool.network import Adversary, Channel, Coin, Network
+from airpool.network import Adversary, Channel, Network, scheme_rules
 from airpool.protocol.device import clipped, padded
 from airpool.protocol.medium import pack
 from airpool.protocol.simulation import Received, receive
@@ -37,7 +37,7 @@ def mechanism(
     elsewhere: as the eavesdropper with `network.adversary.antennas` antennas receives them, else as the server does.
     known: devices of which the adversary also knows what they have sent, and has subtracted it.
     """
-    if not isinstance(network.scheme, Coin):
+    if scheme_rules(network.scheme).scored:
         raise ValueError("this version audits errors and antennas in Scheme 1; Schemes 2.1 and 2.2 need known channels")
     if network.channel.access != "superposed":
         raise ValueError(f"this version audits superposed access, not access={network.channel.access!r}")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats
-from airpool.network import Coin, Network
+from airpool.network import Network, scheme_rules, scored
 from airpool.protocol.simulation import receive
 from airpool.radio.link import Link, link_of
 from airpool.schemes.scores import score_range
@@ -61,7 +61,8 @@ Path = Callable[[World, int, np.random.Generator], Overheard]
 def path(network: Network, *, link: Link | None = None) -> Path:
     """`runs` inferences on the same world; scores are bounded already, and bounded again over the same range."""
     link, scheme = link_of(network) if link is None else link, network.scheme
-    if not isinstance(scheme, Coin):
+    if scheme_rules(scheme).scored:
+        scheme = scored(scheme)
         # Worlds have scores within the range already, and the rule `clip` over that range leaves them as they are.
         scheme = replace(scheme, score_rule="clip", score_bound=score_range(scheme).high)
     observed = replace(network, scheme=scheme)

@@ -23,7 +23,7 @@ from airpool.account.report import shown
 from airpool.evaluation.design.qp import Normalise, Quadratic, solve
 from airpool.evaluation.theory.mse import error, pooled
 from airpool.evaluation.theory.together import joint_alignment
-from airpool.network import Coin, Network
+from airpool.network import Network, scheme_rules
 from airpool.privacy.calibrate import largest, largest_shift
 from airpool.privacy.law import Arrivals
 from airpool.protocol.device import clipped
@@ -183,7 +183,7 @@ def largest_weight(
     aimed = targets(network, epsilon)
     received = aggregate(network, colluding=colluding, rough=rough)
     clip = np.array(network.devices.column("clip_norm"))
-    if isinstance(network.scheme, Coin) and network.inferences == 1:
+    if not scheme_rules(network.scheme).scored and network.inferences == 1:
         with single_thread():
             weight = largest_shift(received, aimed, network.delta, network.neighbours) / clip
     else:

@@ -14,7 +14,7 @@ from airpool._support.arrays import Floats
 from airpool.account.budget import split
 from airpool.account.calibration import calibrate
 from airpool.evaluation.design import clipping, weights
-from airpool.network import Coin, Network, Ranking, Scheme, Threshold
+from airpool.network import Coin, Network, Ranking, Scheme, Threshold, scheme_rules
 
 if TYPE_CHECKING:
     from airpool.models.model import Model
@@ -39,13 +39,11 @@ class Candidate:
     @property
     def words(self) -> str:
         """Description for a table: "vote, p = 0.9, cover noise"."""
-        match self.scheme:
-            case Coin():
-                chosen = f"p = {self.participation:g}" + (", cover noise" if self.cover_noise else "")
-            case Threshold(threshold=threshold):
-                chosen = f"Scheme 2.1, η = {threshold:g}, {self.share:.0%} for the score"
-            case Ranking(num_selected=count):
-                chosen = f"Scheme 2.2, k̃ = {count}, {self.share:.0%} for the score"
+        rules = scheme_rules(self.scheme)
+        if rules.scored:
+            chosen = f"{rules.words(self.scheme)}, {self.share:.0%} for the score"
+        else:
+            chosen = f"p = {self.participation:g}" + (", cover noise" if self.cover_noise else "")
         return f"{self.codec}, {chosen}" + ("" if self.handle == "noise" else f", own {self.handle}")
 
 
@@ -78,7 +76,7 @@ def built(candidate: Candidate, given: Network, targets: Floats, model: "Model")
     devices = replace(given.devices, weight=None, clip_norm=1.0, noise_std=0.05, participation=p, epsilon=wanted)
     chosen: Any = {"scheme": candidate.scheme, "cover_noise": candidate.cover_noise}
     bare = replace(given, dimension=model.codec(candidate.codec).dimension, devices=devices, **chosen)
-    if not isinstance(candidate.scheme, Coin):
+    if scheme_rules(candidate.scheme).scored:
         if given.neighbours == "remove":
             raise ValueError("neighbours='remove' is not accounted for with Schemes 2.1 and 2.2")
         met = split(bare, epsilon=float(np.min(targets)), share=candidate.share)

@@ -24,7 +24,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from airpool._support import files
+from airpool._support import files, plugins
 from airpool._support.extras import load
 from airpool.evaluation.sweep.code import HOME, local_modules, named, version_of
 
@@ -119,7 +119,8 @@ def pool(jobs: Sequence[Row], name: str, version: str, workers: int | None) -> R
         """A fresh process that imports what this one would. It prints to stderr, and Ctrl-C is not for it."""
         pipe, theirs = Pipe()
         with theirs:
-            call = f"from {__name__} import serve; serve({theirs.fileno()}, {lifeline}, {name!r}, {version!r})"
+            own = [str(path) for path in plugins.loaded_files()]
+            call = f"from {__name__} import serve; serve({theirs.fileno()}, {lifeline}, {name!r}, {version!r}, {own})"
             processes[pipe] = subprocess.Popen(
                 [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path}; {call}"],
                 env=os.environ | _WORKER,
@@ -154,10 +155,12 @@ def pool(jobs: Sequence[Row], name: str, version: str, workers: int | None) -> R
             process.wait()
 
 
-def serve(fd: int, lifeline: int, name: str, version: str) -> None:
+def serve(fd: int, lifeline: int, name: str, version: str, plugin_files: Sequence[str] = ()) -> None:
     """A worker's life. It ends with its lifeline, in the middle of a point too."""
     threading.Thread(target=lambda: os._exit(len(os.read(lifeline, 1))), daemon=True).start()
     pipe = Connection(fd)
+    for path in plugin_files:
+        plugins.load_file(path)
     with suppress(EOFError, OSError):
         while True:
             pipe.send(measure_by_name(pipe.recv(), name, version))

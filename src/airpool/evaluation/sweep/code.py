@@ -17,6 +17,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
+from airpool._support.plugins import loaded_files
 from airpool._support.version import __version__
 
 HOME = Path(__file__).resolve().parents[2]
@@ -58,6 +59,7 @@ def version_of(name: str) -> str:
     own = [(HOME, file) for file in HOME.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
     own = [(top, file) for top, file in own if file.relative_to(top).parts[0] != "cli"]
     local = [(place.parent, file) for place in local_modules(name) for file in _sources(place)]
+    local += [(file.parent, file) for file in loaded_files()]  # of --plugin
     contents = [(str(file.relative_to(top)), hashlib.sha256(file.read_bytes()).digest()) for top, file in own + local]
     libraries = [(each, [one.version for one in metadata.distributions(name=each)]) for each in _LIBRARIES]
     text = f"{sys.version_info[:2]} {libraries} {sorted(contents)}"

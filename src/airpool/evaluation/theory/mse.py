@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from airpool._support.arrays import Floats, finite, require_shape
 from airpool.evaluation.theory.server import affine
 from airpool.evaluation.theory.together import at_most, joint_alignment
-from airpool.network import Coin, Network
+from airpool.network import Network, scheme_rules
 from airpool.protocol.device import clipped
 from airpool.protocol.medium import turned
 from airpool.protocol.simulation import check_latents
@@ -154,7 +154,7 @@ def pooled_error(latents: Floats, weight: Floats) -> Floats:
 
 def require_coin(network: Network) -> None:
     """Raises an error unless participation is independent of the features."""
-    if not isinstance(network.scheme, Coin):
+    if scheme_rules(network.scheme).scored:
         raise ValueError(
             f"scheme.name={network.scheme.name!r} must be 1: by scores, who transmits depends on the features; "
             "measure it with airpool evaluate"

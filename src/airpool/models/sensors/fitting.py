@@ -37,7 +37,7 @@ from airpool.models.sensors.heads import Crossed, Heads, Part
 from airpool.models.sensors.stacking import Sensors, presence, stack, standardising
 from airpool.models.stored import HeldOut
 from airpool.models.vision.splits import Progress, silent
-from airpool.network import Coin, Network, require_network
+from airpool.network import Network, require_network, scheme_rules
 
 EPSILON = (1.0, 2.0, 4.0, 8.0)
 
@@ -179,7 +179,7 @@ def _settings(network: Network | None, num_devices: int, dimension: int, epsilon
         require_network(network)
         if network.devices.count != num_devices:
             raise ValueError(f"the network has {network.devices.count} devices, features are of {num_devices} sensors")
-        if not isinstance(network.scheme, Coin):
+        if scheme_rules(network.scheme).scored:
             raise ValueError(
                 f"the network has scheme {network.scheme.name}, must be 1 to fit a model, which then serves all schemes"
             )

@@ -24,7 +24,7 @@ from airpool.account.report import shown
 from airpool.evaluation.evaluate import evaluate_model
 from airpool.evaluation.sweep import grid
 from airpool.models.pretrained import load
-from airpool.network import Coin, Network, Ranking, Threshold, scored
+from airpool.network import Coin, Network, Ranking, Threshold, scheme_rules, scored
 from airpool.paper.figures.description import Result
 from airpool.paper.figures.tables import Rows, column, where
 from airpool.paper.figures.verdicts import BY, Gain, Judgement, beats, gains, span, tested
@@ -65,7 +65,7 @@ def cell(*, scheme: str, account: Account, epsilon: float, seed: int) -> dict[st
         network, picked = _best(scheme, epsilon, seed)
     else:
         network = plain(scheme)
-        spent = 0.0 if isinstance(network.scheme, Coin) else SCORE_EPSILON[account]
+        spent = SCORE_EPSILON[account] if scheme_rules(network.scheme).scored else 0.0
         network = calibrate_claim(network, epsilon=epsilon - spent)
     found = evaluate_model(load(), network, codec="q16", trials=TRIALS, seed=seed)
     often, row = load().participation(network, codec="q16"), found.row()
@@ -82,12 +82,14 @@ def cell(*, scheme: str, account: Account, epsilon: float, seed: int) -> dict[st
 def _best(scheme: str, epsilon: float, seed: int) -> tuple[Network, dict[str, Any]]:
     """The network of a scheme with this exact total ε that does best on the validation objects, and its settings."""
     start = plain(scheme)
-    if isinstance(start.scheme, Coin):
+    if not scheme_rules(start.scheme).scored:
         return calibrate(start, epsilon=epsilon), {}
 
     def network(chosen: dict[str, Any]) -> Network:
         fields = {name: value for name, value in chosen.items() if name != "share"}
-        return split(replace(start, scheme=replace(start.scheme, **fields)), epsilon=epsilon, share=chosen["share"])
+        return split(
+            replace(start, scheme=replace(scored(start.scheme), **fields)), epsilon=epsilon, share=chosen["share"]
+        )
 
     def accuracy(made: tuple[Network, dict[str, Any]]) -> float:
         return evaluate_model(load(), made[0], codec="q16", split="validation", trials=2, seed=seed).accuracy_mean

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from airpool.network import Neighbours, Network, NetworkError, require_network
+from airpool.network import Coin, Neighbours, Network, NetworkError, require_network
 from airpool.network import file as network_file
+from airpool.network.scheme import scheme_origin
 
 VERSION = 1
 # What a report chooses, and a mechanism does not depend on. Not the adversary: an eavesdropper makes devices fill up
@@ -24,12 +25,14 @@ class Mechanism:
     """One inference of one device. `network` has its noise floor: its dropouts are all devices that may be missing.
 
     neighbours: as in the network; a total is that of one relation (`under`). live: noise as the device really draws it,
-    with what its grid costs.
+    with what its grid costs. plugin: of a plug-in's scheme, its name, settings, version and the SHA-256 of its source.
+    Its coins are then those of Scheme 1 in `network`, so that ε can be computed without the plug-in.
     """
 
     network: Network
     device: int
     live: bool = True
+    plugin: tuple[str, ...] = ()
 
     @cached_property
     def text(self) -> str:
@@ -37,7 +40,9 @@ class Mechanism:
         tables = tomllib.loads(network_file.dump(self.network))
         for name in ("delta", "inferences"):
             del tables[name]
-        body = {"version": VERSION, "device": self.device, "live": self.live, "network": tables}
+        body: dict[str, Any] = {"version": VERSION, "device": self.device, "live": self.live, "network": tables}
+        if self.plugin:
+            body["plugin"] = self.plugin
         return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @cached_property
@@ -70,7 +75,10 @@ def mechanism(network: Network, *, device: int, quorum: int | None = None, live:
         raise NetworkError(f"quorum={quorum!r} must be from 1 to the {count} devices")
     missing = min(network.dropouts + count - quorum, count - 1)
     network = replace(network, dropouts=missing, devices=replace(network.devices, epsilon=None), **_CHOSEN)
-    return Mechanism(network, device, live)
+    if (origin := scheme_origin(network.scheme)) is None:
+        return Mechanism(network, device, live)
+    plugin = (network.scheme.name, repr(network.scheme), origin.version, origin.sha256)
+    return Mechanism(replace(network, scheme=Coin()), device, live, plugin)
 
 
 def parse(text: str) -> Mechanism:
@@ -80,7 +88,7 @@ def parse(text: str) -> Mechanism:
         if body.get("version") != VERSION:
             raise NetworkError(f"version={body.get('version')!r} of a mechanism is not known here")
         tables, device, live = body["network"], body["device"], body["live"]
-        found = Mechanism(network_file.build(tables), device, live)
+        found = Mechanism(network_file.build(tables), device, live, tuple(body.get("plugin", ())))
         canonical = isinstance(device, int) and isinstance(live, bool) and found.text == text
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise NetworkError(f"not a mechanism: {error}") from None

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool.account.guarantee import epsilon_after, game
+from airpool.account.games import game
+from airpool.account.guarantee import epsilon_after
 from airpool.account.received import aggregate
 from airpool.account.stream import (
     Exceeded,
@@ -26,7 +27,7 @@ from airpool.account.stream import (
     over_any_draws,
     worst_of_draws,
 )
-from airpool.network import Coin, Neighbours
+from airpool.network import Neighbours, scheme_rules
 from airpool.privacy import compose, gaussian
 from airpool.privacy.aggregate import ratio
 from airpool.privacy.compose import Loss, Stream
@@ -150,7 +151,7 @@ def _part(one: Mechanism, *, alone: bool = False) -> _Share:
         still = _still(one)
         received = replace(received, alone=True, extra=0.0)
         missed = float(received.misses[one.device])
-        if still and isinstance(network.scheme, Coin) and network.neighbours != "remove":
+        if still and not scheme_rules(network.scheme).scored and network.neighbours != "remove":
             # Silence that is common to a stream is not counted on.
             mu = ratio(received.distance(network.neighbours), np.sqrt(received.variance))
             return _Share(float(mu[one.device]), None, missed)

@@ -1,0 +1,207 @@
+"""A scheme of a stranger, examples/plugins/scheme.py: account, simulator, live device, audit, file and ledger."""
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import airpool
+from airpool._support import plugins
+from airpool._support.plugins import PluginError
+from airpool.cli import app
+from airpool.evaluation.audit.adversary import audited
+from airpool.evaluation.sweep.code import version_of
+from airpool.network import SCHEMES, Coin, Devices, Network, NetworkError, file, named_scheme, scheme_rules
+from airpool.protocol import live
+from airpool.protocol.simulation import receive
+from airpool.runtime import seeded
+from airpool.runtime.ledger.mechanism import mechanism, parse
+from airpool.runtime.ledger.spending import total
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "plugins" / "scheme.py"
+POWER_DBM = (20.0, 30.0, 33.0)
+OFTEN = (1.0, 0.5, 500 / 10**3.3)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _loaded():
+    before = dict(SCHEMES._added)
+    plugins.load_file(EXAMPLE)
+    yield
+    SCHEMES._added.clear()
+    SCHEMES._added.update(before)
+    plugins._loaded.pop(EXAMPLE, None)
+
+
+def devices(**more: Any) -> Devices:
+    return Devices(count=3, power_dbm=POWER_DBM, noise_std=0.2, **more)
+
+
+def network(**more: Any) -> Network:
+    return Network(devices(), scheme=named_scheme("energy-aware"), dimension=4, **more)
+
+
+def coins(**more: Any) -> Network:
+    """The network that has the same probabilities as a setting."""
+    return Network(devices(participation=OFTEN), dimension=4, **more)
+
+
+def test_the_example_is_one_short_file():
+    assert len(EXAMPLE.read_text("utf-8").splitlines()) <= 80
+
+
+def test_it_sets_how_often_devices_take_part():
+    assert network().devices.column("participation") == pytest.approx(OFTEN)
+    other = replace(network(), scheme=named_scheme("energy-aware:budget_mw=1000"))
+    assert other.devices.column("participation") == pytest.approx((1.0, 1.0, 1000 / 10**3.3))
+
+
+@pytest.mark.parametrize("more", [{}, {"cover_noise": True}, {"inferences": 100}, {"neighbours": "replace"}])
+def test_it_is_accounted_for_as_independent_coins(more):
+    ours, same = airpool.guarantee(network(**more)), airpool.guarantee(coins(**more))
+    np.testing.assert_array_equal(ours.epsilon, same.epsilon)
+    assert any("Claimed by the plug-in energy-aware" in line for line in ours.assumptions)
+
+
+def test_calibration_does_not_change_who_transmits():
+    met = airpool.calibrate(network(), epsilon=1.0)
+    assert met.devices.column("participation") == pytest.approx(OFTEN)
+    assert airpool.guarantee(met).worst <= 1
+
+
+def test_the_simulator_tosses_its_coins():
+    got = receive(np.zeros((1, 3, 4)), network(), rng=np.random.default_rng(0), trials=20_000, path="full")
+    # Five standard deviations of a mean of 20,000 coins.
+    np.testing.assert_allclose(np.asarray(got.taking_part)[0].mean(axis=0), OFTEN, atol=2.5 / 20_000**0.5)
+
+
+def test_a_live_and_a_seeded_device_toss_their_own():
+    net, runs = network(), 400
+    given: Any = {"score": None, "num_classes": None, "selected": None}
+    sends = [live._takes_part(net, 2, **given) for _ in range(runs)]
+    assert abs(np.mean(sends) - OFTEN[2]) < 5 * 0.5 / runs**0.5
+    rng = np.random.default_rng(0)
+    scales = [seeded.signal(np.ones(4), net, device=2, gain=1.0, rng=rng)[1] for _ in range(runs)]
+    assert abs(np.mean(np.array(scales) > 0) - OFTEN[2]) < 5 * 0.5 / runs**0.5
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_the_audit_attacks_it(alone):
+    net, half = (replace(network(delta=0.02), devices=replace(devices(), noise_std=std)) for std in (0.4, 0.2))
+    report = airpool.guarantee(net)
+    claimed = float((report.epsilon_local if alone else report.epsilon)[1])
+    right = audited(net, 1, claimed_epsilon=claimed, runs=20_000, seed=1, alone=alone)
+    planted = audited(half, 1, claimed_epsilon=claimed, runs=20_000, seed=1, alone=alone)
+    assert 0 < right.epsilon_lower <= claimed
+    assert planted.violated
+
+
+def test_a_file_names_it_and_reads_back():
+    text = file.dump(network())
+    assert 'name = "energy-aware"' in text
+    assert file.parse(text) == network()
+    for other in ("[1.0, 0.4, 0.2]", "1.0"):
+        changed = re.sub(r"participation = .*", f"participation = {other}", text)
+        with pytest.raises(NetworkError, match=r"devices\.participation is not what the scheme energy-aware gives"):
+            file.parse(changed)
+
+
+def test_a_ledger_row_carries_its_name_version_and_source_and_needs_it_no_more(monkeypatch):
+    row = mechanism(network(), device=2)
+    assert row.network == mechanism(coins(), device=2).network
+    assert total({row: 5}, delta=1e-5) == total({mechanism(coins(), device=2): 5}, delta=1e-5)
+    origin = SCHEMES.origin("energy-aware")
+    assert origin is not None
+    settings = "EnergyAware(budget_mw=500.0)"
+    assert json.loads(row.text)["plugin"] == ["energy-aware", settings, "1.0", origin.sha256]
+    assert "plugin" not in json.loads(mechanism(coins(), device=2).text)
+    monkeypatch.delitem(SCHEMES._added, "energy-aware")
+    assert parse(row.text) == row
+
+
+def test_the_command_line_takes_it():
+    words = ["epsilon", "--scheme", "energy-aware:budget_mw=500", "--devices", "3", "--power-dbm", "20,30,33"]
+    done = CliRunner().invoke(app, ["--plugin", str(EXAMPLE), *words, "--noise-std", "0.2", "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["scheme"] == "energy-aware"
+
+
+def test_a_sweep_measures_it_in_its_worker_processes_and_not_again_unless_it_changes(tmp_path, monkeypatch):
+    before, own = version_of("airpool.evaluation.settings:epsilon"), tmp_path / "own.py"
+    words = ["sweep", "epsilon", "--set", "scheme=energy-aware:budget_mw=300", "--backend", "pool", "--no-cache"]
+    done = CliRunner().invoke(app, ["--plugin", str(EXAMPLE), *words, "--json"])
+    assert done.exit_code == 0, done.output
+    own.write_text("x = 1", "utf-8")
+    monkeypatch.setitem(plugins._loaded, own, None)
+    assert version_of("airpool.evaluation.settings:epsilon") != before
+
+
+def made(given: Any, name: str = "test-scheme") -> Any:
+    @dataclass(frozen=True)
+    class Given:
+        name: ClassVar[str] = "test-scheme"
+
+        def participation(self, network: Network) -> Any:
+            return given(network)
+
+    SCHEMES.register(name, Given)
+    return Given()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (lambda net: [0.5], r"'test-scheme': its participation\(network\) gives shape \(1,\), must be \(3,\)"),
+        (lambda net: [0.5, 1.5, 0], r"gives \[0.5, 1.5, 0.0\], must be between 0 and 1"),
+        (lambda net: [0.5, np.nan, 0], r"gives .*nan.*, must be between 0 and 1"),
+        (lambda net: net.nonsense, r"'test-scheme': its participation\(network\) fails: AttributeError"),
+    ],
+)
+def test_nonsense_is_an_error_that_names_the_plug_in(given, message):
+    with pytest.raises(NetworkError, match=message):
+        Network(devices(), scheme=made(given))
+
+
+def test_it_sees_nothing_that_calibration_changes():
+    seen = []
+    scheme = made(lambda net: seen.append(net) or [1.0, 1.0, 1.0])
+    for std in (0.1, 0.4):
+        Network(replace(devices(), noise_std=std, weight=std, epsilon=std), scheme=scheme, inferences=7)
+    assert seen[0] == seen[1]
+    assert seen[0].scheme == Coin()
+
+
+def test_a_class_without_a_name_or_settings_is_refused():
+    with pytest.raises(PluginError, match="lacks name, participation"):
+        SCHEMES.register("half", replace)
+    made(lambda net: [1.0] * 3, name="other")
+    with pytest.raises(NetworkError, match=r"its class must say name: ClassVar\[str\] = 'other'"):
+        named_scheme("other")
+
+
+def test_a_setting_that_it_does_not_have_is_an_error():
+    with pytest.raises(NetworkError, match="has no setting 'colour'; energy-aware has: budget_mw"):
+        named_scheme("energy-aware:colour=3")
+    with pytest.raises(NetworkError, match=r"unknown key scheme.colour; known are name, budget_mw"):
+        named_scheme("energy-aware", colour=3)
+    with pytest.raises(NetworkError, match=r"energy-aware.*scheme\.budget_mw=-1.0 must be > 0"):
+        named_scheme("energy-aware", budget_mw=-1.0)
+    assert scheme_rules(named_scheme("energy-aware", budget_mw=3.0)).options == ("budget_mw",)
+
+
+@pytest.mark.check
+def test_running_devices_take_it_over_grpc():
+    words = ["up", "--plugin", str(EXAMPLE), "--scheme", "energy-aware:budget_mw=500", "--devices", "3"]
+    command = [sys.executable, "-m", "airpool", *words, "--epsilon", "8", "--inferences", "3", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert sum(found["statuses"].get(status, 0) for status in ("answered", "no answer")) == 3  # all may be silent
+    assert found["epsilon"]["device"] <= 8
