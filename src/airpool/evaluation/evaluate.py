@@ -139,7 +139,7 @@ def evaluate(
     """Accuracy over `trials` inferences of each object, from latents (N, K, r) and classes `targets` (N,).
 
     server: `codec.server`, or `lambda level: decoder` for a decoder that ignores the level; or several of them, and
-        which one (N,) decodes each object (`models.vote.crossed`).
+        which one (N,) decodes each object (`models.codecs.vote.crossed`).
     posteriors: (N, K, L) of each device's own classifier, or scores (N, K), their uncertainty in bits (with
         num_classes for the score rule `scale`): needed by Schemes 2.1 and 2.2. All must be finite, as latents must: a
         device sends 0 where they are not, and an accuracy of that would say nothing about the network.

@@ -1,7 +1,7 @@
 """Models on disk, shipped or made by `airpool.fit`: classes, codecs and held-out objects. Read without torch.
 
 A folder holds a manifest and one file for each part; every file is checked against its SHA-256 before it is used.
-A model of your own sensors is one safetensors file (models.fitted). Nothing is downloaded.
+A model of your own sensors is one safetensors file (models.sensors.fitted). Nothing is downloaded.
 """
 
 import json
