@@ -69,7 +69,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 for i in range(1000):
     try:
         ledger.charge(f"{i}", one)
-    except Refused as refused:
+    except SpendingError as refused:
         print(i, refused.status)
         break
 """

@@ -221,7 +221,7 @@ with Ledger(path, key, budgets=[Budget(float(epsilon))]) as ledger:
     for i in range(40):
         try:
             charged += ledger.charge(f"{name} {i}", one).new
-        except Refused as refused:
+        except SpendingError as refused:
             assert refused.status == "over budget", refused
 print(charged)
 """

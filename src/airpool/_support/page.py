@@ -1,6 +1,6 @@
 """One web page in one file: text, figures and tables. It fetches nothing and runs nothing.
 
-    html = page("Title", lead="One sentence.", sections=[Section("Results", [Text("…"), Table(…), Figure(…)])])
+    html = page("Title", lead="One sentence.", sections=[Section("Results", [Text("…"), PageTable(…), Figure(…)])])
 
 The markup is in assets/templates. Every value is escaped; an SVG is the only markup that goes in as it is. A content
 security policy makes the browser enforce this: no script, no address but data: URIs.
@@ -93,7 +93,9 @@ class Section(NamedTuple):
 
 def page(title: str, *, lead: str = "", sections: Sequence[Section], footer: Sequence[str] = ()) -> str:
     """The whole page as HTML; the same content gives the same bytes."""
-    bodies = [[(type(part).__name__.lower(), part) for part in section.parts] for section in sections]
+    bodies = [
+        [(type(part).__name__.removeprefix("Page").lower(), part) for part in section.parts] for section in sections
+    ]
     headings = [section.title for section in sections]
     return render("page.html", title=title, lead=lead, headings=headings, bodies=bodies, footer=footer)
 
