@@ -1,5 +1,6 @@
 """A stranger's fading law, from one file outside the package, through everything that takes one."""
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import airpool
 from airpool import Channel, Network
 from airpool._support import plugins
 from airpool.evaluation.audit.adversary import audited
+from airpool.network import network_plugins
 from airpool.network.fading import LAWS
 from airpool.radio.fading import Fading, sample_gains
 from airpool.radio.link import link_of
@@ -45,10 +47,19 @@ def test_account_simulator_and_audit_take_it():
     )
     report = airpool.guarantee(net)
     assert np.all(report.epsilon_local >= report.epsilon)
-    assert any("claimed by the plug-in" in line and "fading.py" in line for line in report.assumptions)
+    assert any("Claimed by the plug-in weibull" in line and "fading.py" in line for line in report.assumptions)
     assert link_of(net).outage == pytest.approx(0.1)
     found = audited(net, 0, claimed_epsilon=report.worst, runs=4_000, seed=0)
     assert found.epsilon_lower <= report.worst
+
+
+def test_network_plugins_lists_the_law_with_version_and_hash():
+    assert network_plugins(Network.uniform(num_devices=6)) == ()
+    assert network_plugins(Network.uniform(num_devices=6, channel=Channel(fading="nakagami:2"))) == ()
+    (found,) = network_plugins(Network.uniform(num_devices=6, channel=Channel(fading="weibull:k=1.5")))
+    digest = hashlib.sha256(EXAMPLE.read_bytes()).hexdigest()
+    assert (found.what, found.name, found.settings, found.sha256) == ("fading", "weibull", "weibull:k=1.5", digest)
+    assert Path(found.source) == EXAMPLE.resolve()
 
 
 def test_the_command_line_takes_it_with_the_option_alone(capsys, monkeypatch):

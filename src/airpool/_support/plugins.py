@@ -86,8 +86,10 @@ class Registry(Generic[Member]):
 
     def origin(self, name: str) -> PluginOrigin | None:
         """Origin of a plug-in; None for airpool's own members."""
+        if name in self.builtin:
+            return None
         self.get(name)
-        return self._added[name][1] if name in self._added else None
+        return self._added[name][1]
 
     def _entries(self) -> dict[str, EntryPoint]:
         return {each.name: each for each in entry_points(group=self.group)}

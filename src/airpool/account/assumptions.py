@@ -5,7 +5,7 @@ import numpy as np
 from airpool.account import eavesdropper
 from airpool.account.errors import why_local
 from airpool.account.stream import varies
-from airpool.network import Network, NetworkError, scheme_rules
+from airpool.network import Network, NetworkError, network_plugins, scheme_rules
 from airpool.privacy.aggregate import Aggregate
 from airpool.runtime.secure.ring import MOST_WRAPS, ring_of
 
@@ -47,7 +47,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
             if network.channel.antennas == 1
             else f"The server keeps all its {network.channel.antennas} antennas; the channels to them are independent."
         )
-    lines += [*_radio(network, received, live=live), *_claimed_by_plugin(network)]
+    lines += [*_radio(network, received, live=live), *_claimed_by_plugins(network)]
     if np.any(received.presence < 1):
         worst = float(np.max(1 - received.presence))
         weak = (
@@ -155,16 +155,14 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
     return lines
 
 
-def _claimed_by_plugin(network: Network) -> list[str]:
-    """The sentence about a fading law that a plug-in brings; none about airpool's own."""
-    from airpool.network.fading import origin_of
-
-    fading = network.channel.fading
-    origin = None if fading in ("none", "rician", "rayleigh") else origin_of(fading)
-    if origin is None:
-        return []
-    version = f" {origin.version}" if origin.version else ""
+def _claimed_by_plugins(network: Network) -> list[str]:
+    """A sentence about each plug-in that ε rests on; none where all is airpool's own."""
+    claims = {
+        "scheme": "how often devices take part does not depend on the features",
+        "fading": "gains follow this law, by which outage and γ are computed",
+    }
     return [
-        f"The fading law {fading!r}, and with it outage and γ, is claimed by the plug-in {origin.source}{version} "
-        f"(SHA-256 {origin.sha256[:12]})."
+        f"Claimed by the plug-in {each.name} ({' '.join(filter(None, (each.source, each.version)))}, SHA-256 "
+        f"{each.sha256[:12]}): {claims[each.what]}."
+        for each in network_plugins(network)
     ]

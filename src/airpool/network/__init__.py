@@ -1,5 +1,5 @@
 """A network as plain frozen data (`network`), the checks of its fields (`rules`), its file (`file`),
-names of fading laws (`fading`) and schemes (`scheme`), and units."""
+names of fading laws (`fading`) and schemes (`scheme`), the plug-ins it depends on (`plugins`), and units."""
 
 from airpool.network.network import (
     FADING,
@@ -24,6 +24,7 @@ from airpool.network.network import (
     require_network,
     scored,
 )
+from airpool.network.plugins import NetworkPlugin, network_plugins
 from airpool.network.scheme import SCHEMES, scheme_rules
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Neighbours",
     "Network",
     "NetworkError",
+    "NetworkPlugin",
     "PowerRule",
     "Ranking",
     "Scheme",
@@ -47,6 +49,7 @@ __all__ = [
     "Symbols",
     "Threshold",
     "named_scheme",
+    "network_plugins",
     "require_network",
     "scheme_rules",
     "scored",

@@ -140,7 +140,6 @@ def _of_plugin(name: str, kind: Any) -> SchemeRules:
         raise PluginError(f"scheme {name!r}: its class must say name: ClassVar[str] = {name!r}")
     return SchemeRules(
         settings=kind,
-        assumption=f"Claimed by the plug-in {name}: how often devices take part does not depend on the features.",
         coins=_probabilities,
         expected=lambda network: network.devices.participation,
         words=lambda scheme: f"scheme {name}",
