@@ -3,7 +3,7 @@
 Proof: docs/proofs/privacy.md, "The noise floor on a grid".
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -130,22 +130,19 @@ def _summed(law: Floats, part: _Part, cells: int = 2**62) -> Floats:
 def _without(total: Floats, single: _Part) -> tuple[int, Floats]:
     """First cell of the law of the others, and the law: `total` divided by one device.
 
-    The recursion total[j] = (1−p)·others[j] + p·others[j−c] is solved in the direction that damps errors.
+    The recursion total[j] = (1−p)·others[j] + p·others[j−c] is solved in the direction that damps errors, by doubling:
+    1/(1 + qS) = (1 − qS)(1 + q²S²)(1 + q⁴S⁴)…, S a shift by c. Elementwise, so that no BLAS kernel changes a bit.
     """
-    from scipy.linalg.lapack import dtbtrs
-
     cell, (silent, transmits) = int(single.cell[1]), single.mass
     if cell == 0 or transmits == 0:
         return 0, total
     upwards = bool(transmits <= silent)
-    x = total if upwards else total[::-1]
-    # The recursion goes in strides of c: one column for each remainder, and one step a row.
-    rows = np.pad(x, (0, -len(x) % cell)).reshape(-1, cell)
     small, large = sorted((silent, transmits))
-    bands = np.repeat(np.array([[1.0], [small / large]]), len(rows), axis=1)
-    # The recursion, as a triangular system of two diagonals.
-    solved: Any = dtbtrs(bands, rows * (1 / large), uplo="L", diag="U")
-    others = np.asarray(solved[0], dtype=np.float64).ravel()[: len(x)]
+    others = (total if upwards else total[::-1]) * (1 / large)
+    factor, shift = -small / large, cell
+    while shift < len(others) and factor != 0:
+        others[shift:] += factor * others[:-shift]
+        factor, shift = factor * factor, 2 * shift
     others = np.maximum(others if upwards else others[::-1], 0.0)
     return (0 if upwards else -cell), others / others.sum()
 
