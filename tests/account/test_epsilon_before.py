@@ -25,13 +25,13 @@ pytestmark = pytest.mark.usefixtures("few_draws", "few_cells")
 ROWS = json.loads(Path(__file__).with_name("epsilon_before.json").read_text(encoding="utf-8"))
 
 
-def agree(found, before, *, at_most: bool = False, within: float = 1e-9):
+def agree(found, before, *, at_most: bool = False):
     found, before = np.atleast_1d(found), np.array([float(x) for x in np.atleast_1d(before)])
     before = np.broadcast_to(before, found.shape)
     if at_most:
         assert np.all(found <= before * (1 + 1e-9))
     else:
-        np.testing.assert_allclose(found, before, rtol=within, atol=0)
+        np.testing.assert_allclose(found, before, rtol=1e-9, atol=0)
 
 
 def options_of(row):
@@ -61,10 +61,7 @@ def test_epsilon_is_what_it_was(row):
     agree(report.epsilon_local, row["local"], at_most=tightened)
     agree(report.epsilon_object, row["object"])
     if report.epsilon_lower is not None:
-        # On a grid the lower end, not ε, depends on the processor in its eighth digit: OpenBLAS solves `grid._without`
-        # with other roundings on SkylakeX than on Haswell, and an outcome at the edge of a cell moves to the next one.
-        within = 1e-9 if "lower" not in row else 1e-7
-        agree(report.epsilon_lower, row.get("lower", row["epsilon"]), at_most=fewer, within=within)
+        agree(report.epsilon_lower, row.get("lower", row["epsilon"]), at_most=fewer)
     if "if_absent" in row:
         before = row["if_absent"]  # one number where own noise alone counted
         agree(report.epsilon_if_absent, before[0] if fewer else before, at_most=fewer)
