@@ -145,6 +145,18 @@ def test_a_lost_ledger_is_rebuilt_from_the_view(view, device, told, one):
         assert not ledger.charge("3", one).new
 
 
+def test_a_new_view_is_for_its_owner_alone(tmp_path, told):
+    path = tmp_path / "fleet.db"
+    before = os.umask(0o022)
+    try:
+        view = Fleet(f"sqlite:///{path}")
+        view.take(told)
+        view.close()
+    finally:
+        os.umask(before)
+    assert [oct(each.stat().st_mode & 0o777) for each in tmp_path.glob("fleet.db*")] == ["0o600"]
+
+
 @pytest.mark.parametrize("url", ["", "mysql://x", "sqlite://", "sqlite:///", "ledger.db"])
 def test_another_url_is_an_error(url):
     with pytest.raises(ValueError, match="sqlite:///FILE or postgresql://"):

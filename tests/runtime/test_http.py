@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 
 import httpx
 import pytest
@@ -13,13 +14,13 @@ from .systems import network, small
 
 
 def ask(*requests, running=None, then=None):
-    """The answers to requests (method, path), one after the other."""
+    """The answers to requests (method, path, and options of httpx), one after the other."""
 
     async def play():
         async with small(network(), running=running, patience=0.05) as system:
             transport = httpx.ASGITransport(app=app(system.server))
-            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-                answers = [await client.request(*each) for each in requests]
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+                answers = [await client.request(*each[:2], **dict(*each[2:])) for each in requests]
                 if then is not None:
                     answers += await then(client, answers)
                 return answers
@@ -89,6 +90,45 @@ def test_other_requests_are_refused():
     assert [each.status_code for each in answers] == [405, 404, 404]
 
 
+@pytest.mark.parametrize("name", ["evil.example:8000", "127.0.0.1.evil.example", "[::1", "192.0.2.1", "127.0.0.1@x"])
+def test_a_name_that_leads_here_is_no_way_in_without_a_token(name):
+    """DNS rebinding: a page's own name resolves to this machine."""
+    answers = ask(*((method, path, {"headers": {"Host": name}}) for method, path in (("POST", "/infer"), ("GET", "/"))))
+    assert [each.status_code for each in answers] == [421, 421]
+
+
+def test_a_page_of_another_site_cannot_ask_without_a_token():
+    foreign = ("https://evil.example", "null", "http://127.0.0.1:9999", "https://127.0.0.1:8000")
+    answers = ask(*(("POST", "/infer", {"headers": {"Origin": each}}) for each in foreign))
+    assert [each.status_code for each in answers] == [403] * 4
+    own = [{"Origin": "http://127.0.0.1:8000"}, {"Host": "localhost"}, {"Host": "[::1]:8000"}, {"Host": "127.0.0.9"}]
+    assert [each.status_code for each in ask(*(("POST", "/infer", {"headers": h}) for h in own))] == [200] * 4
+
+
+def test_what_would_be_ignored_is_refused():
+    bodies = [
+        {"content": b"x"},
+        {"json": {}},
+        {"content": b"x" * 100_000},
+        {"headers": {"Transfer-Encoding": "chunked"}},
+    ]
+    answers = ask(
+        *(("POST", "/infer", body) for body in bodies),
+        ("GET", "/healthz", {"content": b"x"}),
+        *(("POST", f"/infer?{query}") for query in ("wait=maybe", "wit=false", "wait=true&object=3")),
+        ("POST", "/infer", {"headers": {"Content-Length": "0"}}),
+    )
+    assert [each.status_code for each in answers] == [413] * 5 + [400] * 3 + [200]
+
+
+def test_headers_have_at_most_the_promised_size():
+    def sized(count):
+        return ("GET", "/healthz", {"headers": {"X-Long": "x" * count}})
+
+    few, many, path = ask(sized(12_000), sized(20_000), ("GET", "/results/" + "x" * 20_000))
+    assert (few.status_code, many.status_code, path.status_code) == (200, 431, 431)
+
+
 def test_openapi_describes_what_is_answered():
     schema, answer = (each.json() for each in ask(("GET", "/openapi.json"), ("POST", "/infer")))
     described = schema["components"]["schemas"]["Result"]
@@ -120,6 +160,28 @@ def test_it_listens_on_a_free_port_of_this_machine_and_stops():
                 await web.stop()
 
     assert json.dumps(asyncio.run(play()))
+
+
+def test_accepted_connections_do_not_wait_to_fill_a_packet():
+    """Without TCP_NODELAY each keep-alive request waits 40 ms for the other end's acknowledgement."""
+
+    async def play():
+        async with small(network(), running=()) as system:
+            web, seen = Web(system.server, "127.0.0.1:0"), []
+            await web.start()
+            try:
+                async with httpx.AsyncClient(base_url=f"http://{web.address}", trust_env=False) as client:
+                    await client.get("/healthz")
+                    for each in web._uvicorn.server_state.connections:
+                        sock = each.transport.get_extra_info("socket")
+                        seen.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+                return seen
+            finally:
+                await web.stop()
+
+    seen = asyncio.run(play())
+    assert len(seen) == 1
+    assert seen[0] != 0
 
 
 def test_beyond_loopback_it_does_not_start():

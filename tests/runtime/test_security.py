@@ -447,7 +447,16 @@ def test_a_token_file_is_private_and_long_enough(tmp_path):
     path.chmod(0o600)
     assert secured.token(path) == TOKEN
     path.write_text("short")
-    with pytest.raises(KeyFileError, match="at least 16 characters"):
+    with pytest.raises(KeyFileError, match="at least 16 printable characters"):
+        secured.token(path)
+
+
+@pytest.mark.parametrize("content", ["schlüssel" * 4, "\N{BOM}" + TOKEN, "\N{REPLACEMENT CHARACTER}" * 20])
+def test_a_token_that_is_not_ascii_is_an_error_at_start(tmp_path, content):
+    path = tmp_path / "token"
+    path.write_bytes(content.encode())
+    path.chmod(0o600)
+    with pytest.raises(KeyFileError, match="is not ASCII"):
         secured.token(path)
 
 

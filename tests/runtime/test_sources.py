@@ -1,8 +1,11 @@
 """What devices see, the bundle without torch, and the wire's generated code."""
 
 import asyncio
+import io
 import subprocess
 import sys
+import tracemalloc
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +196,34 @@ def test_a_file_that_is_no_bundle_is_an_error(tmp_path):
     (tmp_path / "bad.zip").write_bytes(b"PK nothing")
     with pytest.raises(ValueError, match="damaged, or no bundle"):
         bundles.read(tmp_path / "bad.zip")
+
+
+def test_a_small_bundle_cannot_claim_much_memory(tmp_path):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**9,)})
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("temperatures.npy", header.getvalue() + bytes(100))
+    path = tmp_path / "claims.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, part in (
+            ("trunk.xml", b""),
+            ("trunk.bin", b""),
+            ("arrays.npz", inner.getvalue()),
+            ("about.json", b"{}"),
+        ):
+            archive.writestr(name, part)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="which is not what it holds"):
+            bundles.read(path)
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("trunk.xml", bytes(257 * 2**20))
+    with pytest.raises(ValueError, match="it unpacks to 269484032 bytes"):
+        bundles.read(path)
 
 
 class Recorded:

@@ -8,6 +8,7 @@ The file is a zip of OpenVINO's xml and bin (models.int8), the matrices (npz, ne
 
 import io
 import json
+import math
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from airpool._support import files
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from airpool.models.pretrained import Pretrained
     from airpool.models.vision.views import Cameras
 
-_LARGEST = 256 * 2**20  # bytes of one part, unpacked
+_LARGEST = 256 * 2**20  # bytes of all parts, unpacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,14 +90,11 @@ def read(path: Path, *, threads: int | None = None) -> Bundle:
         raise FileNotFoundError(f"{path}: no such file; `airpool bundle` makes one")
     try:
         with zipfile.ZipFile(path) as archive:
-            large = [each.filename for each in archive.infolist() if each.file_size > _LARGEST]
-            if large:
-                raise ValueError(f"{large[0]} is too large")
+            _require_small(archive)
             graph, constants, packed, about = (
                 archive.read(name) for name in ("trunk.xml", "trunk.bin", "arrays.npz", "about.json")
             )
-        with np.load(io.BytesIO(packed), allow_pickle=False) as loaded:
-            arrays = {name: loaded[name] for name in loaded.files}
+        arrays = _arrays(packed)
         described = json.loads(about)
         if "encoder" not in described:
             raise ValueError("an earlier version wrote it: run `airpool bundle` again")
@@ -108,6 +107,27 @@ def read(path: Path, *, threads: int | None = None) -> Bundle:
     except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[-120:]
         raise ValueError(f"{path}: damaged, or no bundle of `airpool bundle` ({reason})") from None
+
+
+def _require_small(archive: zipfile.ZipFile) -> None:
+    size = sum(each.file_size for each in archive.infolist())
+    if size > _LARGEST:
+        raise ValueError(f"it unpacks to {size} bytes, must be at most {_LARGEST}")
+
+
+def _arrays(packed: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays of an npz file. NumPy allocates what an array's header declares: it must be what the file holds."""
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        _require_small(archive)
+        for each in archive.infolist():
+            with archive.open(each) as part:
+                if npy.read_magic(part) != (1, 0):
+                    raise ValueError(f"{each.filename}: must be of the format that numpy.savez writes")
+                shape, _, dtype = npy.read_array_header_1_0(part)
+                if part.tell() + math.prod(shape) * dtype.itemsize != each.file_size:
+                    raise ValueError(f"{each.filename} declares {shape}, which is not what it holds")
+    with np.load(io.BytesIO(packed), allow_pickle=False) as loaded:
+        return {name: loaded[name] for name in loaded.files}
 
 
 def made(model_name: str = "modelnet40", *, codec: str | None = None, views: "Tensor | None" = None) -> Bundle:

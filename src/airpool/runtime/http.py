@@ -1,7 +1,6 @@
 """The server's HTTP API (openapi.json describes it), with health, readiness and metrics."""
 
 import asyncio
-import hmac
 from contextlib import nullcontext
 from importlib import resources
 from typing import Any
@@ -13,11 +12,10 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from airpool.runtime import logs, transport
-from airpool.runtime.limits import Bucket
+from airpool.runtime.guard import Guard
 from airpool.runtime.medium import DisconnectedError
 from airpool.runtime.metrics import CONTENT_TYPE, Metrics
 from airpool.runtime.server import InferenceResult, Server, new_id
@@ -28,6 +26,7 @@ _MOST_CONNECTIONS = 1_000
 _REQUESTS = 2_000.0  # of all clients in a second
 _REQUEST_SECONDS = 5.0
 _READY_SECONDS = 2.0
+_WAIT = {"true": True, "1": True, "false": False, "0": False}
 
 
 def app(server: Server, token: str | None = None) -> Starlette:
@@ -36,13 +35,16 @@ def app(server: Server, token: str | None = None) -> Starlette:
     schema = resources.files("airpool.runtime").joinpath("openapi.json").read_bytes()
 
     async def infer(request: Request) -> Response:
+        wait = _WAIT.get(request.query_params.get("wait", "true").lower())
+        if wait is None or request.query_params.keys() - {"wait"}:
+            return JSONResponse({"reason": "the query must be wait=true, wait=false or empty"}, 400)
         if len(waiting) >= _MOST_WAITING:
             return JSONResponse({"reason": f"{_MOST_WAITING} inferences are waiting"}, 429)
         id = new_id()
         # A task of its own: it goes on when the client hangs up, for the devices have paid.
         task = waiting[id] = asyncio.create_task(server.infer(id))
         task.add_done_callback(lambda _: waiting.pop(id, None))
-        if request.query_params.get("wait", "true").lower() in ("false", "0"):
+        if not wait:
             return JSONResponse({"id": id, "status": "pending"}, 202)
         found = await asyncio.shield(task)
         return JSONResponse(found.to_json(), 200 if found.status in ("answered", "no answer") else 503)
@@ -83,30 +85,8 @@ def app(server: Server, token: str | None = None) -> Starlette:
             Route("/readyz", readyz),
             Route("/metrics", measured),
         ],
-        middleware=[Middleware(Guard, token=token)],
+        middleware=[Middleware(Guard, token=token, per_second=_REQUESTS)],
     )
-
-
-class Guard:
-    """Middleware that requires the token, compared in constant time, and limits the rate of requests."""
-
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
-        self._app, self._wanted = app, None if token is None else f"Bearer {token}".encode()
-        self._allowed = Bucket(_REQUESTS, int(2 * _REQUESTS))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = None
-        if scope["type"] == "http" and scope["path"] != "/healthz":
-            shown = dict(scope["headers"]).get(b"authorization", b"")
-            if self._wanted is not None and not hmac.compare_digest(shown, self._wanted):
-                refused = JSONResponse({"reason": "the token is missing or wrong"}, 401)
-            elif not self._allowed.take():
-                refused = JSONResponse({"reason": "too many requests"}, 429)
-        if refused is None:
-            await self._app(scope, receive, send)
-            return
-        logs.event("rejected", reason=f"HTTP {refused.status_code}")
-        await refused(scope, receive, send)
 
 
 class Patient(H11Protocol):

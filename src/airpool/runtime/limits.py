@@ -1,8 +1,10 @@
-"""Token-bucket rate limiter."""
+"""Rates: a token bucket, and log lines of which a peer can cause any number."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from airpool.runtime import logs
 
 
 @dataclass
@@ -32,3 +34,20 @@ class Bucket:
             return False
         self._left -= 1
         return True
+
+
+@dataclass
+class SparseLog:
+    """Logs events that strangers cause, at a bounded rate; a line says how many were left out before it."""
+
+    bucket: Bucket = field(default_factory=lambda: Bucket(per_second=2.0, burst=50))
+    _omitted: int = 0
+
+    def event(self, name: str, **fields: str | int | float | None) -> None:
+        if not self.bucket.take():
+            self._omitted += 1
+            return
+        if self._omitted:
+            fields["omitted"] = self._omitted
+            self._omitted = 0
+        logs.event(name, **fields)

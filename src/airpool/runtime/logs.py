@@ -9,7 +9,7 @@ import sys
 import time
 
 _TEXTS = ("role", "id", "address", "http", "reason", "status", "file", "version")
-_NUMBERS = ("number", "device", "devices", "connected", "missing", "seconds", "pid")
+_NUMBERS = ("number", "device", "devices", "connected", "missing", "seconds", "pid", "omitted")
 FIELDS = frozenset(_TEXTS + _NUMBERS)
 _state = {"role": "", "on": False}
 

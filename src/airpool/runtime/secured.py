@@ -33,9 +33,14 @@ def home(folder: Path, device: int) -> Path:
 
 def token(path: Path) -> str:
     """The token that HTTP clients have to show, from a file that its owner alone can read."""
-    found = secret.read(path).decode("ascii", "replace").strip()
+    try:
+        found = secret.read(path).decode("ascii").strip()
+    except UnicodeDecodeError as error:
+        raise KeyFileError(
+            f"{path}: byte {error.start + 1} is not ASCII; a token must be ASCII, such as `openssl rand -hex 32` writes"
+        ) from None
     if len(found) < _SHORTEST_TOKEN or not found.isprintable():
-        raise KeyFileError(f"{path} must hold a token of at least {_SHORTEST_TOKEN} characters")
+        raise KeyFileError(f"{path} must hold a token of at least {_SHORTEST_TOKEN} printable characters, on one line")
     return found
 
 

@@ -7,6 +7,7 @@ and only if it signed that row itself.
 """
 
 import json
+import os
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -44,7 +45,7 @@ class FleetReportError(ValueError):
 def base_errors() -> tuple[type[Exception], ...]:
     """Exceptions of a database that cannot be reached or written to, or does not take a value."""
     postgres = sys.modules.get("psycopg")
-    return (sqlite3.Error, OverflowError, *(() if postgres is None else (postgres.Error,)))
+    return (sqlite3.Error, OSError, OverflowError, *(() if postgres is None else (postgres.Error,)))
 
 
 class Account(NamedTuple):
@@ -76,6 +77,7 @@ class Fleet:
     def _open(self, url: str, parts: SplitResult) -> None:
         if parts.scheme == "sqlite" and not parts.netloc and len(parts.path) > 1:
             file = unquote(parts.path)[1:]
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would let others read it
             self._base: Any = sqlite3.connect(file, isolation_level=None, timeout=10, check_same_thread=False)
             self._mark, self._begin = "?", "BEGIN IMMEDIATE"
         elif parts.scheme in ("postgresql", "postgres"):
