@@ -1,10 +1,10 @@
 """Kills a device again and again, at random moments or at every step, and checks what is left: run as a program.
 
-    python killing.py FOLDER random ROUNDS SEED      a new ledger every 200 rounds
-    python killing.py FOLDER steps EVERY             a new ledger for each step
+    python killing.py FOLDER BATCH random ROUNDS SEED      a new ledger every 200 rounds
+    python killing.py FOLDER BATCH steps EVERY             a new ledger for each step
 
-A device is a fork of this program: it opens its ledger, takes announcements, charges, and "sends" by appending the
-inference's name to a file. After a kill the same announcement comes again.
+A device is a fork of this program: it opens its ledger, takes announcements, charges BATCH of them at a time, and
+"sends" by appending the inference's name to a file. After a kill the same announcements come again.
 """
 
 import json
@@ -19,24 +19,28 @@ from pathlib import Path
 
 from airpool import Network
 from airpool.runtime.ledger.backup import content, faults
+from airpool.runtime.ledger.booking import Booking
 from airpool.runtime.ledger.ledger import Ledger
 from airpool.runtime.ledger.mechanism import mechanism
 
 ONE = mechanism(Network.uniform(num_devices=4, noise_std=0.5), device=3)
 HERE = os.path.join("airpool", "runtime", "ledger")
-MOST_STEPS, ROUNDS_OF_ONE = 3000, 200
+MOST_STEPS, ROUNDS_OF_ONE, BATCH = 3000, 200, 1
 
 
 def run(folder: Path, number: int, *, opened: Callable[[], object] = int) -> None:
-    """A device: `number` inferences, from the one on that was announced last."""
+    """A device: `number` batches of inferences, from the one on that was announced last."""
     sent, announced = (os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_APPEND) for name in ("sent", "announced"))
     first = int(os.pread(announced, 20, max(0, os.fstat(announced).st_size - 20)) or b"0")
     with Ledger(folder / "ledger.db", folder / "identity.key") as ledger:
         opened()
-        for i in range(first, first + number):
-            os.write(announced, f"{i:20}".encode())
-            if ledger.charge(f"inference {i}", ONE).new:
-                os.write(sent, f"{i}\n".encode())
+        for start in range(first, first + number * BATCH, BATCH):
+            batch = range(start, start + BATCH)
+            os.write(announced, "".join(f"{i:20}" for i in (*batch, start)).encode())
+            charged = ledger.charge_all([Booking(f"inference {i}", ONE) for i in batch])
+            for i, each in zip(batch, charged, strict=True):
+                if each.new:
+                    os.write(sent, f"{i}\n".encode())
 
 
 def check(folder: Path) -> tuple[int, int]:
@@ -51,6 +55,7 @@ def check(folder: Path) -> tuple[int, int]:
     assert len(set(sent)) == len(sent), "sent twice"
     assert len(set(charged)) == len(charged), "charged twice"
     assert set(sent) <= set(charged) <= set(announced), "sent but not charged, or charged but not announced"
+    assert len(charged) % BATCH == 0, "charged by halves"
     return len(sent), len(charged)
 
 
@@ -139,6 +144,6 @@ def at_steps(folder: Path, every: int) -> tuple[int, int, int]:
 
 
 if __name__ == "__main__":
-    where, how, number = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    done = at_random(where, number, random.Random(int(sys.argv[4]))) if how == "random" else at_steps(where, number)
+    where, BATCH, how, number = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+    done = at_random(where, number, random.Random(int(sys.argv[5]))) if how == "random" else at_steps(where, number)
     print(json.dumps(dict(zip(("kills", "sent", "charged"), done, strict=True))))

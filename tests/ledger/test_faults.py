@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from airpool.runtime.ledger.backup import content, faults
+from airpool.runtime.ledger.booking import Booking
 from airpool.runtime.ledger.refused import SpendingError
 
 AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
@@ -42,6 +43,12 @@ def charge_until_refused(ledger, one, most=5000):
     return most, None
 
 
+def refused(act):
+    with pytest.raises(SpendingError) as caught:
+        act()
+    return caught.value.status
+
+
 def test_a_full_disk_is_silence_and_goes_on_when_there_is_room(device, one, small_disk):
     device.path = small_disk / "ledger.db"
     with device.open() as ledger:
@@ -49,8 +56,11 @@ def test_a_full_disk_is_silence_and_goes_on_when_there_is_room(device, one, smal
         charged, status = charge_until_refused(ledger, one)
         assert status == "disk full"
         assert charged > 0
+        assert refused(ledger.probe) == "disk full"
+        assert refused(lambda: ledger.charge_all([Booking("x", one), Booking("y", one)])) == "disk full"
         assert not ledger.charge("0", one).new
         (small_disk / "other").unlink()
+        ledger.probe()
         assert ledger.charge("another", one).new
     found = content(device.path)
     assert list(faults(found, head=device.head)) == []
@@ -90,14 +100,16 @@ def test_a_file_that_may_not_grow_is_silence(device, one):
 def test_a_read_only_file_is_silence(device, one, request):
     disk = request.getfixturevalue("small_disk") if AS_ROOT else device.folder
     device.path = disk / "ledger.db"
-    with device.open() as ledger:
-        ledger.charge("a", one)
+    ledger = device.open()
+    ledger.charge("a", one)
+    ledger.close()
     if AS_ROOT:
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
     else:
         device.path.chmod(0o400)
         device.path.parent.chmod(0o500)
     try:
+        assert refused(ledger.probe) in ("read-only", "missing")
         with pytest.raises(SpendingError) as caught:
             device.open().charge("b", one)
         assert caught.value.status in ("read-only", "missing")
@@ -109,6 +121,7 @@ def test_a_head_that_cannot_be_written_is_silence(device, one):
     with device.open() as ledger:
         ledger.charge("a", one)
         shutil.move(device.head.parent, device.folder / "gone")
+        refused(ledger.probe)
         with pytest.raises(SpendingError):
             ledger.charge("b", one)
         shutil.move(device.folder / "gone", device.head.parent)
@@ -195,9 +208,8 @@ def test_a_deleted_folder_is_silence(device, one):
 def test_a_lock_that_is_never_freed_is_silence(device, one, monkeypatch):
     import fcntl
 
-    monkeypatch.setattr("airpool.runtime.ledger.ledger._WAIT_S", 0.05)
+    monkeypatch.setattr("airpool.runtime.ledger.lock._WAIT_S", 0.05)
     with device.open() as ledger, Path(f"{device.path}.lock").open("r+") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(SpendingError) as caught:
-            ledger.charge("a", one)
-        assert caught.value.status == "busy"
+        assert refused(lambda: ledger.charge("a", one)) == "busy"
+        assert refused(ledger.probe) == "busy"

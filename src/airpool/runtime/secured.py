@@ -9,9 +9,10 @@ from airpool.runtime.keys import credentials as keys
 from airpool.runtime.keys import secret
 from airpool.runtime.keys.secret import KeyFileError
 from airpool.runtime.ledger import refused
+from airpool.runtime.ledger.booking import LONGEST
 from airpool.runtime.ledger.budget import Budget
 from airpool.runtime.ledger.chain import Row
-from airpool.runtime.ledger.ledger import LONGEST, Ledger
+from airpool.runtime.ledger.ledger import Ledger
 from airpool.runtime.ledger.mechanism import Mechanism, mechanism
 from airpool.runtime.transport import PeerCredentials
 

@@ -4,7 +4,8 @@ mechanism.py   one inference at its noise floor, as text with a digest
 spending.py    the ε of many inferences of several mechanisms together
 budget.py      limits on ε: in all, in a scene, in a window of time
 chain.py       rows tied to each other by hashes and signed by the device; what `verify` finds
-store.py       the SQLite file      head.py  the newest row, outside the file
+store.py       the SQLite file      head.py  the newest row, outside the file      lock.py  one process at a time
+booking.py     an inference to charge, and its row
 ledger.py      all of it together: `Ledger(...).charge(id, mechanism)`
 backup.py      copies and exports   fleet.py  the ledgers that devices have reported to a server
 """

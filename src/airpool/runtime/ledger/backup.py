@@ -139,8 +139,7 @@ def rebuilt(found: Content, path: str | Path) -> None:
     try:
         store = Store(Path(path), found.origin)
         try:
-            for row in found.rows:
-                store.append(row, found.texts[row.mechanism])
+            store.append(found.rows, found.texts)
         finally:
             store.close()
     except (sqlite3.Error, OSError) as error:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -121,17 +121,18 @@ class Tally:
         if self.budget.window_s is not None:
             self._recent.append((row.elapsed, row.mechanism, row.epoch))
 
-    def used(self, scene: str, elapsed: int, *, more: tuple[str, str] | None = None) -> dict[str, Use]:
-        """The use that counts against the budget at a moment. more: digest and epoch of an inference to add."""
+    def used(self, scene: str, elapsed: int, *, more: Sequence[tuple[str, str]] = ()) -> dict[str, Use]:
+        """The use that counts against the budget at a moment. more: digest and epoch of each inference to add."""
         if self.budget.window_s is not None:
             # An inference counts until the whole window has passed, the last millisecond included.
             while self._recent and self._recent[0][0] < elapsed - self.budget.window_s * 1000 - 1:
                 self._count("", *self._recent.popleft()[1:], -1)
         scene = scene if self.budget.scene else ""
         found = {digest: use for digest, use in self._used[scene].items() if use.inferences}
-        if more is not None:
-            use = found.get(more[0], Use(0, 0))
-            found[more[0]] = Use(use.inferences + 1, use.epochs + self._is_new(scene, more))
+        for place, key in enumerate(more):
+            use = found.get(key[0], Use(0, 0))
+            another = self._is_new(scene, key) and (not key[1] or key not in more[:place])
+            found[key[0]] = Use(use.inferences + 1, use.epochs + another)
         return found
 
     def _count(self, scene: str, digest: str, epoch: str, change: int) -> None:

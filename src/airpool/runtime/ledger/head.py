@@ -30,8 +30,7 @@ def read(path: Path) -> Head | None:
         content = _content(path)
     except FileNotFoundError:
         return None
-    slots = (_parsed(content[at : at + _SLOT]) for at in (0, _SLOT))
-    found = [slot for slot in slots if slot is not None]
+    found = [slot for slot in _slots(content) if slot is not None]
     if not found:
         raise SpendingError("corrupt", f"{path} is damaged: the newest row is not known, so nothing is sent")
     return max(found, key=lambda head: head.tip.seq)
@@ -49,13 +48,19 @@ def _content(path: Path) -> bytes:
         os.close(file)
 
 
+def _slots(content: bytes) -> tuple[Head | None, Head | None]:
+    return _parsed(content[:_SLOT]), _parsed(content[_SLOT:])
+
+
 def write(path: Path, head: Head) -> None:
-    """Writes a head; it is on the disk when this returns."""
-    at = _SLOT * (head.tip.seq % 2)
-    if not path.exists():  # whole or not at all: an empty file would be a damaged one
-        secret.write(path, bytes(at) + _text(head))
+    """Writes a head over the older slot; it is on the disk when this returns."""
+    try:
+        first, second = _slots(_content(path))
+    except FileNotFoundError:  # whole or not at all: an empty file would be a damaged one
+        secret.write(path, _text(head))
         sync_folder(path.parent)
         return
+    at = _SLOT if first is not None and (second is None or second.tip.seq < first.tip.seq) else 0
     file = os.open(path, os.O_WRONLY)
     try:
         if os.pwrite(file, _text(head), at) != _SLOT:

@@ -10,16 +10,13 @@ more than the ledger says, killed at whatever point. One instance may be used by
 have one ledger; after a fork it has to be opened again.
 """
 
-import fcntl
 import hashlib
 import os
 import secrets
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -30,25 +27,16 @@ from airpool.network import Neighbours
 from airpool.network.rules import NetworkError
 from airpool.runtime.keys import secret
 from airpool.runtime.ledger import chain, clock, head
+from airpool.runtime.ledger.booking import Booking, Charged
 from airpool.runtime.ledger.budget import Allowance, Budget, Tally
 from airpool.runtime.ledger.chain import Origin, Row, Tip
 from airpool.runtime.ledger.clock import Moment
 from airpool.runtime.ledger.head import Head
+from airpool.runtime.ledger.lock import locked
 from airpool.runtime.ledger.mechanism import Mechanism, parse
 from airpool.runtime.ledger.refused import SpendingError, because
 from airpool.runtime.ledger.spending import total
 from airpool.runtime.ledger.store import Store
-
-_WAIT_S = 5.0
-LONGEST = 200
-
-
-@dataclass(frozen=True)
-class Charged:
-    """A row. new: false where this inference was charged before, so it may have been sent: do not transmit again."""
-
-    row: Row
-    new: bool
 
 
 class Ledger:
@@ -93,29 +81,59 @@ class Ledger:
 
         epoch: names the draw of a channel that stands still; left out, the inference counts as one of its own.
         """
-        for name, value in (("inference", inference), ("scene", scene), ("epoch", epoch)):
-            if not isinstance(value, str) or len(value) > LONGEST or (name == "inference" and not value):
-                raise ValueError(f"{name} must be a text of at most {LONGEST} characters")
+        return self.charge_all([Booking(inference, mechanism, scene, epoch)])[0]
+
+    def charge_all(self, bookings: Sequence[Booking]) -> list[Charged]:
+        """Charges several inferences by one commit, in their order: all of them, or none and a SpendingError.
+
+        They wait for the disk once together. The budgets must cover all that were not charged before.
+        """
+        for booking in bookings:
+            booking.check()
+        with self._alone():
+            store, rows, fresh = self._current(), dict[str, Row](), dict[str, Booking]()
+            for each in bookings:
+                if (row := store.find(each.inference)) is not None:
+                    rows[row.inference], before = row, (row.mechanism, row.scene)
+                else:
+                    before = fresh.setdefault(each.inference, each).what
+                if before != each.what:
+                    raise SpendingError(
+                        "clash", f"inference {each.inference!r} was charged before, as another mechanism or scene"
+                    )
+            if fresh:
+                rows |= {row.inference: row for row in self._append(store, tuple(fresh.values()))}
+            return [Charged(rows[name], fresh.pop(name, None) is not None) for name in (b.inference for b in bookings)]
+
+    def _append(self, store: Store, bookings: Sequence[Booking]) -> list[Row]:
+        """Rows of new inferences, on the disk in the ledger and in the head when this returns."""
+        moment = self._now()
+        self._mechanisms.update((each.mechanism.digest, each.mechanism) for each in bookings)
+        self._require_budget(bookings, moment.elapsed)
+        rows, tip = list[Row](), self.tip
+        for each in bookings:
+            what = {"inference": each.inference, "mechanism": each.mechanism.digest, "scene": each.scene}
+            rows.append(chain.signed(self._key, tip, moment, **what, epoch=each.epoch))
+            tip = Tip(rows[-1].seq, rows[-1].hash)
+        store.append(rows, {each.mechanism.digest: each.mechanism.text for each in bookings})
+        head.write(self.head_path, Head(self.origin.hash, tip))
+        for row in rows:
+            self._note(row)
+        self._known = self.tip
+        self._stamps = store.stamps()
+        self._require_same_file(self._stamps[0].inode)
+        return rows
+
+    def probe(self) -> None:
+        """Writes to ledger and head what they hold already; raises SpendingError where a charge would fail on them.
+
+        A full or read-only disk is found before a device says that it is ready. Budgets: `prepare`.
+        """
         with self._alone():
             store = self._current()
-            if (known := store.find(inference)) is not None:
-                if known.mechanism != mechanism.digest or known.scene != scene:
-                    raise SpendingError(
-                        "clash", f"inference {inference!r} was charged before, as another mechanism or scene"
-                    )
-                return Charged(known, new=False)
-            moment = self._now()
-            self._mechanisms.setdefault(mechanism.digest, mechanism)
-            self._require_budget(mechanism, scene, epoch, moment.elapsed)
-            what = {"inference": inference, "mechanism": mechanism.digest, "scene": scene, "epoch": epoch}
-            row = chain.signed(self._key, self.tip, moment, **what)
-            store.append(row, mechanism.text)
-            head.write(self.head_path, Head(self.origin.hash, Tip(row.seq, row.hash)))
-            self._note(row)
-            self._known = self.tip
+            store.probe()
+            head.write(self.head_path, Head(self.origin.hash, self.tip))
             self._stamps = store.stamps()
-            self._require_same_file(self._stamps[0].inode)
-            return Charged(row, new=True)
 
     def prepare(self, mechanism: Mechanism, *, scene: str = "", epoch: str | None = None) -> None:
         """Composes what the first charge of a mechanism would have to wait for; raises SpendingError if it would.
@@ -126,7 +144,7 @@ class Ledger:
             self._current()
             self._mechanisms.setdefault(mechanism.digest, mechanism)
             known = self._last.epoch if self._last and epoch is None else epoch or ""
-            self._require_budget(mechanism, scene, known, self._now().elapsed)
+            self._require_budget([Booking("", mechanism, scene, known)], self._now().elapsed)
 
     def epsilon(self, delta: float, *, scene: str | None = None, neighbours: Neighbours = "zero-out") -> float:
         """ε at δ of all that was charged, under one relation; scene: of what was charged in one scene."""
@@ -238,27 +256,30 @@ class Ledger:
         self._moments[row.boot] = row.moment
         self._last = row
 
-    def _require_budget(self, mechanism: Mechanism, scene: str, epoch: str, elapsed: int) -> None:
+    def _require_budget(self, bookings: Sequence[Booking], elapsed: int) -> None:
         for tally, allowance in zip(self._tallies, self._allowances, strict=True):
-            used, budget = tally.used(scene, elapsed, more=(mechanism.digest, epoch)), tally.budget
-            counts = {self._mechanisms[digest]: use for digest, use in used.items()}
-            if not allowance.fits(counts):
-                spent = shown(total(counts, budget.delta, budget.neighbours), 4)
-                raise SpendingError(
-                    "over budget",
-                    f"the budget for {budget.covers}, ε = {budget.epsilon:g} at δ = {budget.delta:g} for "
-                    f"{budget.neighbours} neighbours, is spent: with {sum(use[0] for use in used.values())} inferences "
-                    f"ε would be {spent}",
-                )
+            budget = tally.budget
+            for scene in dict.fromkeys(each.scene if budget.scene else "" for each in bookings):
+                more = [(b.mechanism.digest, b.epoch) for b in bookings if not budget.scene or b.scene == scene]
+                used = tally.used(scene, elapsed, more=more)
+                counts = {self._mechanisms[digest]: use for digest, use in used.items()}
+                if not allowance.fits(counts):
+                    spent = shown(total(counts, budget.delta, budget.neighbours), 4)
+                    raise SpendingError(
+                        "over budget",
+                        f"the budget for {budget.covers}, ε = {budget.epsilon:g} at δ = {budget.delta:g} for "
+                        f"{budget.neighbours} neighbours, is spent: with {sum(use[0] for use in used.values())} "
+                        f"inferences ε would be {spent}",
+                    )
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """No other thread and no other process is at the ledger; whatever fails is a refusal."""
         with self._threads:
             try:
-                with _locked(Path(f"{self.path}.lock"), os.O_RDWR | os.O_CREAT), ExitStack() as stack:
+                with locked(Path(f"{self.path}.lock"), os.O_RDWR | os.O_CREAT), ExitStack() as stack:
                     if self.head_path.exists():  # copies of a ledger share it
-                        stack.enter_context(_locked(self.head_path, os.O_RDONLY))
+                        stack.enter_context(locked(self.head_path, os.O_RDONLY))
                     yield
             except (sqlite3.Error, OSError) as error:
                 self._stamps = None
@@ -283,21 +304,3 @@ def _parsed(texts: dict[str, str], path: Path) -> dict[str, Mechanism]:
                 "failed", f"{path}: mechanism {digest[:12]} cannot be read by this airpool: {error}"
             ) from None
     return found
-
-
-@contextmanager
-def _locked(path: Path, flags: int) -> Iterator[None]:
-    """Holds a lock that ends with the process; waits for it for a few seconds."""
-    file = os.open(path, flags, 0o600)
-    try:
-        end = time.monotonic() + _WAIT_S
-        while True:
-            with suppress(BlockingIOError):
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            if time.monotonic() > end:
-                raise SpendingError("busy", f"{path} is held by another process for more than {_WAIT_S:g} s")
-            time.sleep(0.001)
-        yield
-    finally:
-        os.close(file)

@@ -5,10 +5,11 @@ Nothing here decides anything: it stores rows and reads them back. Errors are SQ
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from airpool.runtime.ledger.chain import Origin, Row
@@ -44,6 +45,7 @@ MIGRATIONS = (
 VERSION = len(MIGRATIONS)
 _COLUMNS = ", ".join(Row._fields)
 _EPOCHS_SINCE = 3
+_ROOM = 32 * 1024  # bytes: more than the pages that a batch of rows changes
 KINDS = tuple(int if field in ("seq", "since_boot", "elapsed", "date") else str for field in Row._fields)
 
 
@@ -93,8 +95,7 @@ class Store:
 
     def _migrate(self, origin: Origin | None) -> None:
         """Brings the schema up to date, in one transaction; a kill in between leaves the old version."""
-        self._base.execute("BEGIN IMMEDIATE")
-        try:
+        with self._transaction():
             version = self._base.execute("PRAGMA user_version").fetchone()[0]
             empty = self._base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
             if version == 0 and not (empty and origin is not None):
@@ -107,10 +108,6 @@ class Store:
                 self._base.execute("INSERT INTO origin VALUES (?, ?, ?)", values)
             if version < VERSION:
                 self._base.execute(f"PRAGMA user_version = {VERSION}")
-            self._base.execute("COMMIT")
-        except BaseException:
-            self._rollback()
-            raise
 
     def origin(self) -> Origin:
         found = self._base.execute("SELECT ledger, device, key FROM origin").fetchall()
@@ -153,22 +150,34 @@ class Store:
         for wrong in self.strange():
             raise SpendingError("corrupt", f"{self.path}: {wrong}")
 
-    def append(self, row: Row, mechanism: str) -> None:
-        """Adds a row; it is on the disk when this returns."""
-        values = row.listed
-        columns, marks = ", ".join(Row._fields[: len(values)]), ", ".join("?" * len(values))
+    def append(self, rows: Sequence[Row], mechanisms: Mapping[str, str]) -> None:
+        """Adds rows, all or none; they are on the disk when this returns. mechanisms: their texts by digest."""
+        with self._transaction():
+            for row in rows:
+                values, text = row.listed, mechanisms[row.mechanism]
+                columns, marks = ", ".join(Row._fields[: len(values)]), ", ".join("?" * len(values))
+                self._base.execute("INSERT OR IGNORE INTO mechanism VALUES (?, ?)", (row.mechanism, text))
+                self._base.execute(f"INSERT INTO charge ({columns}) VALUES ({marks})", values)
+
+    def probe(self) -> None:
+        """Writes what is there already; an error where the disk takes no more, or not as much as rows may need."""
+        with self._transaction():
+            self._base.execute(f"PRAGMA user_version = {VERSION}")  # an UPDATE that changes nothing writes nothing
+        with TemporaryFile(dir=self.path.parent) as room:
+            room.write(bytes(_ROOM))
+            room.flush()
+            os.fsync(room.fileno())
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
         self._base.execute("BEGIN IMMEDIATE")
         try:
-            self._base.execute("INSERT OR IGNORE INTO mechanism VALUES (?, ?)", (row.mechanism, mechanism))
-            self._base.execute(f"INSERT INTO charge ({columns}) VALUES ({marks})", values)
+            yield
             self._base.execute("COMMIT")
         except BaseException:
-            self._rollback()
+            with suppress(sqlite3.Error):
+                self._base.execute("ROLLBACK")
             raise
-
-    def _rollback(self) -> None:
-        with suppress(sqlite3.Error):
-            self._base.execute("ROLLBACK")
 
     def stamps(self) -> tuple[Stamp, Stamp | None]:
         """Stamps of the file and of its log, which exists during a write. Raises OSError if the file is gone."""
