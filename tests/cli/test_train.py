@@ -169,17 +169,15 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_weights(folder, data, tmp_p
     arguments = ["train", *TRUNK, data, "--out", tmp_path, *QUICK]
     code = f"""
 import os, signal, sys
-from airpool.cli import main, train
+from airpool.cli import main, training as shown
 from airpool.models.vision import training, vgg
 
-def dying(*given, log=train._log):
-    def say(text, inner=log(*given)):
-        inner(text)
-        if "epoch=2 " in text:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return say
+def dying(line, log=shown.log):
+    log(line)
+    if "epoch=2 " in line:
+        os.kill(os.getpid(), signal.SIGKILL)
 
-train._log, vgg._BLOCKS, training.CHECKPOINT_SECONDS = dying, {NARROW}, 0
+shown.log, vgg._BLOCKS, training.CHECKPOINT_SECONDS = dying, {NARROW}, 0
 sys.argv = ["airpool", *{[str(each) for each in arguments]}]
 main()
 """
@@ -452,12 +450,13 @@ def test_all_is_trunk_head_and_codec_on_features_that_are_made_once(data, tmp_pa
 
 
 def test_on_a_terminal_there_is_a_bar_instead_of_lines(capsys, monkeypatch):
-    from airpool.cli import train
+    from airpool.cli import training
+    from airpool.evaluation.training import trunk
 
     steps = []
     for terminal, lines in ((False, 2), (True, 0)):
         monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal)
-        log = train._log("t-0", steps.append)
+        log = trunk._log("t-0", training.log, steps.append)
         log("resumed after epoch 3")
         log("epoch=4 loss=0.5")
         assert capsys.readouterr().err.count("\n") == lines

@@ -1,24 +1,15 @@
 """`airpool train trunk|head|vote|codec|all`: from a packed file of meshes to weights and their card."""
 
-import re
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from airpool.cli import codecs, own
 from airpool.cli import options as o
 from airpool.cli import training as t
 from airpool.cli.output import print_json, progress
-
-if TYPE_CHECKING:
-    from airpool.models.local import HeadRecipe
-    from airpool.models.vision.mvcnn import Architecture
-    from airpool.models.vision.training import TrunkRecipe
+from airpool.network import Network
 
 app = typer.Typer(
     help="Train a trunk, a local head, a vote or a codec. Resumes after an interruption.",
@@ -26,7 +17,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-_FEW = 100  # validation objects, below which calibration is rough
+_NOISE = "a codec is trained for clip norm 1 and the noise of each ε"
 
 Epsilon = Annotated[
     list[float] | None, typer.Option(help="Target ε; repeat it: one codec serves all (default 1, 2, 3.98 and 10).")
@@ -40,7 +31,7 @@ ImageNet = Annotated[Path | None, typer.Option(help="ImageNet weights of Lite to
 @t.on_job
 @t.on_recipe
 def trunk(
-    job: t.TrainingJob,
+    job: t.JobOptions,
     recipe: t.RecipeOptions,
     *,
     data: t.Data,
@@ -56,17 +47,21 @@ def trunk(
     Writes NAME-SEED.safetensors for each, and NAME.json and NAME.md for all. Trains nothing twice: --test can be added
     later.
     """
+    from airpool.evaluation.training import trunk as trunks
+
     name, numbers = recipe.name or "trunk", t.numbers(seed, seeds)
-    settings = _trunk_settings(recipe.values(resolution=resolution, head=head), kind)
-    work = t.begin(data, job, name, settings[1], extra_views=settings[0].extra_views)
-    t.show({name: _make_trunk(work, name, numbers, settings, imagenet)}, json=job.json)
+    settings = trunks.settings(recipe.values(resolution=resolution, head=head), kind)
+    with t.warnings_shown():
+        work = trunks.begin(job.on(data), name, settings)
+        made = trunks.make(work, name, settings, seeds=numbers, imagenet=imagenet)
+    t.show({name: made}, json=job.json)
 
 
 @app.command()
 @t.on_job
 @t.on_recipe
 def head(
-    job: t.TrainingJob,
+    job: t.JobOptions,
     recipe: t.RecipeOptions,
     *,
     data: t.Data,
@@ -77,15 +72,19 @@ def head(
 
     Writes NAME.safetensors, NAME.json and NAME.md.
     """
-    name, settings = recipe.name or "head", _head_settings(recipe.values(), seed)
-    on = t.on_trunk(trunk, data, job, name)
-    t.show({name: _make_head(name, settings, on)}, json=job.json)
+    from airpool.evaluation.training import head as heads
+    from airpool.evaluation.training.work import on_trunk
+
+    name, settings = recipe.name or "head", heads.settings(recipe.values(), seed)
+    with t.warnings_shown():
+        made = heads.make(on_trunk(trunk, job.on(data), name), name, settings)
+    t.show({name: made}, json=job.json)
 
 
 @app.command()
 @t.on_job
 def vote(
-    job: t.TrainingJob,
+    job: t.JobOptions,
     *,
     data: t.Data,
     trunk: t.TrunkFiles,
@@ -96,7 +95,10 @@ def vote(
 
     Writes NAME.safetensors.
     """
-    file = _make_vote(name, head, t.on_trunk(trunk, data, job, name))
+    from airpool.evaluation.training.head import make_vote
+    from airpool.evaluation.training.work import on_trunk
+
+    file = make_vote(on_trunk(trunk, job.on(data), name), name, head)
     print_json({"files": [str(file)]}) if job.json else typer.echo(file)
 
 
@@ -105,7 +107,7 @@ def vote(
 @t.on_recipe
 @o.on_network
 def codec(
-    job: t.TrainingJob,
+    job: t.JobOptions,
     recipe: t.RecipeOptions,
     wanted: o.NetworkOptions,
     *,
@@ -128,32 +130,34 @@ def codec(
     --features: of K sensors of your own, features (N, K, F) and labels (N,). Local heads, the vote and a codec are
     trained, and go into one file, NAME.safetensors, which every --model takes.
     """
+    from airpool.evaluation.training import codec as codecs
+    from airpool.evaluation.training.work import on_trunk
+
+    numbers = t.numbers(seed, seeds)
+    o.at_least(1, trials=trials)
     if features is not None:
         if data is not None or trunk:
             raise ValueError("give --features, or meshes and a --trunk, not both")
-        wanted.refuse(("clip_norm", "noise_std"), "a codec is trained for clip norm 1 and the noise of each ε")
         if kind != "compact":
             raise ValueError(f"--kind {kind}: own features have no maps, must be compact")
-        if len(numbers := t.numbers(seed, seeds)) > 1:
+        if len(numbers) > 1:
             raise ValueError("--features makes one model: give one --seed")
-        t.show(own.make(features, job, recipe, wanted, epsilon, seed=numbers[0], trials=trials), json=job.json)
+        _own(features, job, recipe, wanted, epsilon=epsilon, seed=numbers[0], trials=trials)
         return
     if data is None or not trunk:
         raise ValueError("give a packed file of meshes and a --trunk, or --features")
     name, net = recipe.name or "codec", _codec_network(wanted)
-    settings, shape = codecs.settings(recipe.values(), kind, net.dimension)
-    recipes = [replace(settings, seed=number) for number in t.numbers(seed, seeds)]
-    o.at_least(1, trials=trials)
-    here = codecs.calibrated(net, epsilon, wanted.colluding)
-    on = t.on_trunk(trunk, data, job, name)
-    t.show({name: codecs.make(name, recipes, shape, here, on, trials=trials)}, json=job.json)
+    how: Any = {"kind": kind, "epsilon": epsilon, "colluding": wanted.colluding, "progress": progress}
+    settings = codecs.settings(recipe.values(), net, **how)
+    made = codecs.make(on_trunk(trunk, job.on(data), name), name, settings, seeds=numbers, trials=trials)
+    t.show({name: made}, json=job.json)
 
 
 @app.command("all")
 @t.on_job
 @o.on_network
 def everything(
-    job: t.TrainingJob,
+    job: t.JobOptions,
     wanted: o.NetworkOptions,
     *,
     data: t.Data,
@@ -167,23 +171,47 @@ def everything(
     ] = None,
 ) -> None:
     """Train a trunk, then a local head, a vote and a codec on its features: all of these commands at once."""
+    from airpool.evaluation.training import codec, head, trunk, whole
+
     parts, net = _parts(settings), _codec_network(wanted)
-    of_trunk, of_head = _trunk_settings(parts["trunk"], kind), _head_settings(parts["head"], seed)
-    of_codec, shape = codecs.settings(parts["codec"], "compact", net.dimension)
-    here = codecs.calibrated(net, epsilon, wanted.colluding)
-    work = t.begin(data, job, "codec", of_trunk[1], extra_views=of_trunk[0].extra_views)
-    work.splits.require("validation", "head")  # now, rather than after the trunk is trained
-    made = {"trunk": _make_trunk(work, "trunk", [seed], of_trunk, imagenet)}
-    files = [work.folder / f"trunk-{seed}.safetensors"]
-    on = t.StoredTrunk(files, *t.loaded(files, work.splits.torch_device), work)
-    made["head"] = _make_head("head", of_head, on)
-    made["head"][1].append(_make_vote("vote", work.folder / "head.safetensors", on))
-    made["codec"] = codecs.make("codec", [replace(of_codec, seed=seed)], shape, here, on)
+    of_trunk, of_head = trunk.settings(parts["trunk"], kind), head.settings(parts["head"], seed)
+    how: Any = {"epsilon": epsilon, "colluding": wanted.colluding, "progress": progress}
+    of_codec = codec.settings(parts["codec"], net, **how)
+    with t.warnings_shown():
+        made = whole.make(job.on(data), of_trunk, of_head, of_codec, seed=seed, imagenet=imagenet)
     t.show(made, json=job.json)
 
 
-def _codec_network(wanted: o.NetworkOptions) -> Any:
-    wanted.refuse(("weight", "clip_norm", "noise_std"), "a codec is trained for clip norm 1 and the noise of each ε")
+def _own(
+    path: Path,
+    job: t.JobOptions,
+    recipe: t.RecipeOptions,
+    wanted: o.NetworkOptions,
+    *,
+    epsilon: Sequence[float] | None,
+    seed: int,
+    trials: int,
+) -> None:
+    """`airpool train codec --features`."""
+    from airpool.evaluation.training import sensors
+    from airpool.models.sensors import file as features_file
+
+    wanted.refuse(("clip_norm", "noise_std"), _NOISE)
+    for option, given in (("--objects", job.objects), ("--torch-device", job.torch_device)):
+        if given is not None:
+            raise ValueError(f"{option} is for meshes: --features takes all objects, on the CPU; leave it out")
+    name, found = recipe.name or path.stem, features_file.read(path)
+    if found.missing:
+        typer.echo(f"{found.missing} of {found.measurements} measurements hold NaN: taken as missing sensors", err=True)
+    net = wanted.network(devices=found.num_devices)
+    settings = sensors.settings(recipe.values(), seed, dimension=wanted.given.get("dimension"))
+    with t.warnings_shown():
+        made = sensors.make(job.on(path), name, found, net, recipe=settings, epsilon=epsilon, trials=trials)
+    t.show({name: made}, json=job.json)
+
+
+def _codec_network(wanted: o.NetworkOptions) -> Network:
+    wanted.refuse(("weight", "clip_norm", "noise_std"), _NOISE)
     return wanted.network(devices=12, dimension=40)
 
 
@@ -196,126 +224,3 @@ def _parts(settings: Sequence[str] | None) -> dict[str, dict[str, Any]]:
             raise ValueError(f"--set {each!r} must begin with {', '.join(f'{name}.' for name in parts)}")
         parts[part] |= dict([t.assignment(rest)])
     return parts
-
-
-def _trunk_settings(values: dict[str, Any], kind: str) -> "tuple[TrunkRecipe, Architecture]":
-    from airpool.models import recipes
-    from airpool.models.vision.mvcnn import Architecture
-    from airpool.models.vision.training import RECIPES, TrunkRecipe
-
-    fixed = ("seed", "trunk", "num_classes", "in_channels")
-    recipe, architecture = recipes.settled(
-        values, RECIPES.get(kind, TrunkRecipe()), Architecture(trunk=kind), fixed=fixed
-    )
-    return recipe, architecture
-
-
-def _make_trunk(
-    work: t.Work,
-    name: str,
-    seeds: Sequence[int],
-    settings: "tuple[TrunkRecipe, Architecture]",
-    imagenet: Path | None = None,
-) -> t.Made:
-    """Trains the weights that do not exist yet, and writes the card of all."""
-    from airpool.models.vision import runs
-
-    recipe, source = settings[0], work.source
-    if settings[1].trunk.startswith("lite") and imagenet is None:
-        typer.echo(f"warning: {settings[1].trunk} starts from random weights; --imagenet names others", err=True)
-    architecture = replace(settings[1], num_classes=len(source.classes))
-    plans = {
-        work.folder / f"{name}-{seed}.safetensors": runs.TrunkPlan(
-            source.record(), architecture, replace(recipe, seed=seed), imagenet, source.classes
-        )
-        for seed in seeds
-    }
-    left = {file: plan for file, plan in plans.items() if not runs.made(file, plan)}  # all are checked before any work
-    for file, plan in left.items():
-        shown = work.splits.images("train")
-        assert shown is not None
-        with progress(f"training {file.stem}", total=recipe.epochs) as advance:
-            runs.make(file, plan, shown, work.splits.images("validation"), log=_log(file.stem, advance))
-    aside, unseen, results = work.splits.images("validation"), work.splits.images("test") if work.test else None, []
-    with progress("measuring", total=len(plans)) as advance:
-        for file in plans:
-            results.append(runs.result(file, source, validation=aside, test=unseen))
-            advance(1)
-    return work.card(name, list(plans), recipe, results, architecture=asdict(architecture))
-
-
-def _head_settings(values: dict[str, Any], seed: int) -> "HeadRecipe":
-    from airpool.models import recipes
-    from airpool.models.local import HeadRecipe
-
-    return recipes.settled(values, HeadRecipe(epochs=0, seed=seed), fixed=("seed",))[0]
-
-
-def _make_head(name: str, recipe: "HeadRecipe", trunk: t.StoredTrunk) -> t.Made:
-    """Calibrates a head, after training where it has epochs, in place of any that exists; writes its card."""
-    from airpool.models import local
-    from airpool.models.vision import runs
-
-    work, source, file = trunk.work, trunk.work.source, trunk.work.folder / f"{name}.safetensors"
-    if file.exists():
-        local.load(file)  # nothing but a head is overwritten
-    if not recipe.epochs:
-        trunk.require_classes()
-    aside = trunk.features("validation", "head")
-    if (few := len(source.rows["validation"])) < _FEW:
-        typer.echo(f"warning: {few} validation objects: temperatures and calibration errors are rough", err=True)
-    if recipe.epochs:
-        shown = trunk.features("train", "head")
-        with progress("training", total=recipe.epochs) as advance:
-            fitted = local.fit(recipe, *shown, validation=aside, num_classes=len(source.classes), on_epochs=advance)
-    else:
-        own = local.own(trunk.model)
-        fitted = local.calibrated(own, local.logits_of(own, aside[0]), aside[1], recipe)
-    local.save(file, fitted, {"data": source.about(), "trunk": trunk.hashes, "classes": list(source.classes)})
-    calibration = {
-        "temperatures": fitted.temperatures.tolist(),
-        "validation": asdict(fitted.validation),
-        "test": asdict(fitted.measured(*trunk.features("test", "head"))) if work.test else None,
-    }
-    accuracy = {"validation": fmean(fitted.validation.accuracy), "test": None}
-    result = {"seed": recipe.seed, "weights": file.name, "sha256": runs.sha256(file), **accuracy}
-    return work.card(name, [file], recipe, [result], trunk=trunk.hashes, calibration=calibration)
-
-
-def _make_vote(name: str, head: Path, trunk: t.StoredTrunk) -> Path:
-    """Fits a vote, in place of any that exists."""
-    from airpool.models import local, weights
-    from airpool.models.codecs import codec as codecs
-    from airpool.models.codecs import vote as votes
-    from airpool.models.vision import runs
-
-    file = trunk.work.folder / f"{name}.safetensors"
-    if file.exists() and (kind := codecs.read(file)[0].kind) != "vote":
-        raise ValueError(f"{file}: holds a codec of kind {kind!r}, which is not overwritten: give another --name")
-    fitted, told = local.load(head, device=trunk.work.splits.torch_device)
-    channels, num_classes = fitted.sizes
-    weights.require_classes(head, told, num_classes, trunk.work.source.classes)
-    other = isinstance(of := told.get("trunk"), dict) and set(of.values()) != set(trunk.hashes.values())
-    if other or channels != trunk.model.architecture.map_shape[0]:
-        raise ValueError(f"{head}: the local head of another trunk than {', '.join(trunk.hashes)}")
-    features, labels = trunk.features("validation", "vote")
-    posteriors = local.local_distribution(features, fitted.classifier, fitted.temperatures)
-    about = {"data": trunk.work.source.about(), "trunk": trunk.hashes, "head": runs.sha256(head)}
-    about["classes"] = list(trunk.work.source.classes)
-    codecs.save(file, votes.fit(posteriors, labels), about)
-    return file
-
-
-def _log(name: str, advance: Callable[[int], None]) -> Callable[[str], None]:
-    """Logger that advances the progress bar by the epochs in the log; without a terminal, prints each line."""
-    done = 0
-
-    def log(text: str) -> None:
-        nonlocal done
-        if not sys.stderr.isatty():
-            typer.echo(f"{name}: {text}", err=True)
-        if epoch := re.search(r"epoch[= ](\d+)", text):
-            advance(int(epoch[1]) - done)
-            done = int(epoch[1])
-
-    return log

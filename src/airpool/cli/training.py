@@ -1,8 +1,11 @@
-"""Shared by the commands of `airpool train`: options, recipes, data, and the card that describes a result."""
+"""Shared by the commands of `airpool train`: options, and the card that describes a result."""
 
+import sys
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,14 +15,7 @@ from airpool.cli import options as o
 from airpool.cli.output import print_json, progress
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from airpool.models.vision.cad import Split
-    from airpool.models.vision.mvcnn import MVCNN, Architecture
-    from airpool.models.vision.runs import Source
-    from airpool.models.vision.splits import Splits
-
-Made = tuple[dict[str, Any], list[Path]]  # a card, and all files that were written
+    from airpool.evaluation.training.work import Made, TrainingJob
 
 DATA = typer.Argument(help="Packed file of meshes, as `airpool data prepare` writes it.")
 Data = Annotated[Path, DATA]
@@ -30,7 +26,7 @@ NumSeeds = Annotated[int | None, typer.Option("--seeds", help="Number of models,
 
 
 @dataclass(frozen=True)
-class TrainingJob:
+class JobOptions:
     """Options of a training job: folder of the results, hardware, and the objects it may use."""
 
     out: Annotated[Path, typer.Option(help="Folder for the weights and their card.")]
@@ -38,6 +34,13 @@ class TrainingJob:
     test: Annotated[bool, typer.Option("--test/--no-test", help="Read the test set, after training.")] = False
     torch_device: Annotated[str | None, typer.Option(help="cpu or cuda; default: cuda where there is one.")] = None
     json: o.Json = False
+
+    def on(self, data: Path) -> "TrainingJob":
+        """The job on this file."""
+        from airpool.evaluation.training.work import TrainingJob
+
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "json"}
+        return TrainingJob(data, progress=progress, log=log, **own)
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class RecipeOptions:
         return values | {name: value for name, value in {**options, "epochs": self.epochs}.items() if value is not None}
 
 
-on_job, on_recipe = o.grouped(TrainingJob), o.grouped(RecipeOptions)
+on_job, on_recipe = o.grouped(JobOptions), o.grouped(RecipeOptions)
 
 
 def assignment(text: str) -> tuple[str, Any]:
@@ -74,82 +77,6 @@ def assignment(text: str) -> tuple[str, Any]:
     return name.strip(), o.value(value.strip())
 
 
-@dataclass(frozen=True, eq=False)
-class Work:
-    """Data, the folder for results, and whether the test set may be read."""
-
-    source: "Source"
-    splits: "Splits"
-    folder: Path
-    test: bool
-
-    def card(self, name: str, files: Sequence[Path], recipe: Any, runs: Any, **more: Any) -> Made:
-        """The card of a result, written beside its weights."""
-        from airpool.models import card
-
-        about = {"data": self.source.about(), "split": self.source.split(), "recipe": asdict(recipe)}
-        made = card.card(name=name, runs=runs, **about, **more)
-        return made, [*files, *card.write(self.folder / name, made)]
-
-
-@dataclass(frozen=True, eq=False)
-class StoredTrunk:
-    """A trunk on disk, what it makes of each split, and where what is trained on that goes."""
-
-    files: Sequence[Path]
-    model: "MVCNN"
-    about: Mapping[str, Any]
-    work: Work
-
-    def require_classes(self) -> None:
-        """Raises an error if the trunk's own classifier names other classes than the data's."""
-        from airpool.models import weights
-
-        weights.require_classes(self.files, self.about, self.model.architecture.num_classes, self.work.source.classes)
-
-    def features(self, which: "Split", what: str, *, whole: bool = False) -> "tuple[Tensor, Tensor]":
-        return self.work.splits.features(self.model, which, what, whole=whole)
-
-    @property
-    def hashes(self) -> dict[str, str]:
-        """SHA-256 of the files, by name."""
-        from airpool.models.vision import runs
-
-        return {path.name: runs.sha256(path) for path in self.files}
-
-
-def begin(data: Path, job: TrainingJob, name: str, architecture: "Architecture", *, extra_views: int = 0) -> Work:
-    """Reads the data and makes the folder."""
-    from airpool.models.vision import runs
-    from airpool.models.vision.splits import Splits
-
-    if not name or Path(name).name != name:
-        raise ValueError(f"--name {name!r} must be a name, without folders")
-    device = _torch_device(job.torch_device)
-    job.out.mkdir(parents=True, exist_ok=True)
-    with progress("reading"):
-        source = runs.source(data, limit=job.objects)
-    if job.test and not len(source.rows["test"]):
-        raise ValueError(f"{data} holds no test objects: leave out --test")
-    return Work(source, Splits(source, architecture.resolution, extra_views, device, progress), job.out, job.test)
-
-
-def loaded(files: Sequence[Path], torch_device: Any) -> "tuple[MVCNN, dict[str, Any]]":
-    """A trunk for the views that are rendered here, and its header."""
-    from airpool.models import weights
-
-    model, about = weights.load(files, device=torch_device)
-    if model.architecture.in_channels != 2:
-        raise ValueError(f"{files[0]} takes {model.architecture.in_channels} channels: must be 2, shading and depth")
-    return model, about
-
-
-def on_trunk(files: Sequence[Path], data: Path, job: TrainingJob, name: str) -> StoredTrunk:
-    """A trunk that lies on disk, and the data that it is to see."""
-    model, about = loaded(files, _torch_device(job.torch_device))
-    return StoredTrunk(files, model, about, begin(data, job, name, model.architecture))
-
-
 def numbers(seed: list[int] | None, seeds: int | None) -> list[int]:
     """The seeds of --seed and --seeds."""
     if seed and seeds is not None:
@@ -158,23 +85,22 @@ def numbers(seed: list[int] | None, seeds: int | None) -> list[int]:
     return list(range(seeds)) if seeds is not None else sorted(set(seed or [0]))
 
 
-def _torch_device(wanted: str | None) -> str:
-    """The hardware; on CUDA, with the speed-ups that are safe for training."""
-    import torch
-
-    there = torch.cuda.is_available()
-    if wanted not in (None, "cpu", "cuda"):
-        raise ValueError(f"--torch-device {wanted!r} must be cpu or cuda")
-    if wanted == "cuda" and not there:
-        raise ValueError("--torch-device cuda: torch finds no CUDA device here; leave it out, or use cpu")
-    if wanted == "cpu" or not there:
-        return "cpu"
-    torch.set_float32_matmul_precision("high")
-    torch.backends.cudnn.benchmark = True
-    return "cuda"
+@contextmanager
+def warnings_shown() -> Iterator[None]:
+    """Prints warnings on stderr, a line each."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: typer.echo(f"warning: {message}", err=True)
+        yield
 
 
-def show(made: Mapping[str, Made], *, json: bool) -> None:
+def log(line: str) -> None:
+    """Prints a line for each epoch, unless there is a bar on a terminal."""
+    if not sys.stderr.isatty():
+        typer.echo(line, err=True)
+
+
+def show(made: "Mapping[str, Made]", *, json: bool) -> None:
     """Cards as JSON, or what they say about accuracy; a single one stands alone."""
     records = {part: {"files": [str(file) for file in files], **card} for part, (card, files) in made.items()}
     if json:

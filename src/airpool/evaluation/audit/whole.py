@@ -8,14 +8,14 @@ Of the probability of a false alarm, 1 − confidence, the games share 49 parts 
 they are sharp enough to do with little, and games are not (union bound).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from airpool._support.arrays import Floats
+from airpool._support.progress import Progress, silent
 from airpool.account.guarantee import guarantee
 from airpool.account.report import PrivacyReport, shown
 from airpool.evaluation.audit.adversary import End, audited
@@ -27,8 +27,6 @@ from airpool.network import Network
 
 # Of the probability of a false alarm, what the measurements get.
 MEASURED = 1 / 50
-
-Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +106,6 @@ class Examination:
         }
 
 
-@contextmanager
-def _silent(_what: str, _total: int) -> Iterator[Callable[[int], None]]:
-    yield lambda _steps: None
-
-
 def examined(
     network: Network,
     devices: int | Sequence[int] | None = None,
@@ -122,7 +115,7 @@ def examined(
     confidence: float = 0.95,
     score: End = "high",
     played: Path | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Examination:
     """Two games against each of these devices (by default the one with the largest ε), and measurements of all devices.
 

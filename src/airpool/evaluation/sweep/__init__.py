@@ -20,12 +20,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, nullcontext
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from airpool._support import files
+from airpool._support.progress import Progress, silent
 from airpool._support.table import Effort, Failure, Table
 from airpool.evaluation.sweep import backends
 from airpool.evaluation.sweep.code import name_of, version_of
@@ -33,8 +34,6 @@ from airpool.evaluation.sweep.code import name_of, version_of
 __all__ = ["Backend", "Effort", "Failure", "Table", "grid", "run"]
 
 Backend = Literal["serial", "pool", "ray"]
-# A progress bar, from its name and number of steps: a context that yields the function that advances it.
-Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 
 def grid(**axes: Any) -> list[dict[str, Any]]:
@@ -62,7 +61,7 @@ def run(
     backend: Backend = "serial",
     workers: int | None = None,
     address: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     command: str = "",
 ) -> Table:
     """The table of a function over points; cached points are not measured again.
@@ -93,7 +92,7 @@ def run(
             "ray": backends.ray(todo, name, version, workers, address),
         }[backend]
         keeping = files.appending(path) if path else nullcontext(lambda _: None)
-        shown = progress("sweeping", len(todo)) if progress else nullcontext(lambda _: None)
+        shown = progress("sweeping", len(todo))
         with keeping as keep, shown as advance, closing(measured):
             for row in measured:
                 keep(row)

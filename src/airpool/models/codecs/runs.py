@@ -8,12 +8,12 @@ from typing import Any
 
 from torch import Tensor
 
+from airpool._support.progress import Progress, silent
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import training as codec_training
 from airpool.models.codecs.dense import CodecShape
 from airpool.models.codecs.training import CodecRecipe, Setting
 from airpool.models.vision import runs
-from airpool.models.vision.splits import Progress, silent
 from airpool.network import Network
 
 

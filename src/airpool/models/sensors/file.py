@@ -28,6 +28,15 @@ class FeaturesFile(NamedTuple):
     split: NDArray[Any] | None
     missing: int
 
+    @property
+    def num_devices(self) -> int:
+        return len(self.features) if isinstance(self.features, list) else self.features.shape[1]
+
+    @property
+    def measurements(self) -> int:
+        """Number of (object, sensor) pairs."""
+        return len(self.labels) * self.num_devices
+
 
 def read(path: Path) -> FeaturesFile:
     """The features of a file; NaN becomes a missing sensor."""

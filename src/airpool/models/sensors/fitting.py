@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from airpool._support.arrays import Array, positive
+from airpool._support.progress import Progress, silent
 from airpool.account.calibration import calibrate
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import training as codec_training
@@ -36,7 +37,6 @@ from airpool.models.sensors.fitted import Fitted, halved, kept
 from airpool.models.sensors.heads import Crossed, Heads, Part
 from airpool.models.sensors.stacking import Sensors, presence, stack, standardising
 from airpool.models.stored import HeldOut
-from airpool.models.vision.splits import Progress, silent
 from airpool.network import Network, require_network, scheme_rules
 
 EPSILON = (1.0, 2.0, 4.0, 8.0)

@@ -1,30 +1,20 @@
 """The splits of a packed file as a trunk sees them: views and features, each made once, when it is first asked for."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from airpool._support.progress import Progress, silent
 from airpool.models.vision import features
 from airpool.models.vision.cad import Split
 from airpool.models.vision.features import Images
 from airpool.models.vision.mvcnn import MVCNN
 from airpool.models.vision.runs import Source
 
-Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]  # of what, in how many steps
-
 _CAMERAS = 12
 _BATCH = 16  # objects at a time
-
-
-@contextmanager
-def silent(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """No progress is shown."""
-    del what, total
-    yield lambda _: None
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from airpool._support.progress import silent
 from airpool.evaluation.sweep import Table, run
 from airpool.paper.figures.tables import OnStep, Rows
 from airpool.paper.figures.verdicts import Check, Finding, Judgement
@@ -50,7 +51,7 @@ class Result:
                 f"{self.id} cannot be measured again here: its table comes from {self.measurement}, run in airpool's "
                 "repository; leave --fresh out to draw it"
             )
-        progress = None if on_step is None else lambda _what, _total: nullcontext(on_step)
+        progress = silent if on_step is None else lambda _what, _total: nullcontext(on_step)
         table = run(*self.measurement, seed=seed, progress=progress, command=f"airpool reproduce {self.id} --fresh")
         if table.failures:
             raise RuntimeError("\n".join(map(str, table.failures)))
