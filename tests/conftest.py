@@ -1,7 +1,9 @@
 """What all tests share: the same examples in every run, and an environment without surprises."""
 
 import os
+import resource
 import sys
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +21,24 @@ settings.register_profile("airpool", untimed, derandomize=True, max_examples=40)
 # A longer search for counterexamples, new ones every time: pytest --hypothesis-profile=search
 settings.register_profile("search", untimed, max_examples=2000)
 settings.load_profile("airpool")
+
+
+@pytest.fixture
+def no_descriptors():
+    """A context in which this process can open no file, as where strangers hold every descriptor."""
+
+    @contextmanager
+    def exhausted():
+        free = os.open(os.devnull, os.O_RDONLY)
+        os.close(free)
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+    return exhausted
 
 
 @pytest.fixture

@@ -158,6 +158,29 @@ def test_a_list_that_is_missing_or_forged_trusts_nobody(keys, tmp_path):
         trust(keys).name(own)
 
 
+def test_without_descriptors_the_last_list_that_was_read_is_used(keys, caplog, no_descriptors):
+    authority.add(keys, "device-4")
+    found, own, other = trust(keys), certificate(keys, "device-3"), certificate(keys, "device-4")
+    with no_descriptors(), pytest.raises(UntrustedError, match="cannot be read"):
+        found.name(own)  # it has read none
+    authority.revoke(keys, "device-4")
+    assert found.name(own) == "device-3"
+    with no_descriptors():
+        assert found.name(own) == "device-3"
+        with pytest.raises(UntrustedError, match="device-4 is revoked"):
+            found.name(other)
+    assert "the last one is used" in caplog.text
+
+
+def test_an_older_list_does_not_bring_a_revoked_device_back(keys):
+    older, found, own = (keys / "revoked.crl").read_bytes(), trust(keys), certificate(keys, "device-3")
+    authority.revoke(keys, "device-3")
+    for _ in range(2):
+        with pytest.raises(UntrustedError, match="device-3 is revoked"):
+            found.name(own)
+        (keys / "revoked.crl").write_bytes(older)
+
+
 def test_a_key_beside_anothers_certificate_is_refused(keys):
     authority.add(keys, "device-4")
     (keys / "device-4" / "tls.key").replace(keys / "device-3" / "tls.key")

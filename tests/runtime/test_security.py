@@ -1,11 +1,13 @@
 """Doors that stay shut, over real sockets: who may connect, for whom it may speak, how much and how often."""
 
 import asyncio
+import gc
 import json
 import random
 import shutil
 import socket
-from contextlib import asynccontextmanager
+import ssl
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import grpc
@@ -411,8 +413,6 @@ def test_http_wants_the_token_and_speaks_tls(keys, logged):
     async def play():
         shown = secured.credentials(keys / "server", "server")
         async with web(token=TOKEN, credentials=shown) as at:
-            import ssl
-
             context = ssl.create_default_context(cadata=shown.ca.decode())
             async with httpx.AsyncClient(base_url=f"https://{at}", verify=context, timeout=WAIT) as client:
 
@@ -491,6 +491,110 @@ def test_http_that_comes_too_often_too_slowly_or_too_large_is_refused(monkeypatc
     assert many[0] == 404
     assert 429 in many
     assert "a request that does not end" in logged()
+
+
+@asynccontextmanager
+async def idle_connections(at, count):
+    """Connections that say nothing; those that the other end has closed are counted by the second function."""
+    host, _, port = at.rpartition(":")
+    pairs = [await asyncio.open_connection(host, int(port)) for _ in range(count)]
+
+    async def ended(reader):
+        with suppress(ConnectionResetError):
+            await reader.read()
+
+    tasks = [asyncio.create_task(ended(reader)) for reader, _ in pairs]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        for _, writer in pairs:
+            writer.close()
+
+
+def test_idle_connections_make_way_and_end_before_a_handshake(keys, monkeypatch, logged, capfd):
+    """Without a certificate, from one peer, five times the number that it may have."""
+    monkeypatch.setattr(http, "_MOST_CONNECTIONS", 40)
+    monkeypatch.setattr(http, "_MOST_OF_ONE_PEER", 20)
+    monkeypatch.setattr(transport, "HANDSHAKE_SECONDS", 3.0)
+    shown = secured.credentials(keys / "server", "server")
+
+    async def play():
+        it = Web(Server(NET, decoder(), LoopbackServer(Air(NET))), "127.0.0.1:0", token=TOKEN, credentials=shown)
+        await it.start()
+        try:
+            context = ssl.create_default_context(cadata=shown.ca.decode())
+            async with httpx.AsyncClient(base_url=f"https://{it.address}", verify=context, timeout=WAIT) as client:
+                assert (await client.get("/healthz")).status_code == 200  # it has asked: it does not make way
+                async with idle_connections(it.address, 100) as idle:
+                    assert (await client.get("/healthz")).status_code == 200
+                    async with httpx.AsyncClient(verify=context, timeout=WAIT) as new:
+                        assert (await new.get(f"https://{it.address}/healthz")).status_code == 200
+                    assert it._door.connections <= 20
+                    done, pending = await asyncio.wait(idle, timeout=WAIT)
+                    return len(done), len(pending)
+        finally:
+            await it.stop()
+
+    assert asyncio.run(play()) == (100, 0)
+    said = capfd.readouterr().err
+    assert len(said.splitlines()) <= 60
+    assert "Traceback" not in said
+
+
+def test_more_connections_than_the_limit_are_turned_away_once_all_have_asked(monkeypatch, logged):
+    monkeypatch.setattr(http, "_MOST_CONNECTIONS", 4)
+
+    async def play():
+        async with web() as at, AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(httpx.AsyncClient(base_url=f"http://{at}")) for _ in range(3)]
+            found = [(await client.get("/healthz")).status_code for client in clients[:2]]
+            with pytest.raises(httpx.HTTPError):
+                await clients[2].get("/healthz")
+            return found, [(await client.get("/healthz")).status_code for client in clients[:2]]
+
+    assert asyncio.run(play()) == ([200, 200], [200, 200])
+    assert "too many connections" in logged()
+
+
+def test_without_descriptors_the_door_waits_in_few_words(no_descriptors, logged, capfd):
+    async def play():
+        async with web() as at:
+            host, _, port = at.rpartition(":")
+            with socket.socket() as client:
+                client.setblocking(False)
+                with no_descriptors():
+                    await asyncio.get_running_loop().sock_connect(client, (host, int(port)))
+                    await asyncio.sleep(0.5)
+                await asyncio.get_running_loop().sock_sendall(
+                    client, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                )
+                return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 100), WAIT)
+
+    assert asyncio.run(play()).startswith(b"HTTP/1.1 200")
+    said = capfd.readouterr().err
+    assert 1 <= said.count("no connection is accepted: Too many open files") <= 10
+    assert "Traceback" not in said
+
+
+def test_an_error_of_a_library_is_one_line_and_a_flood_of_them_is_bounded(logged, capfd):
+    async def play():
+        async def fails():
+            raise KeyError("SECRET")
+
+        for _ in range(500):
+            task = asyncio.create_task(fails())
+            await asyncio.wait([task])
+            del task
+
+    asyncio.run(play())
+    gc.collect()
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert 1 <= len(lines) <= 60
+    assert lines[0]["reason"] == "Task exception was never retrieved: KeyError"
+    assert lines[0]["file"].startswith("test_security.py:")
+    assert "SECRET" not in str(lines)
 
 
 # Handlers fed with anything

@@ -2,19 +2,19 @@
 
 import asyncio
 from contextlib import nullcontext
+from functools import partial
 from importlib import resources
 from typing import Any
 
-import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from airpool.runtime import logs, transport
+from airpool.runtime import transport
+from airpool.runtime.door import Door, DoorLimits, Patient
 from airpool.runtime.guard import Guard
 from airpool.runtime.medium import DisconnectedError
 from airpool.runtime.metrics import CONTENT_TYPE, Metrics
@@ -22,7 +22,7 @@ from airpool.runtime.server import InferenceResult, Server, new_id
 from airpool.runtime.transport import PeerCredentials
 
 _MOST_WAITING = 100
-_MOST_CONNECTIONS = 1_000
+_MOST_CONNECTIONS, _MOST_OF_ONE_PEER = 1_000, 256
 _REQUESTS = 2_000.0  # of all clients in a second
 _REQUEST_SECONDS = 5.0
 _READY_SECONDS = 2.0
@@ -89,43 +89,6 @@ def app(server: Server, token: str | None = None) -> Starlette:
     )
 
 
-class Patient(H11Protocol):
-    """HTTP protocol that closes a connection whose request is not complete within a few seconds."""
-
-    _timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._cancel()
-
-    def _watch(self) -> None:
-        """Starts the timer at the first byte of a request; later bytes do not extend it."""
-        complete = self.conn.their_state in (h11.DONE, h11.MUST_CLOSE, h11.CLOSED)
-        if complete:
-            self._cancel()
-        elif self._timer is None:
-            self._timer = self.loop.call_later(_REQUEST_SECONDS, self._late)
-
-    def _cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _late(self) -> None:
-        self._timer = None
-        if self.conn.their_state not in (h11.DONE, h11.MUST_CLOSE, h11.CLOSED):
-            logs.event("rejected", reason="a request that does not end")
-            self.transport.close()
-
-
 class Web:
     """The API at an address; port 0 is any free one. Beyond loopback it needs a token, and certificates for TLS."""
 
@@ -136,21 +99,26 @@ class Web:
         host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         how: dict[str, Any] = {"log_config": None, "access_log": False, "lifespan": "off", "server_header": False}
-        how |= {"http": Patient, "ws": "none", "limit_concurrency": _MOST_CONNECTIONS, "timeout_keep_alive": 5}
+        how |= {"http": Patient, "ws": "none", "timeout_keep_alive": 5}
         config = uvicorn.Config(app(server, token), timeout_graceful_shutdown=1, **how)
-        if credentials is not None:
-            config.load()
-            config.ssl = transport.http_context(credentials)
+        config.load()
         self._uvicorn = uvicorn.Server(config)
         self._uvicorn.capture_signals = nullcontext  # pyright: ignore  # the role handles signals
+        context = None if credentials is None else transport.http_context(credentials)
+        make = partial(Patient, config=config, server_state=self._uvicorn.server_state, app_state={})
+        most = min(_MOST_CONNECTIONS, transport.descriptors() // 4)
+        limits = DoorLimits(most, min(_MOST_OF_ONE_PEER, most // 2), transport.HANDSHAKE_SECONDS, _REQUEST_SECONDS)
+        self._door = Door(self._socket, make, limits, context)
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(self._uvicorn.serve(sockets=[self._socket]))
+        self._task = asyncio.create_task(self._uvicorn.serve(sockets=[]))  # the door accepts
         while not self._uvicorn.started and not self._task.done():
             await asyncio.sleep(0.01)
+        self._door.open()
 
     async def stop(self) -> None:
+        self._door.close()
         self._uvicorn.should_exit = True
         if self._task is not None:
             await self._task

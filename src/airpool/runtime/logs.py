@@ -19,6 +19,10 @@ def start(role: str) -> None:
     _state.update(role=role, on=True)
 
 
+def is_on() -> bool:
+    return bool(_state["on"])
+
+
 def event(name: str, **fields: str | int | float | None) -> None:
     if unknown := fields.keys() - FIELDS:
         raise ValueError(f"{sorted(unknown)[0]} must not be logged; known are {', '.join(sorted(FIELDS))}")

@@ -5,7 +5,7 @@ authority, and `identify` says who the other one is: air, server, ranking, or de
 """
 
 import ipaddress
-import logging
+import resource
 import socket
 import ssl
 import tempfile
@@ -16,10 +16,11 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from airpool.runtime import logs
+from airpool.runtime import library_logs, logs
 
 MESSAGE_BYTES = 4 * 2**20
 CALL_SECONDS = 10.0
+HANDSHAKE_SECONDS = 5.0
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
@@ -34,26 +35,13 @@ _OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 5_000),  # how long one attempt may take, TLS included; not a wait
     ("grpc.so_reuseport", 0),
-    ("grpc.server_handshake_timeout_ms", 5_000),
+    ("grpc.server_handshake_timeout_ms", int(1e3 * HANDSHAKE_SECONDS)),
     ("grpc.max_concurrent_streams", 1_000),
     ("grpc.enable_http_proxy", 0),
 ]
 
 
-class _Short(logging.Filter):
-    """Replaces gRPC's traceback, for every unreadable message and every error, by one line of the log."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        if error is None:
-            return True
-        unreadable = type(error).__name__ == "DecodeError"
-        reason = "a message that cannot be read" if unreadable else type(error).__name__
-        logs.event("rejected" if unreadable else "failed", reason=reason)
-        return False
-
-
-logging.getLogger("grpc._cython.cygrpc").addFilter(_Short())
+library_logs.install()
 
 
 @dataclass(frozen=True)
@@ -74,7 +62,7 @@ async def serve(
 ) -> tuple[aio.Server, str]:
     """A started gRPC server and the address it listens at; port 0 is any free one. add: registers the services."""
     host, _ = split(address, credentials is not None)
-    server = aio.server(options=_OPTIONS)
+    server = aio.server(options=[*_OPTIONS, ("grpc.max_allowed_incoming_connections", descriptors() * 5 // 8)])
     add(server)
     try:
         if credentials is None:
@@ -135,6 +123,12 @@ async def _peer(context: Any, credentials: PeerCredentials | None) -> str | None
     except Exception as error:
         await refuse(context, grpc.StatusCode.UNAUTHENTICATED, str(error)[:200])
     raise AssertionError("abort raises")
+
+
+def descriptors() -> int:
+    """Number of files and sockets that this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 2**16 if soft == resource.RLIM_INFINITY else min(soft, 2**16)
 
 
 def listening(address: str, *, secured: bool = False) -> socket.socket:

@@ -1,5 +1,7 @@
 """Credentials of a process, loaded from its folder of keys, and the identity of its peers."""
 
+import errno
+import logging
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,35 +56,45 @@ class Trust:
             raise UntrustedError("a certificate that this authority did not issue") from None
         if not peer.not_valid_before_utc <= datetime.now(UTC) <= peer.not_valid_after_utc:
             raise UntrustedError(f"the certificate of {_name(peer)} has expired or is not valid yet")
-        if peer.serial_number in self._revoked(authority):
+        if peer.serial_number in self._revoked():
             raise UntrustedError(f"the certificate of {_name(peer)} is revoked")
         return peer
 
-    def _revoked(self, authority: x509.Certificate) -> frozenset[int]:
+    def _revoked(self) -> frozenset[int]:
+        """Serial numbers on the list, and on every earlier one that this process has read: none is trusted again.
+
+        Where the machine is out of descriptors or memory, the last list that could be read is used.
+        """
+        last = _LISTS.get((self.revoked, self.ca))
         try:
             content = self.revoked.read_bytes()
         except OSError as error:
-            raise UntrustedError(f"the list of revoked certificates cannot be read: {error.strerror}") from None
-        return _serials(content, self.ca)
+            if last is None or error.errno not in _PASSING:
+                raise UntrustedError(f"the list of revoked certificates cannot be read: {error.strerror}") from None
+            _log.warning("the list of revoked certificates cannot be read: %s; the last one is used", error.strerror)
+            return last[1]
+        if last is None or last[0] != content:
+            last = (content, _serials(content, self.ca) | (last[1] if last else frozenset()))
+            _LISTS[self.revoked, self.ca] = last
+        return last[1]
 
 
-_LISTS: dict[tuple[bytes, bytes], frozenset[int]] = {}
+_log = logging.getLogger("airpool.keys")
+_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EINTR})
+_LISTS: dict[tuple[Path, bytes], tuple[bytes, frozenset[int]]] = {}  # by file: its content, and all serials so far
 
 
 def _serials(content: bytes, ca: bytes) -> frozenset[int]:
     """The serial numbers on a list that the authority has signed."""
-    if (content, ca) not in _LISTS:
-        authority = x509.load_pem_x509_certificate(ca)
-        try:
-            listed = x509.load_pem_x509_crl(content)
-            valid = listed.is_signature_valid(authority.public_key())  # pyright: ignore[reportArgumentType]
-        except (ValueError, TypeError):
-            valid, listed = False, ()
-        if not valid:
-            raise UntrustedError("the list of revoked certificates is not signed by the authority")
-        _LISTS.clear()
-        _LISTS[content, ca] = frozenset(each.serial_number for each in listed)
-    return _LISTS[content, ca]
+    authority = x509.load_pem_x509_certificate(ca)
+    try:
+        listed = x509.load_pem_x509_crl(content)
+        valid = listed.is_signature_valid(authority.public_key())  # pyright: ignore[reportArgumentType]
+    except (ValueError, TypeError):
+        valid, listed = False, ()
+    if not valid:
+        raise UntrustedError("the list of revoked certificates is not signed by the authority")
+    return frozenset(each.serial_number for each in listed)
 
 
 def load(folder: str | Path) -> tuple[Credentials, Trust]:
