@@ -21,10 +21,10 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
         neighbours[network.neighbours],
         "Every latent is clipped to its clip_norm, and the noise is Gaussian, fresh and independent each time.",
     ]
-    secure = network.channel.access == "secure"
-    if network.channel.access == "orthogonal":
-        lines.append("Every device is received by itself, so only its own noise protects it.")
-    elif received.alone and secure:
+    access = network.channel.rules
+    if access.separate:
+        lines.append(access.assumption)
+    elif received.alone and access.majority:
         lines.append("So many collude that the server could have two sums opened: only own noise counts (the local ε).")
     elif received.alone:
         why = why_local(network) or "live noise that arrives unaligned needs a receiver noise of 2^-17 of it (case c)"
@@ -39,7 +39,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
         )
     else:
         lines.append("All other devices are honest and add their noise; nobody colludes or drops out.")
-    if secure:
+    if access.majority:
         lines += _secure_sum(network)
     elif not received.alone:
         lines.append(
@@ -78,7 +78,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
         lines.append("The adversary sees who of the others takes part, but not whether the device itself does.")
     if rules.assumption:
         lines.append(rules.assumption)
-    if not secure:
+    if access.radio:
         credited = "The receiver's noise is counted" if received.extra else "The receiver's noise is not counted"
         lines.append(f"{credited}.")
     if network.inferences > 1:

@@ -68,7 +68,7 @@ def at_least(network: Network, received: Aggregate) -> Floats | None:
 
 def bounded(network: Network, received: Aggregate) -> bool:
     """Whether ε counts less noise, or more of a device, than there is, so that its own law is no lower end."""
-    alone = received.alone and network.channel.access != "orthogonal"
+    alone = received.alone and not network.channel.rules.separate
     beam = network.channel.antennas > 1 and network.channel.fading != "none"  # whose outages are not counted on
     # Scheme 2.2 is granted the worst selection. Scheme 2.1 is heard in spite of outages, and seen to decide under cover
     # noise. Under cover noise the cost of removal is a mean of two.

@@ -51,7 +51,7 @@ def redrawn(network: Network) -> bool:
 def why_local(network: Network, *, live: bool = False) -> str | None:
     """Why an eavesdropper elsewhere is granted the local ε, in words; None where others' noise counts."""
     channel = network.channel
-    if channel.access == "orthogonal":
+    if channel.rules.separate:
         return "devices transmit one after the other"
     if channel.power_rule in ("paper", "exact"):
         return f"under power_rule = {channel.power_rule} the strength of a signal depends on its noise"

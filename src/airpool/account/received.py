@@ -7,6 +7,7 @@ import numpy as np
 
 from airpool.account.errors import strengths, why_local
 from airpool.network import Network, NetworkError, scheme_rules
+from airpool.network.access import outnumbered
 from airpool.privacy import noise
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.law import Arrivals
@@ -41,7 +42,7 @@ def aggregate(
             raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
     link = link_of(network)
     unsure, strength = why_local(network) is not None, strengths(network, link)
-    unsure |= outnumbered(network, colluding)
+    unsure |= outnumbered(network, network.colluders + len(set(colluding)))
     failure, excess, std = np.zeros(d.count), 0.0, link.transmitters.noise_std
     if channel.power_rule == "paper":
         # How often power limits a device. Where scores choose, or under cover noise, `participation` says nothing.
@@ -70,7 +71,7 @@ def aggregate(
     strength = None if unsure else strength
     if rough and isinstance(strength, Arrivals):
         strength = replace(strength, rough=True)
-    if channel.access == "secure" and network.neighbours == "remove":
+    if channel.rules.senders_seen and network.neighbours == "remove":
         failure = np.ones(d.count)
     presence = np.ones(d.count) if channel.power_rule == "paper" else 1 - link.outage
     return Aggregate(
@@ -85,14 +86,8 @@ def aggregate(
         absent=min(network.colluders + network.dropouts, d.count - 1),
         colluders=network.colluders,
         colluding=tuple(colluding),
-        alone=channel.access == "orthogonal" or unsure,
+        alone=channel.rules.separate or unsure,
         strength=strength,
         failure=np.minimum(failure, 1.0),
         excess=excess,
     )
-
-
-def outnumbered(network: Network, colluding: Sequence[int]) -> bool:
-    """Whether, under secure access, so many collude that a lying server could have two lists of survivors signed."""
-    colluders = network.colluders + len(set(colluding))
-    return network.channel.access == "secure" and 2 * network.survivors <= network.devices.count + colluders

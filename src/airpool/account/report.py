@@ -172,8 +172,8 @@ def _title(report: PrivacyReport) -> str:
     network = report.network
     times = f" over {network.inferences} inferences" if network.inferences > 1 else ""
     cover = ", cover noise" if network.cover_noise else ""
-    secure = ", secure sum" if network.channel.access == "secure" else ""
-    return f"Privacy of each device: {network.neighbours} neighbours{secure}{cover}, δ = {network.delta:g}{times}"
+    access = f", {title}" if (title := network.channel.rules.title) else ""
+    return f"Privacy of each device: {network.neighbours} neighbours{access}{cover}, δ = {network.delta:g}{times}"
 
 
 def _rows(report: PrivacyReport) -> list[tuple[str, ...]]:

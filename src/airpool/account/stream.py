@@ -125,7 +125,7 @@ def most_draws(network: Network, inferences: int, epochs: int) -> int:
     Devices that drop out need not be the same every time: each set of them has a law of its own.
     """
     others = network.devices.count - 1 - min(network.colluders, network.devices.count - 1)
-    sets = 1 if network.channel.access == "orthogonal" else comb(others, min(network.dropouts, others))
+    sets = 1 if network.channel.rules.separate else comb(others, min(network.dropouts, others))
     return min(inferences, epochs * sets)
 
 

@@ -45,7 +45,7 @@ def waveform_epsilon(network: Network, link: Uplink, *, run: int = 0, receiver: 
 def why_local(network: Network, link: Uplink) -> str | None:
     """Why nobody else's noise is counted over a waveform, in words; None where it is."""
     channel = network.channel
-    if channel.access != "superposed" or channel.fading != "none" or not channel.known or channel.antennas > 1:
+    if not channel.rules.superposes or channel.fading != "none" or not channel.known or channel.antennas > 1:
         return (
             "a waveform brings fading and errors of its own, for one antenna: channel.access, fading, csi_error_std, "
             "phase_error_std and antennas must be left at their defaults"

@@ -87,7 +87,7 @@ def device(
                 hosted.append(Device(k, net, found, charge, rank.get(k), simulate, quick))
             known = {k: each for k, each in own.items() if each is not None}
             secured = None
-            if net.channel.access == "secure":
+            if net.channel.rules.medium == "secure sum":
                 from airpool.runtime.secure_device import secured_by
 
                 secured = secured_by(net, indices, identities=identities, keys=keys, quorum=quorum)

@@ -82,8 +82,8 @@ def _search(net: "Network", model: Any, target: Any, accuracy: float | None, see
 
     each = isinstance(target, list | tuple)
     if accuracy is None:
-        secure = net.channel.access == "secure"
-        tried = len(candidates(net.devices.count, model.deployable, heterogeneous=each, secure=secure))
+        covered = net.channel.rules.cover_noise
+        tried = len(candidates(net.devices.count, model.deployable, heterogeneous=each, covered=covered))
         with progress("planning", total=tried) as advance:
             return plan(net, model=model, epsilon=target, seed=seed, on_candidate=lambda _: advance(1))
     if target is None:

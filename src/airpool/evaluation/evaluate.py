@@ -71,7 +71,7 @@ class Evaluation:
     def bytes_per_device(self) -> tuple[int, int] | None:
         """Sent and received in one inference; None where devices transmit by radio."""
         network = self.report.network
-        if network.channel.access != "secure":
+        if network.channel.rules.radio:
             return None
         return traffic(network.devices.count, network.dimension * ring_of(network).wire.itemsize)
 
@@ -216,7 +216,7 @@ def evaluate(
         **({} if vote is None else _against(right, vote_right)),
         no_answer=silent / inferences,
         mse=square / inferences,
-        energy=0.0 if sender.channel.access == "secure" else energy / inferences,
+        energy=energy / inferences if sender.channel.rules.radio else 0.0,
         channel_uses=_channel_uses(sender, baseline),
         trials=trials,
         objects=len(latents),
@@ -266,9 +266,10 @@ def _require_finite(given: Mapping[str, Tensor | None]) -> None:
 
 
 def _channel_uses(network: Network, baseline: Baseline | None) -> int:
-    if network.channel.access == "secure":
+    access = network.channel.rules
+    if not access.radio:
         return 0
-    alone = network.channel.access == "orthogonal" and baseline != "best-device"
+    alone = access.separate and baseline != "best-device"
     return channel_uses(
         network.dimension, symbols=network.channel.symbols, num_devices=network.devices.count if alone else 1
     )

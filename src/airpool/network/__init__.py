@@ -1,10 +1,11 @@
-"""A network as plain frozen data (`network`), the checks of its fields (`rules`), its file (`file`),
-names of fading laws (`fading`) and schemes (`scheme`), the plug-ins it depends on (`plugins`), and units."""
+"""A network as plain frozen data (`network`), the checks of its fields (`rules`), its file (`file`), access and its
+rules (`access`), names of fading laws (`fading`) and schemes (`scheme`), the plug-ins it depends on (`plugins`), and
+units."""
 
+from airpool.network.access import ACCESSES, Access, AccessRules
 from airpool.network.network import (
     FADING,
     SCHEME_SETTINGS,
-    Access,
     Adversary,
     Channel,
     Coin,
@@ -28,10 +29,12 @@ from airpool.network.plugins import NetworkPlugin, network_plugins
 from airpool.network.scheme import SCHEMES, scheme_rules
 
 __all__ = [
+    "ACCESSES",
     "FADING",
     "SCHEMES",
     "SCHEME_SETTINGS",
     "Access",
+    "AccessRules",
     "Adversary",
     "Channel",
     "Coin",

@@ -12,11 +12,11 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+from airpool.network.access import ACCESSES, Access, AccessRules
 from airpool.network.rules import NetworkError, PerDevice, Rule, check, checked, rules_of, whole
 from airpool.network.scheme import PluginScheme, rules_and_settings, scheme_rules
 
 Neighbours = Literal["zero-out", "replace", "remove"]
-Access = Literal["superposed", "orthogonal", "secure"]
 PowerRule = Literal["truncate", "backoff", "paper", "exact"]
 Symbols = Literal["complex", "real"]
 Score = Literal["shannon", "min"]
@@ -99,6 +99,11 @@ class Channel:
     antennas: Annotated[int, range(1, 257)] = 1
 
     @property
+    def rules(self) -> AccessRules:
+        """The rules of its access."""
+        return ACCESSES[self.access]
+
+    @property
     def known(self) -> bool:
         """Whether devices know gains and phases exactly."""
         return not (self.csi_error_std or self.phase_error_std)
@@ -109,10 +114,12 @@ class Channel:
 
             law_named(self.fading)
         check(self, "channel.", but=("gamma",) if self.gamma == "auto" else ())
-        if self.access == "secure":
+        if not self.rules.radio:
             for name in ("fading", "noise_std", "power_rule", "gamma", "csi_error_std", "phase_error_std", "antennas"):
                 if (value := getattr(self, name)) != (default := getattr(Channel, name)):
-                    raise NetworkError(f"channel.{name}={value!r} must be {default!r}: access = secure has no radio")
+                    raise NetworkError(
+                        f"channel.{name}={value!r} must be {default!r}: access = {self.access} has no radio"
+                    )
 
 
 @dataclass(frozen=True)
@@ -230,22 +237,9 @@ class Network:
             public = Devices(count=d.count, power_dbm=d.power_dbm, path_loss_db=d.path_loss_db)
             p = rules.coins(self.scheme, Network(public, self.channel, dimension=self.dimension))
             object.__setattr__(self, "devices", replace(d, participation=p))
-        if self.channel.access == "secure":
-            self._require_secure()
-            object.__setattr__(self, "cover_noise", True)
-
-    def _require_secure(self) -> None:
-        count, colluders = self.devices.count, self.colluders
-        if count < 2:
-            raise NetworkError("access = secure needs at least 2 devices: a sum of one is its own value")
-        if 2 * self.survivors <= count + colluders:
-            most = (count - colluders - 1) // 2
-            raise NetworkError(
-                f"dropouts={self.dropouts} must be at most {most} with access = secure, {count} devices and "
-                f"colluders={colluders}: the {self.survivors} survivors must be more than half of devices and colluders"
-            )
-        if self.adversary.antennas:
-            raise NetworkError(f"adversary.antennas={self.adversary.antennas} must be 0: access = secure has no radio")
+        access = self.channel.rules
+        access.check(self)
+        object.__setattr__(self, "cover_noise", self.cover_noise or access.cover_noise)
 
     @property
     def survivors(self) -> int:

@@ -139,9 +139,9 @@ def _full(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
     xp = array_namespace(z)
     gain, off, takes_part, air, own = drawn
     n, trials, num_devices = gain.shape
-    orthogonal, r = network.channel.access == "orthogonal", network.coordinates
+    separate, r = network.channel.rules.separate, network.coordinates
     at_receiver = medium.receiver_noise(
-        (n, trials, num_devices, r) if orthogonal else (n, trials, r),
+        (n, trials, num_devices, r) if separate else (n, trials, r),
         air,
         noise_std=network.channel.noise_std,
         dtype=z.dtype,
@@ -164,7 +164,7 @@ def _full(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
     mixed = off if network.channel.symbols == "complex" else None
     if mixed is not None:
         x, at_receiver, coefficient = medium.pack(x), medium.pack(at_receiver), medium.complex_gain(mixed)
-    if orthogonal:
+    if separate:
         each = medium.separate(x, coefficient, at_receiver)
         # The server adds up those that it receives.
         y = xp.sum(xp.where((sent.alignment != 0)[..., None], each, xp.zeros_like(each)), axis=-2)
@@ -196,7 +196,7 @@ def _fast(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
         g_square = g_square + mixing**2
     variance = xp.matmul(g_square, (std * std)[:, None])
     receivers = 1.0
-    if network.channel.access == "orthogonal":
+    if network.channel.rules.separate:
         receivers = xp.sum(xp.astype(g != 0, z.dtype), axis=-1, keepdims=True)
     variance = variance + receivers * (network.channel.noise_std / link.gamma) ** 2
     active = xp.astype(takes_part, z.dtype) if cover else 1.0

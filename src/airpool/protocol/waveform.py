@@ -112,7 +112,7 @@ def _filled(latents: Floats, network: Network) -> Floats:
 def require_plain(network: Network) -> None:
     """An error where the network's channel has what a waveform brings itself, or scores choose."""
     channel = network.channel
-    if channel.fading != "none" or not channel.known or channel.antennas > 1 or channel.access != "superposed":
+    if channel.fading != "none" or not channel.known or channel.antennas > 1 or not channel.rules.superposes:
         raise ValueError(
             "over a waveform, fading and errors are its own: leave channel.fading, csi_error_std, phase_error_std, "
             "antennas and access at their defaults"

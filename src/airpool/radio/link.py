@@ -59,7 +59,7 @@ def link_of(network: Network) -> Link:
         power_dbm=d.column("power_dbm"),
         dimension=network.coordinates,
     )
-    if channel.access == "secure":
+    if not channel.rules.radio:
         unlimited = replace(transmitters, power_max=np.full(d.count, np.inf))
         return Link(Fading("none"), unlimited, 1.0, np.zeros(d.count))
     csi, gamma = channel.csi_error_std, channel.gamma
@@ -106,7 +106,7 @@ def receivers(network: Network, link: Link, on_the_air: Floats) -> float:
 
     on_the_air: probability that each device sends, whether or not its power then suffices.
     """
-    if network.channel.access != "orthogonal":
+    if not network.channel.rules.separate:
         return 1.0
     # Whoever is too weak is silent under truncate alone.
     silent = link.outage if network.channel.power_rule == "truncate" else 0.0

@@ -15,7 +15,7 @@ import numpy as np
 
 from airpool._support import draws
 from airpool._support.arrays import Floats
-from airpool.network import Network, NetworkError
+from airpool.network import ACCESSES, Network, NetworkError
 from airpool.protocol import medium
 from airpool.radio.csi import Misalignment
 from airpool.radio.fading import sample_gains
@@ -75,7 +75,7 @@ class Air:
         # Gains that stand still do so until this air ends: the next one draws anew, and says so.
         self._epoch = "" if network.channel.redrawn or seed is not None else secrets.token_hex(8)
         self._secure: type[SecureSlot] | None = None
-        if network.channel.access == "secure":
+        if network.channel.rules.medium == "secure sum":
             from airpool.runtime import secure_slot  # needs cryptography, which other networks do without
 
             self._secure = secure_slot.SecureSlot
@@ -280,8 +280,9 @@ class Slot:
 def require_runnable(network: Network) -> None:
     """Raises an error if a network cannot run as processes."""
     channel = network.channel
-    if channel.access == "orthogonal":
-        raise NetworkError("channel.access='orthogonal' must be superposed or secure: the server gets the sum alone")
+    if channel.rules.medium is None:
+        runs = " or ".join(name for name, rules in ACCESSES.items() if rules.medium is not None)
+        raise NetworkError(f"channel.access={channel.access!r} must be {runs}: the server gets the sum alone")
     if channel.power_rule not in ("truncate", "backoff"):
         raise NetworkError(
             f"channel.power_rule={channel.power_rule!r} must be truncate or backoff: else the scale tells of the noise"

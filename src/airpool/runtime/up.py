@@ -141,7 +141,7 @@ class System:
             http = [] if setup.http is None else ["--http", setup.http]
             return [*args, "--listen", listen, *slot, "--model", setup.model, *codec, *http, *seed]
         ranking = ["--ranking", self.address("ranking")] if scheme_rules(setup.network.scheme).ranked else []
-        if setup.network.channel.access == "secure":
+        if setup.network.channel.rules.medium == "secure sum":
             args += [] if setup.keys is not None else ["--identities", str(self.folder / "identities")]
             args += [] if setup.quorum is None else ["--quorum", str(setup.quorum)]
         return [*args, "--view", view, "--source", setup.source, *codec, *ranking, *seed, *setup.device_options]
@@ -210,7 +210,7 @@ async def running(setup: Setup) -> AsyncIterator[System]:
     with TemporaryDirectory(prefix="airpool-") as folder:
         system = System(setup, Path(folder))
         network_file.write(setup.network, system.folder / "network.toml")
-        if setup.network.channel.access == "secure" and setup.keys is None:
+        if setup.network.channel.rules.medium == "secure sum" and setup.keys is None:
             from airpool.runtime.secure import identities
 
             identities.write(system.folder / "identities", setup.network.devices.count)

@@ -188,8 +188,8 @@ def audited(
 def _aligned_link(network: Network) -> Link:
     """The network's link, if every signal arrives aligned or not at all; errors and antennas: audit.directions."""
     channel = network.channel
-    if channel.access == "orthogonal":
-        raise ValueError("this version audits superposed and secure access, not access='orthogonal'")
+    if channel.rules.separate:
+        raise ValueError(f"this version audits superposed and secure access, not access={channel.access!r}")
     if not channel.known:
         raise ValueError("csi_error_std and phase_error_std must be 0 here; errors are audited by audit.directions")
     link = link_of(network)

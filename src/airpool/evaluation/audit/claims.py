@@ -133,7 +133,7 @@ class _Sums:
             square = square + quadrature**2
         rest = heard.estimate - received[:, : heard.estimate.shape[1]]
         share = np.ones(len(rest))
-        if self.network.channel.access == "orthogonal":  # once for each device that is received
+        if self.network.channel.rules.separate:  # once for each device that is received
             share = np.sum(heard.on_the_air, axis=1)
         some = share > 0
         self.rest_energy += float(np.sum(rest[some] ** 2 / share[some, None])) + float(np.sum(rest[~some] ** 2))

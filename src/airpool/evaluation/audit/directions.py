@@ -39,7 +39,7 @@ def mechanism(
     """
     if scheme_rules(network.scheme).scored:
         raise ValueError("this version audits errors and antennas in Scheme 1; Schemes 2.1 and 2.2 need known channels")
-    if network.channel.access != "superposed":
+    if not network.channel.rules.superposes:
         raise ValueError(f"this version audits superposed access, not access={network.channel.access!r}")
     if network.channel.power_rule in ("paper", "exact"):
         raise ValueError(f"this version does not audit power_rule={network.channel.power_rule!r} under errors")

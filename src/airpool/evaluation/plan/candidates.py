@@ -51,11 +51,11 @@ PAPER = Candidate(codec="q16", participation=0.9)
 
 
 def candidates(
-    num_devices: int, codecs: tuple[str, ...], *, heterogeneous: bool, secure: bool = False
+    num_devices: int, codecs: tuple[str, ...], *, heterogeneous: bool, covered: bool = False
 ) -> tuple[Candidate, ...]:
-    """All that are tried. heterogeneous: devices have targets of their own. secure: cover noise is implied."""
+    """All that are tried. heterogeneous: devices have targets of their own. covered: cover noise is implied."""
     chances = ((1.0, False), (0.9, False), (0.9, True), (0.7, True))
-    if secure:
+    if covered:
         chances = tuple((p, True) for p in (1.0, 0.9, 0.7))
     plain = [Candidate(codec, p, cover) for codec in codecs for p, cover in chances]
     own: list[Handle] = ["weights", "clipping"] if heterogeneous else []

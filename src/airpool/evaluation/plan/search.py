@@ -111,8 +111,8 @@ def plan(
         raise ValueError(f"epsilon={epsilon} must be > 0 and finite")
     cameras = model.held_out("validation").fitted(count).note
     if choice is None:
-        each_its_own, secure = bool(np.any(targets != targets[0])), given.channel.access == "secure"
-        choice = candidates(count, model.deployable, heterogeneous=each_its_own, secure=secure)
+        each_its_own, covered = bool(np.any(targets != targets[0])), given.channel.rules.cover_noise
+        choice = candidates(count, model.deployable, heterogeneous=each_its_own, covered=covered)
     going: list[tuple[Candidate, Network]] = []
     impossible: list[tuple[Candidate, str]] = []
     for each in choice:

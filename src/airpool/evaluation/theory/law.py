@@ -89,7 +89,7 @@ def law(network: Network, *, most: int = MOST_PATTERNS, link: Link | None = None
     left_out = max(0.0, 1.0 - float(np.sum(probability)))
     answered = np.any(chosen < 2, axis=1)
     chosen, probability = chosen[answered], probability[answered]
-    receivers = np.sum(chosen < 2, axis=1) if channel.access == "orthogonal" else 1.0
+    receivers = np.sum(chosen < 2, axis=1) if channel.rules.separate else 1.0
     variance = (chosen < 2) @ std**2 + receivers * (channel.noise_std / link.gamma) ** 2
     return Mixture(chosen == 0, probability, np.asarray(variance, dtype=np.float64), weight, clip, left_out, draws)
 

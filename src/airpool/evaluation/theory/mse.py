@@ -114,7 +114,7 @@ def error(
     # What the error given the gains is at most: its mean over the draws, 0 ≤ g ≤ 1, is `found.total`.
     size = np.sqrt(np.sum(seen**2, axis=-1)) * p * w
     far = np.sqrt(np.sum((_decoded(D, pooled(z, p * w / 2)) - wanted) ** 2, axis=-1)) + np.sum(size, axis=-1) / 2
-    count = float(np.sum(transmitting)) if network.channel.access == "orthogonal" else 1.0
+    count = float(np.sum(transmitting)) if network.channel.rules.separate else 1.0
     loudest = energy * (float(np.sum(transmitting * std**2)) + count * (network.channel.noise_std / link.gamma) ** 2)
     most = far**2 + np.sum(seen**2, axis=-1) @ (p * (1 - p) * w**2) + loudest
     with np.errstate(invalid="ignore"):
