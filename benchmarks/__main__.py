@@ -116,7 +116,14 @@ def plan_rows() -> list[Row]:
     return plan.rows()
 
 
+def start_rows() -> list[Row]:
+    from . import start
+
+    return start.rows()
+
+
 TOPICS: dict[str, Callable[[], list[Row]]] = {
+    "start": start_rows,
     "privacy": privacy.rows,
     "reports": report_rows,
     "noise": noise_rows,

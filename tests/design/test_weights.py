@@ -1,6 +1,8 @@
 """Weights under per-device targets: optimal by KKT, by another solver and by brute force; never above a target."""
 
+import inspect
 from dataclasses import replace
+from typing import get_overloads
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+import airpool
 from airpool.account.calibration import calibrate
 from airpool.account.guarantee import guarantee
 from airpool.evaluation.design.qp import Quadratic, kkt_residual, solve
@@ -387,3 +390,14 @@ def test_calibrated_weights_stay_below_their_targets_where_power_couples_the_dev
     net = Network(Devices(4, **drawn), channel=Channel("rayleigh", outage=0.3), dimension=4)  # pyright: ignore
     met = calibrate(net, knob="weight")
     assert np.all(guarantee(met).epsilon <= np.array(drawn["epsilon"]))  # pyright: ignore
+
+
+def test_the_public_function_has_one_signature_for_weights_and_one_for_clip_norms():
+    z = some_latents(4)
+    for_weights, for_clips = map(inspect.signature, get_overloads(airpool.design))
+    assert set(for_weights.parameters) - set(for_clips.parameters) == {"normalise"}
+    assert np.all(airpool.design(noisy(), z, epsilon=6.0, normalise="free").epsilon <= 6.0)
+    with pytest.raises(TypeError, match="normalise"):
+        airpool.design(noisy(), z, knob="clip", epsilon=6.0, normalise="free")
+    with pytest.raises(ValueError, match="knob='noise' must be weight or clip"):
+        airpool.design(noisy(), z, knob="noise")

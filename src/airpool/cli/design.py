@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -45,7 +45,7 @@ def clipping(wanted: o.NetworkOptions, job: Job) -> None:
     _design(wanted, job, "clip")
 
 
-def _design(wanted: o.NetworkOptions, job: Job, knob: Literal["weight", "clip"], **how: Any) -> None:
+def _design(wanted: o.NetworkOptions, job: Job, knob: Any, **how: Any) -> None:
     """Designs, writes and prints. The network takes the latents' dimension, which only removal depends on."""
     from airpool.account.guarantee import aggregate
     from airpool.account.guarantee import epsilon as device_epsilon

@@ -4,24 +4,49 @@ Computed from calibration data and public numbers only. Weights that depended on
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
 
+    from airpool.evaluation.design.qp import Normalise
     from airpool.evaluation.design.weights import Design
     from airpool.network import Network
 
 _MODULES = {"weight": "weights", "clip": "clipping"}
 
 
+class DesignOptions(TypedDict, total=False):
+    """Arguments that `weights.design` and `clipping.design` share."""
+
+    epsilon: "float | Sequence[float] | None"
+    target: "ArrayLike | None"
+    decoder: "ArrayLike | None"
+    colluding: "Sequence[int]"
+
+
+@overload
+def design(
+    network: "Network",
+    latents: "ArrayLike",
+    *,
+    knob: Literal["weight"] = ...,
+    normalise: "Normalise" = ...,
+    **options: Unpack[DesignOptions],
+) -> "Design": ...
+@overload
+def design(
+    network: "Network", latents: "ArrayLike", *, knob: Literal["clip"], **options: Unpack[DesignOptions]
+) -> "Design": ...
 def design(
     network: "Network", latents: "ArrayLike", *, knob: Literal["weight", "clip"] = "weight", **options: Any
 ) -> "Design":
-    """The weights, or the clip norms and noise, of least error that meet every device's target ε.
+    """The weights, or with knob="clip" the clip norms and noise, of least error that meet every device's target ε.
 
-    latents: of calibration objects, (n, K, r). options: arguments of `weights.design` or `clipping.design`, such as
-    epsilon, one target or one each; left out, the network's own.
+    latents: of calibration objects, (n, K, r). normalise: of weights alone (`weights.design`). epsilon: one target or
+    one each; left out, the network's own. target, decoder, colluding: as of `weights.design` and `clipping.design`.
     """
     if knob not in _MODULES:
         raise ValueError(f"knob={knob!r} must be weight or clip")

@@ -1,0 +1,40 @@
+"""Start-up of `airpool epsilon`, and what its two shortcuts bring: CPU time of alternating runs."""
+
+import os
+import subprocess
+import sys
+from statistics import median
+
+from . import Row
+
+# Code that runs before the command; each of the last two turns one shortcut off.
+_VARIANTS = {
+    "as it is": "",
+    "with pydantic (cli/__init__.py, _PlainValue)": "core.build_runtime_param = partial(core.build_runtime_param)",
+    "with numpy.f2py and numpy.testing (cli/epsilon.py, quick)": "epsilon.quick = lambda: None",
+}
+_RUN = """
+import sys
+from functools import partial
+from typer import core
+from airpool.cli import epsilon, main
+{}
+sys.argv = ["airpool", "epsilon", "--devices", "12"]
+main()
+"""
+
+
+def cpu_seconds(before: str) -> float:
+    """User and system time of one process."""
+    start = os.times()
+    subprocess.run([sys.executable, "-c", _RUN.format(before)], check=True, stdout=subprocess.DEVNULL)
+    end = os.times()
+    return end.children_user + end.children_system - start.children_user - start.children_system
+
+
+def rows(rounds: int = 20) -> list[Row]:
+    took = [[cpu_seconds(before) for before in _VARIANTS.values()] for _ in range(1 + rounds)][1:]
+    found = [Row("start", "airpool epsilon --devices 12", median(each[0] for each in took), "s", "CPU time")]
+    for k, what in list(enumerate(_VARIANTS))[1:]:
+        found.append(Row("start", f"- {what}", median(each[k] / each[0] for each in took), "times the time"))
+    return found
