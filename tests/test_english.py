@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src/airpool"
-PACKAGES = ("_support", "cli", "evaluation", "models", "paper", "privacy", "radio", "runtime")
+PACKAGES = ("_support", "cli", "evaluation", "models", "paper", "privacy", "protocol", "radio", "runtime")
 RIDDLE = re.compile(r"(What|How|Who|Whose|Whom|Which|Where|Why)\b")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -145,6 +145,7 @@ def test_a_live_device_sends_values_of_the_grid_whatever_its_power():
     ring = ring_of(net)
     assert sent.sends
     assert np.array_equal(ring.decode(ring.encode(sent.samples)), sent.samples)
+    assert sent.report is not None
     assert sent.report.live
 
 

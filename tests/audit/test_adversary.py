@@ -151,8 +151,9 @@ def test_noise_that_stays_at_home_when_the_coin_says_so_is_caught_under_cover_no
     assert not played(network, seed=9).violated
     honest = device.power
 
-    def forgetful(net: Network, *args: Any, **norms: Any) -> Any:
-        return honest(replace(net, cover_noise=False), *args, **norms)
+    def forgetful(senders: device.Senders, *args: Any, **norms: Any) -> Any:
+        open_ = replace(senders.network, cover_noise=False)
+        return honest(replace(senders, network=open_), *args, **norms)
 
     monkeypatch.setattr(device, "power", forgetful)
     assert played(network, seed=9).violated

@@ -20,7 +20,8 @@ from scipy import stats
 from airpool.network import Channel, Devices, Network, Ranking, Threshold
 from airpool.privacy.noise import Noise, grid_of
 from airpool.protocol import live as transmission
-from airpool.protocol.live import Signal, noisy_score, signal
+from airpool.protocol.alone import Signal
+from airpool.protocol.live import OperatingSystem, noisy_score, signal
 from airpool.radio.link import link_of
 
 SIGMAS = 4.5
@@ -51,7 +52,7 @@ def three_devices(channel: dict[str, Any] | None = None, **changed: Any) -> Netw
 def without_noise() -> Iterator[None]:
     """What is sent besides the noise."""
 
-    def nothing(noise_std: float, size: int) -> Noise:
+    def nothing(noise_std: float, size: tuple[int, ...]) -> Noise:
         return Noise(np.zeros(size), step=grid_of(noise_std).step, noise_std=noise_std)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -76,6 +77,10 @@ def test_nothing_in_the_module_takes_a_generator_or_a_seed():
         assert word not in source
 
 
+def test_the_source_of_a_live_device_takes_nothing():
+    assert not inspect.signature(OperatingSystem).parameters
+
+
 def test_seeding_everything_that_can_be_seeded_changes_nothing():
     network = three_devices()
     sent = []
@@ -88,7 +93,7 @@ def test_seeding_everything_that_can_be_seeded_changes_nothing():
 
 def test_a_signal_tells_nothing_but_itself():
     assert is_dataclass(Signal)
-    assert {field.name for field in fields(Signal)} == {"samples", "sends", "power", "report"}
+    assert {field.name for field in fields(Signal)} == {"samples", "scale", "report"}
 
 
 # --- the law ---
@@ -255,6 +260,7 @@ def test_a_delta_below_what_the_sampler_supports_is_refused():
 def test_what_is_sent_carries_the_live_report_of_its_network():
     network = three_devices()
     sent = signal(np.zeros(R), network, device=0, gain=1.0)
+    assert sent.report is not None
     assert sent.report.live
     assert sent.report.network == network
 
@@ -289,5 +295,6 @@ def test_wrong_types_are_named(change, message):
 
 def test_nobody_can_change_the_report_that_signals_share():
     sent = signal(np.zeros(R), three_devices(), device=0, gain=1.0)
+    assert sent.report is not None
     with pytest.raises(ValueError, match="read-only"):
         sent.report.epsilon[:] = 0.0

@@ -288,7 +288,7 @@ def test_on_the_full_path_every_device_draws_coin_and_noise_from_a_generator_of_
         for generators in used.values():
             generators.clear()
         receive(lib(latents(unlike_devices())), unlike_devices(NOISY), rng=rng, path="full")
-        receiver, *noise = used["standard_normal"]
+        *noise, receiver = used["standard_normal"]
         assert [id(x) for x in used["uniform"]] == [id(x) for x in noise]
         assert len({id(x) for x in (rng, receiver, *noise)}) == 5
 

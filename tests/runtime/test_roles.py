@@ -10,13 +10,13 @@ import pytest
 from airpool import Network, Ranking, Threshold, guarantee
 from airpool.network import Channel, NetworkError
 from airpool.network import file as network_file
-from airpool.protocol import device as stations
+from airpool.protocol import live
 from airpool.protocol.live import live_report
 from airpool.radio.link import link_of
 from airpool.runtime import seeded
 from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted
-from airpool.runtime.device import Device, Seen, answer, declared_scale
+from airpool.runtime.device import Device, Seen, answer
 from airpool.runtime.medium import Announcement, Withheld
 
 from .systems import R, latents, network, simulated, small
@@ -85,14 +85,16 @@ def test_live_inferences_are_answered_with_the_guarantee(medium):
 
 
 @pytest.mark.parametrize("rule", ["truncate", "backoff"])
-def test_the_declared_scale_is_the_one_that_power_control_gives(rule):
+def test_the_declared_scale_depends_on_public_numbers_alone(rule):
     net = network(channel=Channel(fading="rayleigh", power_rule=rule, outage=0.2))
     gains = np.geomspace(1e-3, 10, 50)
-    sent = stations.power(net, link_of(net), np.tile(gains[:, None], (1, 4)), takes_part=np.ones((50, 4), bool))
-    sends = sent.scale[:, 2] > 0
+    link = link_of(net)
+    sends = gains >= (link.gamma / link.transmitters.reach[2] if rule == "truncate" else 0)
     assert sends.any()
-    declared = np.array([declared_scale(net, 2, gain) for gain in gains])
-    np.testing.assert_allclose(declared[sends], sent.scale[sends, 2], rtol=1e-12)
+    z = np.random.default_rng(0).standard_normal((50, net.dimension))
+    declared = np.array([live.signal(f, net, device=2, gain=h).scale for f, h in zip(z, gains, strict=True)])
+    public = np.minimum(link.gamma / gains, link.transmitters.reach[2]) * sends
+    np.testing.assert_allclose(declared, public, rtol=1e-12)
 
 
 @pytest.mark.parametrize("redrawn", [True, False])

@@ -19,9 +19,9 @@ from airpool.cli import app
 from airpool.evaluation.audit.adversary import audited
 from airpool.evaluation.sweep.code import version_of
 from airpool.network import SCHEMES, Coin, Devices, Network, NetworkError, file, named_scheme, scheme_rules
-from airpool.protocol import live
+from airpool.protocol import alone, live
+from airpool.protocol.randomness import Seeded
 from airpool.protocol.simulation import receive
-from airpool.runtime import seeded
 from airpool.runtime.ledger.mechanism import mechanism, parse
 from airpool.runtime.ledger.spending import total
 
@@ -84,12 +84,9 @@ def test_the_simulator_tosses_its_coins():
 
 def test_a_live_and_a_seeded_device_toss_their_own():
     net, runs = network(), 400
-    given: Any = {"score": None, "num_classes": None, "selected": None}
-    sends = [live._takes_part(net, 2, **given) for _ in range(runs)]
-    assert abs(np.mean(sends) - OFTEN[2]) < 5 * 0.5 / runs**0.5
-    rng = np.random.default_rng(0)
-    scales = [seeded.signal(np.ones(4), net, device=2, gain=1.0, rng=rng)[1] for _ in range(runs)]
-    assert abs(np.mean(np.array(scales) > 0) - OFTEN[2]) < 5 * 0.5 / runs**0.5
+    for source in (live.LIVE, Seeded([np.random.default_rng(0)])):
+        sends = [alone.signal(np.ones(4), net, source, device=2, gain=1.0).sends for _ in range(runs)]
+        assert abs(np.mean(sends) - OFTEN[2]) < 5 * 0.5 / runs**0.5
 
 
 @pytest.mark.parametrize("alone", [False, True])

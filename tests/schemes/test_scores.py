@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from airpool.network import Coin, Ranking, Threshold
 from airpool.protocol.device import noisy
+from airpool.protocol.randomness import Seeded
 from airpool.schemes.scores import bounded, check_scores, raw, score_range, uncertainty
 
 ANYTHING = st.floats(allow_nan=True, allow_infinity=True, width=64)
@@ -99,10 +100,10 @@ def test_the_papers_scaling_halves_its_own_bound():
 def test_noise_comes_from_each_devices_own_generator():
     own = [np.random.default_rng(k) for k in range(3)]
     u = np.array([[0.1, 0.2, 0.3]])
-    found = noisy(u, 0.5, trials=4, own=list(own))
+    found = noisy(u, 0.5, trials=4, source=Seeded(own), limit=1.0)
     for k in range(3):
         np.testing.assert_allclose(found[0, :, k], u[0, k] + 0.5 * np.random.default_rng(k).standard_normal((1, 4))[0])
-    assert noisy(u, 0.0, trials=2, own=[np.random.default_rng(0)]).tolist() == [[[0.1, 0.2, 0.3]] * 2]
+    assert noisy(u, 0.0, trials=2, source=Seeded(own), limit=1.0).tolist() == [[[0.1, 0.2, 0.3]] * 2]
 
 
 LATENTS = np.zeros((2, 3, 4))

@@ -1,6 +1,7 @@
 """Scheme 2.1: who transmits, and how often."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from scipy import stats
 
 from airpool.network import Coin, Network, Ranking, Threshold
 from airpool.privacy.leakage import Decision
-from airpool.protocol.device import taking_part
+from airpool.protocol.device import Senders, taking_part
+from airpool.protocol.randomness import Seeded
+from airpool.radio.link import link_of
 from airpool.schemes.participation import expected_participation
 from airpool.schemes.participation import participation as by_scheme
 from airpool.schemes.threshold import participation
@@ -31,11 +34,15 @@ def test_the_surer_device_transmits_more_often(a, b, std):
     assert more >= less
 
 
+def drawn(network: Network, trials: int, u: Any) -> Any:
+    source = Seeded([np.random.default_rng(0)])
+    return taking_part(Senders(network, link_of(network)), source, np.ones((1, trials, 3)), scores=u[None])[0][0]
+
+
 def test_draws_fall_as_often_as_the_formula_says():
     u, std, n = np.array([0.1, 0.5, 0.9]), 0.3, 200_000
-    generators = [np.random.default_rng(0)]
     network = Network.uniform(num_devices=3, scheme=Threshold(threshold=0.4, score_noise_std=std, score_bound=1.0))
-    spoken = taking_part(network, (1, n, 3), generators, dtype=np.float64, scores=u[None])[0][0].mean(axis=0)
+    spoken = drawn(network, n, u).mean(axis=0)
     p = participation(u, threshold=0.4, score_noise_std=std)
     np.testing.assert_array_less(np.abs(spoken - p), 4.5 * np.sqrt(p * (1 - p) / n))
 
@@ -44,9 +51,7 @@ def test_without_noise_the_comparison_decides():
     u = np.array([0.2, 0.5, 0.8])
     found = participation(u, threshold=0.5, score_noise_std=[0.0, 0.0, 0.0])
     network = Network.uniform(num_devices=3, scheme=Threshold(threshold=0.5, score_noise_std=0.0))
-    own = [np.random.default_rng(0)]
-    drawn, _ = taking_part(network, (1, 1, 3), own, dtype=np.float64, scores=u[None])
-    assert found.tolist() == drawn[0, 0].tolist() == [True, True, False]
+    assert found.tolist() == drawn(network, 1, u)[0].tolist() == [True, True, False]
 
 
 def test_expectation_is_the_mean_over_calibration_objects():

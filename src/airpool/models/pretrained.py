@@ -166,7 +166,7 @@ def infer(
     The network's dimension must be the codec's r, its clip norms at most 1, the length of a latent. In Schemes 2.1 and
     2.2 the scores come from the local head. codec: left out, the model's default.
     present: (N, K), False where a sensor was declared absent before it measured: its device sends noise alone. A sensor
-    that is there and measures NaN sends the same: the two cannot be told apart.
+    that is there and measures NaN sends the same: the two are indistinguishable.
     rng, path: with a NumPy generator all is computed in float64 on the CPU; on the full path, as a run of processes
     with one seed computes it (airpool.runtime.seeded).
     """

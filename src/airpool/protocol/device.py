@@ -2,25 +2,28 @@
 
     z = W f      z ← clip(z, C)      z̃ = τ w z + n      x = (α/p) z̃
 
-Simulator and live device call the same functions, for NumPy and torch. They differ in where randomness comes from:
-simulation.py passes in generators and draws n itself, live.py takes noise and coins from the operating system.
-Never raises on feature values: an exception would leak them.
+One `taking_part` and one `transmit` for all devices, for NumPy and torch: in bulk (simulation.py) or alone (alone.py).
+They differ in where coins and noise come from, a `Randomness`. Never raises on feature values: an exception would leak
+them.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from airpool._support import draws
 from airpool._support.arrays import Array, like, require_array
 from airpool.network import Network, scheme_rules, scored
 from airpool.protocol.maps import Map, apply
+from airpool.protocol.randomness import Randomness
 from airpool.radio.csi import Misalignment
 from airpool.radio.link import Link
-from airpool.radio.power import Transmission, transmit
-from airpool.schemes.scores import bounded
+from airpool.radio.power import Transmission, Transmitters
+from airpool.radio.power import transmit as control
+from airpool.schemes.scores import bounded, score_range
 
 # How far inside C a clipped vector ends, in units of the floating-point resolution: a few roundings, plus those of a
 # sum of r squares in any order.
@@ -73,41 +76,105 @@ def clipped(latents: Array, clip_norm: Any) -> Array:
     return xp.where(longer, scaled * (limit / norm), z)
 
 
+@dataclass(frozen=True, eq=False)
+class Senders:
+    """Devices whose signals are made together: all of a network, (K,), or the one of index `only`, (1,)."""
+
+    network: Network
+    link: Link
+    only: int | None = None
+
+    def column(self, name: str) -> tuple[float, ...]:
+        """A setting of each of them."""
+        every = self.network.devices.column(name)
+        return every if self.only is None else every[self.only : self.only + 1]
+
+    @cached_property
+    def transmitters(self) -> Transmitters:
+        every = self.link.transmitters
+        return every if self.only is None else every.alone(self.only)
+
+
 def taking_part(
-    network: Network,
-    shape: tuple[int, ...],
-    own: Sequence[draws.Generator],
+    senders: Senders,
+    source: Randomness,
+    gain: Array,
     *,
-    dtype: Any,
     scores: Array | None = None,
     num_classes: int | None = None,
+    selected: bool | None = None,
 ) -> tuple[Array, Array | None]:
-    """τ of each device, (n, t, K), and the noisy scores that decided it, if any did.
+    """τ of each device, (n, t, K) as gains are, and the noisy scores that decided it, if any did.
 
     A coin (Scheme 1), the device's own noisy score ũ ≤ η (2.1), or the ranking server's answer to all ũ (2.2).
-    A live device decides in live._takes_part, by the same rules.
-    own: a generator for each device, or a single one for all.
+    scores: (n, K), raw, in bits. selected: the ranking server's answer to a device that runs alone.
     """
+    network, xp, shape = senders.network, array_namespace(gain), tuple(gain.shape)
     rules = scheme_rules(network.scheme)
-    if not rules.scored or scores is None:
-        p = np.array(network.devices.column("participation"))
-        if np.all(p == 1):
-            return draws.ones(own[0], shape, dtype=dtype) > 0, None
-        uniform = draws.by_device(draws.uniform, own, shape, dtype=dtype)
-        return uniform < (float(p[0]) if np.all(p == p[0]) else like(p, uniform)), None
+    if not rules.scored:
+        if all(p == 1 for p in network.devices.column("participation")):
+            return xp.ones_like(gain, dtype=xp.bool), None
+        return source.coins(np.array(senders.column("participation")), shape, dtype=gain.dtype), None
+    if selected is not None:
+        return xp.full_like(gain, bool(selected), dtype=xp.bool), None
     scheme = scored(network.scheme)
-    u = bounded(array_namespace(scores).astype(scores, dtype), scheme, num_classes)
-    noisy_scores = noisy(u, scheme.score_noise_std, trials=shape[1], own=own)
+    u = bounded(xp.astype(scores, gain.dtype), scheme, num_classes)
+    if source.on_grid and not rules.ranked:
+        # A coin of the score's probability, off by the rules' coin_bias at most: a grid would move it further.
+        return source.coins(rules.participation(scheme, u)[:, None], shape, dtype=gain.dtype), None
+    noisy_scores = noisy(u, scheme.score_noise_std, trials=shape[1], source=source, limit=score_range(scheme).high)
     return rules.chosen(scheme, noisy_scores), noisy_scores
 
 
-def noisy(bounded_scores: Array, std: float, *, trials: int, own: Sequence[draws.Generator]) -> Array:
-    """ũ = u + v of n objects, `trials` times each: (n, K) → (n, t, K)."""
-    u = bounded_scores[:, None, :]
-    shape = (u.shape[0], trials, u.shape[2])
+def noisy(bounded_scores: Array, std: float, *, trials: int, source: Randomness, limit: float) -> Array:
+    """ũ = u + v of n objects, `trials` times each: (n, K) → (n, t, K). Nothing is drawn where std is 0."""
+    xp, (n, num_devices) = array_namespace(bounded_scores), bounded_scores.shape
     if std == 0:
-        return u + draws.zeros(own[0], shape, dtype=u.dtype)
-    return u + std * draws.by_device(draws.standard_normal, own, shape, dtype=u.dtype)
+        return xp.broadcast_to(bounded_scores[:, None], (n, trials, num_devices))
+    each = (std,) * num_devices
+    u = source.rounded(bounded_scores[..., None], each, (limit,) * num_devices)[:, None]
+    return (u + source.noise(each, (n, trials, num_devices, 1), dtype=u.dtype))[..., 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Outgoing:
+    """Signals z̃ of each device, (n, t, K, coordinates), sent or not, and their power control, (n, t, K)."""
+
+    noisy: Array
+    sent: Transmission
+
+    @property
+    def samples(self) -> Array:
+        """x = (α/p) z̃, all zeros where a device is silent."""
+        return self.sent.scale[..., None] * self.noisy
+
+
+def transmit(
+    latents: Array,
+    senders: Senders,
+    source: Randomness,
+    *,
+    gain: Array,
+    takes_part: Array,
+    misalignment: Misalignment | None = None,
+) -> Outgoing:
+    """z̃ = τ w z + n and its power, from latents (n, K, r), gains and τ (n, t, K). Simulated and live devices.
+
+    Takes the same steps whatever the feature is and whoever takes part: the time must not depend on them.
+    """
+    xp, r, std = array_namespace(latents), senders.network.coordinates, senders.column("noise_std")
+    feature = source.rounded(weighted(latents, senders), std, senders.transmitters.feature_norm.tolist())
+    noise = source.noise(std, (*gain.shape, r), dtype=feature.dtype)
+    signal = xp.astype(takes_part, feature.dtype)[..., None] * padded(feature, r)[:, None] + noise
+    norm_of = {"paper": ("noise_norm", noise), "exact": ("signal_norm", signal)}.get(senders.network.channel.power_rule)
+    norms = {} if norm_of is None else {norm_of[0]: xp.sqrt(xp.vecdot(norm_of[1], norm_of[1]))}
+    return Outgoing(signal, power(senders, gain, takes_part=takes_part, misalignment=misalignment, **norms))
+
+
+def weighted(latents: Array, senders: Senders) -> Array:
+    """w z of each device, (n, K, r), clipped."""
+    z = clipped(latents, senders.column("clip_norm"))
+    return like(senders.column("weight"), z)[:, None] * z
 
 
 def padded(feature: Array, coordinates: int) -> Array:
@@ -116,14 +183,8 @@ def padded(feature: Array, coordinates: int) -> Array:
     return feature if more == 0 else xp.concat([feature, xp.zeros_like(feature[..., :more])], axis=-1)
 
 
-def signal(feature: Array, noise: Array, takes_part: Array) -> Array:
-    """z̃ = τ w z + n, (..., r), from w z and n."""
-    return takes_part * feature + noise
-
-
 def power(
-    network: Network,
-    link: Link,
+    senders: Senders,
     gain: Array,
     *,
     takes_part: Array,
@@ -131,16 +192,16 @@ def power(
     noise_norm: Array | None = None,
     signal_norm: Array | None = None,
 ) -> Transmission:
-    """The scale α/p of each device and the alignment that results; under cover noise nobody is silent by choice.
+    """The scale α/p of each device and the resulting alignment; under cover noise no device is silent by choice.
 
     noise_norm, signal_norm: ‖n‖ and ‖z̃‖, which the power rules `paper` and `exact` depend on.
     """
-    return transmit(
-        link.transmitters,
+    return control(
+        senders.transmitters,
         gain,
-        gamma=link.gamma,
-        rule=network.channel.power_rule,
-        taking_part=None if network.cover_noise else takes_part,
+        gamma=senders.link.gamma,
+        rule=senders.network.channel.power_rule,
+        taking_part=None if senders.network.cover_noise else takes_part,
         misalignment=misalignment,
         noise_norm=noise_norm,
         signal_norm=signal_norm,

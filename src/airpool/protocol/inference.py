@@ -24,7 +24,7 @@ Baseline = Literal["orthogonal", "best-device", "centralised"]
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """Labels with everything that led to them. server.NO_ANSWER (−1) where nobody transmitted."""
+    """Labels with everything that led to them. server.NO_ANSWER (−1) where no device transmitted."""
 
     label: Array
     logits: Array

@@ -1,40 +1,26 @@
-"""A live device: the steps of device.py with noise and coins from the operating system.
+"""A live device: noise and coins from the operating system.
 
     ranked = noisy_score(score, network)                                       # Scheme 2.2: to the ranking server
     signal(latent, network, device=3, gain=h, selected=answer)                 # once it has answered
 
 No generator can be passed in: a device process cannot use seeded noise by accident. The noise is privacy/noise.py's
-`live_noise`; whether the device transmits is decided in `_takes_part`.
+`live_noise`.
 """
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from airpool._support.arrays import Floats
+from airpool._support.arrays import Array, Floats
 from airpool.account.guarantee import PrivacyReport, guarantee
-from airpool.network import Network, require_network, scheme_rules, scored
+from airpool.network import Network
 from airpool.privacy.noise import grid_of, live_noise, to_grid
-from airpool.protocol import device as stations
-from airpool.radio.link import link_of
-from airpool.schemes.scores import bounded, score_range
-
-
-@dataclass(frozen=True, eq=False)
-class Signal:
-    """What device k transmits: x, all zeros where it is silent; (r,), or (r + 1,) where an odd r is padded with noise.
-
-    sends: whether it transmits at all, which is visible nearby. Secrets of the device are not included.
-    report: what the network leaks, with the δ that live noise costs.
-    """
-
-    samples: Floats
-    sends: bool
-    power: float
-    report: PrivacyReport
+from airpool.protocol import alone
+from airpool.protocol.alone import Choice, Signal
 
 
 @lru_cache(maxsize=64)
@@ -49,7 +35,31 @@ def live_report(network: Network) -> PrivacyReport:
     return guarantee(network, live=True)
 
 
-@np.errstate(all="ignore")
+class OperatingSystem:
+    """Randomness of live devices: exact coins, and noise on a public grid to which features are rounded."""
+
+    on_grid = True
+
+    def report(self, network: Network) -> PrivacyReport:
+        return live_report(network)
+
+    def coins(self, probability: Array, shape: tuple[int, ...], *, dtype: Any) -> NDArray[np.bool_]:
+        each = np.broadcast_to(probability, shape).ravel().tolist()
+        return np.array([_coin(p) for p in each]).reshape(shape)
+
+    def rounded(self, values: Array, std: Sequence[float], limit: Sequence[float]) -> Floats:
+        each = zip(std, limit, strict=True)
+        return np.stack(
+            [to_grid(values[..., k, :], grid_of(s).step, most) for k, (s, most) in enumerate(each)], axis=-2
+        )
+
+    def noise(self, std: Sequence[float], shape: tuple[int, ...], *, dtype: Any) -> Floats:
+        return np.stack([live_noise(s, (*shape[:-2], shape[-1])).values for s in std], axis=-2)
+
+
+LIVE = OperatingSystem()
+
+
 def signal(
     latent: ArrayLike,
     network: Network,
@@ -68,77 +78,17 @@ def signal(
     Never raises on the values of latent and score: an exception would leak them.
     Edge cases: a latent that is not finite is sent as 0; a channel too weak for its power → silent (truncate).
     """
-    require_network(network)
-    d = network.devices
-    if isinstance(device, bool) or not isinstance(device, int | np.integer):
-        raise TypeError(f"device={device!r} must be a whole number")
-    if not 0 <= device < d.count:
-        raise ValueError(f"device={device} must be from 0 to {d.count - 1}")
-    if np.iscomplexobj(latent):
-        raise TypeError("latent is complex, must be real: two real coordinates share one symbol")
-    z = np.asarray(latent, dtype=np.float64)
-    if z.shape != (network.dimension,):
-        raise ValueError(f"latent has shape {z.shape}, must be ({network.dimension},)")
-    if not np.isfinite(gain) or gain < 0:
-        raise ValueError(f"gain={gain} must be >= 0 and finite")
-    report = live_report(network)
-    weight, std = d.column("weight")[device], d.column("noise_std")[device]
-    takes_part = _takes_part(network, device, score=score, num_classes=num_classes, selected=selected)
-    # Constant steps: the time must depend neither on the feature nor on taking part.
-    clip_norm = d.column("clip_norm")[device]
-    feature = to_grid(weight * stations.clipped(z[None], [clip_norm])[0], grid_of(std).step, weight * clip_norm)
-    feature = stations.padded(feature, network.coordinates)
-    noisy = stations.signal(feature, live_noise(std, network.coordinates).values, np.float64(takes_part))
-    sent = stations.power(
-        network,
-        link_of(network),
-        np.full(d.count, gain),
-        takes_part=np.full(d.count, takes_part),
-        signal_norm=np.full(d.count, np.linalg.norm(noisy)),
-    )
-    scale = float(sent.scale[device])
-    # Adding zero turns the −0 of a silent device into 0: its sign would be a bit of z̃.
-    samples = scale * noisy + 0.0
-    return Signal(samples, scale > 0, float(samples @ samples), report)
+    choice = Choice(score, num_classes, selected)
+    return alone.signal(latent, network, LIVE, device=device, gain=gain, choice=choice)
 
 
-@np.errstate(all="ignore")
 def noisy_score(score: float, network: Network, *, num_classes: int | None = None) -> float:
     """ũ = u + v for the ranking server of Scheme 2.2, from a raw uncertainty in bits; fresh noise at each call.
 
     Holds for: the ε of the network's report, one call for each inference. A score that is not finite counts as the
     upper end of the range.
     """
-    require_network(network)
-    if not scheme_rules(network.scheme).ranked:
-        raise ValueError(f"scheme.name={network.scheme.name!r} must be 2.2: otherwise no score leaves the device")
-    scheme = scored(network.scheme)
-    if scheme.score_noise_std == 0:
-        raise ValueError("scheme.score_noise_std=0 must be > 0: a score without noise must not leave the device")
-    live_report(network)
-    step = grid_of(scheme.score_noise_std).step
-    u = to_grid(bounded(np.array([score], dtype=np.float64), scheme, num_classes), step, score_range(scheme).high)
-    return float((u + live_noise(scheme.score_noise_std, 1).values)[0])
-
-
-def _takes_part(
-    network: Network, device: int, *, score: float | None, num_classes: int | None, selected: bool | None
-) -> bool:
-    scheme, rules = network.scheme, scheme_rules(network.scheme)
-    wanted = "selected" if rules.ranked else "score" if rules.scored else None
-    for name, value in (("score", score), ("selected", selected)):
-        if (value is not None) != (name == wanted):
-            verb = "needs" if name == wanted else "takes no"
-            raise ValueError(f"scheme {scheme.name} {verb} {name}: 2.1 goes by a score, 2.2 by being selected")
-    if not rules.scored:
-        return _coin(network.devices.column("participation")[device])
-    if rules.ranked:
-        if not isinstance(selected, bool | np.bool_):
-            raise ValueError(f"selected={selected!r} must be true or false, what the ranking server answered")
-        return bool(selected)
-    # A coin of the score's probability, off by the rules' coin_bias at most; noise on a grid would move it further.
-    u = bounded(np.array([score], dtype=np.float64), scored(scheme), num_classes)
-    return _coin(float(rules.participation(scheme, u)[0]))
+    return alone.noisy_score(score, network, LIVE, num_classes=num_classes)
 
 
 def _coin(probability: float) -> bool:

@@ -14,7 +14,7 @@ from array_api_compat import array_namespace
 
 from airpool._support import draws
 from airpool._support.arrays import Array, not_negative, require_shape
-from airpool.network import Channel
+from airpool.network import Channel, Network
 from airpool.radio.csi import Misalignment, misalign
 
 
@@ -40,6 +40,34 @@ def receiver_noise(shape: tuple[int, ...], rng: draws.Generator, *, noise_std: f
     """m ~ N(0, noise_std²) in each real coordinate, where the generator lives."""
     std = float(not_negative("noise_std", noise_std))
     return draws.standard_normal(rng, shape, dtype=dtype) * std if std else draws.zeros(rng, shape, dtype=dtype)
+
+
+def received(
+    signals: Array,
+    network: Network,
+    *,
+    gain: Array,
+    off: Misalignment | None,
+    rng: draws.Generator,
+    transmitting: Array,
+) -> Array:
+    """y (..., r) of signals x (..., K, coordinates), without their padding; the receiver's noise comes from `rng`.
+
+    Under orthogonal access, the sum that the server makes of the y_k of all that are transmitting, (..., K).
+    """
+    xp, channel, shape = array_namespace(signals), network.channel, tuple(signals.shape)
+    alone, mixed = channel.rules.separate, off is not None and channel.symbols == "complex"
+    noise_shape = shape if alone else (*shape[:-2], shape[-1])
+    noise = receiver_noise(noise_shape, rng, noise_std=channel.noise_std, dtype=signals.dtype)
+    coefficient = in_phase_gain(gain, off) if off is None or not mixed else complex_gain(off)
+    if mixed:
+        signals, noise = pack(signals), pack(noise)
+    if alone:
+        each = separate(signals, coefficient, noise)
+        y = xp.sum(xp.where(transmitting[..., None], each, xp.zeros_like(each)), axis=-2)
+    else:
+        y = superpose(signals, coefficient, noise)
+    return (unpack(y, shape[-1]) if mixed else y)[..., : network.dimension]
 
 
 def superpose(signals: Array, gain: Array, noise: Array | None = None) -> Array:

@@ -32,7 +32,7 @@ def decode(received: Array, *, classifier: Map, decoder: Map | None = None) -> A
 
 
 def labels(logits: Array, any_signal: Array) -> Array:
-    """The class of the largest logit; NO_ANSWER where nobody transmitted: noise alone is never decoded."""
+    """The class of the largest logit; NO_ANSWER where no device transmitted: noise alone is never decoded."""
     xp = array_namespace(logits)
     if bool(xp.any(xp.isnan(logits))):
         raise ValueError("the classifier or decoder gives logits that are NaN: its parameters must be finite")

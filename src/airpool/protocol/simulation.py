@@ -2,14 +2,15 @@
 
     ẑ = Σ_k g_k (τ_k w_k z_k + n_k) + m/γ
 
-The full path calls device.py, medium.py and server.py; the fast path is a shortcut with the same law, which a test
-proves. For NumPy and torch, CPU and CUDA. Needs no SciPy where the link is given. Noise comes from the generator that
-is passed in, and gives no privacy: a real device uses live.py, which cannot be seeded.
+The full path calls device.py, medium.py and server.py. The fast path (`_fast`) is a shortcut with the same law, which a
+test proves: it draws the noise of the sum at once. For NumPy and torch, CPU and CUDA. Needs no SciPy where the link is
+given. Noise comes from the generator that is passed in, and gives no privacy: a real device uses live.py.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Literal
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -19,10 +20,11 @@ from airpool._support import draws
 from airpool._support.arrays import Array, like, require_array
 from airpool.network import Network, require_network, scheme_rules
 from airpool.protocol import device, medium, server
+from airpool.protocol.randomness import Seeded
 from airpool.radio.csi import Misalignment
 from airpool.radio.fading import sample_gains
 from airpool.radio.link import Link, link_of
-from airpool.radio.power import Transmission, threshold
+from airpool.radio.power import Transmission
 from airpool.schemes.scores import check_scores
 
 Path = Literal["fast", "full"]
@@ -30,7 +32,7 @@ Path = Literal["fast", "full"]
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """What the server receives of n objects in t trials, and what only a simulator knows.
+    """Reception of n objects in t trials, with what only a simulator knows.
 
     estimate: ẑ, (n, t, r). All else has shape (n, t, K): who took part (secret under cover noise), the gain h, what
     was transmitted, and the noisy scores (secret in Scheme 2.1, known to the ranking server in 2.2).
@@ -103,119 +105,65 @@ def receive(
     rule = network.channel.power_rule
     if path == "fast" and rule in ("paper", "exact"):
         raise ValueError(f"path='fast' is not exact where power_rule={rule!r} looks at the noise; use path='full'")
-    z = device.clipped(latents, network.devices.column("clip_norm"))
-    _check_squares(link, z)
-    shape = (int(latents.shape[0]), trials, int(latents.shape[1]))
+    if array_namespace(latents).finfo(latents.dtype).bits < 32:
+        latents = array_namespace(latents).astype(latents, array_namespace(latents).float32)
+    _check_squares(link, latents)
+    senders, shape = device.Senders(network, link), (int(latents.shape[0]), trials, int(latents.shape[1]))
     # The full path has a generator for the air and one for each device; the fast path needs no more than one.
     air, *own = [rng, rng] if path == "fast" else draws.spawn(rng, shape[-1] + 1)
-    gain = sample_gains(link.fading, shape, air, dtype=z.dtype)
+    source = Seeded(own)
+    gain = sample_gains(link.fading, shape, air, dtype=latents.dtype)
     off = medium.misalignment(gain, network.channel, air)
-    takes_part, noisy_scores = device.taking_part(
-        network, shape, own, dtype=z.dtype, scores=scores, num_classes=num_classes
-    )
+    takes_part, noisy_scores = device.taking_part(senders, source, gain, scores=scores, num_classes=num_classes)
     if only_best:
         takes_part = takes_part & _strongest(gain, takes_part, network)
-    carry = _full if path == "full" else _fast
-    estimate, sent, squares, signals = carry(z, network, link, _Drawn(gain, off, takes_part, air, own))
-    return Received(estimate, takes_part, gain, sent, squares, noisy_scores, signals)
+    if path == "fast":
+        estimate, sent, squares = _fast(latents, senders, rng, gain=gain, off=off, takes_part=takes_part)
+        return Received(estimate, takes_part, gain, sent, squares, noisy_scores)
+    out = device.transmit(latents, senders, source, gain=gain, takes_part=takes_part, misalignment=off)
+    y = medium.received(out.samples, network, gain=gain, off=off, rng=air, transmitting=out.sent.alignment != 0)
+    squares = partial(array_namespace(latents).vecdot, out.noisy, out.noisy)
+    estimate = server.estimate(y, link.gamma)
+    return Received(estimate, takes_part, gain, out.sent, squares, noisy_scores, out.noisy)
 
 
-class _Drawn(NamedTuple):
-    """What does not depend on the noise, drawn before it, and the generators that the noise comes from."""
-
-    gain: Array
-    off: Misalignment | None
-    takes_part: Array
-    air: draws.Generator
-    own: list[draws.Generator]
-
-
-# ẑ, what was transmitted, a function that computes ‖z̃‖², and z̃ itself where it was made.
-_Carried = tuple[Array, Transmission, Callable[[], Array], Array | None]
-
-
-def _full(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
-    """Step by step: every device with its own noise and power."""
-    xp = array_namespace(z)
-    gain, off, takes_part, air, own = drawn
-    n, trials, num_devices = gain.shape
-    separate, r = network.channel.rules.separate, network.coordinates
-    at_receiver = medium.receiver_noise(
-        (n, trials, num_devices, r) if separate else (n, trials, r),
-        air,
-        noise_std=network.channel.noise_std,
-        dtype=z.dtype,
-    )
-    weight, std = (like(network.devices.column(name), z)[:, None] for name in ("weight", "noise_std"))
-    noise = std * draws.by_device(draws.standard_normal, own, (n, trials, num_devices, r), axis=-2, dtype=z.dtype)
-    z = device.padded(z, r)
-    signal = device.signal((weight * z)[:, None], noise, xp.astype(takes_part, z.dtype)[..., None])
-    square = xp.vecdot(signal, signal)
-    sent = device.power(
-        network,
-        link,
-        gain,
-        takes_part=takes_part,
-        misalignment=off,
-        noise_norm=xp.sqrt(xp.vecdot(noise, noise)),
-        signal_norm=xp.sqrt(square),
-    )
-    x, coefficient = sent.scale[..., None] * signal, medium.in_phase_gain(gain, off)
-    mixed = off if network.channel.symbols == "complex" else None
-    if mixed is not None:
-        x, at_receiver, coefficient = medium.pack(x), medium.pack(at_receiver), medium.complex_gain(mixed)
-    if separate:
-        each = medium.separate(x, coefficient, at_receiver)
-        # The server adds up those that it receives.
-        y = xp.sum(xp.where((sent.alignment != 0)[..., None], each, xp.zeros_like(each)), axis=-2)
-    else:
-        y = medium.superpose(x, coefficient, at_receiver)
-    y = (y if mixed is None else medium.unpack(y, r))[..., : network.dimension]  # without padding
-    return server.estimate(y, link.gamma), sent, lambda: square, signal
-
-
-def _fast(z: Array, network: Network, link: Link, drawn: _Drawn) -> _Carried:
-    """The same law in one step: all noise as one Gaussian, exact since no alignment depends on the noise."""
-    xp = array_namespace(z)
-    gain, off, takes_part, _, own = drawn
-    cover = network.cover_noise
-    weight, std = (like(network.devices.column(name), z) for name in ("weight", "noise_std"))
-    if network.channel.power_rule == "truncate" and off is None:
-        # What device.power computes in this case. Just above the smallest gain that can be inverted, as there.
-        kind = xp.finfo(z.dtype)
-        smallest = float(kind.smallest_normal) ** 0.5 * (1 + 2 * float(kind.eps))
-        least = np.maximum(threshold(link.transmitters, gamma=link.gamma), smallest)
-        reached = gain >= (float(least[0]) if np.all(least == least[0]) else like(least, gain))
-        g = g_square = xp.astype(reached if cover else reached & takes_part, z.dtype)
-        sent = Transmission(g, gain, link.gamma, g)
-    else:
-        sent = device.power(network, link, gain, takes_part=takes_part, misalignment=off)
-        g, g_square = sent.alignment, sent.alignment**2
-    mixing = sent.quadrature if network.channel.symbols == "complex" else None
-    if mixing is not None:
-        g_square = g_square + mixing**2
-    variance = xp.matmul(g_square, (std * std)[:, None])
+def _fast(
+    latents: Array,
+    senders: device.Senders,
+    rng: draws.Generator,
+    *,
+    gain: Array,
+    off: Misalignment | None,
+    takes_part: Array,
+) -> tuple[Array, Transmission, Callable[[], Array]]:
+    """ẑ, power control and ‖z̃‖² in one step: all noise as one Gaussian, exact since no alignment depends on it."""
+    xp, network, gamma = array_namespace(latents), senders.network, senders.link.gamma
+    feature, std = device.weighted(latents, senders), like(senders.column("noise_std"), latents)
+    sent = device.power(senders, gain, takes_part=takes_part, misalignment=off)
+    g, mixing = sent.alignment, sent.quadrature if network.channel.symbols == "complex" else None
+    noise_gain = g**2 if mixing is None else g**2 + mixing**2
+    variance = xp.matmul(noise_gain, (std * std)[:, None])
     receivers = 1.0
     if network.channel.rules.separate:
-        receivers = xp.sum(xp.astype(g != 0, z.dtype), axis=-1, keepdims=True)
-    variance = variance + receivers * (network.channel.noise_std / link.gamma) ** 2
-    active = xp.astype(takes_part, z.dtype) if cover else 1.0
-    feature = weight[:, None] * z
+        receivers = xp.sum(xp.astype(g != 0, g.dtype), axis=-1, keepdims=True)
+    variance = variance + receivers * (network.channel.noise_std / gamma) ** 2
+    cover = network.cover_noise
+    active = xp.astype(takes_part, g.dtype) if cover else 1.0
     estimate = xp.matmul(g * active if cover else g, feature)
     if mixing is not None:
         estimate = estimate + xp.matmul(mixing * active if cover else mixing, medium.turned(feature))
-    noise = draws.standard_normal(own[0], tuple(estimate.shape), dtype=z.dtype)
+    noise = draws.standard_normal(rng, tuple(estimate.shape), dtype=g.dtype)
     noise *= xp.sqrt(variance)
     estimate += noise
 
     def squares() -> Array:
-        return active * (xp.vecdot(z, z)[:, None, :] * weight**2) + float(network.coordinates) * std * std
+        return active * xp.vecdot(feature, feature)[:, None, :] + float(network.coordinates) * std * std
 
-    return estimate, sent, squares, None
+    return estimate, sent, squares
 
 
 def _strongest(gain: Array, takes_part: Array, network: Network) -> Array:
-    """Which device has the strongest channel, (n, t, K); in Scheme 2.2, of those selected."""
+    """Mask of the device with the strongest channel, (n, t, K); in Scheme 2.2, of those selected."""
     able = array_namespace(gain).where(takes_part, gain, gain * 0 - 1) if scheme_rules(network.scheme).ranked else gain
     best = array_namespace(gain).argmax(able, axis=-1)[..., None]
     return best == like(np.arange(gain.shape[-1]), gain)

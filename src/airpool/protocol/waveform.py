@@ -31,7 +31,7 @@ _TOGETHER = 64
 
 @dataclass(frozen=True)
 class Waveform:
-    """How symbols become samples, and what happens to them."""
+    """Modulation of symbols into samples, and the impairments of these."""
 
     frame: Frame = field(default_factory=Frame)
     impairments: Impairments = field(default_factory=Impairments)
@@ -53,7 +53,7 @@ class Arrived:
 def receive_waveform(
     latents: Floats, network: Network, *, rng: np.random.Generator, waveform: Waveform | None = None, trials: int = 1
 ) -> Arrived:
-    """What becomes of latents (n, K, r) over the waveform, `trials` times each.
+    """Reception of latents (n, K, r) over the waveform, `trials` times each.
 
     The waveform's channel takes the place of the network's, of which the receiver's noise alone is left: per sample,
     and over γ = 1.
@@ -122,7 +122,7 @@ def require_plain(network: Network) -> None:
 
 
 def waveform_report(network: Network, waveform: Waveform) -> PrivacyReport:
-    """What `receive_waveform` leaks to an adversary that keeps every sample.
+    """Leakage of `receive_waveform` to an adversary that keeps every sample.
 
     Without impairments the samples are a function of the symbols' sum, and the report is that of symbols. With any,
     a device may be received by itself, if only for a sample: what is proven for every draw of them is that all are.
@@ -156,7 +156,7 @@ def live_frame(
         std = network.devices.column("noise_std")[device]
         noise = live_noise(std, (2, 2 * frame.guard)).values * (link_of(even).gamma / gain)
         samples = samples + guards(noise[0] + 1j * noise[1], frame, len(symbols))
-    return samples, sent.report
+    return samples, live.live_report(even)
 
 
 def estimate(samples: Symbols, network: Network, frame: Frame) -> Floats:

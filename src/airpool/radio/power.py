@@ -12,7 +12,7 @@ Truncate and backoff depend on neither the noise nor the feature. The paper's p 
 Powers are in mW. P limits the sum over the r real channel uses of one inference.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self, get_args
 
@@ -85,6 +85,12 @@ class Transmitters:
     @property
     def num_devices(self) -> int:
         return self.noise_std.size
+
+    def alone(self, device: int) -> Self:
+        """One of the devices by itself."""
+        one = slice(device, device + 1)
+        limits = {name: getattr(self, name)[one] for name in ("feature_norm", "noise_std", "power_max")}
+        return replace(self, **limits)
 
     @cached_property
     def amplitude(self) -> Floats:
@@ -159,20 +165,37 @@ def transmit(
     norm = {"paper": noise_norm, "exact": signal_norm}.get(rule)
     if norm is not None:
         require_shape(_NORM[rule], norm, tuple(gain.shape))
-    t = threshold(transmitters, gamma=gamma, rule=rule, norm=norm)
-    t = like(t, gain) if norm is None else t
-    # A gain whose inverse would overflow counts as 0.
-    sends = known > float(xp.finfo(gain.dtype).smallest_normal) ** 0.5
-    if taking_part is not None:
-        sends &= xp.astype(require_shape("taking_part", taking_part, gain.shape), xp.bool)
     if rule == "truncate":
-        aim = xp.astype(sends & (known >= t), gain.dtype)
+        sends = reached(transmitters, known, gamma=gamma)
+        aim = xp.astype(sends if taking_part is None else sends & _mask(taking_part, gain), gain.dtype)
     else:
+        t = threshold(transmitters, gamma=gamma, rule=rule, norm=norm)
+        t = like(t, gain) if norm is None else t
         limited = xp.minimum(known, t) / xp.where(t > 0, t, xp.ones_like(t))
+        sends = known >= smallest_gain(gain)
+        if taking_part is not None:
+            sends &= _mask(taking_part, gain)
         aim = xp.where(sends, xp.where(known >= t, xp.ones_like(gain), limited), xp.zeros_like(gain))
     if misalignment is None:
         return Transmission(aim, known, gamma, aim)
     return Transmission(aim, known, gamma, aim * misalignment.in_phase, aim * misalignment.quadrature)
+
+
+def reached(transmitters: Transmitters, known: Array, *, gamma: float) -> Array:
+    """Whether each device can be aligned at its gain, (..., K): what `truncate` goes by."""
+    least = np.maximum(threshold(transmitters, gamma=gamma), smallest_gain(known))
+    return known >= (float(least[0]) if np.all(least == least[0]) else like(least, known))
+
+
+def smallest_gain(gain: Array) -> float:
+    """The smallest gain that can be inverted in this precision; what is below counts as 0."""
+    kind = array_namespace(gain).finfo(gain.dtype)
+    return float(kind.smallest_normal) ** 0.5 * (1 + 2 * float(kind.eps))
+
+
+def _mask(taking_part: Array, gain: Array) -> Array:
+    xp = array_namespace(gain)
+    return xp.astype(require_shape("taking_part", taking_part, gain.shape), xp.bool)
 
 
 def threshold(

@@ -267,14 +267,15 @@ class Slot:
             await asyncio.wait_for(self._end.wait(), seconds)
 
     def received(self) -> Floats:
-        """y = Σ h x + m of what has arrived, as protocol.simulation computes it."""
-        net, r = self._network, self._network.coordinates
-        noise = medium.receiver_noise((1, 1, r), self._rng, noise_std=net.channel.noise_std, dtype=np.float64)
-        x, coefficient = self._signals[None, None], medium.in_phase_gain(self._gain, self._off)
-        if self._off is None or net.channel.symbols != "complex":
-            return medium.superpose(x, coefficient, noise)[0, 0, : net.dimension]
-        y = medium.superpose(medium.pack(x), medium.complex_gain(self._off), medium.pack(noise))
-        return medium.unpack(y, r)[0, 0, : net.dimension]
+        """y = Σ h x + m of what has arrived."""
+        return medium.received(
+            self._signals[None, None],
+            self._network,
+            gain=self._gain,
+            off=self._off,
+            rng=self._rng,
+            transmitting=np.ones_like(self._gain, dtype=np.bool_),
+        )[0, 0]
 
 
 def require_runnable(network: Network) -> None:

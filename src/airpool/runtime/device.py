@@ -14,8 +14,8 @@ import numpy as np
 from airpool._support.arrays import Floats
 from airpool.network import Network, scheme_rules, scored
 from airpool.privacy.noise import live_noise
-from airpool.protocol import live
-from airpool.radio.link import link_of
+from airpool.protocol import alone, live
+from airpool.protocol.alone import Choice, Signal
 from airpool.runtime import logs, seeded, terms
 from airpool.runtime.air import require_runnable
 from airpool.runtime.charge import Charge, Counted, Foreseen, NotSentError
@@ -83,12 +83,12 @@ async def answer(device: Device, port: DevicePort, told: Announcement) -> None:
     try:
         _check(device, told)
         _charge(device, told)
-        samples, scale = await _signal(device, told)
+        sent = await _signal(device, told)
     except NotSentError as why:
         logs.event("refused", id=told.id[:_LONGEST_ID], device=device.index, reason=str(why))
         await port.withdraw(told.id)
     else:
-        await port.transmit(told.id, samples, scale)
+        await port.transmit(told.id, sent.samples, sent.scale)
 
 
 def _check(device: Device, told: Announcement) -> None:
@@ -114,45 +114,22 @@ def _charge(device: Device, told: Announcement) -> None:
         raise NotSentError(f"the charge failed: {type(error).__name__}") from None
 
 
-async def _signal(device: Device, told: Announcement) -> tuple[Floats, float]:
+async def _signal(device: Device, told: Announcement) -> Signal:
     net, k = device.network, device.index
-    rng = None if device.seed is None else seeded.child(device.seed, told.number, k + 1)
+    source = live.LIVE if device.seed is None else seeded.source(device.seed, told.number, k)
     seen = _seen(device, told.number) if device.quick else await asyncio.to_thread(_seen, device, told.number)
     score, classes = _score(net, seen)
     selected = None
     if scheme_rules(net.scheme).ranked:
         assert score is not None
         assert device.ranking is not None
-        if rng is None:
-            noisy = live.noisy_score(score, net, num_classes=classes)
-        else:
-            noisy = seeded.noisy_score(score, net, rng, classes)
+        noisy = alone.noisy_score(score, net, source, num_classes=classes)
         try:
             selected, score = await device.ranking.selected(told.id, k, told.devices, noisy), None
         except DisconnectedError as why:
             raise NotSentError(f"no answer from the ranking server: {why}") from None
-    if rng is not None:
-        return seeded.signal(
-            seen.latent,
-            net,
-            device=k,
-            gain=told.gain,
-            rng=rng,
-            score=score,
-            num_classes=classes,
-            selected=selected,
-        )
-    sent = live.signal(seen.latent, net, device=k, gain=told.gain, score=score, num_classes=classes, selected=selected)
-    return sent.samples, declared_scale(net, k, told.gain) if sent.sends else 0.0
-
-
-def declared_scale(network: Network, device: int, gain: float) -> float:
-    """α/p of a device that transmits, from public numbers alone: γ/h, or less at the power limit (radio.power).
-
-    Holds for: truncate and backoff, where it depends on neither feature nor noise.
-    """
-    link = link_of(network)
-    return float(min(link.gamma / gain, link.transmitters.reach[device]))
+    choice = Choice(score, classes, selected)
+    return alone.signal(seen.latent, net, source, device=k, gain=told.gain, choice=choice)
 
 
 def _seen(device: Device, number: int) -> Seen:

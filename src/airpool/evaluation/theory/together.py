@@ -37,7 +37,8 @@ def drawn(network: Network, link: Link) -> Transmission:
     """Transmission of all devices in every draw of the gains, (draws, K). All take part."""
     gain = _gains(replace(link.fading, path_loss_db=0.0)) * link.fading.path_gain
     off = medium.misalignment(gain, network.channel, np.random.default_rng(_SEED + 1))
-    return device.power(network, link, gain, takes_part=np.ones(gain.shape, dtype=np.bool_), misalignment=off)
+    everyone = np.ones(gain.shape, dtype=np.bool_)
+    return device.power(device.Senders(network, link), gain, takes_part=everyone, misalignment=off)
 
 
 @dataclass(frozen=True, eq=False)
