@@ -1,5 +1,6 @@
 """Keys: private files, certificates that name one process, rotation, expiry, revocation; no secret in a message."""
 
+import json
 import os
 import shutil
 import stat
@@ -7,9 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from typer.testing import CliRunner
 
-from airpool.runtime.keys import authority, credentials, secret
+from airpool.cli import keys as cli_keys
+from airpool.runtime.keys import authority, credentials, reloaded, secret
 from airpool.runtime.keys.credentials import Trust, UntrustedError
 from airpool.runtime.keys.secret import KeyFileError
 
@@ -129,8 +133,78 @@ def test_a_revoked_device_is_not_trusted_from_then_on(keys):
     assert found.name(certificate(keys, "device-4")) == "device-4"
     assert (keys / "server" / "revoked.crl").read_bytes() == (keys / "revoked.crl").read_bytes()
     for again in (authority.rotate, authority.add):
-        with pytest.raises(KeyFileError):
+        with pytest.raises(KeyFileError, match="keys reissue device-3"):
             again(keys, "device-3")
+
+
+def test_a_revoked_device_is_replaced_by_one_with_a_new_identity(keys):
+    found, old = trust(keys), {kind: certificate(keys, "device-3", kind) for kind in ("tls", "identity")}
+    with pytest.raises(KeyFileError, match=r"not revoked: .* `airpool keys revoke device-3` first"):
+        authority.reissue(keys, "device-3")
+    with pytest.raises(KeyFileError, match="known are air, device-3"):
+        authority.reissue(keys, "device-9")
+    identity = secret.read(keys / "device-3" / "identity.key")
+    authority.revoke(keys, "device-3")
+    authority.reissue(keys, "device-3")
+    assert secret.read(keys / "device-3" / "identity.key") != identity
+    assert credentials.load(keys / "device-3")[0].name == "device-3"
+    assert found.identity(certificate(keys, "device-3", "identity"))[0] == "device-3"
+    for each in old.values():  # for good
+        with pytest.raises(UntrustedError, match="device-3 is revoked"):
+            found.name(each)
+    authority.rotate(keys, "device-3")
+    assert found.name(certificate(keys, "device-3")) == "device-3"
+
+
+def test_rotation_keeps_the_identity_certificate_that_others_may_still_have(keys):
+    """Its key stays: revoking it would only stop the devices that do not have the new one yet."""
+    before = certificate(keys, "device-3", "identity")
+    authority.rotate(keys, "device-3")
+    assert trust(keys).identity(before) == trust(keys).identity(certificate(keys, "device-3", "identity"))
+    authority.revoke(keys, "device-3")
+    with pytest.raises(UntrustedError, match="revoked"):
+        trust(keys).identity(before)
+
+
+def test_every_folder_has_the_roster_of_all_devices(keys):
+    for name in ("device-10", "device-4", "client-1"):
+        authority.add(keys, name)
+    shutil.rmtree(keys / "device-4")  # it was moved to its machine
+    authority.rotate(keys, "device-3")
+    content = (keys / "roster.pem").read_bytes()
+    named = [trust(keys).name(one.public_bytes(Encoding.PEM)) for one in x509.load_pem_x509_certificates(content)]
+    assert named == ["device-3", "device-4", "device-10"]
+    for name in ("air", "server", "device-3", "device-10"):
+        assert (keys / name / "roster.pem").read_bytes() == content
+    assert b"PRIVATE" not in content
+
+
+def test_expiry_is_announced_thirty_days_before(keys):
+    assert credentials.expiry_warning("air", credentials.until(certificate(keys, "air"))) == ""
+    authority.rotate(keys, "air", days=29.5)
+    text = credentials.expiry_warning("air", credentials.until(certificate(keys, "air")))
+    assert text == "the certificate of air expires in 29 days: `airpool keys rotate air`"
+    assert "has expired" in credentials.expiry_warning("air", datetime.now(UTC))
+    said = CliRunner().invoke(cli_keys.app, ["show", "--keys", str(keys), "--json"])
+    assert json.loads(said.stdout)["warnings"] == [text]
+
+
+def test_what_is_reloaded_is_the_last_good_content(tmp_path, monkeypatch):
+    monkeypatch.setattr(reloaded, "_CHECK_SECONDS", 0.0)
+    path, said = tmp_path / "number", []
+    path.write_text("1")
+    value = reloaded.Reloaded(lambda: int(path.read_text()), [path], report=said.append)
+    assert value() == 1
+    path.write_text("rubbish")
+    assert value() == 1
+    assert "rubbish" in said[0]
+    path.unlink()
+    assert value() == 1
+    path.write_text("23")
+    assert value() == 23
+    path.write_text("none")
+    with pytest.raises(ValueError, match="none"):
+        reloaded.Reloaded(lambda: int(path.read_text()), [path])
 
 
 def test_rotation_makes_a_new_connection_key_and_keeps_the_identity(keys):

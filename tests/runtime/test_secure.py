@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from airpool.runtime.medium import RejectedError, Sum, Withheld
 from airpool.runtime.remote import RemoteServer
 from airpool.runtime.secure import identities
 from airpool.runtime.secure.group import Terms
-from airpool.runtime.secure.messages import kind_of
+from airpool.runtime.secure.messages import RefusedError, kind_of
 from airpool.runtime.secure.rehearsal import rehearse, sessions
 from airpool.runtime.secure.ring import Ring
 from airpool.runtime.secure_device import SecureDevice, secured_by
@@ -257,15 +258,72 @@ def test_certified_identities_work_together_until_one_is_revoked(tmp_path):
     assert total is not None
     assert total.tolist() == [111, 111]
     assert roster.session(tmp_path / "keys" / "device-1", 1, 3).device == 1
-    with pytest.raises(ValueError, match=r"device-3.identity.crt: .* copy the identity.crt of every device there"):
+    with pytest.raises(ValueError, match=r"has no device-3: `airpool keys device device-3`, then copy roster.pem"):
         roster.session(tmp_path / "keys", 0, 4)
     authority.revoke(tmp_path / "keys", "device-2")
     with pytest.raises(ValueError, match="device-2 is revoked"):
-        roster.session(tmp_path / "keys", 0, 3)
+        roster.session(tmp_path / "keys", 2, 3)
+    without = [roster.session(tmp_path / "keys", k, 3) for k in range(2)]
+    with pytest.raises(RefusedError, match="channel key of device 2 is not signed by its identity"):
+        rehearse(values, terms, [*without, whole[2]])
+    pair = Terms(3, 2, 2, 0, 2, Ring(1.0, 32))
+    assert rehearse({k: values[k] for k in range(2)}, pair, without).outcome.survivors == (0, 1)
+
+
+def test_folders_of_keys_without_a_roster_work_as_before(tmp_path):
+    authority.create(tmp_path / "keys")
+    for k in range(3):
+        authority.add(tmp_path / "keys", f"device-{k}")
+    for path in tmp_path.rglob("roster.pem"):
+        path.unlink()
+    assert roster.session(tmp_path / "keys", 1, 3).device == 1
+    with pytest.raises(ValueError, match=r"device-3.identity.crt: .* copy the identity.crt of every device there"):
+        roster.session(tmp_path / "keys", 0, 4)
     one, two = (tmp_path / "keys" / f"device-{k}" / "identity.crt" for k in (1, 2))
     two.write_bytes(one.read_bytes())
     with pytest.raises(ValueError, match="is of device-1, must be of device-2"):
         roster.session(tmp_path / "keys", 0, 3)
+    authority.rotate(tmp_path / "keys", "device-2")  # from now on there is one
+    assert roster.session(tmp_path / "keys", 0, 3).device == 0
+
+
+def test_a_folder_alone_holds_all_that_a_device_needs(tmp_path):
+    """As a container has it: nothing lies beside its folder of keys."""
+    authority.create(tmp_path / "keys")
+    for k in range(3):
+        authority.add(tmp_path / "keys", f"device-{k}")
+    alone = shutil.copytree(tmp_path / "keys" / "device-1", tmp_path / "alone" / "keys")
+    assert roster.session(alone, 1, 3).device == 1
+    assert roster.read(tmp_path / "keys" / "air", 3) == roster.read(alone, 3)
+
+
+def test_rotated_revoked_and_reissued_devices_need_no_restart_of_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr("airpool.runtime.keys.reloaded._CHECK_SECONDS", 0.0)
+    authority.create(tmp_path / "keys")
+    for k in range(3):
+        authority.add(tmp_path / "keys", f"device-{k}")
+    terms = Terms(3, 3, 3, 0, 2, Ring(1.0, 32))
+    values = {k: np.full(2, 10**k, dtype=np.uint64) for k in range(3)}
+    running = [roster.session(tmp_path / "keys", k, 3) for k in range(3)]
+
+    def total():
+        for each in running:
+            each.renew()
+        return rehearse(values, terms, running).outcome.total.tolist()
+
+    assert total() == [111, 111]
+    authority.rotate(tmp_path / "keys", "device-2")
+    assert total() == [111, 111]  # device 2 still runs with its old certificate
+    running[2] = roster.session(tmp_path / "keys", 2, 3)
+    assert total() == [111, 111]
+    authority.revoke(tmp_path / "keys", "device-2")
+    with pytest.raises(RefusedError, match="channel key of device 2 is not signed"):
+        total()
+    authority.reissue(tmp_path / "keys", "device-2")
+    with pytest.raises(RefusedError, match="channel key of device 2 is not signed"):
+        total()  # the stolen one: its identity is not the new one's
+    running[2] = roster.session(tmp_path / "keys", 2, 3)
+    assert total() == [111, 111]
 
 
 def test_identities_are_files_that_only_their_owner_reads(tmp_path):

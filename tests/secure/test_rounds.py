@@ -28,7 +28,7 @@ def one_round(rng, fleet, most):
     else:
         assert outcome.total is None
         assert "must be" in outcome.dropped
-    assert outcome.wrong == ()
+    assert outcome.blamed == {}
     return outcome.total is None
 
 

@@ -42,6 +42,7 @@ class SecureDevice:
         self._group = b""
 
     async def ready(self) -> None:
+        self._session.renew()
         self._client = Client(self._session, self._terms, self._taken)
         await self._line.ready(self._client.advert.to_bytes())
 

@@ -1,11 +1,12 @@
 """The authority: one folder with its key, from which the folder of every role is made.
 
-    KEYS/ca.key  ca.crt  revoked.crl  issued.json
-    KEYS/NAME/ca.crt  tls.key  tls.crt  identity.key  identity.crt  revoked.crl
+    KEYS/ca.key  ca.crt  revoked.crl  roster.pem  issued.json
+    KEYS/NAME/ca.crt  tls.key  tls.crt  identity.key  identity.crt  revoked.crl  roster.pem
 
-A folder KEYS/NAME is all that its process needs; ca.key should not leave the machine where it was made. Connections use
-P-256 (what gRPC's TLS speaks), signatures Ed25519. A rotated connection key is a new key; the identity stays, and with
-it the ledger.
+A folder KEYS/NAME is all that its process needs; ca.key should not leave the machine where it was made. roster.pem has
+the identity certificates of all devices, which are public. Connections use P-256 (what gRPC's TLS speaks), signatures
+Ed25519. A rotated connection key is a new key; the identity stays, and with it the ledger. A reissued name has a new
+identity, and begins a new ledger.
 """
 
 import json
@@ -83,7 +84,8 @@ def add(folder: Path, name: str, *, days: float = 365) -> Path:
     known = issued(folder)
     home = folder / name
     if home.exists() or any(each.name == name for each in known):
-        raise KeyFileError(f"{name} has keys already: `airpool keys rotate {name}` renews them")
+        verb, what = ("reissue", "replaces the revoked ones") if _revoked(known, name) else ("rotate", "renews them")
+        raise KeyFileError(f"{name} has keys already: `airpool keys {verb} {name}` {what}")
     home.mkdir(mode=0o700)
     identity = Ed25519PrivateKey.generate()
     secret.write(home / "identity.key", secret.pem(identity))
@@ -93,12 +95,35 @@ def add(folder: Path, name: str, *, days: float = 365) -> Path:
 
 
 def rotate(folder: Path, name: str, *, days: float = 365) -> None:
-    """A new connection key for a name, and new certificates; the old ones are revoked. The identity key stays."""
+    """A new connection key for a name, and new certificates. The identity key stays.
+
+    The old connection certificate is revoked. The old identity certificate is not: its key stays, and other devices may
+    have it until they get the new roster.
+    """
     known = _of(folder, name)
-    if all(each.revoked for each in known if each.name == name):
-        raise KeyFileError(f"{name} is revoked: make keys for a new name instead")
+    if _revoked(known, name):
+        raise KeyFileError(f"{name} is revoked: `airpool keys reissue {name}` makes keys for its replacement")
     identity = secret.identity(folder / name / "identity.key")
-    known = [each._replace(revoked=True) if each.name == name else each for each in known]
+    known = [each._replace(revoked=True) if (each.name, each.kind) == (name, "tls") else each for each in known]
+    known = [*known, _certify(folder, name, "identity", identity.public_key(), days)]
+    _record(folder, [*known, _connection(folder, name, days)])
+
+
+def reissue(folder: Path, name: str, *, days: float = 365) -> None:
+    """New keys and a new identity for a revoked name, whose replacement begins a new ledger.
+
+    The old certificates stay revoked.
+    """
+    known = _of(folder, name)
+    if not _revoked(known, name):
+        raise KeyFileError(
+            f"{name} is not revoked: `airpool keys rotate {name}` renews its keys and keeps identity and ledger; "
+            f"to replace it, `airpool keys revoke {name}` first"
+        )
+    _days(days)
+    (folder / name).mkdir(mode=0o700, exist_ok=True)
+    identity = Ed25519PrivateKey.generate()
+    secret.write(folder / name / "identity.key", secret.pem(identity))
     known = [*known, _certify(folder, name, "identity", identity.public_key(), days)]
     _record(folder, [*known, _connection(folder, name, days)])
 
@@ -114,6 +139,12 @@ def issued(folder: Path) -> list[Issued]:
         return [Issued(**each) for each in json.loads((folder / "issued.json").read_text("utf-8"))]
     except (OSError, ValueError, TypeError):
         raise KeyFileError(f"{folder} holds no authority: `airpool keys init --keys {folder}` makes one") from None
+
+
+def _revoked(known: list[Issued], name: str) -> bool:
+    """Whether a name has certificates, and all of them are revoked."""
+    own = [each.revoked for each in known if each.name == name]
+    return bool(own) and all(own)
 
 
 def _of(folder: Path, name: str) -> list[Issued]:
@@ -159,7 +190,7 @@ def _certify(
 
 
 def _record(folder: Path, known: list[Issued]) -> None:
-    """Writes the register, and the signed list of revoked certificates into every folder of keys."""
+    """Writes the register; into every folder of keys the signed list of revoked certificates, and the roster."""
     now = datetime.now(UTC)
     builder = x509.CertificateRevocationListBuilder().issuer_name(_authority(folder).subject)
     builder = builder.last_update(now - _SKEW).next_update(now + _DECADE)
@@ -169,10 +200,24 @@ def _record(folder: Path, known: list[Issued]) -> None:
             builder = builder.add_revoked_certificate(one.build())
     listed = builder.sign(_key(folder), hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     files.write(folder / "issued.json", json.dumps([each._asdict() for each in known], indent=1) + "\n")
-    files.write(folder / "revoked.crl", listed)
-    for name in {each.name for each in known}:
-        if (folder / name).is_dir():
-            files.write(folder / name / "revoked.crl", listed)
+    roster = _roster(folder, known)
+    for home in (folder, *(folder / name for name in {each.name for each in known})):
+        if home.is_dir():
+            files.write(home / "revoked.crl", listed)
+            files.write(home / "roster.pem", roster)
+
+
+def _roster(folder: Path, known: list[Issued]) -> bytes:
+    """The newest identity certificate of every device, revoked or not: the list of revoked ones is beside it."""
+    sources = (folder / "roster.pem", *folder.glob("device-*/identity.crt"))
+    contents = [path.read_bytes() for path in sources if path.exists()]
+    held = {
+        each.serial_number: each for part in filter(None, contents) for each in x509.load_pem_x509_certificates(part)
+    }
+    newest = {each.name: each.serial for each in known if each.kind == "identity"}
+    devices = sorted((name for name in newest if name.startswith("device-")), key=lambda name: (len(name), name))
+    listed = (held[newest[name]] for name in devices if newest[name] in held)
+    return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in listed)
 
 
 def _authority(folder: Path) -> x509.Certificate:

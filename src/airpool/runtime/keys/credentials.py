@@ -3,7 +3,7 @@
 import errno
 import logging
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
@@ -14,9 +14,19 @@ from cryptography.x509.oid import NameOID
 from airpool.runtime.keys import secret
 from airpool.runtime.keys.secret import KeyFileError
 
+WARNING = timedelta(days=30)  # before expiry
+
 
 class UntrustedError(Exception):
     """A peer that must not be served: unknown, expired or revoked. The message goes to the log."""
+
+
+class WithdrawnError(UntrustedError):
+    """A certificate of the authority that counts no more: expired or revoked. name: of its owner."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"the certificate of {name} {why}")
+        self.name = name
 
 
 @dataclass(frozen=True)
@@ -55,9 +65,9 @@ class Trust:
         except (ValueError, TypeError, InvalidSignature):
             raise UntrustedError("a certificate that this authority did not issue") from None
         if not peer.not_valid_before_utc <= datetime.now(UTC) <= peer.not_valid_after_utc:
-            raise UntrustedError(f"the certificate of {_name(peer)} has expired or is not valid yet")
+            raise WithdrawnError(_name(peer), "has expired or is not valid yet")
         if peer.serial_number in self._revoked():
-            raise UntrustedError(f"the certificate of {_name(peer)} is revoked")
+            raise WithdrawnError(_name(peer), "is revoked")
         return peer
 
     def _revoked(self) -> frozenset[int]:
@@ -116,6 +126,25 @@ def load(folder: str | Path) -> tuple[Credentials, Trust]:
     if certified != secret.private_key(folder / "tls.key").public_key():
         raise KeyFileError(f"{folder / 'tls.key'} does not belong to tls.crt beside it")
     return Credentials(name, parts["ca.crt"], parts["tls.crt"], key), trust
+
+
+def until(certificate: bytes) -> datetime:
+    """Expiry of a certificate (PEM), in UTC."""
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+
+
+def expiry_warning(name: str, end: datetime) -> str:
+    """A warning from 30 days before a certificate expires; empty before that.
+
+    >>> from datetime import timedelta
+    >>> expiry_warning("air", datetime.now(UTC) + timedelta(days=12.5))
+    'the certificate of air expires in 12 days: `airpool keys rotate air`'
+    """
+    left = end - datetime.now(UTC)
+    if left > WARNING:
+        return ""
+    when = f"expires in {left.days} days" if left > timedelta(0) else "has expired"
+    return f"the certificate of {name} {when}: `airpool keys rotate {name}`"
 
 
 def _name(certificate: x509.Certificate) -> str:

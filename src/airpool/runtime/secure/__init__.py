@@ -8,6 +8,7 @@ group.py       what a device agrees to; one inference and its devices, bound tog
 messages.py    bytes in, bytes out
 client.py      one device in one inference
 server.py      the server in one inference
+blame.py       which devices did not follow the protocol
 identities.py  identities as files
 rehearsal.py   all of them in one process
 

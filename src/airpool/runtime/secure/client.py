@@ -1,6 +1,7 @@
 """One device in one inference: a state machine that takes each step once, in order, and ends at the first error.
 
     advertise   a fresh mask key and seed
+    accept      the announced group: adverts, certificates and keys, before anything is charged
     share       t-of-n shares of both, encrypted for every other device
     mask        the values, masked, with a signature on the list of all who shared
     sign        if some of them vanished: one shorter list of survivors
@@ -20,10 +21,11 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from airpool.runtime.secure import keys, masks, messages, shamir
 from airpool.runtime.secure.group import Group, Terms
 from airpool.runtime.secure.keys import Session
-from airpool.runtime.secure.messages import Advert, Kind, RefusedError, kind_of
+from airpool.runtime.secure.messages import Advert, ComplaintError, Kind, RefusedError, kind_of
 from airpool.runtime.secure.ring import Residues
 
 _SEED, _MASK = b"airpool own mask 1", b"airpool pairwise mask 1"
+_NONE = bytes(shamir.SIZE), bytes(shamir.SIZE)  # in place of shares that could not be read
 
 
 class Client:
@@ -35,7 +37,7 @@ class Client:
         private = keys.mask_key(self._key)
         self.advert = Advert(
             session.channel,
-            session.certificate,
+            session.certificate(terms.digest),
             private.public_key().public_bytes_raw(),
             seed_hash(self._seed),
         )
@@ -66,22 +68,47 @@ class Client:
         self._closed, self._key, self._seed = True, 0, 0
         self._state.clear()
 
-    def _share(self, message: bytes) -> bytes:
+    def accept(self, message: bytes) -> bytes:
+        """Checks the announcement: its group, and each advert's certificate and keys. Returns the inference.
+
+        Depends on no value of this device. Raises ComplaintError where adverts of others do not hold, RefusedError for
+        anything else; the inference is over then.
+        """
+        try:
+            return self._accepted(message)
+        except BaseException:
+            self.close()
+            raise
+
+    def _accepted(self, message: bytes) -> bytes:
         inference, adverts = messages.announced(message)
-        me, group = self._session.device, Group(inference, self._terms, adverts)
+        me, group, terms = self._session.device, Group(inference, self._terms, adverts), self._terms.digest
         if adverts.get(me) != self.advert:
             raise RefusedError("the announcement does not have this device as it advertised itself")
-        both = {
-            peer: keys.derived(
-                self._session.secret(peer, advert.channel, advert.certificate),
-                salt=group.transcript,
-                label=b"shares",
-                size=64,
-            )
-            for peer, advert in adverts.items()
-            if peer != me
+        channels, pairs, faults = dict[int, bytes](), dict[int, bytes](), dict[int, str]()
+        for peer, advert in adverts.items():
+            if peer == me:
+                continue
+            try:
+                channels[peer] = self._session.secret(peer, advert, terms)
+                pairs[peer] = keys.agreed(self._state["private"], advert.mask_key)
+            except RefusedError as why:
+                faults[peer] = str(why)
+        if faults:
+            accused = messages.subset(list(faults), group.devices)
+            why = "; ".join(f"device {peer}: {each}" for peer, each in faults.items())
+            raise ComplaintError(why, messages.pack(Kind.COMPLAINT, inference, accused))
+        self._state |= {"announced": message, "group": group, "channels": channels, "pairs": pairs}
+        return inference
+
+    def _share(self, message: bytes) -> bytes:
+        if self._state.get("announced") != message:
+            self._accepted(message)
+        me, group = self._session.device, self._state["group"]
+        self._state["both ways"] = {
+            peer: keys.derived(secret, salt=group.transcript, label=b"shares", size=64)
+            for peer, secret in self._state["channels"].items()
         }
-        self._state |= {"group": group, "both ways": both}
         points = [device + 1 for device in group.devices]
         dealt = [
             [
@@ -100,7 +127,7 @@ class Client:
                 sent.append(self._cipher(me, device).encrypt(bytes(12), key_share + seed_share, None))
         self._state["own"] = own
         self._steps = {Kind.SHARED: self._mask}
-        return messages.pack(Kind.SHARES, inference, *sent, *hashes)
+        return messages.pack(Kind.SHARES, group.inference, *sent, *hashes)
 
     def _mask(self, message: bytes) -> bytes:
         group, me = self._state["group"], self._session.device
@@ -112,21 +139,36 @@ class Client:
             )
         others = [device for device in sharing if device != me]
         held = {me: self._state["own"]}
-        for device, sealed in zip(others, messages.cut(rest, messages.CIPHERTEXT, len(others)), strict=True):
-            try:
-                both = self._cipher(device, me).decrypt(bytes(12), sealed, None)
-            except InvalidTag:
-                raise RefusedError(f"the shares of device {device} are not what it sent to this one here") from None
-            held[device] = both[: shamir.SIZE], both[shamir.SIZE :]
+        size = messages.CIPHERTEXT + 2 * messages.HASH
+        for device, dealt in zip(others, messages.cut(rest, size, len(others)), strict=True):
+            if (pair := self._opened(device, dealt)) is not None:
+                held[device] = pair
+        if len(held) < self._terms.survivors:
+            raise RefusedError(
+                f"the shares of {len(sharing) - len(held)} devices are not what they sent to this one here: it is in "
+                f"another group than they, and {self._terms.survivors} must be in one"
+            )
         ring, size = self._terms.ring, self._terms.dimension
         pairs = {
-            device: masks.stream(pair_key(group, self._state["private"], me, device), ring, size) for device in others
+            device: masks.stream(pair_key(group, self._state["pairs"][device], me, device), ring, size)
+            for device in others
         }
         own = masks.stream(own_key(group, self._seed), ring, size)
         self._state |= {"sharing": sharing, "held": held}
         sent = masks.masked(self._values(), own, me, pairs, ring)
         self._steps = {Kind.SURVIVORS: self._sign, Kind.SIGNED: self._reveal}
-        return messages.pack(Kind.MASKED, group.inference, ring.to_bytes(sent), self._signature(sharing))
+        unread = messages.subset([device for device in others if device not in held], sharing)
+        return messages.pack(Kind.MASKED, group.inference, ring.to_bytes(sent), unread, self._signature(sharing))
+
+    def _opened(self, device: int, dealt: bytes) -> tuple[bytes, bytes] | None:
+        """The shares that a device has dealt to this one; None if they cannot be read, or have other hashes."""
+        sealed, hashes = dealt[: messages.CIPHERTEXT], dealt[messages.CIPHERTEXT :]
+        try:
+            both = self._cipher(device, self._session.device).decrypt(bytes(12), sealed, None)
+        except InvalidTag:
+            return None
+        pair = both[: shamir.SIZE], both[shamir.SIZE :]
+        return pair if share_hash(pair[0]) + share_hash(pair[1]) == hashes else None
 
     def _sign(self, message: bytes) -> bytes:
         group, sharing = self._state["group"], self._state["sharing"]
@@ -159,7 +201,7 @@ class Client:
                 f"{signed} signatures on this list of survivors, must be {self._terms.survivors} or more"
             )
         alive, held = set(survivors), self._state["held"]
-        shares = [held[device][device in alive] for device in self._state["sharing"]]
+        shares = [held.get(device, _NONE)[device in alive] for device in self._state["sharing"]]
         self.close()
         return messages.pack(Kind.REVEALED, group.inference, *shares)
 
@@ -174,10 +216,10 @@ def own_key(group: Group, seed: int) -> bytes:
     return keys.derived(seed.to_bytes(shamir.SIZE, "big"), salt=group.transcript, label=_SEED)
 
 
-def pair_key(group: Group, private: Any, device: int, other: int) -> bytes:
-    """The key of the mask that two devices share, from the mask key of one and the other's advert."""
+def pair_key(group: Group, secret: bytes, device: int, other: int) -> bytes:
+    """The key of the mask that two devices share, from what their mask keys agree on."""
     label = b"%b %d %d" % (_MASK, *sorted((device, other)))
-    return keys.agreed(private, group.adverts[other].mask_key, salt=group.transcript, label=label)
+    return keys.derived(secret, salt=group.transcript, label=label)
 
 
 def seed_hash(seed: int) -> bytes:

@@ -14,7 +14,7 @@ from airpool.network import file as network_file
 from airpool.runtime.secure.messages import ID, Advert, RefusedError
 from airpool.runtime.secure.ring import Ring, ring_of
 
-_VERSION = b"airpool secure sum 1"
+_VERSION = b"airpool secure sum 2"
 MOST_DEVICES = 1024
 
 

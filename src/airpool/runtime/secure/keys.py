@@ -2,15 +2,17 @@
 
 identity     Ed25519. Its public half is in the roster that every device has from whoever runs the fleet, not from the
              server: a server that issues identities could invent devices.
-channel key  X25519, made when the device starts and signed by its identity. Two of them agree on a secret, under which
-             shares travel. It is never shared out, so it need not be fresh for every inference.
+channel key  X25519, made when the device starts and signed by its identity, together with the device's terms. Two of
+             them agree on a secret, under which shares travel. It is never shared out, so it need not be fresh for
+             every inference.
 mask key     X25519, fresh for every inference. It is shared out, and reconstructed if its device vanishes.
 
 Channel and mask keys are two keys on purpose. With one for both, whoever reconstructs the key of a device that was
 named dead could also read the shares of its seed, and open what it had sent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
@@ -18,10 +20,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from airpool.runtime.secure.messages import RefusedError
+from airpool.runtime.secure.messages import Advert, RefusedError
 from airpool.runtime.secure.shamir import SIZE
 
-_CHANNEL = b"airpool secure channel 1"
+Roster = Sequence[bytes | None]  # public identities by device; None: of one that is revoked, and in no sum
+
+_CHANNEL = b"airpool secure channel 2"
+_FIELD = 2**255 - 19
+# u of every point of order 1, 2, 4 and 8, on the curve and on its twist.
+_EIGHTH = 325606250916557431795983626356110631294008115727848805560023387167927233504
+_SMALL = {0, 1, _FIELD - 1, _EIGHTH, pow(_EIGHTH, -1, _FIELD)}
 
 
 def public_bytes(identity: Ed25519PrivateKey) -> bytes:
@@ -34,13 +42,12 @@ def mask_key(element: int) -> X25519PrivateKey:
     return X25519PrivateKey.from_private_bytes(element.to_bytes(SIZE, "little"))
 
 
-def agreed(private: X25519PrivateKey, public: bytes, *, salt: bytes, label: bytes) -> bytes:
-    """A key of 32 bytes that two devices agree on: X25519, then HKDF."""
+def agreed(private: X25519PrivateKey, public: bytes) -> bytes:
+    """The secret that two devices agree on, for `derived`: X25519."""
     try:
-        shared = private.exchange(X25519PublicKey.from_public_bytes(public))
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
         raise RefusedError("a public key of small order or of a wrong size") from None
-    return derived(shared, salt=salt, label=label)
 
 
 def derived(secret: bytes, *, salt: bytes, label: bytes, size: int = 32) -> bytes:
@@ -48,42 +55,85 @@ def derived(secret: bytes, *, salt: bytes, label: bytes, size: int = 32) -> byte
 
 
 class Session:
-    """A device's keys while it runs: who it is, who the others are, and what it has agreed on with each."""
+    """A device's keys while it runs: who it is, who the others are, and what it has agreed on with each.
 
-    def __init__(self, device: int, identity: Ed25519PrivateKey, roster: Sequence[bytes]) -> None:
-        if not 0 <= device < len(roster) or public_bytes(identity) != roster[device]:
-            raise ValueError(f"the roster of {len(roster)} identities does not have this one as device {device}")
-        if len(set(roster)) < len(roster):
+    roster: the public identities, or a function that returns the newest ones.
+    """
+
+    def __init__(self, device: int, identity: Ed25519PrivateKey, roster: Roster | Callable[[], Roster]) -> None:
+        self._newest = roster if callable(roster) else lambda: roster
+        self._roster = self._newest()
+        if not 0 <= device < len(self._roster) or public_bytes(identity) != self._roster[device]:
+            raise ValueError(f"the roster of {len(self._roster)} identities does not have this one as device {device}")
+        known = [public for public in self._roster if public is not None]
+        if len(set(known)) < len(known):
             raise ValueError("two devices of the roster have the same identity")
-        self.device, self._roster = device, [Ed25519PublicKey.from_public_bytes(public) for public in roster]
-        self._identity, self._channel = identity, X25519PrivateKey.generate()
+        self.device, self._identity, self._channel = device, identity, X25519PrivateKey.generate()
         self.channel = self._channel.public_key().public_bytes_raw()
-        self.certificate = self.sign(_certified(device, self.channel))
-        self._agreed: dict[int, tuple[bytes, bytes]] = {}
+        self._certificates: dict[bytes, bytes] = {}
+        self._agreed: dict[int, tuple[tuple[bytes, bytes, bytes], bytes]] = {}
+
+    def renew(self) -> None:
+        """Takes the newest roster. What was agreed on with a device of another identity is forgotten."""
+        if (newest := self._newest()) is not self._roster:
+            self._agreed = {k: known for k, known in self._agreed.items() if newest[k] == self._roster[k]}
+            self._roster = newest
 
     def sign(self, message: bytes) -> bytes:
         return self._identity.sign(message)
 
     def signed(self, peer: int, signature: bytes, message: bytes) -> bool:
         """Whether a peer has signed the message."""
-        try:
-            self._roster[peer].verify(signature, message)
-        except InvalidSignature:
-            return False
-        return True
+        return verified(self._roster[peer], signature, message)
 
-    def secret(self, peer: int, channel: bytes, certificate: bytes) -> bytes:
-        """Secret shared by this device and a peer; the certificate is checked once for every channel key."""
-        known = self._agreed.get(peer)
-        if known is not None and known[0] == channel:
+    def certificate(self, terms: bytes) -> bytes:
+        """The signature on the channel key, for terms with this digest."""
+        if terms not in self._certificates:
+            self._certificates = {terms: self.sign(_certified(self.device, self.channel, terms))}
+        return self._certificates[terms]
+
+    def secret(self, peer: int, advert: Advert, terms: bytes) -> bytes:
+        """Secret shared by this device and a peer; a certificate is checked once."""
+        known, shown = self._agreed.get(peer), (advert.channel, advert.certificate, terms)
+        if known is not None and known[0] == shown:
             return known[1]
-        if not self.signed(peer, certificate, _certified(peer, channel)):
-            raise RefusedError(f"the channel key of device {peer} is not signed by its identity")
+        require_certified(self._roster[peer], peer, advert, terms)
         low, high = sorted((self.device, peer))
-        found = agreed(self._channel, channel, salt=_CHANNEL, label=b"%d %d" % (low, high))
-        self._agreed[peer] = channel, found
+        secret = agreed(self._channel, advert.channel)
+        found = derived(secret, salt=_CHANNEL, label=b"%d %d" % (low, high))
+        self._agreed[peer] = shown, found
         return found
 
 
-def _certified(device: int, channel: bytes) -> bytes:
-    return b"%b %d " % (_CHANNEL, device) + channel
+def require_certified(identity: bytes | None, device: int, advert: Advert, terms: bytes) -> None:
+    """Raises RefusedError unless an advert's channel key is signed by the device's identity, for terms of this digest.
+
+    identity: None where the device is in no sum.
+    """
+    if not verified(identity, advert.certificate, _certified(device, advert.channel, terms)):
+        raise RefusedError(f"the channel key of device {device} is not signed by its identity for these terms")
+
+
+def verified(identity: bytes | None, signature: bytes, message: bytes) -> bool:
+    """Whether a public identity has signed the message."""
+    try:
+        if identity is None:
+            return False
+        _public(identity).verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True
+
+
+@lru_cache(maxsize=2048)
+def _public(identity: bytes) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(identity)
+
+
+def small_order(public: bytes) -> bool:
+    """Whether an X25519 public key is a point of small order: every agreement with it is zero (RFC 7748, section 6)."""
+    return int.from_bytes(public, "little") % 2**255 % _FIELD in _SMALL
+
+
+def _certified(device: int, channel: bytes, terms: bytes) -> bytes:
+    return b"%b %d " % (_CHANNEL, device) + channel + terms

@@ -2,7 +2,9 @@
 
     server → device                                       device → server
     ANNOUNCEMENT  who is ready, with their adverts        SHARES     one ciphertext for every other device, and hashes
-    SHARED        who shared, with the ciphertexts        MASKED     the masked values, a signature on this list
+                                                       or COMPLAINT  whose adverts do not hold; no part in the round
+    SHARED        who shared, ciphertexts and hashes      MASKED     the masked values, a signature on this list,
+                                                                     and whose shares cannot be read
     SURVIVORS     who survived, if not all of them        SIGNATURE  on this list
     SIGNED        the signatures                          REVEALED   a share for every device: of key or of seed
 
@@ -27,6 +29,14 @@ class RefusedError(Exception):
     """A device or the server does not go on: what it was sent is not what the protocol allows."""
 
 
+class ComplaintError(RefusedError):
+    """A device does not take part because of other devices' adverts. complaint: what it answers to the server."""
+
+    def __init__(self, why: str, complaint: bytes) -> None:
+        super().__init__(why)
+        self.complaint = complaint
+
+
 class Kind(IntEnum):
     ANNOUNCEMENT = 1
     SHARES = 2
@@ -36,6 +46,7 @@ class Kind(IntEnum):
     SIGNATURE = 6
     SIGNED = 7
     REVEALED = 8
+    COMPLAINT = 9
 
 
 class Advert(NamedTuple):
@@ -129,9 +140,9 @@ def traffic(devices: int, residues: int) -> tuple[int, int]:
     devices: those that are ready. residues: bytes of its values.
 
     >>> traffic(12, 40 * 4)
-    (2083, 3647)
+    (2085, 3999)
     """
     n, heads, some = devices, 3 * _HEAD.size, (devices + 7) // 8
-    sent = _ADVERT.size + (n - 1) * CIPHERTEXT + 2 * n * HASH + residues + SIGNATURE + n * SHARE
-    received = n * (2 + _ADVERT.size) + (n - 1) * CIPHERTEXT + n * SIGNATURE + 2 * some
+    sent = _ADVERT.size + (n - 1) * CIPHERTEXT + 2 * n * HASH + residues + SIGNATURE + some + n * SHARE
+    received = n * (2 + _ADVERT.size) + (n - 1) * (CIPHERTEXT + 2 * HASH) + n * SIGNATURE + 2 * some
     return heads + sent, heads + received

@@ -7,16 +7,18 @@
     ...                                                          # until there is server.outcome
 
 It learns the sum of the survivors' values and nothing else of them. With fewer than t answers in any step the round is
-dropped and nothing is opened. A wrong answer counts as none.
+dropped and nothing is opened. A wrong answer counts as none, and its sender is blamed.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from airpool.runtime.secure import keys, masks, messages, shamir
+from airpool.runtime.secure.blame import Blame
 from airpool.runtime.secure.client import own_key, pair_key, seed_hash, share_hash
 from airpool.runtime.secure.group import Group, Terms
+from airpool.runtime.secure.keys import Roster
 from airpool.runtime.secure.messages import Advert, Kind, RefusedError
 from airpool.runtime.secure.ring import Residues
 
@@ -25,19 +27,34 @@ from airpool.runtime.secure.ring import Residues
 class Outcome:
     """total: the sum of the survivors' values, modulo 2^B; None where the round was dropped, and `dropped` says why.
 
-    wrong: devices whose shares are not those that were dealt to them, by the dealers' word.
+    blamed: devices that did not follow the protocol, with the reason; they are to be left out of the next rounds.
     """
 
     total: Residues | None
     survivors: tuple[int, ...] = ()
     dropped: str = ""
-    wrong: tuple[int, ...] = ()
+    blamed: Mapping[int, str] = field(default_factory=dict)
+
+
+def require_advert(content: bytes, device: int, terms: Terms, roster: Roster | None) -> Advert:
+    """The advert of a device that may be ready; raises RefusedError for one that would stop its round.
+
+    roster: the public identities, as the devices have them; None: unknown here, so that the certificate is not checked.
+    """
+    advert = Advert.from_bytes(content)
+    if keys.small_order(advert.channel) or keys.small_order(advert.mask_key):
+        raise RefusedError("an advert with a key of small order")
+    if roster is not None:
+        keys.require_certified(roster[device], device, advert, terms.digest)
+    return advert
 
 
 class SumServer:
-    """One inference of the devices that advertised."""
+    """One inference of the devices that advertised. roster: to check signatures by, as of `require_advert`."""
 
-    def __init__(self, terms: Terms, inference: bytes, adverts: Mapping[int, bytes]) -> None:
+    def __init__(
+        self, terms: Terms, inference: bytes, adverts: Mapping[int, bytes], roster: Roster | None = None
+    ) -> None:
         ready = {device: Advert.from_bytes(adverts[device]) for device in sorted(adverts)}
         self._terms, self._group = terms, Group(inference, terms, ready)
         self._steps = {
@@ -51,6 +68,10 @@ class SumServer:
         self._hashes: dict[int, dict[int, list[bytes]]] = {}
         self._masked: dict[int, Residues] = {}
         self._sharing: list[int] = []
+        self._signatures: dict[int, bytes] = {}
+        self._unread: dict[int, set[int]] = {}
+        self._left: set[int] = set()
+        self._roster, self._blame = roster, Blame(len(ready), terms.survivors)
         self.outcome: Outcome | None = None
         said = messages.announcement(inference, ready)
         self._messages = dict.fromkeys(ready, said)
@@ -62,14 +83,30 @@ class SumServer:
     @property
     def waiting(self) -> set[int]:
         """The devices that have not answered yet."""
-        return set(self._messages) - set(self._answers)
+        return self._messages.keys() - self._answers.keys() - self._left
 
     def receive(self, device: int, answer: bytes) -> None:
         """Takes a device's answer; an error where it is not what this step allows, or the second one."""
         if self.outcome is not None or device not in self.waiting:
             raise RefusedError(f"no answer is expected from device {device}")
-        read, _ = self._steps[self._kind]
-        self._answers[device] = read(device, messages.unpack(self._kind, self._group.inference, answer))
+        try:
+            if self._kind == Kind.SHARES and messages.kind_of(answer) == Kind.COMPLAINT:
+                self._hear_complaint(device, answer)
+                return
+            read, _ = self._steps[self._kind]
+            self._answers[device] = read(device, messages.unpack(self._kind, self._group.inference, answer))
+        except RefusedError as why:
+            self._left.add(device)
+            self._blame.seen(device, f"it sent {why}")
+            raise
+
+    def _hear_complaint(self, device: int, answer: bytes) -> None:
+        body = messages.unpack(Kind.COMPLAINT, self._group.inference, answer)
+        accused, rest = messages.chosen(body, self._group.devices)
+        if rest or not accused or device in accused:
+            raise RefusedError("a complaint that names no other device")
+        self._left.add(device)
+        self._blame.complaint(device, accused)
 
     def advance(self) -> None:
         """Goes on with those who have answered: to the next messages, or to the outcome."""
@@ -78,15 +115,16 @@ class SumServer:
         answers, self._answers = dict(sorted(self._answers.items())), {}
         _, go_on = self._steps[self._kind]
         if len(answers) < self._terms.survivors:
+            if self._kind == Kind.REVEALED:
+                self._check_signatures()
             least = self._terms.survivors
-            self._finish(
-                Outcome(None, dropped=f"{len(answers)} devices sent {self._kind.name}, must be {least} or more")
-            )
+            self._finish(dropped=f"{len(answers)} devices sent {self._kind.name}, must be {least} or more")
             return
         go_on(answers)
 
-    def _finish(self, outcome: Outcome) -> None:
-        self.outcome, self._messages = outcome, {}
+    def _finish(self, total: Residues | None = None, *, dropped: str = "") -> None:
+        survivors = () if total is None else tuple(self._masked)
+        self.outcome, self._messages = Outcome(total, survivors, dropped, self._blame.verdict()), {}
 
     def _read_shares(self, device: int, body: bytes) -> tuple[dict[int, bytes], dict[int, list[bytes]]]:
         devices = self._group.devices
@@ -101,21 +139,29 @@ class SumServer:
         self._kind, self._sharing = Kind.MASKED, list(answers)
         self._hashes = {device: hashes for device, (_, hashes) in answers.items()}
         who = messages.subset(self._sharing, self._group.devices)
-        self._messages = {
-            to: self._said(Kind.SHARED, who, *(answers[device][0][to] for device in answers if device != to))
-            for to in answers
-        }
+        self._messages = {to: self._said(Kind.SHARED, who, *self._dealt(answers, to)) for to in answers}
 
-    def _read_masked(self, device: int, body: bytes) -> tuple[Residues, bytes]:
+    def _dealt(self, answers: dict[int, Any], to: int) -> Iterator[bytes]:
+        """The ciphertext of every other device for this one, with the hashes of the two shares in it."""
+        for device, (sealed, hashes) in answers.items():
+            if device != to:
+                yield sealed[to] + b"".join(hashes[to])
+
+    def _read_masked(self, device: int, body: bytes) -> tuple[Residues, bytes, list[int]]:
         ring = self._terms.ring
         size = ring.wire.itemsize * self._terms.dimension
-        whole = messages.cut(body, size + messages.SIGNATURE, 1)[0]
-        return ring.from_bytes(whole[:size]), whole[size:]
+        unread, signature = messages.chosen(body[size:], self._sharing)
+        if device in unread or len(signature) != messages.SIGNATURE:
+            raise RefusedError("masked values of a wrong length, or a complaint about itself")
+        return ring.from_bytes(body[:size]), signature, unread
 
-    def _survived(self, answers: dict[int, tuple[Residues, bytes]]) -> None:
-        self._masked = {device: residues for device, (residues, _) in answers.items()}
+    def _survived(self, answers: dict[int, tuple[Residues, bytes, list[int]]]) -> None:
+        self._masked = {device: residues for device, (residues, _, _) in answers.items()}
+        for device, (_, _, unread) in answers.items():
+            self._unread[device] = set(unread)
+            self._blame.complaint(device, unread)
         if list(answers) == self._sharing:  # all have signed this list already
-            self._signed({device: signature for device, (_, signature) in answers.items()})
+            self._signed({device: signature for device, (_, signature, _) in answers.items()})
             return
         self._kind = Kind.SIGNATURE
         said = self._said(Kind.SURVIVORS, messages.subset(list(answers), self._sharing))
@@ -125,7 +171,7 @@ class SumServer:
         return messages.cut(body, messages.SIGNATURE, 1)[0]
 
     def _signed(self, answers: dict[int, bytes]) -> None:
-        self._kind = Kind.REVEALED
+        self._kind, self._signatures = Kind.REVEALED, answers
         who = messages.subset(list(answers), list(self._masked))
         self._messages = dict.fromkeys(answers, self._said(Kind.SIGNED, who, *answers.values()))
 
@@ -134,29 +180,52 @@ class SumServer:
 
     def _open(self, answers: dict[int, dict[int, bytes]]) -> None:
         """Reconstructs the seeds of the survivors and the keys of the others, checks them, and takes the masks off."""
-        survivors, threshold, wrong = tuple(self._masked), self._terms.survivors, set[int]()
         own, lost = {}, {}
-        for device in self._sharing:
+        shares = {device: self._shares_of(device, answers) for device in self._sharing}
+        for device, good in shares.items():
             alive = device in self._masked
-            good = {}
-            for holder, given in answers.items():
-                if share_hash(given[device]) == self._hashes[device][holder][alive]:
-                    good[holder + 1] = int.from_bytes(given[device], "big")
-                else:
-                    wrong.add(holder)
-            found = shamir.secret(dict(list(good.items())[:threshold])) if len(good) >= threshold else None
-            if found is None or not self._fits(device, found, alive=alive):
-                why = f"the shares of device {device} do not give its {'seed' if alive else 'key'}"
-                self._finish(Outcome(None, dropped=why, wrong=tuple(sorted(wrong))))
+            if (found := self._secret(device, good, alive=alive)) is None:
+                self._finish(dropped=f"the shares of device {device} do not give its {'seed' if alive else 'key'}")
                 return
             if alive:
                 own[device] = self._stream(own_key(self._group, found))
             else:
                 private = keys.mask_key(found)
-                lost[device] = {k: self._stream(pair_key(self._group, private, device, k)) for k in survivors}
+                agreed = {k: keys.agreed(private, self._group.adverts[k].mask_key) for k in self._masked}
+                lost[device] = {k: self._stream(pair_key(self._group, agreed[k], device, k)) for k in self._masked}
         ring = self._terms.ring
-        total = masks.unmasked(ring.total(self._masked.values()), own, lost, ring)
-        self._finish(Outcome(total, survivors, wrong=tuple(sorted(wrong))))
+        self._finish(masks.unmasked(ring.total(self._masked.values()), own, lost, ring))
+
+    def _shares_of(self, device: int, answers: dict[int, dict[int, bytes]]) -> dict[int, int]:
+        """The shares of a device that were given out, by point. A holder has had their hashes, and is bound to them."""
+        good, alive = {}, device in self._masked
+        for holder, given in answers.items():
+            if device in self._unread[holder]:
+                continue
+            if share_hash(given[device]) == self._hashes[device][holder][alive]:
+                good[holder + 1] = int.from_bytes(given[device], "big")
+            else:
+                self._blame.seen(holder, f"the share of device {device} that it gave out is not the one it had")
+        return good
+
+    def _secret(self, device: int, good: dict[int, int], *, alive: bool) -> int | None:
+        """The seed or key of a device; None where there are too few shares, or where it is not the advertised one."""
+        if len(good) < self._terms.survivors:
+            return None
+        found = shamir.secret(dict(list(good.items())[: self._terms.survivors]))
+        if not self._fits(device, found, alive=alive):
+            self._blame.seen(device, f"it has shared another {'seed' if alive else 'key'} than it advertised")
+            return None
+        return found
+
+    def _check_signatures(self) -> None:
+        """Blames the devices whose signatures on the list of survivors do not hold."""
+        if self._roster is None:
+            return
+        statement = self._group.statement(self._sharing, list(self._masked))
+        for device, signature in self._signatures.items():
+            if not keys.verified(self._roster[device], signature, statement):
+                self._blame.seen(device, "its signature on the list of survivors does not hold")
 
     def _fits(self, device: int, secret: int, *, alive: bool) -> bool:
         """Whether a reconstructed secret is the one whose hash or public key was advertised."""
