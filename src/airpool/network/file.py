@@ -20,9 +20,21 @@ from airpool.network import (
     named_scheme,
     require_network,
 )
+from airpool.network.scheme import scheme_origin
 
 VERSION = 2
 _SINCE_2 = ("symbols", "redrawn", "antennas")
+# Written whatever their values are. This list is closed: a setting that is new is written where it is not the default,
+# which never changes. So no stored text is affected by it (docs/upgrades.md).
+_ALWAYS = {
+    "": ("dimension", "delta", "neighbours", "cover_noise", "colluders", "dropouts", "inferences"),
+    "devices": ("count", "weight", "clip_norm", "noise_std", "participation", "power_dbm"),
+    "channel": (
+        *("fading", "k_factor_db", "noise_std", "access", "power_rule", "gamma", "outage"),
+        *("csi_error_std", "phase_error_std", "symbols", "redrawn", "antennas"),
+    ),
+    "scheme": ("score", "score_rule", "score_bound", "score_noise_std", "threshold", "num_selected"),
+}
 _TABLES = {"devices": Devices, "channel": Channel, "scheme": named_scheme, "adversary": Adversary}
 
 
@@ -108,21 +120,33 @@ def write(network: Network, path: str | Path) -> None:
 
 
 def dump(network: Network) -> str:
-    """TOML that `parse` reads back to the same network, value for value."""
+    """TOML that `parse` reads back to the same network, value for value.
+
+    One network has one text, which stays the same in later versions: a setting that is not among `_ALWAYS` is left out
+    where it has its default. Ledgers, servers and secure groups compare what is made of this text.
+    """
     require_network(network)
-    lines = [f"version = {VERSION}"]
-    lines += [f"{f.name} = {_toml(getattr(network, f.name))}" for f in fields(Network) if f.name not in _TABLES]
-    no_loss = ("devices", "path_loss_db", (0.0,) * network.devices.count)
+    lines = [f"version = {VERSION}", *_settings("", network)]
     for name in _TABLES:
         table = getattr(network, name)
-        if table == Adversary():
-            continue
-        lines += ["", f"[{name}]"]
-        lines += [f'name = "{table.name}"'] if name == "scheme" else []
-        for f in fields(table):
-            if (value := getattr(table, f.name)) is not None and (name, f.name, value) != no_loss:
-                lines.append(f"{f.name} = {_toml(value)}")
+        found = _settings(name, table, network.devices.count)
+        if name == "scheme":
+            found = [f'name = "{table.name}"', *found]
+        if found or name in _ALWAYS:
+            lines += ["", f"[{name}]", *found]
     return "\n".join(lines) + "\n"
+
+
+def _settings(name: str, table: Any, count: int = 0) -> list[str]:
+    """Lines of one table. A plug-in's scheme shows all its settings: what it leaves out is not airpool's to know."""
+    whole = name == "scheme" and scheme_origin(table) is not None
+    lines = list[str]()
+    for f in fields(table):
+        value = getattr(table, f.name)
+        default = value is None or value in (f.default, (f.default,) * count)
+        if f.name not in _TABLES and value is not None and (whole or f.name in _ALWAYS.get(name, ()) or not default):
+            lines.append(f"{f.name} = {_toml(value)}")
+    return lines
 
 
 def _toml(value: Any) -> str:

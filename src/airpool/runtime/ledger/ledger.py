@@ -301,6 +301,7 @@ def _parsed(texts: dict[str, str], path: Path) -> dict[str, Mechanism]:
             found[digest] = parse(text)
         except NetworkError as error:
             raise SpendingError(
-                "failed", f"{path}: mechanism {digest[:12]} cannot be read by this airpool: {error}"
+                "failed",
+                f"{path}: mechanism {digest[:12]} is not readable (if a newer airpool wrote it, update): {error}",
             ) from None
     return found

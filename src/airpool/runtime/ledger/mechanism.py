@@ -27,33 +27,37 @@ class Mechanism:
     neighbours: as in the network; a total is that of one relation (`under`). live: noise as the device really draws it,
     with what its grid costs. plugin: of a plug-in's scheme, its name, settings, version and the SHA-256 of its source.
     Its coins are then those of Scheme 1 in `network`, so that ε can be computed without the plug-in.
+    stored: the text that it was read from, where this version would write another one.
     """
 
     network: Network
     device: int
     live: bool = True
     plugin: tuple[str, ...] = ()
+    stored: str = ""
 
     @cached_property
     def text(self) -> str:
-        """Canonical JSON: sorted keys, no spaces, numbers that read back to the same value."""
+        """The text that a row's digest stands for."""
+        if self.stored:
+            return self.stored
         tables = tomllib.loads(network_file.dump(self.network))
         for name in ("delta", "inferences"):
             del tables[name]
         body: dict[str, Any] = {"version": VERSION, "device": self.device, "live": self.live, "network": tables}
         if self.plugin:
             body["plugin"] = self.plugin
-        return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return _json(body)
 
     @cached_property
     def digest(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def under(self, neighbours: Neighbours) -> "Mechanism":
-        """The same inference, for another relation of neighbours."""
-        if neighbours == self.network.neighbours:
+        """The same inference for a relation of neighbours; equal ones are equal, whatever words they were stored in."""
+        if neighbours == self.network.neighbours and not self.stored:
             return self
-        return replace(self, network=replace(self.network, neighbours=neighbours))
+        return replace(self, network=replace(self.network, neighbours=neighbours), stored="")
 
 
 def mechanism(network: Network, *, device: int, quorum: int | None = None, live: bool = True) -> Mechanism:
@@ -82,16 +86,26 @@ def mechanism(network: Network, *, device: int, quorum: int | None = None, live:
 
 
 def parse(text: str) -> Mechanism:
-    """The mechanism that a text describes; a NetworkError where it is not canonical."""
+    """The mechanism that a text describes, in the words of whichever version wrote it; its digest is the text's.
+
+    A NetworkError where it is none, or where a newer airpool wrote it that has settings this one does not know.
+    """
     try:
         body = json.loads(text)
-        if body.get("version") != VERSION:
-            raise NetworkError(f"version={body.get('version')!r} of a mechanism is not known here")
-        tables, device, live = body["network"], body["device"], body["live"]
-        found = Mechanism(network_file.build(tables), device, live, tuple(body.get("plugin", ())))
-        canonical = isinstance(device, int) and isinstance(live, bool) and found.text == text
+        version = body["version"]
+        if version != VERSION:
+            raise NetworkError(f"version={version!r} is not known here, only {VERSION}: update airpool")
+        device, live = body["device"], body["live"]
+        network = replace(network_file.build(body["network"]), **_CHOSEN)
+        found = Mechanism(network, device, live, tuple(body.get("plugin", ())))
+        good = type(device) is int and type(live) is bool and _json(body) == text
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise NetworkError(f"not a mechanism: {error}") from None
-    if not canonical or not 0 <= found.device < found.network.devices.count:
+        raise NetworkError(f"not a mechanism of this airpool or an older one: {error}") from None
+    if not good or not 0 <= found.device < found.network.devices.count:
         raise NetworkError("not a mechanism in its canonical form")
-    return found
+    return found if found.text == text else replace(found, stored=text)
+
+
+def _json(body: dict[str, Any]) -> str:
+    """Canonical JSON: sorted keys, no spaces, numbers that read back to the same value."""
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
