@@ -1,12 +1,7 @@
 """The fleet view: fed by signed rows, in SQLite and in a real PostgreSQL; never trusted over a device."""
 
 import os
-import pwd
-import shutil
-import subprocess
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,57 +10,16 @@ from airpool.runtime.ledger.fleet import Fleet, FleetReportError
 from airpool.runtime.ledger.refused import SpendingError
 
 
-def found_program(name):
-    places = [shutil.which(name), *map(str, sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True))]
-    return next((place for place in places if place), None)
-
-
-@pytest.fixture(scope="module")
-def postgres():
-    """A cluster of our own in a temporary folder, on a Unix socket alone; stopped and removed afterwards."""
-    programs = [found_program(name) for name in ("initdb", "pg_ctl")]
-    if None in programs:
-        pytest.skip("no PostgreSQL here: apt install postgresql")
-    pytest.importorskip("psycopg")
-    folder = Path(tempfile.mkdtemp(prefix="airpool-pg-"))  # a short path: a socket's has at most 107 bytes
-    user = None
-    if os.geteuid() == 0:  # PostgreSQL does not run as root
-        user = next((u for u in ("postgres", "nobody") if any(p.pw_name == u for p in pwd.getpwall())), None)
-        if user is None:
-            pytest.skip("PostgreSQL needs a user that is not root")
-        shutil.chown(folder, user)
-    data, log = folder / "data", folder / "log"
-
-    def run(*command, check=True):
-        subprocess.run(command, check=check, capture_output=True, text=True, timeout=120, cwd=folder, user=user)
-
-    try:
-        run(programs[0], "-D", data, "-A", "trust", "-U", "airpool", "--no-sync")
-        options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
-        run(programs[1], "-D", data, "-l", log, "-o", options, "-w", "start")
-        yield f"postgresql:///postgres?host={folder}&user=airpool"
-    finally:
-        run(programs[1], "-D", data, "-m", "immediate", "stop", check=False)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.check)])
 def view(request, tmp_path):
-    url = f"sqlite:///{tmp_path / 'fleet.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres")
+    sqlite = request.param == "sqlite"
+    url = f"sqlite:///{tmp_path / 'fleet.db'}" if sqlite else request.getfixturevalue("postgres").url
     fleet = Fleet(url)
     yield fleet
     if request.param == "postgres":
         for table in ("ledger_charge", "ledger_epoch", "ledger_mechanism", "ledger_origin"):
             fleet._base.execute(f"DROP TABLE {table}")
     fleet.close()
-
-
-@pytest.fixture
-def told(device, one):
-    with device.open() as ledger:
-        for i in range(6):
-            ledger.charge(f"{i}", one)
-    return content(device.path)
 
 
 def test_rows_are_taken_once_and_in_parts(view, told, one):

@@ -15,6 +15,7 @@ from airpool import Network, guarantee, write_network
 from airpool.runtime import secured, telling, transport, up
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.charge import NotSentError
+from airpool.runtime.fleet_keeper import FleetKeeper
 from airpool.runtime.keys import authority
 from airpool.runtime.ledger import backup
 from airpool.runtime.ledger.budget import Budget
@@ -128,9 +129,10 @@ def test_options_that_do_not_fit_are_an_error_of_one_line(options, said, refused
 @asynccontextmanager
 async def telling_server(folder, keys):
     """A view behind a server with certificates, and channels to it by name."""
-    view = Fleet(f"sqlite:///{folder}/fleet.db")
+    url = f"sqlite:///{folder}/fleet.db"
+    view, keeper = Fleet(url), FleetKeeper(url)
     shown = secured.credentials(keys / "server", "server")
-    service = telling.FleetService(view, shown)
+    service = telling.FleetService(keeper, shown)
     server, at = await transport.serve("127.0.0.1:0", lambda it: add_FleetServicer_to_server(service, it), shown)
     channels = {}
     try:
@@ -142,6 +144,7 @@ async def telling_server(folder, keys):
         for channel in channels.values():
             await channel.close()
         await server.stop(0)
+        await keeper.stop()
         view.close()
 
 

@@ -48,10 +48,10 @@ def server(
     async def run() -> None:
         own, token, view = r.credentials(keys, "server"), None, None
         if fleet is not None:
-            from airpool.runtime.ledger.fleet import Fleet
+            from airpool.runtime.fleet_keeper import FleetKeeper
             from airpool.runtime.telling import FleetService
 
-            view = FleetService(Fleet(fleet), own)
+            view = FleetService(FleetKeeper(fleet), own)
         if token_file is not None:
             from airpool.runtime import secured
 

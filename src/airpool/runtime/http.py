@@ -4,7 +4,7 @@ import asyncio
 from contextlib import nullcontext
 from functools import partial
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -21,6 +21,9 @@ from airpool.runtime.metrics import CONTENT_TYPE, Metrics
 from airpool.runtime.server import InferenceResult, Server, new_id
 from airpool.runtime.transport import PeerCredentials
 
+if TYPE_CHECKING:
+    from airpool.runtime.fleet_keeper import FleetKeeper
+
 _MOST_WAITING = 100
 _MOST_CONNECTIONS, _MOST_OF_ONE_PEER = 1_000, 256
 _REQUESTS = 2_000.0  # of all clients in a second
@@ -29,9 +32,9 @@ _READY_SECONDS = 2.0
 _WAIT = {"true": True, "1": True, "false": False, "0": False}
 
 
-def app(server: Server, token: str | None = None) -> Starlette:
-    """The ASGI application of one server. token: required of every client but a health check."""
-    metrics, waiting = Metrics(server), dict[str, asyncio.Task[InferenceResult]]()
+def app(server: Server, token: str | None = None, fleet: "FleetKeeper | None" = None) -> Starlette:
+    """The ASGI application of one server. token: required of every client but a health check. fleet: its view."""
+    metrics, waiting = Metrics(server, fleet), dict[str, asyncio.Task[InferenceResult]]()
     schema = resources.files("airpool.runtime").joinpath("openapi.json").read_bytes()
 
     async def infer(request: Request) -> Response:
@@ -65,7 +68,10 @@ def app(server: Server, token: str | None = None) -> Starlette:
 
     async def readyz(_: Request) -> Response:
         there, needed = await ready(), server.network.devices.count - server.network.dropouts
-        return JSONResponse({"ready": there, "needed": needed}, 200 if there >= needed else 503)
+        content: dict[str, Any] = {"ready": there, "needed": needed}
+        if fleet is not None:  # inferences do not need it
+            content["fleet"] = fleet.status.reason or "ok"
+        return JSONResponse(content, 200 if there >= needed else 503)
 
     async def healthz(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -93,14 +99,20 @@ class Web:
     """The API at an address; port 0 is any free one. Beyond loopback it needs a token, and certificates for TLS."""
 
     def __init__(
-        self, server: Server, address: str, *, token: str | None = None, credentials: PeerCredentials | None = None
+        self,
+        server: Server,
+        address: str,
+        *,
+        token: str | None = None,
+        credentials: PeerCredentials | None = None,
+        fleet: "FleetKeeper | None" = None,
     ) -> None:
         self._socket = transport.listening(address, secured=token is not None and credentials is not None)
         host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         how: dict[str, Any] = {"log_config": None, "access_log": False, "lifespan": "off", "server_header": False}
         how |= {"http": Patient, "ws": "none", "timeout_keep_alive": 5}
-        config = uvicorn.Config(app(server, token), timeout_graceful_shutdown=1, **how)
+        config = uvicorn.Config(app(server, token, fleet), timeout_graceful_shutdown=1, **how)
         config.load()
         self._uvicorn = uvicorn.Server(config)
         self._uvicorn.capture_signals = nullcontext  # pyright: ignore  # the role handles signals

@@ -1,16 +1,27 @@
 """Prometheus metrics of a server: counts, times and ε, nothing of any one device."""
 
+from typing import TYPE_CHECKING
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from airpool.runtime.server import InferenceResult, Server
+
+if TYPE_CHECKING:
+    from airpool.runtime.fleet_keeper import FleetKeeper
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
 
 
 class Metrics:
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, fleet: "FleetKeeper | None" = None) -> None:
         self._registry = CollectorRegistry()
+        if fleet is not None:
+            view = Gauge(
+                "airpool_fleet_view", "The fleet view: up, queued, rows, postponed.", ["what"], registry=self._registry
+            )
+            for what in ("up", "queued", "rows", "postponed"):
+                view.labels(what).set_function(lambda what=what: float(getattr(fleet.status, what)))
         counter = Counter("airpool_inferences", "Inferences by what came of them.", ["status"], registry=self._registry)
         spent = Counter("airpool_inferences_spent", "Inferences that count as spent.", registry=self._registry)
         seconds = Histogram("airpool_inference_seconds", "Time.", buckets=_SECONDS, registry=self._registry)

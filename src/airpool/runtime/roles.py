@@ -91,7 +91,8 @@ async def run_server(
     if http is not None:  # first: where its address is wrong, nothing runs yet
         from airpool.runtime.http import Web
 
-        web = Web(server, http, token=token, credentials=credentials)
+        view = None if fleet is None else fleet.keeper
+        web = Web(server, http, token=token, credentials=credentials, fleet=view)
         said["http"] = web.address
     listening, said["address"] = await transport.serve(address, add, credentials)
     if web is not None:
@@ -100,6 +101,8 @@ async def run_server(
         pass
     if web is not None:
         await web.stop()
+    if fleet is not None:
+        await fleet.keeper.stop()
     await listening.stop(_GRACE_SECONDS)
 
 

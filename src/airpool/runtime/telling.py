@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from grpc import aio
 
 from airpool.runtime import logs, transport
 from airpool.runtime import wire_pb2 as wire
+from airpool.runtime.fleet_keeper import FleetKeeper, Pause, ViewUnavailableError
 from airpool.runtime.ledger.backup import Content, content, exported, imported
 from airpool.runtime.ledger.chain import Row
 from airpool.runtime.ledger.fleet import Fleet
@@ -17,35 +20,54 @@ from airpool.runtime.ledger.refused import SpendingError
 from airpool.runtime.transport import PeerCredentials
 from airpool.runtime.wire_pb2_grpc import FleetServicer, FleetStub
 
-_EVERY_SECONDS = 5.0
-_ROWS = 2_000  # in one message, about 1 MB
+_EVERY_SECONDS, _LONGEST_SECONDS = 5.0, 60.0
+_ROWS = 500  # in one message, about 250 kB
 
 
 class FleetService(FleetServicer):
-    """Takes rows into a view. A device speaks only for itself, and only by rows that it has signed."""
+    """Takes rows into a view. A device speaks only for itself, by rows that it has signed, one call at a time."""
 
-    def __init__(self, view: Fleet, credentials: PeerCredentials | None = None) -> None:
-        self._view, self._credentials, self._one = view, credentials, asyncio.Lock()
+    def __init__(self, keeper: FleetKeeper, credentials: PeerCredentials | None = None) -> None:
+        self.keeper, self._credentials, self._calling = keeper, credentials, set[str]()
 
     async def Tell(self, request: wire.Told, context: Any) -> wire.Newest:
-        await transport.require_known(context, self._credentials)
+        peer = await transport.require_known(context, self._credentials)
+        if peer in self._calling:
+            await transport.refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "one call at a time: try later")
+        self._calling.add(peer)
         try:
-            told = imported(request.export.splitlines()) if request.export else None
-            if told is not None:
+            told = None
+            if request.export:
+                told = await self.keeper.done(lambda _, pause: _parsed(request.export, pause))
                 await transport.require_peer(context, told.origin.device, self._credentials)
-            async with self._one:
-                owner, newest = await asyncio.to_thread(self._taken, told, request.key)
+            taken, owner, newest = await self.keeper.done(lambda view, pause: _taken(view, told, request.key, pause))
+            self.keeper.count(taken)
             if owner is not None:
                 await transport.require_peer(context, owner, self._credentials)
+        except ViewUnavailableError as why:
+            await transport.refuse(context, grpc.StatusCode.UNAVAILABLE, str(why)[:200])
+            raise AssertionError("abort raises") from None
         except ValueError as why:
             await transport.refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(why)[:200])
             raise AssertionError("abort raises") from None
+        finally:
+            self._calling.discard(peer)
         return wire.Newest(row="" if newest is None else json.dumps(newest.listed))
 
-    def _taken(self, told: Content | None, key: str) -> tuple[str | None, Row | None]:
-        if told is not None:
-            self._view.take(told)
-        return self._view.owner(key), self._view.newest(key)
+
+def _parsed(export: str, pause: Pause) -> Content:
+    def lines() -> Iterator[str]:
+        for line in export.splitlines():
+            pause()
+            yield line
+
+    return imported(lines())
+
+
+def _taken(view: Fleet, told: Content | None, key: str, pause: Pause) -> tuple[int, str | None, Row | None]:
+    """Number of new rows; owner and newest row of a key."""
+    taken = 0 if told is None else view.take(told, pause=pause)
+    return taken, view.owner(key), view.newest(key)
 
 
 async def newest(channel: aio.Channel, key: str) -> Row | None:
@@ -77,12 +99,17 @@ async def tell(channel: aio.Channel, path: Path) -> int:
 
 
 async def telling(channel: aio.Channel, path: Path) -> None:
-    """Sends new rows at intervals, without end. A view that is gone, or that refuses, changes nothing."""
+    """Sends new rows at intervals, without end. A view that is gone, or that refuses, changes nothing; it is asked
+    ever less often."""
+    failed = 0
     while True:
+        failed += 1
         try:
             await tell(channel, path)
+            failed = 0
         except aio.AioRpcError as error:
             logs.event("fleet", reason=error.details() or error.code().name.lower())
         except (SpendingError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
             logs.event("fleet", reason=str(error)[:200])
-        await asyncio.sleep(_EVERY_SECONDS)
+        # At random within a factor, so that devices do not all come back at once.
+        await asyncio.sleep(min(_EVERY_SECONDS * 2 ** min(failed, 8), _LONGEST_SECONDS) * random.uniform(0.8, 1.2))

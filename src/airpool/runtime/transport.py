@@ -95,9 +95,9 @@ async def require_peer(context: Any, name: str, credentials: PeerCredentials | N
         await refuse(context, grpc.StatusCode.PERMISSION_DENIED, f"{found} must not speak for {name}")
 
 
-async def require_known(context: Any, credentials: PeerCredentials | None) -> None:
-    """Ends a call unless the peer's certificate is valid."""
-    await _peer(context, credentials)
+async def require_known(context: Any, credentials: PeerCredentials | None) -> str:
+    """The name in the peer's certificate, or without credentials its address; ends a call unless it is valid."""
+    return await _peer(context, credentials) or context.peer()
 
 
 async def require_client(context: Any, credentials: PeerCredentials | None) -> None:

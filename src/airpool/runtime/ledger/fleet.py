@@ -10,10 +10,10 @@ import json
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from airpool._support.extras import load
 from airpool.network import Neighbours
@@ -42,10 +42,36 @@ class FleetReportError(ValueError):
     """Rows that the view does not take. A fork (two different rows of one number) is a restored or forged ledger."""
 
 
+# A connection whose other end is gone is noticed after this many seconds (milliseconds: the last), not after hours.
+_PATIENCE = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+
+
 def base_errors() -> tuple[type[Exception], ...]:
     """Exceptions of a database that cannot be reached or written to, or does not take a value."""
     postgres = sys.modules.get("psycopg")
     return (sqlite3.Error, OSError, OverflowError, *(() if postgres is None else (postgres.Error,)))
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether an error of a database is about its state, not about the values: it may succeed later."""
+    names = {each.__name__ for each in type(error).__mro__}
+    return bool(names & {"OperationalError", "InterfaceError", "OSError"})
+
+
+def is_remote(url: str) -> bool:
+    """Whether a view is in PostgreSQL, not in a file; a ValueError where the URL is of neither."""
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite" and not parts.netloc and len(parts.path) > 1:
+        return False
+    if parts.scheme in ("postgresql", "postgres"):
+        return True
+    raise ValueError("the URL of a fleet view must be sqlite:///FILE or postgresql://USER@HOST/BASE")
 
 
 class Account(NamedTuple):
@@ -75,35 +101,47 @@ class Fleet:
             raise ValueError(f"the fleet view: {why}") from None
 
     def _open(self, url: str, parts: SplitResult) -> None:
-        if parts.scheme == "sqlite" and not parts.netloc and len(parts.path) > 1:
+        if not is_remote(url):
             file = unquote(parts.path)[1:]
             os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would let others read it
             self._base: Any = sqlite3.connect(file, isolation_level=None, timeout=10, check_same_thread=False)
             self._mark, self._begin = "?", "BEGIN IMMEDIATE"
-        elif parts.scheme in ("postgresql", "postgres"):
-            self._base = load("psycopg", "a fleet view in PostgreSQL").connect(url, autocommit=True)
-            self._mark, self._begin = "%s", "BEGIN ISOLATION LEVEL SERIALIZABLE"
         else:
-            raise ValueError("the URL of a fleet view must be sqlite:///FILE or postgresql://USER@HOST/BASE")
+            given = dict(parse_qsl(parts.query))
+            limits = {name: value for name, value in _PATIENCE.items() if name not in given}
+            self._base = load("psycopg", "a fleet view in PostgreSQL").connect(url, autocommit=True, **limits)
+            self._mark, self._begin = "%s", "BEGIN ISOLATION LEVEL SERIALIZABLE"
         with self._transaction():
             for table in _TABLES:
                 self._base.execute(table)
 
-    def take(self, told: Content, *, name: str | None = None) -> int:
+    def answers(self) -> bool:
+        """Whether the database can still be reached."""
+        try:
+            return self._rows("SELECT 1") == [(1,)]
+        except base_errors():
+            return False
+
+    def take(self, told: Content, *, name: str | None = None, pause: Callable[[], None] = lambda: None) -> int:
         """Adds new rows of one device; returns their number. name: the sender, as the connection identifies it.
 
+        pause: called between rows; whatever it raises undoes all.
         Raises FleetReportError where a row is not the device's, leaves a gap, or is not the one that was taken before.
         """
         origin = told.origin
         if name is not None and origin.device != name:
             raise FleetReportError(f"{name} sent rows of {origin.device!r}: a device speaks only for itself")
-        texts = {parse(text).digest: text for text in told.texts.values()}
+        texts: dict[str, str] = {}
+        for text in told.texts.values():
+            pause()
+            texts[parse(text).digest] = text
         with self._transaction():
             known = self._rows("SELECT device, key FROM ledger_origin WHERE hash = {}", origin.hash)
             newest = self._newest(origin)
             before = (newest.seq, newest.hash) if newest else (0, origin.hash)
             taken = 0
             for row in told.rows:
+                pause()
                 if row.seq <= before[0]:
                     self._require_same(origin, row)
                     continue
@@ -204,7 +242,8 @@ class Fleet:
             yield
             self._base.execute("COMMIT")
         except BaseException:
-            self._base.execute("ROLLBACK")
+            with suppress(*base_errors()):  # the connection may be lost
+                self._base.execute("ROLLBACK")
             raise
 
 

@@ -1,0 +1,163 @@
+"""The server's connection to the fleet view: one thread, a bounded queue, and a new connection after a loss.
+
+Inferences never wait for the view. It may be absent when the server starts, restart, or hang: devices are then asked
+to try later, and readiness, metrics and the log say so.
+"""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from airpool.runtime import logs
+from airpool.runtime.ledger import fleet
+from airpool.runtime.ledger.fleet import Fleet, FleetReportError
+
+_QUEUED = 8  # jobs, of one message each
+_PAUSE_SECONDS = 1e-4  # after each row: the event loop gets its turn in between
+_PING_SECONDS, _SLOW_SECONDS, _STOP_SECONDS = 5.0, 10.0, 2.0
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+
+_Found = TypeVar("_Found")
+Pause = Callable[[], None]
+
+
+class ViewUnavailableError(Exception):
+    """The view cannot be reached now, or has too much to do: try later."""
+
+
+class _StoppedError(Exception):
+    """The server is stopping."""
+
+
+@dataclass(frozen=True)
+class ViewStatus:
+    """State of the view. up: it answers. reason: why not. rows: taken. postponed: messages that must come again."""
+
+    up: bool
+    reason: str
+    queued: int
+    rows: int
+    postponed: int
+
+
+class FleetKeeper:
+    """The view at a URL. A wrong URL, or a SQLite file that cannot be opened, is an error at once."""
+
+    def __init__(self, url: str) -> None:
+        self._url, self._view = url, None
+        if not fleet.is_remote(url):
+            self._view = Fleet(url)
+        self._jobs: queue.Queue[tuple[Future[Any], Callable[[Fleet, Pause], Any]]] = queue.Queue(_QUEUED)
+        self._reason = "" if self._view else "not connected yet"
+        self._busy_since: float | None = None
+        self._wait, self._retry_at = _SHORTEST_WAIT, 0.0
+        self._rows = self._postponed = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fleet view", daemon=True)
+        self._thread.start()
+
+    @property
+    def status(self) -> ViewStatus:
+        since, reason = self._busy_since, self._reason
+        if not reason and since is not None and time.monotonic() - since > _SLOW_SECONDS:
+            reason = f"no answer for {time.monotonic() - since:.0f} s"
+        return ViewStatus(not reason, reason, self._jobs.qsize(), self._rows, self._postponed)
+
+    async def done(self, job: Callable[[Fleet, Pause], _Found]) -> _Found:
+        """Result of a job in the view's thread. The job calls the pause that it is given between its parts."""
+        future: Future[_Found] = Future()
+        try:
+            if self._reason:
+                raise ViewUnavailableError(f"the fleet view is not available ({self._reason}): try later")
+            self._jobs.put_nowait((future, job))
+        except (queue.Full, ViewUnavailableError) as error:
+            self._postponed += 1
+            raise ViewUnavailableError(str(error) or "the fleet view has too much to do: try later") from None
+        return await asyncio.wrap_future(future)
+
+    def count(self, rows: int) -> None:
+        self._rows += rows
+
+    async def stop(self) -> None:
+        """Ends the thread; one that hangs in the database is left behind after a moment."""
+        self._stopping.set()
+        until = time.monotonic() + _STOP_SECONDS
+        while self._thread.is_alive() and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+
+    def _run(self) -> None:
+        pinged = time.monotonic()
+        while not self._stopping.is_set():
+            if self._view is None and time.monotonic() >= self._retry_at:
+                self._connect()
+            try:
+                future, job = self._jobs.get(timeout=0.1)
+            except queue.Empty:
+                if time.monotonic() - pinged > _PING_SECONDS:
+                    pinged = time.monotonic()
+                    self._ping()
+                continue
+            if future.set_running_or_notify_cancel():
+                self._busy_since = time.monotonic()
+                self._answer(future, job)
+                self._busy_since = None
+        if self._view is not None:
+            self._view.close()
+
+    def _answer(self, future: Future[Any], job: Callable[[Fleet, Pause], Any]) -> None:
+        try:
+            future.set_result(self._with_view(job))
+        except _StoppedError:
+            future.set_exception(ViewUnavailableError("the server is stopping: try later"))
+        except Exception as error:
+            self._postponed += isinstance(error, ViewUnavailableError)
+            future.set_exception(error)
+
+    def _with_view(self, job: Callable[[Fleet, Pause], Any]) -> Any:
+        """Result of a job; after a loss of the connection, once more over a new one: rows are taken once."""
+        for last in (False, True):
+            if self._view is None:
+                self._connect()
+            if self._view is None:
+                break
+            try:
+                return job(self._view, self._pause)
+            except fleet.base_errors() as error:
+                if not fleet.is_passing(error):
+                    raise FleetReportError(f"the view does not take this ({type(error).__name__})") from None
+                if self._view.answers():
+                    raise ViewUnavailableError(f"the fleet view is busy ({type(error).__name__}): try later") from None
+                self._lose(type(error).__name__, seconds=self._wait if last else 0.0)
+        raise ViewUnavailableError(f"the fleet view is not available ({self._reason}): try later")
+
+    def _connect(self) -> None:
+        try:
+            self._view = Fleet(self._url)
+        except ValueError as error:
+            self._lose(str(error), seconds=self._wait)
+            return
+        if self._reason:
+            logs.event("fleet", reason="the view is connected")
+        self._reason, self._wait = "", _SHORTEST_WAIT
+
+    def _ping(self) -> None:
+        if self._view is not None and not self._view.answers():
+            self._lose("the connection is lost", seconds=0.0)
+
+    def _lose(self, reason: str, *, seconds: float) -> None:
+        if self._view is not None:
+            self._view.close()
+        if reason != self._reason:
+            logs.event("fleet", reason=f"not connected: {reason[:200]}", seconds=seconds)
+        self._view, self._reason, self._retry_at = None, reason, time.monotonic() + seconds
+        self._wait = min(2 * self._wait, _LONGEST_WAIT) if seconds else self._wait
+
+    def _pause(self) -> None:
+        if self._stopping.is_set():
+            raise _StoppedError
+        time.sleep(_PAUSE_SECONDS)
