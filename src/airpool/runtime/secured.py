@@ -1,12 +1,15 @@
 """Keys and ledgers of the roles, from the folders that `airpool keys` makes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from airpool.network import Network
+from airpool.runtime import logs
 from airpool.runtime.charge import NotSentError
 from airpool.runtime.keys import credentials as keys
 from airpool.runtime.keys import secret
+from airpool.runtime.keys.reloaded import Reloaded
 from airpool.runtime.keys.secret import KeyFileError
 from airpool.runtime.ledger import refused
 from airpool.runtime.ledger.booking import LONGEST
@@ -20,11 +23,22 @@ _SHORTEST_TOKEN = 16
 
 
 def credentials(folder: Path, role: str) -> PeerCredentials:
-    """Credentials of a role's sockets. The certificate must be that of the role: no role can act as another."""
-    own, trust = keys.load(folder)
-    if own.name != role:
-        raise KeyFileError(f"{folder} holds the keys of {own.name}, must be those of {role}")
-    return PeerCredentials(own.ca, own.certificate, own.key, trust.name)
+    """Credentials of a role's sockets. The certificate must be that of the role: no role can act as another.
+
+    New keys in the folder are used from the next connection on; expiry is logged from 30 days before it.
+    """
+
+    def load() -> PeerCredentials:
+        own, trust = keys.load(folder)
+        if own.name != role:
+            raise KeyFileError(f"{folder} holds the keys of {own.name}, must be those of {role}")
+        if warning := keys.expiry_warning(role, keys.until(own.certificate)):
+            logs.event("expiry", reason=warning)
+        return PeerCredentials(own.ca, own.certificate, own.key, trust.name)
+
+    paths = [folder / name for name in ("tls.crt", "tls.key", "ca.crt")]
+    newest = Reloaded(load, paths, report=lambda why: logs.event("keys", reason=why))
+    return replace(newest(), newest=newest)
 
 
 def home(folder: Path, device: int) -> Path:

@@ -17,6 +17,7 @@ import grpc
 from grpc import aio
 
 from airpool.runtime import library_logs, logs
+from airpool.runtime.renewal import RenewedChannel
 
 MESSAGE_BYTES = 4 * 2**20
 CALL_SECONDS = 10.0
@@ -49,12 +50,17 @@ class PeerCredentials:
     """PEM bytes of the authority, of the own certificate and its key.
 
     identify: the name in a peer's certificate (PEM); raises where it must not be served.
+    newest: the same credentials after their files have changed; None: they never do.
     """
 
     ca: bytes
     certificate: bytes
     key: bytes = field(repr=False)
     identify: Callable[[bytes], str] | None = None
+    newest: "Callable[[], PeerCredentials] | None" = field(default=None, repr=False, compare=False)
+
+    def renewed(self) -> "PeerCredentials":
+        return self if self.newest is None else self.newest()
 
 
 async def serve(
@@ -68,9 +74,7 @@ async def serve(
         if credentials is None:
             port = server.add_insecure_port(address)
         else:
-            pair = [(credentials.key, credentials.certificate)]
-            secure = grpc.ssl_server_credentials(pair, credentials.ca, require_client_auth=True)
-            port = server.add_secure_port(address, secure)
+            port = server.add_secure_port(address, _server_credentials(credentials))
     except RuntimeError:
         port = 0
     if port == 0:
@@ -79,13 +83,38 @@ async def serve(
     return server, f"{host}:{port}"
 
 
+def _server_credentials(credentials: PeerCredentials) -> grpc.ServerCredentials:
+    """Both ends show certificates; the own one is looked up for every connection."""
+
+    def configuration(of: PeerCredentials) -> grpc.ServerCertificateConfiguration:
+        return grpc.ssl_server_certificate_configuration([(of.key, of.certificate)], of.ca)
+
+    used = credentials
+
+    def fetch() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal used
+        if (newest := credentials.renewed()) == used:
+            return None
+        used = newest
+        return configuration(newest)
+
+    # None keeps the configuration, which the type does not say.
+    return grpc.dynamic_ssl_server_credentials(configuration(credentials), fetch, True)  # pyright: ignore[reportArgumentType]
+
+
 def channel(address: str, credentials: PeerCredentials | None = None, *, role: str) -> aio.Channel:
     """A channel to a role: air, server or ranking, the name that its certificate must have."""
     split(address, credentials is not None)
     if credentials is None:
         return aio.insecure_channel(address, options=_OPTIONS)
-    secure = grpc.ssl_channel_credentials(credentials.ca, credentials.key, credentials.certificate)
-    return aio.secure_channel(address, secure, options=[*_OPTIONS, ("grpc.ssl_target_name_override", role)])
+    options = [*_OPTIONS, ("grpc.ssl_target_name_override", role)]
+
+    def opened() -> aio.Channel:
+        own = credentials.renewed()
+        secure = grpc.ssl_channel_credentials(own.ca, own.key, own.certificate)
+        return aio.secure_channel(address, secure, options=options)
+
+    return RenewedChannel(opened, credentials.renewed)
 
 
 async def require_peer(context: Any, name: str, credentials: PeerCredentials | None) -> None:
@@ -147,7 +176,21 @@ def listening(address: str, *, secured: bool = False) -> socket.socket:
 
 
 def http_context(credentials: PeerCredentials) -> ssl.SSLContext:
-    """TLS for HTTP, with the role's certificate; clients show a token instead of one."""
+    """TLS for HTTP, with the role's newest certificate; clients show a token instead of one."""
+    first = _http_context(credentials)
+    used, context = credentials, first
+
+    def renew(connection: ssl.SSLObject, *_: object) -> None:
+        nonlocal used, context
+        if (newest := credentials.renewed()) != used:
+            used, context = newest, _http_context(newest)
+        connection.context = context
+
+    first.sni_callback = renew  # at the start of every handshake
+    return first
+
+
+def _http_context(credentials: PeerCredentials) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # OpenSSL reads files alone; this one is the owner's, and gone at once.
