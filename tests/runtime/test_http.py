@@ -3,11 +3,15 @@
 import asyncio
 import json
 import socket
+from types import SimpleNamespace
+from typing import cast
 
 import httpx
 import pytest
 
+from airpool.runtime import idempotency
 from airpool.runtime.http import Web, app
+from airpool.runtime.idempotency import Repeats, StartedInference
 from airpool.runtime.server import InferenceResult
 
 from .systems import network, small
@@ -129,6 +133,74 @@ def test_headers_have_at_most_the_promised_size():
     assert (few.status_code, many.status_code, path.status_code) == (200, 431, 431)
 
 
+def keyed(key, path="/infer"):
+    return ("POST", path, {"headers": {"Idempotency-Key": key}})
+
+
+def test_retries_with_one_key_are_one_inference():
+    """At the same time, and afterwards."""
+
+    async def more(client, answers):
+        at_once = [client.post("/infer", headers={"Idempotency-Key": "b"}) for _ in range(20)]
+        metrics = client.get("/metrics")
+        return [*await asyncio.gather(*at_once), await metrics]
+
+    answers = ask(*[keyed("a")] * 20, ("POST", "/infer"), ("POST", "/infer"), then=more)
+    first, without, at_once, metrics = answers[:20], answers[20:22], answers[22:42], answers[42]
+    assert {each.status_code for each in answers} == {200}
+    for same in (first, at_once):
+        assert {each.text for each in same} == {same[0].text}
+    assert len({each.json()["id"] for each in (*first, *without, *at_once)}) == 4
+    assert "airpool_inferences_spent_total 4.0" in metrics.text
+
+
+def test_a_key_with_another_request_and_a_bad_key_are_refused():
+    long, other, empty, odd = ask(keyed("x" * 256), keyed("a"), keyed(""), keyed(b"\xff"))
+    assert [long.status_code, empty.status_code, odd.status_code] == [400] * 3
+    assert other.status_code == 200
+    first, second, again = ask(keyed("a"), keyed("a", "/infer?wait=false"), keyed("a"))
+    assert (first.status_code, second.status_code, again.status_code) == (200, 422, 200)
+    assert "another request" in second.json()["reason"]
+
+
+def test_what_spent_nothing_is_tried_again():
+    first, again = ask(keyed("a"), keyed("a"), running=(0, 1))
+    assert first.status_code == again.status_code == 503
+    assert first.json()["id"] != again.json()["id"]
+
+
+def test_keys_are_kept_for_an_hour_and_a_bounded_number():
+    async def play():
+        now, ids = 0.0, iter(range(100_000))
+        repeats = Repeats(clock=lambda: now)
+
+        async def infer():
+            return cast("InferenceResult", SimpleNamespace(spent=True))
+
+        def started(caller, key):
+            return repeats.started(
+                caller, key, b"", lambda: StartedInference(str(next(ids)), asyncio.create_task(infer()))
+            )
+
+        async def found(caller, key):
+            at = started(caller, key)
+            await at.task
+            return at.id
+
+        assert await found("a", "k") == await found("a", "k") == "0"
+        assert await found("b", "k") == "1"  # another caller's
+        now = 3599.0
+        assert await found("a", "k") == "0"
+        now = 3601.0
+        assert await found("a", "k") == "2"
+        for i in range(idempotency.KEPT + 5):
+            await found("a", str(i))
+        assert len(repeats._entries) == idempotency.KEPT
+        assert await found("a", str(idempotency.KEPT)) == str(idempotency.KEPT + 3)
+
+    asyncio.run(play())
+
+
 def test_openapi_describes_what_is_answered():
     schema, answer = (each.json() for each in ask(("GET", "/openapi.json"), ("POST", "/infer")))
     described = schema["components"]["schemas"]["Result"]
@@ -136,6 +208,9 @@ def test_openapi_describes_what_is_answered():
     assert set(described["properties"]["guarantee"]["properties"]) == set(answer["guarantee"])
     status = InferenceResult.__annotations__["status"]
     assert described["properties"]["status"]["enum"] == list(status.__args__)
+    statuses = set(schema["paths"]["/infer"]["post"]["responses"])
+    assert statuses == {"200", "202", "400", "401", "403", "413", "421", "422", "429", "431", "503"}
+    assert "Idempotency-Key" in {each["name"] for each in schema["paths"]["/infer"]["post"]["parameters"]}
     routes = {getattr(route, "path", "") for route in app_routes()}
     assert set(schema["paths"]) == routes - {"/openapi.json"}
 

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from airpool.runtime import transport
 from airpool.runtime.door import Door, DoorLimits, Patient
 from airpool.runtime.guard import Guard
+from airpool.runtime.idempotency import Repeats, ReusedKeyError, StartedInference
 from airpool.runtime.medium import DisconnectedError
 from airpool.runtime.metrics import CONTENT_TYPE, Metrics
 from airpool.runtime.server import InferenceResult, Server, new_id
@@ -32,21 +33,36 @@ _READY_SECONDS = 2.0
 _WAIT = {"true": True, "1": True, "false": False, "0": False}
 
 
+class _BusyError(Exception):
+    """Too many inferences are waiting."""
+
+
 def app(server: Server, token: str | None = None, fleet: "FleetKeeper | None" = None) -> Starlette:
     """The ASGI application of one server. token: required of every client but a health check. fleet: its view."""
     metrics, waiting = Metrics(server, fleet), dict[str, asyncio.Task[InferenceResult]]()
+    repeats = Repeats()
     schema = resources.files("airpool.runtime").joinpath("openapi.json").read_bytes()
+
+    def started() -> StartedInference:
+        if len(waiting) >= _MOST_WAITING:
+            raise _BusyError(f"{_MOST_WAITING} inferences are waiting")
+        id = new_id()
+        # A task of its own: it goes on when the client hangs up, for the devices have paid.
+        task = waiting[id] = asyncio.create_task(server.infer(id))
+        task.add_done_callback(lambda _: waiting.pop(id, None))
+        return StartedInference(id, task)
 
     async def infer(request: Request) -> Response:
         wait = _WAIT.get(request.query_params.get("wait", "true").lower())
         if wait is None or request.query_params.keys() - {"wait"}:
             return JSONResponse({"reason": "the query must be wait=true, wait=false or empty"}, 400)
-        if len(waiting) >= _MOST_WAITING:
-            return JSONResponse({"reason": f"{_MOST_WAITING} inferences are waiting"}, 429)
-        id = new_id()
-        # A task of its own: it goes on when the client hangs up, for the devices have paid.
-        task = waiting[id] = asyncio.create_task(server.infer(id))
-        task.add_done_callback(lambda _: waiting.pop(id, None))
+        try:
+            key = request.headers.get("idempotency-key")
+            id, task = repeats.started("http", key, request.url.query.encode(), started)
+        except _BusyError as why:
+            return JSONResponse({"reason": str(why)}, 429)
+        except ValueError as why:
+            return JSONResponse({"reason": str(why)}, 422 if isinstance(why, ReusedKeyError) else 400)
         if not wait:
             return JSONResponse({"id": id, "status": "pending"}, 202)
         found = await asyncio.shield(task)

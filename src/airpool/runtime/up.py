@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from airpool._support import files, plugins
 from airpool.network import Network, scheme_rules
 from airpool.network import file as network_file
-from airpool.runtime import transport
+from airpool.runtime import transport, vanishing
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.medium import DisconnectedError
 from airpool.runtime.remote import RemoteServer
@@ -207,8 +206,8 @@ _ANYWHERE = "127.0.0.1:0"
 @asynccontextmanager
 async def running(setup: Setup) -> AsyncIterator[System]:
     """All roles, with all devices ready; none of them is left when the block ends."""
-    with TemporaryDirectory(prefix="airpool-") as folder:
-        system = System(setup, Path(folder))
+    with vanishing.folder("airpool-") as folder:
+        system = System(setup, folder)
         network_file.write(setup.network, system.folder / "network.toml")
         if setup.network.channel.rules.medium == "secure sum" and setup.keys is None:
             from airpool.runtime.secure import identities

@@ -1,0 +1,73 @@
+"""Repeated requests: one key, one inference, so that a client that retries does not spend any budget again."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from airpool.runtime.server import InferenceResult
+
+KEPT, KEPT_SECONDS, LONGEST_KEY = 10_000, 3600.0, 255
+
+
+class ReusedKeyError(ValueError):
+    """A key that came before with another request."""
+
+
+class StartedInference(NamedTuple):
+    id: str
+    task: asyncio.Task[InferenceResult]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    request: bytes
+    until: float
+    started: StartedInference
+
+
+class Repeats:
+    """Inferences by the key of their request, for an hour, at most 10,000: the oldest is forgotten first.
+
+    A result that spent nothing is forgotten at once: its repetition is a new attempt. A restart forgets all.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._entries = clock, OrderedDict[tuple[str, str], _Entry]()
+
+    def started(
+        self, caller: str, key: str | None, request: bytes, start: Callable[[], StartedInference]
+    ) -> StartedInference:
+        """The inference of this key, running or done, or a new one. key: None is never repeated.
+
+        caller: keys of different callers are different. request: the same key with another one is a ReusedKeyError.
+        """
+        if key is None:
+            return start()
+        if not 1 <= len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
+            raise ValueError(f"an idempotency key must have 1 to {LONGEST_KEY} printable ASCII characters")
+        self._forget_old()
+        at = (caller, key)
+        if (known := self._entries.get(at)) is not None:
+            if known.request != request:
+                raise ReusedKeyError("this idempotency key came before with another request: take a new one")
+            return known.started
+        made = start()
+        entry = self._entries[at] = _Entry(request, self._clock() + KEPT_SECONDS, made)
+        made.task.add_done_callback(lambda task: self._done(at, entry, task))
+        return made
+
+    def _done(self, at: tuple[str, str], entry: _Entry, task: asyncio.Task[InferenceResult]) -> None:
+        unspent = not task.cancelled() and task.exception() is None and not task.result().spent
+        if unspent and self._entries.get(at) is entry:
+            del self._entries[at]
+
+    def _forget_old(self) -> None:
+        now = self._clock()
+        while self._entries:
+            oldest = next(iter(self._entries.values()))
+            if oldest.until > now and len(self._entries) < KEPT:
+                return
+            self._entries.popitem(last=False)
