@@ -1,10 +1,14 @@
 """What airpool is built from: a bill of materials, and what is known against it.
 
     python scripts/supply.py --out out/sbom.json
+    python scripts/supply.py --hashes out/requirements.txt --extras runtime,ledger
 
 Checks that every dependency is pinned by name and version alone, that what is installed is what is pinned, and that
 it fits together (`pip check`). Writes the bill of materials of this environment (CycloneDX). Asks pip-audit for known
 vulnerabilities; where it reaches no service, the result says that nothing was audited.
+
+--hashes writes what this platform would install, with the hash of each file, for `pip install --require-hashes -r`
+on machines like this one (docs/decisions/0019).
 """
 
 import argparse
@@ -14,6 +18,7 @@ import subprocess
 import sys
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9.!+]+)")
@@ -68,11 +73,41 @@ def audited() -> tuple[list[str], int]:
     return [f"{x['name']} {x['version']}: {v['id']}" for x in known for v in x["vulns"]], len(known)
 
 
+def locked(report: dict[str, Any]) -> str:
+    """Requirements with hashes, of a report of pip: names, versions and hashes, never where a file came from.
+
+    >>> file = {"url": "https://example.org/x.whl", "archive_info": {"hashes": {"sha256": "ab"}}}
+    >>> locked({"install": [{"metadata": {"name": "NumPy", "version": "2.4.6"}, "download_info": file}]})
+    'numpy==2.4.6 --hash=sha256:ab\\n'
+    """
+    found = [(each["metadata"], each["download_info"].get("archive_info")) for each in report["install"]]
+    lines = [
+        f"{_normal(what['name'])}=={what['version']} --hash=sha256:{file['hashes']['sha256']}\n"
+        for what, file in found
+        if file is not None  # the package itself, from its folder
+    ]
+    return "".join(sorted(lines))
+
+
+def hashes(extras: str) -> str:
+    """What pip would install here for these extras, within the constraints."""
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
+    done = subprocess.run(
+        [*command, "-c", "constraints.txt", f".[{extras}]"], check=True, cwd=ROOT, capture_output=True, text=True
+    )
+    return locked(json.loads(done.stdout))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Bill of materials and audit.")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "sbom.json", help="where the bill of materials goes")
     parser.add_argument("--offline", action="store_true", help="do not ask pip-audit")
+    parser.add_argument("--hashes", type=Path, help="write only the requirements of this platform, with hashes")
+    parser.add_argument("--extras", default="runtime,ledger", help="of airpool, for --hashes")
     options = parser.parse_args()
+    if options.hashes is not None:
+        options.hashes.write_text(hashes(options.extras), "utf-8")
+        return
     pinned = pins((ROOT / "constraints.txt").read_text("utf-8"))
     wrong = differing(pinned)
     fits = subprocess.run([sys.executable, "-m", "pip", "check"], check=False, capture_output=True, text=True)

@@ -139,6 +139,15 @@ def test_every_constraint_is_a_name_and_a_version():
             supply.pins(wrong)
 
 
+def test_requirements_with_hashes_name_no_address():
+    from scripts import supply
+
+    file = {"url": "https://example.org/x.whl", "archive_info": {"hashes": {"sha256": "ab"}}}
+    named = [{"metadata": {"name": name, "version": "1.2"}, "download_info": file} for name in ("Z_y", "a")]
+    own = {"metadata": {"name": "airpool", "version": "0.1"}, "download_info": {"url": "file:///x", "dir_info": {}}}
+    assert supply.locked({"install": [*named, own]}) == "a==1.2 --hash=sha256:ab\nz-y==1.2 --hash=sha256:ab\n"
+
+
 @pytest.mark.check
 @pytest.mark.skipif(find_spec("cyclonedx_py") is None, reason="needs cyclonedx-bom")
 def test_the_bill_of_materials_names_what_is_installed(tmp_path):
