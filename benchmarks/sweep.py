@@ -43,12 +43,12 @@ def _overhead(effort: sweep.Effort) -> float:
 def _pool() -> list[Row]:
     points = sweep.grid(n=range(POINTS), seconds=SECONDS)
     start = time.perf_counter()
-    effort = sweep.run(busy, points, backend="pool", workers=WORKERS).effort
+    effort = sweep.run(busy, points, backend=sweep.Workers("pool", WORKERS)).effort
     took = time.perf_counter() - start
     small = sweep.grid(n=range(SMALL))
     with TemporaryDirectory() as folder:
         here = Path(folder)
-        each = _overhead(sweep.run(nothing, small, backend="pool", workers=WORKERS, cache=here).effort)
+        each = _overhead(sweep.run(nothing, small, backend=sweep.Workers("pool", WORKERS), cache=here).effort)
         start = time.perf_counter()
         kept = sweep.run(nothing, small, cache=here).effort.cached
         read = time.perf_counter() - start

@@ -64,12 +64,11 @@ def claimed(
 ) -> theorem1.Claim:
     """What Theorem 1 says of twelve devices with p = 0.9."""
     return theorem1.claim(
-        weight=np.full(12, 1 / 12),
+        weight=np.full(12, gamma / 12),
         clip_norm=feature,
         noise_std=std,
         participation=0.9,
         delta=DELTA,
-        gamma=gamma,
         tail=tail,
     )
 

@@ -43,9 +43,7 @@ def test_without_noise_the_claim_is_undefined():
 
 def test_the_claim_is_the_printed_formula():
     p, std, weight, clip_norm = np.array([0.9, 0.5, 1.0]), np.array([0.8, 1.1, 0.9]), np.full(3, 0.3), 1.5
-    found = claim(
-        weight=weight, clip_norm=clip_norm, noise_std=std, participation=p, delta=1e-2, delta_prime=0.3, gamma=2.0
-    )
+    found = claim(weight=2.0 * weight, clip_norm=clip_norm, noise_std=std, participation=p, delta=1e-2, delta_prime=0.3)
     L, M, V = log(2 / 0.3), 1.1**2, sum(q * (1 - q) * s**4 for q, s in zip(p, std, strict=True))
     t = L / 2 * (M / 3 + sqrt(M**2 / 9 + 4 * V / L))
     mean = sum(q * s**2 for q, s in zip(p, std, strict=True))

@@ -169,7 +169,7 @@ def test_points_of_several_kinds_share_a_table(experiment):
 def test_the_pool_gives_the_same_table_as_this_process(experiment):
     points = sweep.grid(n=[3, 4, 5], scale=[1.0, 2.0])
     here = sweep.run(experiment.noisy, points, seed=3)
-    there = sweep.run(experiment.noisy, points, seed=3, backend="pool", workers=2)
+    there = sweep.run(experiment.noisy, points, seed=3, backend=sweep.Workers("pool", 2))
     assert here == there == sweep.run(experiment.noisy, points, seed=3)
     assert len(here) == 6
     assert not here.failures
@@ -189,13 +189,13 @@ def test_long_sums_round_the_same_because_every_point_has_one_thread(experiment)
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(threads)
-    assert here == sweep.run(experiment.summed, sweep.grid(n=[1, 2]), backend="pool", workers=1)
+    assert here == sweep.run(experiment.summed, sweep.grid(n=[1, 2]), backend=sweep.Workers("pool", 1))
     assert here.columns["threads"] == [1, 1]
 
 
 def test_a_failed_point_is_reported_and_the_rest_goes_on(experiment):
     here = sweep.run(experiment.fails, sweep.grid(n=[1, 2, 3]))
-    assert here == sweep.run(experiment.fails, sweep.grid(n=[1, 2, 3]), backend="pool", workers=2)
+    assert here == sweep.run(experiment.fails, sweep.grid(n=[1, 2, 3]), backend=sweep.Workers("pool", 2))
     assert here.columns["value"] == [1, 3]
     (failure,) = here.failures
     assert failure.parameters == {"n": 2}
@@ -204,11 +204,11 @@ def test_a_failed_point_is_reported_and_the_rest_goes_on(experiment):
 
 
 def test_a_point_that_reads_its_standard_input_finds_it_empty(experiment):
-    assert sweep.run(experiment.asks, sweep.grid(n=[1, 2]), backend="pool", workers=2).columns["value"] == [1, 2]
+    assert sweep.run(experiment.asks, sweep.grid(n=[1, 2]), backend=sweep.Workers("pool", 2)).columns["value"] == [1, 2]
 
 
 def test_a_point_that_kills_its_process_is_lost_alone(experiment):
-    made = sweep.run(experiment.dies, sweep.grid(n=range(6)), backend="pool", workers=2)
+    made = sweep.run(experiment.dies, sweep.grid(n=range(6)), backend=sweep.Workers("pool", 2))
     assert made.columns["value"] == [0, 3, 4, 5]
     assert [f.error for f in made.failures] == [
         "its process ended, with status 7",
@@ -261,7 +261,7 @@ def test_an_error_in_the_middle_stops_the_workers_at_once(experiment):
         yield advance
 
     with pytest.raises(KeyboardInterrupt):
-        sweep.run(experiment.slow, sweep.grid(n=range(5)), backend="pool", workers=2, progress=failing)
+        sweep.run(experiment.slow, sweep.grid(n=range(5)), backend=sweep.Workers("pool", 2), progress=failing)
     assert [path.name for path in Path().glob("finished *")] == ["finished 0"]
     for line in Path("calls").read_text().splitlines():
         assert not Path(f"/proc/{line.split()[1]}").exists()
@@ -301,7 +301,7 @@ def test_a_script_may_sweep_over_its_own_function(tmp_path, guarded):
 
 def test_two_workers_are_at_work_at_the_same_time(experiment):
     # Each point waits for its neighbour: one worker alone would wait in vain.
-    made = sweep.run(experiment.meets, sweep.grid(n=range(20)), backend="pool", workers=2)
+    made = sweep.run(experiment.meets, sweep.grid(n=range(20)), backend=sweep.Workers("pool", 2))
     assert made.columns["value"] == list(range(20))
     assert made.effort.measured == 20
 
@@ -551,9 +551,9 @@ def test_without_ray_the_backend_is_refused_with_what_to_do(experiment, monkeypa
         ([{"n": 1, "rng": 1}], {}, "'rng' cannot be a parameter"),
         ([{"n": 1}], {"backend": "cloud"}, "backend='cloud' must be one of serial, pool, ray"),
         ([{"n": 1}], {"seed": -1}, "seed=-1 must be a whole number >= 0"),
-        ([{"n": 1}], {"backend": "pool", "workers": 0}, "workers=0 must be at least 1"),
-        ([{"n": 1}], {"workers": 2}, "workers=2 needs backend='pool' or 'ray'"),
-        ([{"n": 1}], {"backend": "pool", "address": "auto"}, "address='auto' needs backend='ray'"),
+        ([{"n": 1}], {"backend": sweep.Workers("pool", 0)}, "workers=0 must be at least 1"),
+        ([{"n": 1}], {"backend": sweep.Workers("serial", 2)}, "workers=2 needs backend='pool' or 'ray'"),
+        ([{"n": 1}], {"backend": sweep.Workers("pool", address="auto")}, "address='auto' needs backend='ray'"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_measured(experiment, points, settings, message):

@@ -241,12 +241,12 @@ def _at_least(network: Network, received: Aggregate, lower: Floats | None) -> Fl
 def paper_claim(network: Network, tail: theorem1.Tail) -> theorem1.Claim:
     """What the paper's Theorem 1 says of this network, for one inference."""
     d, gamma = network.devices, network.channel.gamma
+    factor = 1.0 if gamma == "auto" else gamma
     return theorem1.claim(
-        weight=d.column("weight"),
+        weight=[factor * weight for weight in d.column("weight")],
         clip_norm=d.column("clip_norm"),
         noise_std=d.column("noise_std"),
         participation=d.column("participation"),
         delta=network.delta,
-        gamma=1.0 if gamma == "auto" else gamma,
         tail=tail,
     )

@@ -34,7 +34,7 @@ def sweep(
 ) -> None:
     """Run a function at every combination of parameters. Resumes after an interruption, even a kill."""
     from airpool._support.table import writer_for
-    from airpool.evaluation.sweep import grid, run
+    from airpool.evaluation.sweep import Workers, grid, run
 
     if out is not None:
         writer_for(out)
@@ -46,9 +46,7 @@ def sweep(
             grid(**_axes(values or [])),
             seed=seed,
             cache=None if no_cache else cache,
-            backend=chosen,
-            workers=workers,
-            address=address,
+            backend=Workers(chosen, workers, address),
             progress=progress,
             command=shlex.join(["airpool", *sys.argv[1:]]),
         )

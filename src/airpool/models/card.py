@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -45,6 +45,22 @@ def measured(found: Tensor, labels: Tensor, *, classes: Sequence[str], duplicate
     }
 
 
+class CardParts(TypedDict, total=False):
+    """Parts that not every card has.
+
+    Of a local head, trunk: SHA-256 of the files it stands on, by name; calibration: temperatures (K,), and for
+    validation and test the fields of `local.Calibration`, or None. Of a codec, too, trunk; architecture: its shape;
+    air: `channel` in words, `trials` of each object, and for each of the `networks` the exact ε of the worst device and
+    noise_std. Then each run has air, too: for each network, and at the end for none, validation and test (or None) with
+    accuracy_mean, accuracy_std over the trials and class_mean.
+    """
+
+    architecture: Mapping[str, Any] | None
+    trunk: Mapping[str, str] | None
+    calibration: Mapping[str, Any] | None
+    air: Mapping[str, Any] | None
+
+
 def card(
     *,
     name: str,
@@ -52,34 +68,31 @@ def card(
     split: Mapping[str, Any],
     recipe: Mapping[str, Any],
     runs: Sequence[Mapping[str, Any]],
-    architecture: Mapping[str, Any] | None = None,
-    trunk: Mapping[str, str] | None = None,
-    calibration: Mapping[str, Any] | None = None,
-    air: Mapping[str, Any] | None = None,
+    **parts: Unpack[CardParts],
 ) -> dict[str, Any]:
     """A model card: what is given, and means and standard deviations over the runs, which differ in their seeds.
 
     runs: for each, seed, weights (its file), validation (accuracy or None) and test (from `measured`, or None).
-    data, split: from `runs.Source`. Of a local head, trunk: SHA-256 of the files it stands on, by name; calibration:
-    temperatures (K,), and for validation and test the fields of `local.Calibration`, or None. Of a codec, too, trunk;
-    architecture: its shape; air: `channel` in words, `trials` of each object, and for each of the `networks` the exact
-    ε of the worst device and noise_std. Then each run has air, too: for each network, and at the end for none,
-    validation and test (or None) with accuracy_mean, accuracy_std over the trials and class_mean.
+    data, split: from `runs.Source`.
     """
+
+    def part(key: str) -> dict[str, Any] | None:
+        return dict(found) if (found := parts.get(key)) else None
+
     tests = [run["test"] for run in runs if run.get("test")]
     return {
         "name": name,
         "version": __version__,
         "data": dict(data),
         "split": dict(split),
-        "architecture": architecture and dict(architecture),
+        "architecture": part("architecture"),
         "recipe": {key: value for key, value in recipe.items() if key != "seed"},
         "seeds": [run["seed"] for run in runs],
         "validation": _spread([run.get("validation") for run in runs]),
         "test": _summary(tests) if len(tests) == len(runs) else None,
-        "trunk": trunk and dict(trunk),
-        "calibration": calibration and dict(calibration),
-        "air": air and dict(air),
+        "trunk": part("trunk"),
+        "calibration": part("calibration"),
+        "air": part("air"),
         "runs": [dict(run) for run in runs],
     }
 

@@ -21,6 +21,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, nullcontext
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -31,9 +32,22 @@ from airpool._support.table import Effort, Failure, Table
 from airpool.evaluation.sweep import backends
 from airpool.evaluation.sweep.code import name_of, version_of
 
-__all__ = ["Backend", "Effort", "Failure", "Table", "grid", "run"]
+__all__ = ["Backend", "Effort", "Failure", "Table", "Workers", "grid", "run"]
 
 Backend = Literal["serial", "pool", "ray"]
+
+
+@dataclass(frozen=True)
+class Workers:
+    """A backend and its size.
+
+    count: processes of a pool, CPUs of a local Ray, or points at a time on a Ray cluster; None: all there are.
+    address: of a Ray cluster; without one, Ray runs on this machine for as long as the sweep does.
+    """
+
+    backend: Backend = "serial"
+    count: int | None = None
+    address: str | None = None
 
 
 def grid(**axes: Any) -> list[dict[str, Any]]:
@@ -58,26 +72,24 @@ def run(
     *,
     seed: int = 0,
     cache: Path | None = None,
-    backend: Backend = "serial",
-    workers: int | None = None,
-    address: str | None = None,
+    backend: Backend | Workers = "serial",
     progress: Progress = silent,
     command: str = "",
 ) -> Table:
     """The table of a function over points; cached points are not measured again.
 
     function: any for "serial" without a cache; otherwise one that can be imported by its name.
-    workers: processes of a pool, CPUs of a local Ray, or points at a time on a Ray cluster. All there are by default.
-    address: of a Ray cluster; without one, Ray runs on this machine for as long as the sweep does.
+    backend: by name with its defaults, or `Workers`.
     progress: given the number of points to measure, then advanced by each.
     """
-    _check(backend, seed, workers, address)
+    workers = backend if isinstance(backend, Workers) else Workers(backend)
+    _check(workers, seed)
     jobs = _jobs(points, seed)
     _check_parameters(function, [job["parameters"] for job in jobs])
     try:
         name = name_of(function)
     except ValueError:
-        if cache is not None or backend != "serial":
+        if cache is not None or workers.backend != "serial":
             raise
         name = ""
     version = version_of(name)
@@ -88,9 +100,9 @@ def run(
     if todo:
         measured = {
             "serial": backends.serial(todo, function),
-            "pool": backends.pool(todo, name, version, workers),
-            "ray": backends.ray(todo, name, version, workers, address),
-        }[backend]
+            "pool": backends.pool(todo, name, version, workers.count),
+            "ray": backends.ray(todo, name, version, workers.count, workers.address),
+        }[workers.backend]
         keeping = files.appending(path) if path else nullcontext(lambda _: None)
         shown = progress("sweeping", len(todo))
         with keeping as keep, shown as advance, closing(measured):
@@ -142,7 +154,8 @@ def seed_of(point: Mapping[str, Any], seed: int) -> int:
     return int(np.random.SeedSequence([seed, *words.tolist()]).generate_state(1, np.uint64)[0] >> np.uint64(11))
 
 
-def _check(backend: str, seed: int, workers: int | None, address: str | None) -> None:
+def _check(given: Workers, seed: int) -> None:
+    backend, workers, address = given.backend, given.count, given.address
     guard = "use backend='serial' there, and guard the script that starts it with if __name__ == '__main__'"
     nested = backends.MARK in os.environ
     rules = {

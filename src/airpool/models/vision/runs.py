@@ -23,7 +23,7 @@ from airpool.models.vision.cad import SPLITS, Meshes, Split
 from airpool.models.vision.features import Images
 from airpool.models.vision.mvcnn import TRUNKS, Architecture
 from airpool.models.vision.renders import renders
-from airpool.models.vision.training import TrunkRecipe, accuracy, predictions, train
+from airpool.models.vision.training import TrainingSession, TrunkRecipe, accuracy, predictions, train
 from airpool.models.vision.views import Cameras
 
 _BATCH = 16  # objects at a time, twelve views each
@@ -166,8 +166,8 @@ def make(
         if not begun.exists():  # a checkpoint of an unknown plan
             checkpoint.unlink(missing_ok=True)
         files.write(begun, json.dumps(plan.record()))
-        options: dict[str, Any] = {"imagenet": plan.start(), "checkpoint": checkpoint, "seconds": seconds, "log": log}
-        trained = train(plan.recipe, plan.architecture, images, validation=validation, **options)
+        session, start = TrainingSession(checkpoint, seconds, log), plan.start()
+        trained = train(plan.recipe, plan.architecture, images, imagenet=start, validation=validation, session=session)
         if not trained.finished:
             return False
         about = {**plan.record(), "seed": plan.recipe.seed, "history": list(trained.history)}

@@ -49,18 +49,9 @@ def _marks(groups: Sequence[Data], panel: Data) -> Iterator[dict[str, Any]]:
                 yield {key: mark[key] for key in mark if key not in ("each", "marks")}
 
 
-def _add(
-    axes: Any,
-    rows: Rows,
-    *,
-    data: Sequence[Any],
-    where: Data,
-    of: Data,
-    method: str = "plot",
-    shift: float = 0,
-    bars: float = 1,
-    **look: Any,
-) -> None:
+def _add(axes: Any, rows: Rows, *, data: Sequence[Any], where: Data, of: Data, **look: Any) -> None:
+    """Draws one mark. look: arguments of the method; and shift, added to x; bars, a factor of the error bars."""
+    method, shift, bars = look.pop("method", "plot"), look.pop("shift", 0), look.pop("bars", 1)
     names = [name.format(**of) if isinstance(name, str) else name for name in data]
     columns = [name for name in names if isinstance(name, str)]
     rows = [row for row in chosen(rows, **where) if all(row[name] is not None for name in columns)]

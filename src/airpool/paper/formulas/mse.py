@@ -19,7 +19,6 @@ def bound(
     noise_std: ArrayLike,
     participation: ArrayLike,
     channel_noise_std: float = 0.0,
-    gamma: float = 1.0,
 ) -> Floats:
     """The paper's bound on E‖f̂ − f*‖², f* = (1/K) Σ f_k, of each object, (n,), for features (n, K, d).
 
@@ -27,7 +26,8 @@ def bound(
         + Σ_k (w_k² p_k − 2 w_k p_k + 1) ‖D‖²_F ‖W_k‖²_F ‖f_k‖²
         + Σ_{k<j} (p_k p_j w_k w_j − p_k w_k − p_j w_j + 1) f_kᵀ W_kᵀ Dᵀ D W_j f_j
 
-    encoder: W_k, (K, r, d), or one (r, d) for all. decoder: D, (d, r). σ_k and σ_m are standard deviations.
+    encoder: W_k, (K, r, d), or one (r, d) for all. decoder: D, (d, r).
+    channel_noise_std: σ_m/γ. σ_k and σ_m are standard deviations.
 
     Holds for: nothing in general (docs/theory.md, 3, says what is missing and what is too much). It is below the true
         error where w p is near 1 and where D is small; elsewhere it is often many times above it. Never negative.
@@ -39,7 +39,7 @@ def bound(
     own, products = terms(features, encoder, decoder)
     K, d = np.shape(features)[1:]
     w, std, p = (np.broadcast_to(np.asarray(x, np.float64), (K,)) for x in (weight, noise_std, participation))
-    noise = d * np.sum(np.square(decoder)) * (np.sum(p * std**2) + (channel_noise_std / gamma) ** 2)
+    noise = d * np.sum(np.square(decoder)) * (np.sum(p * std**2) + channel_noise_std**2)
     # p_k p_j w_k w_j − p_k w_k − p_j w_j + 1 = (1 − p_k w_k)(1 − p_j w_j)
     pairs = np.triu(np.outer(1 - p * w, 1 - p * w), k=1)
     return noise + own @ (w**2 * p - 2 * w * p + 1) + np.einsum("nkj,kj->n", products, pairs)

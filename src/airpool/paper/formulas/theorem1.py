@@ -71,13 +71,13 @@ def claim(
     participation: ArrayLike,
     delta: float,
     delta_prime: float | None = None,
-    gamma: float = 1.0,
     tail: Tail = "quadratic",
 ) -> Claim:
     """ε_k = ln(1 + p_k/(1−δ′)·(e^{c_k/√(μ̄−t)} − 1)),  δ̃_k = δ′ + p_k δ/(1−δ′),  c_k = γ w_k C_k √(2 ln(1.25/δ)).
 
     Differs from the truth: it takes the mean noise less a tail bound; its Gaussian formula is proved for ε ≤ 1 only;
     device k's silence counts as amplification although the noise reveals removal; γ is in c_k but not in the noise.
+    weight: γ w_k, since γ scales nothing else.
     Edge cases: μ̄ ≤ t → ε = inf, with the reason. δ′ defaults to δ, as in the paper's experiments.
 
     >>> from math import sqrt
@@ -97,7 +97,7 @@ def claim(
     if mean <= t:
         reason = f"undefined: the mean noise {mean:.3f} is below the slack t = {t:.3f}"
         return Claim(np.full(w.shape, np.inf), claimed_delta, tail, t, reason)
-    exponent = gaussian_epsilon(gamma * w * C / np.sqrt(mean - t), delta, beyond_proof=True)
+    exponent = gaussian_epsilon(w * C / np.sqrt(mean - t), delta, beyond_proof=True)
     factor = p / (1 - delta_prime)
     with np.errstate(divide="ignore"):
         # ln(1 + f(e^x − 1)) = x + ln(f + (1 − f)e^−x), without overflow.

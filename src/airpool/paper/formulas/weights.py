@@ -98,12 +98,11 @@ def largest_weight(
     participation: ArrayLike,
     delta: float,
     delta_prime: float | None = None,
-    gamma: float = 1.0,
     tail: theorem1.Tail = "quadratic",
 ) -> Floats:
-    """w_max,k of Theorem 1, at which it claims ε_k. The paper finds it numerically; this is its closed form.
+    """γ w_max,k of Theorem 1, at which it claims ε_k. The paper finds it numerically; this is its closed form.
 
-        w = √(μ̄ − t) ln(1 + (e^ε − 1)(1 − δ′)/p) / (γ C √(2 ln(1.25/δ)))
+        γ w = √(μ̄ − t) ln(1 + (e^ε − 1)(1 − δ′)/p) / (C √(2 ln(1.25/δ)))
 
     Edge cases: μ̄ ≤ t, where Theorem 1 is undefined → 0; p = 0 → inf.
 
@@ -121,4 +120,4 @@ def largest_weight(
         # ln(1 + (e^ε − 1)a) = ε + ln(a + (1 − a)e^−ε), without overflow.
         a = (1 - delta_prime) / p
         exponent = np.where(p > 0, eps + np.log(np.exp(-eps) + a * -np.expm1(-eps)), np.inf)
-    return exponent * np.sqrt(spare) / (gamma * C * np.sqrt(2 * np.log(1.25 / delta)))
+    return exponent * np.sqrt(spare) / (C * np.sqrt(2 * np.log(1.25 / delta)))

@@ -1,0 +1,62 @@
+"""The shape of the code: no function takes more than seven parameters, no module is longer than 300 lines."""
+
+import ast
+from pathlib import Path
+
+import airpool
+
+SOURCE = Path(airpool.__file__).parent
+MODULES = {
+    path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py")) if "_pb2" not in path.name
+}
+MOST_PARAMETERS, MOST_LINES = 7, 300
+# Still too many, or too long. This list may only shrink.
+PARAMETERS = {
+    "account/guarantee.py:guarantee",
+    "evaluation/audit/adversary.py:audited",
+    "evaluation/audit/bound.py:audit",
+    "evaluation/audit/release.py:release",
+    "evaluation/audit/whole.py:examined",
+    "evaluation/evaluate.py:evaluate",
+    "evaluation/evaluate.py:evaluate_model",
+    "evaluation/settings.py:evaluate",
+    "evaluation/trial.py:heard",
+    "models/pretrained.py:infer",
+    "models/sensors/fitting.py:fit",
+    "privacy/game.py:mixture",
+    "protocol/inference.py:infer_features",
+    "protocol/simulation.py:receive",
+    "radio/power.py:transmit",
+    "runtime/secured.py:booked",
+}
+LINES = {"runtime/ledger/ledger.py"}
+
+
+def functions(tree):
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def parameters(node):
+    taken = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    return [each.arg for each in taken if each.arg not in ("self", "cls")]
+
+
+def is_command(node):
+    """Whether Typer reads the signature: there, options are parameters."""
+    return any("command" in ast.unparse(each) or "callback" in ast.unparse(each) for each in node.decorator_list)
+
+
+def test_no_function_takes_more_than_seven_parameters():
+    found = {
+        f"{name}:{node.name}": len(parameters(node))
+        for name, path in MODULES.items()
+        for node in functions(ast.parse(path.read_text(encoding="utf-8")))
+        if not (name.startswith("cli/") and is_command(node))
+    }
+    assert len(found) > 1000
+    assert {name: count for name, count in found.items() if count > MOST_PARAMETERS and name not in PARAMETERS} == {}
+
+
+def test_no_module_is_longer_than_300_lines():
+    lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in MODULES.items()}
+    assert {name: count for name, count in lengths.items() if count > MOST_LINES and name not in LINES} == {}
