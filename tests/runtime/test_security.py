@@ -8,6 +8,7 @@ import shutil
 import socket
 import ssl
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -392,6 +393,53 @@ def test_a_client_that_calls_too_often_is_told_so(keys, monkeypatch):
     assert codes
     assert set(codes) == {grpc.StatusCode.RESOURCE_EXHAUSTED}
     assert len(codes) < 12
+
+
+def test_retries_over_grpc_with_one_key_are_one_inference_of_one_client(keys, monkeypatch):
+    monkeypatch.setattr(service, "MOST_WAITING", 2)
+    authority.add(keys, "client-2")
+
+    async def play():
+        spent, release = [], asyncio.Event()
+
+        class Slow(Server):
+            async def infer(self, id=None):
+                spent.append(id)
+                await release.wait()
+                return replace(await super().infer(id), spent=True)
+
+        it = Slow(NET, decoder(), LoopbackServer(Air(NET, patience=0.01)))
+        async with serving(keys, server=it) as at, AsyncExitStack() as stack:
+
+            async def stub(name):
+                own = secured.credentials(keys / name, name)
+                return InferencesStub(
+                    await stack.enter_async_context(transport.channel(at["server"], own, role="server"))
+                )
+
+            first, second = await stub("client-1"), await stub("client-2")
+
+            def asked(stub, key):
+                return stub.Infer(wire.Nothing(), metadata=(("idempotency-key", key),), timeout=WAIT)
+
+            calls = [asyncio.ensure_future(asked(first, "k")) for _ in range(20)]
+            calls.append(asyncio.ensure_future(asked(second, "k")))
+            async with asyncio.timeout(WAIT):
+                while len(spent) < 2:
+                    await asyncio.sleep(0.01)
+            found = []
+            for key in ("other", "x" * 256):
+                with pytest.raises(grpc.aio.AioRpcError) as caught:
+                    await asked(first, key)
+                found.append(caught.value.code())
+            release.set()
+            ids = [each.id for each in await asyncio.gather(*calls)]
+            return [*ids, (await asked(first, "k")).id], found, len(spent)
+
+    ids, found, spent = asyncio.run(play())
+    assert len(set(ids[:20])) == len(set(ids) - {ids[20]}) == 1
+    assert spent == len(set(ids)) == 2
+    assert found == [grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT]
 
 
 # HTTP

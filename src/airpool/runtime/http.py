@@ -16,7 +16,7 @@ from starlette.routing import Route
 from airpool.runtime import transport
 from airpool.runtime.door import Door, DoorLimits, Patient
 from airpool.runtime.guard import Guard
-from airpool.runtime.idempotency import Repeats, ReusedKeyError, StartedInference
+from airpool.runtime.idempotency import MOST_WAITING, BusyError, Repeats, ReusedKeyError, StartedInference
 from airpool.runtime.medium import DisconnectedError
 from airpool.runtime.metrics import CONTENT_TYPE, Metrics
 from airpool.runtime.server import InferenceResult, Server, new_id
@@ -25,16 +25,11 @@ from airpool.runtime.transport import PeerCredentials
 if TYPE_CHECKING:
     from airpool.runtime.fleet_keeper import FleetKeeper
 
-_MOST_WAITING = 100
 _MOST_CONNECTIONS, _MOST_OF_ONE_PEER = 1_000, 256
 _REQUESTS = 2_000.0  # of all clients in a second
 _REQUEST_SECONDS = 5.0
 _READY_SECONDS = 2.0
 _WAIT = {"true": True, "1": True, "false": False, "0": False}
-
-
-class _BusyError(Exception):
-    """Too many inferences are waiting."""
 
 
 def app(server: Server, token: str | None = None, fleet: "FleetKeeper | None" = None) -> Starlette:
@@ -44,8 +39,8 @@ def app(server: Server, token: str | None = None, fleet: "FleetKeeper | None" = 
     schema = resources.files("airpool.runtime").joinpath("openapi.json").read_bytes()
 
     def started() -> StartedInference:
-        if len(waiting) >= _MOST_WAITING:
-            raise _BusyError(f"{_MOST_WAITING} inferences are waiting")
+        if len(waiting) >= MOST_WAITING:
+            raise BusyError(f"{MOST_WAITING} inferences are waiting")
         id = new_id()
         # A task of its own: it goes on when the client hangs up, for the devices have paid.
         task = waiting[id] = asyncio.create_task(server.infer(id))
@@ -59,7 +54,7 @@ def app(server: Server, token: str | None = None, fleet: "FleetKeeper | None" = 
         try:
             key = request.headers.get("idempotency-key")
             id, task = repeats.started("http", key, request.url.query.encode(), started)
-        except _BusyError as why:
+        except BusyError as why:
             return JSONResponse({"reason": str(why)}, 429)
         except ValueError as why:
             return JSONResponse({"reason": str(why)}, 422 if isinstance(why, ReusedKeyError) else 400)

@@ -10,6 +10,11 @@ from typing import NamedTuple
 from airpool.runtime.server import InferenceResult
 
 KEPT, KEPT_SECONDS, LONGEST_KEY = 10_000, 3600.0, 255
+MOST_WAITING = 100  # inferences, over HTTP and over gRPC each
+
+
+class BusyError(Exception):
+    """Too many inferences are waiting."""
 
 
 class ReusedKeyError(ValueError):

@@ -12,11 +12,12 @@ from grpc import aio
 from airpool.runtime import logs, medium, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.air import Air
+from airpool.runtime.idempotency import MOST_WAITING, BusyError, Repeats, StartedInference
 from airpool.runtime.limits import Bucket
 from airpool.runtime.medium import RejectedError
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import packed, unpacked
-from airpool.runtime.server import InferenceResult, Server
+from airpool.runtime.server import InferenceResult, Server, new_id
 from airpool.runtime.transport import PeerCredentials
 from airpool.runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
 
@@ -146,13 +147,32 @@ class InferencesService(InferencesServicer):
     def __init__(self, server: Server, credentials: PeerCredentials | None = None) -> None:
         self._server, self._credentials = server, credentials
         self._allowed = Bucket(_CALLS, int(2 * _CALLS))
+        self._repeats, self._waiting = Repeats(), set[asyncio.Task[InferenceResult]]()
 
     async def Infer(self, request: wire.Nothing, context: Any) -> wire.Result:
-        await transport.require_client(context, self._credentials)
+        caller = await transport.require_client(context, self._credentials)
         if not self._allowed.take():
             await transport.refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
+        key = dict(context.invocation_metadata() or ()).get("idempotency-key")
+        try:
+            task = self._repeats.started(caller, key, b"", self._started).task
+        except BusyError as why:
+            await transport.refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(why))
+            raise AssertionError("abort raises") from None
+        except ValueError as why:
+            await transport.refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(why))
+            raise AssertionError("abort raises") from None
+        return message_of(await asyncio.shield(task))
+
+    def _started(self) -> StartedInference:
+        if len(self._waiting) >= MOST_WAITING:
+            raise BusyError(f"{MOST_WAITING} inferences are waiting")
+        id = new_id()
         # It goes on when the client hangs up, and is counted: the devices have paid.
-        return message_of(await asyncio.shield(self._server.infer()))
+        task = asyncio.create_task(self._server.infer(id))
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+        return StartedInference(id, task)
 
     async def Find(self, request: wire.Inference, context: Any) -> wire.Result:
         await transport.require_client(context, self._credentials)

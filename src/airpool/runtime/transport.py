@@ -129,11 +129,13 @@ async def require_known(context: Any, credentials: PeerCredentials | None) -> st
     return await _peer(context, credentials) or context.peer()
 
 
-async def require_client(context: Any, credentials: PeerCredentials | None) -> None:
-    """Ends a call unless the peer's certificate is valid, and not a device's: devices do not ask for inferences."""
-    found = await _peer(context, credentials)
-    if found is not None and found.startswith("device-"):
+async def require_client(context: Any, credentials: PeerCredentials | None) -> str:
+    """The name in the peer's certificate, empty without credentials; ends a call unless it is valid and not a device's:
+    devices do not ask for inferences."""
+    found = await _peer(context, credentials) or ""
+    if found.startswith("device-"):
         await refuse(context, grpc.StatusCode.PERMISSION_DENIED, f"{found} must not ask for inferences")
+    return found
 
 
 async def refuse(context: Any, code: grpc.StatusCode, reason: str) -> None:
