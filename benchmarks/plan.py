@@ -5,6 +5,7 @@ import numpy as np
 from airpool import Network, calibrate, load
 from airpool.account.budget import split
 from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects
 from airpool.evaluation.plan import plan
 from airpool.evaluation.prediction import predict
 from airpool.evaluation.theory.server import LayeredServer
@@ -35,10 +36,11 @@ def rows() -> list[Row]:
     ranked = split(Network.uniform(num_devices=12, dimension=40, scheme=Ranking()), epsilon=2.0, share=0.05)
 
     def sent(network: Network, **scores: object) -> object:
-        return evaluate(network, held.latents, held.labels, server=codec.server, trials=5, **scores)  # pyright: ignore[reportArgumentType]
+        objects = EncodedObjects(held.latents, held.labels, codec.server, **scores)  # pyright: ignore[reportArgumentType]
+        return evaluate(objects, network, trials=5)
 
     def voted() -> object:
-        return evaluate(net, ballots, held.labels, server=vote.server, trials=5)
+        return evaluate(EncodedObjects(ballots, held.labels, vote.server), net, trials=5)
 
     vote, ballots = model.codec("vote"), model.held_out("test", codec="vote").latents
     first, _ = timed(lambda: sent(net))

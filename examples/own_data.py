@@ -9,7 +9,6 @@ Put your own in its place: arrays (N, F) of features, one for each sensor, and N
 from sklearn.datasets import load_digits  # pyright: ignore[reportMissingImports]
 
 import airpool
-from airpool.evaluation.evaluate import evaluate_model
 
 images, labels = load_digits(return_X_y=True)
 images = images.reshape(-1, 8, 8)
@@ -20,5 +19,5 @@ model.save("digits.safetensors")  # airpool evaluate --model digits.safetensors 
 
 net = airpool.Network.uniform(num_devices=4, dimension=model.codec().dimension)
 for epsilon in (2, 4, 8):
-    run = evaluate_model(model, airpool.calibrate(net, epsilon=epsilon))
+    run = airpool.evaluate(model, airpool.calibrate(net, epsilon=epsilon))
     print(f"ε = {run.report.worst:.3f}  accuracy {run.accuracy_mean:.3f}  ({run.objects} unseen digits)")

@@ -26,7 +26,8 @@ from torch import nn
 
 import airpool
 from airpool._support.version import __version__
-from airpool.evaluation.evaluate import evaluate, evaluate_model
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects, held_out
 from airpool.models.model import Model
 from airpool.models.sensors.fitting import FitRecipe
 from airpool.models.vision import lite
@@ -140,12 +141,12 @@ def accuracies(model: Model, codec: str | None, num_devices: int) -> list[float]
     """At each budget, and at the end without noise."""
     net = Network.uniform(num_devices=num_devices, dimension=model.codec(codec).dimension)
     nets = [airpool.calibrate(net, epsilon=each) for each in BUDGETS]
-    out = [evaluate_model(model, each, codec=codec, trials=50).accuracy_mean for each in nets]
+    out = [evaluate(held_out(model, each, codec=codec), each, trials=50).accuracy_mean for each in nets]
     held = model.held_out("test", codec=codec).fitted(num_devices)
     server = model.codec(codec).server
     return [
         *out,
-        evaluate(net, held.latents, held.labels, server=server, baseline="centralised", trials=1).accuracy_mean,
+        evaluate(EncodedObjects(held.latents, held.labels, server), net, instead="centralised", trials=1).accuracy_mean,
     ]
 
 

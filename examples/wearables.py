@@ -25,7 +25,8 @@ from airpool._support.figures import BLUE, GREEN, GREY, ORANGE, canvas, figure
 from airpool._support.version import __version__
 from airpool.account.budget import calibrated
 from airpool.evaluation.design.heterogeneous import WAYS, designed
-from airpool.evaluation.evaluate import evaluate, evaluate_model
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects, held_out
 from airpool.models.model import Model
 from airpool.models.sensors.fitting import FitRecipe
 from airpool.network import Network, Ranking
@@ -105,13 +106,15 @@ def without_noise(model: Model, codec: str | None = None, keep: Sequence[int] = 
     held = model.held_out("test", codec=codec)
     net = Network.uniform(num_devices=len(keep), dimension=held.latents.shape[2])
     latents = held.latents[:, list(keep)]
-    run = evaluate(net, latents, held.labels, server=model.codec(codec).server, baseline="centralised", trials=1)
+    run = evaluate(
+        EncodedObjects(latents, held.labels, model.codec(codec).server), net, instead="centralised", trials=1
+    )
     return run.accuracy_mean
 
 
 def by_epsilon(model: Model, codec: str | None = None) -> list[float]:
     nets = [airpool.calibrate(network(model, codec=codec), epsilon=each) for each in BUDGETS]
-    return [evaluate_model(model, net, codec=codec, trials=TRIALS).accuracy_mean for net in nets]
+    return [evaluate(held_out(model, net, codec=codec), net, trials=TRIALS).accuracy_mean for net in nets]
 
 
 def alone(model: Model) -> list[float]:
@@ -146,7 +149,7 @@ def sensitive_arms(model: Model) -> list[float]:
     known = model.held_out("validation").latents.double().numpy()
     targets = np.where(arms, STRICT, LOOSE)
     nets = [designed(way, network(model), known, targets=targets, sensitive=arms) for way in WAYS]
-    return [evaluate_model(model, net, trials=TRIALS).accuracy_mean for net in nets]
+    return [evaluate(model, net, trials=TRIALS).accuracy_mean for net in nets]
 
 
 def selected(model: Model, epsilon: float) -> list[float]:
@@ -155,7 +158,7 @@ def selected(model: Model, epsilon: float) -> list[float]:
     for count in (4, 3):
         ranked = replace(network(model), scheme=Ranking(num_selected=count))
         nets.append(calibrated(ranked, epsilon=epsilon, share=0.1))
-    return [evaluate_model(model, net, trials=TRIALS).accuracy_mean for net in nets]
+    return [evaluate(model, net, trials=TRIALS).accuracy_mean for net in nets]
 
 
 def lost_without(model: Model, epsilon: float) -> list[float]:
@@ -165,7 +168,7 @@ def lost_without(model: Model, epsilon: float) -> list[float]:
         keep = [k for k in range(5) if k != left]
         net = Network.uniform(num_devices=len(keep), dimension=held.latents.shape[2])
         net = airpool.calibrate(net, epsilon=epsilon)
-        run = evaluate(net, held.latents[:, keep], held.labels, server=vote.server, trials=TRIALS)
+        run = evaluate(EncodedObjects(held.latents[:, keep], held.labels, vote.server), net, trials=TRIALS)
         out.append(run.accuracy_mean)
     return out
 

@@ -20,6 +20,7 @@ from airpool import Channel, Network, calibrate, load
 from airpool._support import tensors
 from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, write_csv
 from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects
 from airpool.evaluation.sweep import grid, run
 from airpool.models.latents import Latents
 from airpool.radio.link import unbiased
@@ -121,13 +122,11 @@ def accuracy_row(
     ideal = epsilon == np.inf
     start = plain(num_devices, participation=participation)
     found = evaluate(
+        EncodedObjects(torch.from_numpy(latents).float(), labels, load().codec().server),
         start if ideal else private(start, epsilon),
-        torch.from_numpy(latents).float(),
-        labels,
-        server=load().codec().server,
         trials=1 if ideal else trials,
         seed=seed,
-        baseline="centralised" if ideal else None,
+        instead="centralised" if ideal else None,
     )
     local, whole = float(found.report.epsilon_local.max()), found.report.epsilon_object
     return found.row() | {"epsilon_local": local, "epsilon_object": whole}

@@ -16,6 +16,7 @@ from airpool import Channel, Network, calibrate, load
 from airpool._support.arrays import Floats
 from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, figure
 from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects
 from airpool.evaluation.prediction import predict
 from airpool.evaluation.sweep import grid, run
 from airpool.evaluation.theory.lipschitz import lipschitz_constants
@@ -72,7 +73,9 @@ def certificate_row(*, epsilon: float, channel: str, seed: int) -> dict[str, Any
     for codec in CODECS:
         bounds = predict(net, *objects(codec), server=partial(server_of, codec), constants=constants).server
         held = load().held_out("test", codec=codec)
-        measured = evaluate(net, held.latents, held.labels, server=load().codec(codec).server, trials=TRIALS, seed=seed)
+        measured = evaluate(
+            EncodedObjects(held.latents, held.labels, load().codec(codec).server), net, trials=TRIALS, seed=seed
+        )
         out |= {f"{codec}_{key}": getattr(bounds, key) for key in BOUNDS}
         out |= {f"{codec}_measured": measured.accuracy_mean, f"{codec}_std": measured.accuracy_std}
     return out

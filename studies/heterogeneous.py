@@ -21,6 +21,7 @@ from airpool.account.guarantee import guarantee
 from airpool.evaluation.design import weights
 from airpool.evaluation.design.heterogeneous import WAYS, Booleans, Way, designed
 from airpool.evaluation.evaluate import DecoderFor, evaluate
+from airpool.evaluation.objects import EncodedObjects
 from airpool.network import Network
 
 
@@ -83,7 +84,9 @@ def compare(
             found = designed(way, base, known, targets=targets, sensitive=sensitive)
             report = guarantee(found)
             accuracy = tuple(
-                evaluate(found, latents, labels, server=server, trials=trials, seed=seed, report=report).accuracy_mean
+                evaluate(
+                    EncodedObjects(latents, labels, server), found, trials=trials, seed=seed, report=report
+                ).accuracy_mean
                 for seed in seeds
             )
             rows.append(_row(way, wanted, epsilon_loose, accuracy, found, report.epsilon, sensitive, known))

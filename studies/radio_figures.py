@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from airpool import Channel, Network, guarantee
 from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, figure
 from airpool.account.calibration import calibrate
-from airpool.evaluation.evaluate import evaluate_model
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import held_out
 from airpool.evaluation.sweep import grid, run
 from airpool.models.pretrained import load
 from airpool.network import Adversary
@@ -57,7 +58,7 @@ def server(antennas: int, *, seed: int) -> dict[str, float]:
     """ε, γ and accuracy with the same noise of the devices, Rayleigh fading and 1 % outage."""
     channel = Channel(fading="rayleigh", outage=0.01, noise_std=RECEIVER_STD, antennas=antennas)
     network, sampled.DRAWS = replace(twelve(), channel=channel), DRAWS
-    found = evaluate_model(load("modelnet40"), network, split="validation", trials=TRIALS, seed=seed)
+    found = evaluate(held_out(load("modelnet40"), network, split="validation"), network, trials=TRIALS, seed=seed)
     low, high = found.accuracy_ci
     return {
         "epsilon": found.report.worst,

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 
 from airpool import Channel, Network, calibrate
 from airpool._support.figures import BLACK, BLUE, GREEN, ORANGE, RED, figure
-from airpool.evaluation.evaluate import evaluate_model
+from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.sweep import grid, run
 from airpool.models.pretrained import load
 from studies.tables import FIGURES, RESULTS, column, copy_as_csv, rows, save
@@ -53,7 +53,7 @@ def network(way: str, epsilon: float) -> Network:
 def measured(way: str, epsilon: float, *, seed: int) -> dict[str, float | str]:
     """Accuracy with nobody missing, and what an inference costs each device and the link."""
     net = network(way, epsilon)
-    found = evaluate_model(load("modelnet40"), net, trials=TRIALS, seed=seed)
+    found = evaluate(load("modelnet40"), net, trials=TRIALS, seed=seed)
     low, high = found.accuracy_ci
     if found.bytes_per_device is None:
         uses, bits = found.channel_uses, 0

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from airpool import Channel, Coin, Network, Ranking, Threshold, calibrate, guarantee
 from airpool.cli import app, main
 from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects
 from airpool.models.latents import Latents, read, read_views
 from airpool.protocol.inference import Baseline
 from airpool.protocol.waveform import Waveform
@@ -42,7 +43,7 @@ def network(noise_std=0.5, **changes):
 
 def test_accuracy_is_what_the_noise_allows():
     latents, labels = two_classes()
-    found = evaluate(network(), latents, labels, server=by_sign, trials=50)
+    found = evaluate(EncodedObjects(latents, labels, by_sign), network(), trials=50)
     truth = norm.cdf(1 / (0.5 * 3**0.5))  # a mean of 1 against a sum of three noises of 0.5
     assert found.accuracy_mean == pytest.approx(truth, abs=4 * (truth * (1 - truth) / 20_000) ** 0.5)
     assert found.class_mean == pytest.approx(truth, abs=0.02)
@@ -57,7 +58,8 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     truth = norm.cdf(1 / (0.5 * 3**0.5))
     known = guarantee(network())  # the same each time
     found = [
-        evaluate(network(), latents, labels, server=by_sign, trials=1, seed=seed, report=known) for seed in range(200)
+        evaluate(EncodedObjects(latents, labels, by_sign), network(), trials=1, seed=seed, report=known)
+        for seed in range(200)
     ]
     covered = [low <= truth <= high for low, high in (each.accuracy_ci for each in found)]
     assert 0.88 < np.mean(covered) < 0.99
@@ -66,7 +68,8 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
 def test_the_same_seed_gives_the_same_record_and_another_does_not():
     latents, labels = two_classes()
     first, again, other = (
-        evaluate(network(), latents, labels, server=by_sign, trials=3, seed=seed).record() for seed in (0, 0, 1)
+        evaluate(EncodedObjects(latents, labels, by_sign), network(), trials=3, seed=seed).record()
+        for seed in (0, 0, 1)
     )
     assert first == again
     assert first["accuracy_mean"] != other["accuracy_mean"]
@@ -76,7 +79,7 @@ def test_memory_batches_do_not_lose_or_repeat_an_object(monkeypatch):
     latents, labels = two_classes(50)
     told = []
     monkeypatch.setattr(sys.modules["airpool.evaluation.evaluate"], "_BATCH", 4 * 7)
-    found = evaluate(network(1e-6), latents, labels, server=by_sign, trials=5, on_inferences=told.append)
+    found = evaluate(EncodedObjects(latents, labels, by_sign), network(1e-6), trials=5, on_inferences=told.append)
     assert found.accuracy_mean == 1.0
     assert sum(told) == 250
     assert found.accuracy_ci[0] < 1  # so many objects prove no more
@@ -84,7 +87,7 @@ def test_memory_batches_do_not_lose_or_repeat_an_object(monkeypatch):
 
 def test_silence_counts_as_wrong():
     latents, labels = two_classes(2000)
-    found = evaluate(network(1e-6, participation=0.5), latents, labels, server=by_sign, trials=5)
+    found = evaluate(EncodedObjects(latents, labels, by_sign), network(1e-6, participation=0.5), trials=5)
     assert found.no_answer == pytest.approx(0.125, abs=0.02)
     assert found.accuracy_mean == pytest.approx(1 - found.no_answer)
 
@@ -93,8 +96,8 @@ def test_silence_counts_as_wrong():
 def test_baselines_say_what_they_cost(baseline):
     latents, labels = two_classes()
     net = network(0.5, channel=Channel(fading="rician", noise_std=0.3))
-    plain = evaluate(net, latents, labels, server=by_sign, trials=5)
-    found = evaluate(net, latents, labels, server=by_sign, trials=5, baseline=baseline)
+    plain = evaluate(EncodedObjects(latents, labels, by_sign), net, trials=5)
+    found = evaluate(EncodedObjects(latents, labels, by_sign), net, trials=5, instead=baseline)
     assert found.record()["baseline"] == baseline
     match baseline:
         case "orthogonal":
@@ -124,7 +127,7 @@ def test_baselines_say_what_they_cost(baseline):
 def test_over_a_waveform_the_report_is_that_of_its_samples(radio, changes, epsilon):
     latents, labels = two_classes(4, devices=12, dimension=40)
     twelve = Network.uniform(num_devices=12, dimension=40, noise_std=0.08975, **changes)
-    found = evaluate(twelve, latents, labels, server=by_sign, trials=1, waveform=radio)
+    found = evaluate(EncodedObjects(latents, labels, by_sign), twelve, trials=1, instead=radio)
     assert found.report.worst == pytest.approx(epsilon, abs=1e-3)
     assert found.report.network == twelve
     assert found.record()["access"] == "superposed"
@@ -132,13 +135,13 @@ def test_over_a_waveform_the_report_is_that_of_its_samples(radio, changes, epsil
     assert exact == (radio.impairments == Impairments() and epsilon < np.inf)
     assert exact or "keeps every sample" in found.report.assumptions[0]
     with pytest.raises(ValueError, match="report is that of symbols"):
-        evaluate(twelve, latents, labels, server=by_sign, waveform=radio, report=guarantee(twelve))
+        evaluate(EncodedObjects(latents, labels, by_sign), twelve, instead=radio, report=guarantee(twelve))
 
 
 def test_the_record_carries_what_a_reader_needs():
     latents, labels = two_classes(20)
     net = calibrate(network(), epsilon=2.0)
-    record = evaluate(net, latents, labels, server=by_sign, trials=2).record()
+    record = evaluate(EncodedObjects(latents, labels, by_sign), net, trials=2).record()
     assert json.loads(json.dumps(record)) == record
     wanted = "scheme accuracy_mean accuracy_std accuracy_ci epsilon epsilon_local epsilon_object neighbours"
     assert set(wanted.split()) | {"epsilon_paper", "trials", "objects", "seed", "version"} <= record.keys()
@@ -150,19 +153,19 @@ def test_the_record_carries_what_a_reader_needs():
     ("change", "message"),
     [
         ({"trials": 0}, "trials=0 must be >= 1"),
-        ({"baseline": "none"}, "baseline='none' must be"),
+        ({"instead": "none"}, "baseline='none' must be"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused(change, message):
     latents, labels = two_classes(4)
     with pytest.raises(ValueError, match=message):
-        evaluate(network(), latents, labels, server=by_sign, **change)
+        evaluate(EncodedObjects(latents, labels, by_sign), network(), **change)
 
 
 def test_labels_must_belong_to_the_latents():
     latents, labels = two_classes(4)
     with pytest.raises(ValueError, match=r"labels has shape \(3,\), must be \(4,\)"):
-        evaluate(network(), latents, labels[:3], server=by_sign)
+        evaluate(EncodedObjects(latents, labels[:3], by_sign), network())
 
 
 # Files
@@ -375,8 +378,8 @@ def test_raw_views_go_through_the_shipped_trunk_and_codec(tmp_path):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_cuda_agrees_with_the_cpu_within_the_interval():
     latents, labels = two_classes()
-    here = evaluate(network(), latents, labels, server=by_sign, trials=20)
-    there = evaluate(network(), latents.cuda(), labels.cuda(), server=by_sign, trials=20)
+    here = evaluate(EncodedObjects(latents, labels, by_sign), network(), trials=20)
+    there = evaluate(EncodedObjects(latents.cuda(), labels.cuda(), by_sign), network(), trials=20)
     low, high = here.accuracy_ci
     assert low <= there.accuracy_mean <= high
 
@@ -419,13 +422,10 @@ def test_centralised_drops_the_scheme_and_reports_no_privacy():
     net = Network.uniform(num_devices=devices, noise_std=0.5, dimension=4, delta=0.01, scheme=scheme)
     latents, labels = two_classes(10)
     found = evaluate(
+        EncodedObjects(latents, labels, by_sign, posteriors=torch.full((10, devices, 2), 0.5)),
         net,
-        latents,
-        labels,
-        server=by_sign,
-        posteriors=torch.full((10, devices, 2), 0.5),
         trials=2,
-        baseline="centralised",
+        instead="centralised",
     )
     assert np.isinf(found.report.epsilon).all()
     assert isinstance(found.report.network.scheme, Coin)

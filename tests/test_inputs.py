@@ -17,6 +17,7 @@ from airpool.account.calibration import calibrate_claim
 from airpool.evaluation.design import clipping
 from airpool.evaluation.design import weights as weighting
 from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects
 from airpool.evaluation.prediction import linear_for, predict
 from airpool.evaluation.theory.server import LayeredServer
 from airpool.models import weights
@@ -194,10 +195,10 @@ def by_class(_level):
     [
         ({"latents": LATENTS.numpy()}, TypeError, "latents is of type ndarray, must be a torch tensor"),
         ({"latents": LATENTS.tolist()}, TypeError, "latents is of type list, must be a torch tensor"),
-        ({"targets": LABELS.numpy()}, TypeError, "targets is of type ndarray, must be a torch tensor"),
-        ({"targets": LABELS.float()}, ValueError, "labels are torch.float32, must be whole numbers"),
-        ({"targets": LABELS + 1}, ValueError, "labels has 4, must be below 4, the number of the server's classes"),
-        ({"targets": LABELS - 1}, ValueError, "labels has -1, must be ≥ 0"),
+        ({"labels": LABELS.numpy()}, TypeError, "labels is of type ndarray, must be a torch tensor"),
+        ({"labels": LABELS.float()}, ValueError, "labels are torch.float32, must be whole numbers"),
+        ({"labels": LABELS + 1}, ValueError, "labels has 4, must be below 4, the number of the server's classes"),
+        ({"labels": LABELS - 1}, ValueError, "labels has -1, must be ≥ 0"),
         ({"network": "net.toml"}, TypeError, "network is of type str"),
         ({"seed": -1}, ValueError, "seed=-1 must be a whole number >= 0"),
         ({"server": lambda _: lambda x: x * torch.nan}, ValueError, "logits that are NaN"),
@@ -221,9 +222,16 @@ def by_class(_level):
     ],
 )
 def test_an_evaluation_names_the_argument_that_is_wrong(change, error, message):
-    given = {"network": NET, "latents": LATENTS, "targets": LABELS, "server": by_class, "trials": 1} | change
+    given: dict[str, Any] = {"latents": LATENTS, "labels": LABELS, "server": by_class, "trials": 1} | change
+    how = {name: given.pop(name) for name in ("trials", "seed") if name in given}
+    network = given.pop("network", NET)
     with pytest.raises(error, match=message):
-        evaluate(given.pop("network"), given.pop("latents"), given.pop("targets"), **given)
+        evaluate(EncodedObjects(**given), network, **how)
+
+
+def test_an_evaluation_says_what_it_takes_instead_of_a_network():
+    with pytest.raises(TypeError, match=r"model is of type Network, must be a model .*EncodedObjects"):
+        evaluate(NET, LATENTS)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -10,6 +10,7 @@ from tests.random_servers import random_server
 
 import airpool
 from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects
 from airpool.evaluation.prediction import AccuracyBounds, linear_for, predict
 from airpool.evaluation.theory import mse
 from airpool.evaluation.theory.accuracy import chebyshev, no_answer
@@ -60,7 +61,7 @@ def measured(network, server, *, trials=400):
         return x @ layers[-1][0].T + layers[-1][1]
 
     z, y = torch.from_numpy(LATENTS), torch.from_numpy(LABELS)
-    return evaluate(network, z, y, server=lambda _: forward, trials=trials, seed=0)
+    return evaluate(EncodedObjects(z, y, lambda _: forward), network, trials=trials, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +246,7 @@ def test_the_shipped_codec_is_proven_to_be_of_use():
     result = predict(
         network, latents.double().numpy(), own.numpy(), server=lambda at: LayeredServer(codec.matrices(at))
     )
-    run = evaluate(network, latents, own, server=codec.server, trials=20, seed=0)
+    run = evaluate(EncodedObjects(latents, own, codec.server), network, trials=20, seed=0)
     bounds = result.server
     assert bounds.half_spaces is not None
     assert bounds.ball is not None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from airpool.evaluation.audit.whole import examined as audit
     from airpool.evaluation.design import design
     from airpool.evaluation.evaluate import Evaluation, evaluate
+    from airpool.evaluation.objects import EncodedObjects, held_out
     from airpool.evaluation.plan.search import plan
     from airpool.evaluation.prediction import predict
     from airpool.models.pretrained import infer, load
@@ -27,6 +28,7 @@ __all__ = [
     "Channel",
     "Coin",
     "Devices",
+    "EncodedObjects",
     "Evaluation",
     "Network",
     "NetworkError",
@@ -40,6 +42,7 @@ __all__ = [
     "evaluate",
     "fit",
     "guarantee",
+    "held_out",
     "infer",
     "load",
     "plan",
@@ -52,6 +55,7 @@ __all__ = [
 # Name → where it is defined.
 _HOME = {
     **dict.fromkeys(("Channel", "Coin", "Devices", "Network", "NetworkError", "Ranking", "Threshold"), "network"),
+    "EncodedObjects": "evaluation.objects",
     "Evaluation": "evaluation.evaluate",
     "PrivacyReport": "account.guarantee",
     "audit": "evaluation.audit.whole:examined",
@@ -60,6 +64,7 @@ _HOME = {
     "evaluate": "evaluation.evaluate",
     "fit": "models.sensors.fitting",
     "guarantee": "account.guarantee",
+    "held_out": "evaluation.objects",
     "infer": "models.pretrained",
     "load": "models.pretrained",
     "plan": "evaluation.plan.search",

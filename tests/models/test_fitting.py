@@ -10,7 +10,8 @@ import torch
 
 import airpool
 from airpool._support import tensors as tensor_file
-from airpool.evaluation.evaluate import evaluate, evaluate_model
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects, held_out
 from airpool.evaluation.plan.candidates import Candidate
 from airpool.evaluation.plan.search import simulated
 from airpool.models.codecs.dense import CodecShape, DenseCodec
@@ -63,7 +64,7 @@ def test_a_model_tells_classes_apart_without_noise_and_through_it(model):
     held = model.held_out("test")
     assert (held.posteriors.argmax(-1) == held.labels[:, None]).double().mean() > 0.9
     net = airpool.calibrate(Network.uniform(num_devices=K, dimension=CLASSES), epsilon=16.0)
-    assert evaluate_model(model, net, codec="vote", trials=5).accuracy_mean > 0.9
+    assert evaluate(held_out(model, net, codec="vote"), net, trials=5).accuracy_mean > 0.9
 
 
 def test_sensors_that_see_in_their_own_way_get_a_head_each(model):
@@ -109,7 +110,7 @@ def test_a_gain_counts_if_it_is_that_of_many_groups():
 def test_a_plan_is_judged_by_the_vote_itself_which_never_saw_the_validation_objects(model):
     net = airpool.calibrate(Network.uniform(num_devices=K, dimension=CLASSES), epsilon=8)
     held = model.held_out("validation", codec="vote")
-    plain = evaluate(net, held.latents, held.labels, server=model.codec("vote").server, trials=5)
+    plain = evaluate(EncodedObjects(held.latents, held.labels, model.codec("vote").server), net, trials=5)
     found = simulated(Candidate("vote"), net, model, trials=5, seed=0)
     assert found.accuracy == plain.accuracy_mean
 
@@ -303,7 +304,7 @@ def test_what_is_encoded_live_is_what_is_kept(model):
 def test_a_file_serves_schemes_that_select(saved):
     model = airpool.load(str(saved))
     net = Network.uniform(num_devices=K, dimension=CLASSES, scheme=Ranking(num_selected=2))
-    assert evaluate_model(model, net, codec="vote", trials=2).accuracy_mean > 0.5
+    assert evaluate(held_out(model, net, codec="vote"), net, trials=2).accuracy_mean > 0.5
 
 
 def test_a_file_without_a_part_is_damaged(saved, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 import airpool
-from airpool.evaluation.evaluate import evaluate_model
+from airpool.evaluation.evaluate import evaluate
 from airpool.models.stored import ASSETS
 
 
@@ -17,4 +17,4 @@ def test_a_model_of_real_sensors_loads_by_name(name, sensors, classes, objects, 
     assert (ASSETS / "sensors" / f"{name}.safetensors").stat().st_size < 3e6
     assert "licence" in (ASSETS / "sensors" / f"{name}.md").read_text("utf-8")
     net = airpool.Network.uniform(num_devices=sensors, dimension=model.codec().dimension)
-    assert evaluate_model(model, airpool.calibrate(net, epsilon=epsilon), trials=5).accuracy_mean > least
+    assert evaluate(model, airpool.calibrate(net, epsilon=epsilon), trials=5).accuracy_mean > least

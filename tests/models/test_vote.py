@@ -12,7 +12,8 @@ from scipy.stats import multivariate_normal
 
 import airpool
 from airpool import Channel, Network, Threshold, calibrate, guarantee
-from airpool.evaluation.evaluate import evaluate, evaluate_model
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects, held_out
 from airpool.evaluation.prediction import predict
 from airpool.evaluation.theory.server import LayeredServer
 from airpool.models import weights
@@ -282,7 +283,7 @@ def test_a_model_without_a_vote_is_compared_with_none(model):
     older = replace(model, manifest={**model.manifest, "codecs": {"compact": "lite2", "q16": "vgg11"}})
     assert older.vote(torch.ones(1, 12, 40), codec="compact") is None
     net = Network.uniform(num_devices=12, dimension=40)
-    found = evaluate_model(older, net, codec="compact", trials=1, against_vote=True)
+    found = evaluate(held_out(older, net, codec="compact", against_vote=True), net, trials=1)
     assert found.vote_accuracy is found.against_vote is None
     assert "vote_accuracy" not in found.row()
     with pytest.raises(ValueError, match="codec 'vote' must be one of compact, q16"):
@@ -294,7 +295,7 @@ def test_theory_certifies_the_vote_as_a_linear_server(model):
     net = calibrate(Network.uniform(num_devices=12, dimension=40), epsilon=2.0)
     some = held.latents[::8].double().numpy(), held.labels[::8].numpy()
     bounds = predict(net, *some, server=lambda level: LayeredServer(own.matrices(level))).server
-    measured = evaluate(net, held.latents[::8], held.labels[::8], server=own.server, trials=20)
+    measured = evaluate(EncodedObjects(held.latents[::8], held.labels[::8], own.server), net, trials=20)
     assert bounds.ceiling is not None
     assert bounds.best <= measured.accuracy_mean + 0.01
     assert measured.accuracy_mean <= bounds.ceiling + 0.01
@@ -303,8 +304,8 @@ def test_theory_certifies_the_vote_as_a_linear_server(model):
 # --- the same noise ---
 
 
-def shipped(model, net, **how):
-    return evaluate_model(model, net, split="validation", trials=2, **how)
+def shipped(model, net, **which):
+    return evaluate(held_out(model, net, split="validation", **which), net, trials=2)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +345,7 @@ def heard(latents, net, other):
         return lambda _: lambda estimate: given[name].append(estimate) or torch.zeros(*estimate.shape[:-1], classes)
 
     truth = torch.zeros(len(latents), dtype=torch.long)
-    evaluate(net, latents, truth, server=keeping("own", 2), vote=(other, keeping("vote", 2)), trials=3)
+    evaluate(EncodedObjects(latents, truth, keeping("own", 2), vote=(other, keeping("vote", 2))), net, trials=3)
     return torch.cat(given["own"]), torch.cat(given["vote"])
 
 
@@ -373,13 +374,13 @@ def test_the_standard_error_is_that_of_paired_objects():
     def worse(level):  # never names class 3
         return lambda estimate: own.server(level)(estimate) - torch.tensor([0, 0, 0, 1e9])
 
-    found = evaluate(net, z, y, server=worse, vote=(z, own.server), trials=5)
+    found = evaluate(EncodedObjects(z, y, worse, vote=(z, own.server)), net, trials=5)
     assert found.against_vote is not None
     assert found.against_vote_error is not None
     assert found.against_vote < 0
     apart = found.accuracy_mean * (1 - found.accuracy_mean) / 400
     assert 0 < found.against_vote_error < (2 * apart) ** 0.5  # smaller than of two samples of objects
-    same = evaluate(net, z, y, server=own.server, vote=(z, own.server), trials=5)
+    same = evaluate(EncodedObjects(z, y, own.server, vote=(z, own.server)), net, trials=5)
     assert (same.against_vote, same.against_vote_error) == (0.0, 0.0)
 
 
@@ -394,4 +395,4 @@ def test_votes_of_other_objects_or_devices_are_refused(votes, message):
     p, y = posteriors()
     own, net = vote.unfitted(L), Network.uniform(num_devices=K, dimension=L)
     with pytest.raises(ValueError, match=message):
-        evaluate(net, own.encoder(p), y, server=own.server, vote=(votes, own.server), trials=1)
+        evaluate(EncodedObjects(own.encoder(p), y, own.server, vote=(votes, own.server)), net, trials=1)

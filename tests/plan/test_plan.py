@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from airpool import Channel, Network, guarantee, load
 from airpool.cli import app
 from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects
 from airpool.evaluation.plan import Candidate, candidates, fewest_devices, plan, search, smallest_epsilon
 from airpool.evaluation.plan.candidates import PAPER, built
 from airpool.evaluation.plan.frontier import draw, frontier
@@ -260,7 +261,11 @@ def test_the_interval_covers_the_accuracy_on_as_many_other_objects(model, epsilo
         server = crossed(own, objects.latents[one], objects.labels[one], seed=seed)
         predicted, measured = (
             evaluate(
-                net, objects.latents[rows], objects.labels[rows], server=by, trials=2, seed=2 * seed + k, report=report
+                EncodedObjects(objects.latents[rows], objects.labels[rows], by),
+                net,
+                trials=2,
+                seed=2 * seed + k,
+                report=report,
             )
             for k, (rows, by) in enumerate(((one, server), (other, own.server)))
         )
@@ -274,7 +279,7 @@ def test_the_interval_covers_the_accuracy_on_as_many_other_objects(model, epsilo
 def test_a_plan_predicts_with_votes_that_did_not_see_the_object(model):
     net = built(Candidate(), TWELVE, np.full(12, 2.0), model)
     objects = model.held_out("validation")
-    seen = evaluate(net, objects.latents, objects.labels, server=model.codec("vote").server, trials=4)
+    seen = evaluate(EncodedObjects(objects.latents, objects.labels, model.codec("vote").server), net, trials=4)
     unseen = simulated(Candidate(), net, model, trials=4, seed=0)
     assert seen.accuracy_mean - 0.01 < unseen.accuracy < seen.accuracy_mean
     assert unseen.evaluation.mse == seen.mse  # the same noise

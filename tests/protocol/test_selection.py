@@ -19,6 +19,7 @@ import airpool
 from airpool.cli import app
 from airpool.evaluation import settings as plain
 from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects
 from airpool.network import Channel, Coin, Devices, Network, Ranking, Threshold, named_scheme
 from airpool.network import file as network_file
 from airpool.privacy.noise import grid_of
@@ -251,19 +252,19 @@ def scored(name, **changes):
 @pytest.mark.parametrize("name", ["2.1", "2.2"])
 def test_asking_only_who_is_sure_beats_asking_everybody(name):
     latents, labels, posteriors = two_classes()
-    plain = evaluate(Network.uniform(num_devices=3, dimension=R, noise_std=0.01), latents, labels, server=by_sign)
-    found = evaluate(scored(name), latents, labels, server=by_sign, posteriors=posteriors, participation=0.6, trials=5)
+    plain = evaluate(
+        EncodedObjects(latents, labels, by_sign), Network.uniform(num_devices=3, dimension=R, noise_std=0.01)
+    )
+    found = evaluate(
+        EncodedObjects(latents, labels, by_sign, posteriors=posteriors, participation=0.6), scored(name), trials=5
+    )
     somebody_knows = 1 - 0.4**3
     assert plain.accuracy_mean < 0.75
     assert found.accuracy_mean == pytest.approx(somebody_knows, abs=0.1)
     assert found.record()["scheme"] == name
     same = evaluate(
+        EncodedObjects(latents, labels, by_sign, scores=uncertainty(posteriors, "shannon"), participation=0.6),
         scored(name),
-        latents,
-        labels,
-        server=by_sign,
-        scores=uncertainty(posteriors, "shannon"),
-        participation=0.6,
         trials=5,
     )
     assert same.record() == found.record()
@@ -274,13 +275,9 @@ def test_asking_only_who_is_sure_beats_asking_everybody(name):
 def test_baselines_still_work(name, baseline):
     latents, labels, posteriors = two_classes(40)
     found = evaluate(
+        EncodedObjects(latents, labels, by_sign, posteriors=posteriors, participation=0.6),
         scored(name),
-        latents,
-        labels,
-        server=by_sign,
-        posteriors=posteriors,
-        participation=0.6,
-        baseline=baseline,
+        instead=baseline,
         trials=2,
     )
     assert 0 < found.accuracy_mean <= 1

@@ -12,7 +12,8 @@ import torch
 
 import airpool
 from airpool._support import plugins
-from airpool.evaluation.evaluate import evaluate_model
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import held_out
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import training as codec_training
 from airpool.models.codecs.training import CodecRecipe, TrainingObjects, setting
@@ -53,7 +54,11 @@ def test_where_it_comes_from_is_known(file):
 @pytest.mark.parametrize("scheme", [airpool.Coin(), airpool.Threshold()])
 def test_the_simulator_takes_it_wherever_a_codec_is_named(file, scheme):
     model = airpool.load("modelnet40")
-    run = evaluate_model(model, network(scheme=scheme), codec=file, split="validation", trials=1, against_vote=True)
+    run = evaluate(
+        held_out(model, network(scheme=scheme), codec=file, split="validation", against_vote=True),
+        network(scheme=scheme),
+        trials=1,
+    )
     assert run.against_vote is not None
     assert run.against_vote > -0.1  # nearly as good as the vote, which sends 40 numbers
     assert model.wanted(file) == {"devices": 12, "dimension": R}

@@ -163,10 +163,11 @@ def test_a_thousand_inferences_of_twelve_processes():
     model = airpool.load("modelnet40")
     held = model.held_out("test")
     from airpool.evaluation.evaluate import evaluate
+    from airpool.evaluation.objects import EncodedObjects
 
     first = shipped.order(len(held.labels))[:count]
     expected = evaluate(
-        net, held.latents[first], held.labels[first], server=model.codec().server, trials=20, seed=0
+        EncodedObjects(held.latents[first], held.labels[first], model.codec().server), net, trials=20, seed=0
     ).record()["accuracy_mean"]
     # The same objects: what differs is the noise alone. Four standard errors of a binomial are more than enough.
     assert abs(tally.right / count - expected) < 4 * np.sqrt(expected * (1 - expected) / count)

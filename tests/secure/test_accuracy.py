@@ -5,6 +5,7 @@ import torch
 
 from airpool import Channel, Network, calibrate, load
 from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects
 from airpool.protocol.live import signal
 from airpool.radio.link import level
 from airpool.runtime.secure.group import terms_of
@@ -36,7 +37,9 @@ def test_accuracy_is_that_of_the_ideal_channel_and_sums_are_exact(fleet):
     codec = model.codec(None)
     logits = codec.server(level(secure))(torch.from_numpy(received).to(latents.dtype))
     right = float((logits.argmax(-1) == labels).double().mean())
-    simulated = [evaluate(net, latents, labels, server=codec.server, trials=100, seed=1) for net in (ideal, secure)]
+    simulated = [
+        evaluate(EncodedObjects(latents, labels, codec.server), net, trials=100, seed=1) for net in (ideal, secure)
+    ]
     accuracy = simulated[0].accuracy_mean
     assert simulated[1].accuracy_mean == accuracy  # the same law, the same draws
     # One draw of every object against the mean of many: at most p(1 − p)/N in variance.

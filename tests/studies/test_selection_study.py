@@ -57,11 +57,12 @@ def test_a_contestant_that_is_none_is_named():
 
 def test_accuracy_is_that_of_evaluate():
     from airpool.evaluation.evaluate import evaluate
+    from airpool.evaluation.objects import EncodedObjects
 
     seen = views("validation", bad_share=0.5, num_devices=12, seed=3, step=5)
     net = next(iter(candidates("1", Setting(4.0)))).network
     ours = judged(Candidate(net, {}), seen, reference=seen, seed=7, told=(1.0,))
-    theirs = evaluate(net, seen.latents, seen.labels, server=load().codec().server, trials=1, seed=7)
+    theirs = evaluate(EncodedObjects(seen.latents, seen.labels, load().codec().server), net, trials=1, seed=7)
     assert ours.accuracy[1.0] == pytest.approx(theirs.accuracy_mean, abs=1e-12)
 
 

@@ -14,6 +14,7 @@ import torch
 from airpool.account.guarantee import guarantee, realised_epsilon, score_epsilon
 from airpool.account.waveform import waveform_epsilon
 from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects
 from airpool.evaluation.prediction import predict
 from airpool.evaluation.theory import accuracy, mse
 from airpool.evaluation.theory.law import law
@@ -189,14 +190,16 @@ def evaluated(network: Network) -> float:
     bits = scores(network)
     ((A, b),) = server(network).layers
     found = evaluate(
+        EncodedObjects(
+            z,
+            torch.arange(2),
+            lambda _: lambda estimate: estimate @ torch.as_tensor(A.T) + torch.as_tensor(b),
+            scores=None if bits is None else torch.as_tensor(bits),
+            num_classes=40,
+            participation=0.5 if network.scheme.name == "2.1" else None,
+        ),
         network,
-        z,
-        torch.arange(2),
-        server=lambda _: lambda estimate: estimate @ torch.as_tensor(A.T) + torch.as_tensor(b),
         trials=TRIALS,
-        scores=None if bits is None else torch.as_tensor(bits),
-        num_classes=40,
-        participation=0.5 if network.scheme.name == "2.1" else None,
     )
     assert np.array_equal(found.report.epsilon, report(network).epsilon)
     return found.mse

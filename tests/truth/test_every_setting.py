@@ -143,7 +143,7 @@ ELSEWHERE = {
     "designed": "calls design and calibrate",
     "epsilon": "the column `epsilon`, without the rest of the report; settings.epsilon: the same from plain settings",
     "epsilon_after": "the column `epsilon`, by number of inferences",
-    "evaluate_model": "calls evaluate",
+    "held_out": "objects to evaluate with, no number",
     "fewest_devices": "calls plan",
     "infer": "calls infer_features",
     "live_frame": "carries `guarantee(live=True)`, of which it promises the local ε (tests/protocol/test_live.py)",

@@ -13,7 +13,7 @@ from airpool.network import Network, scheme_rules
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from airpool.evaluation.evaluate import DecoderFor
+    from airpool.evaluation.objects import DecoderFor
     from airpool.models.latents import Latents
     from airpool.models.model import Model
 
@@ -50,6 +50,7 @@ def evaluate(
     from airpool.account.budget import calibrated
     from airpool.account.guarantee import guarantee
     from airpool.evaluation.evaluate import evaluate as evaluated
+    from airpool.evaluation.objects import EncodedObjects
     from airpool.models.pretrained import load
 
     if out is not None:
@@ -69,21 +70,19 @@ def evaluate(
     if epsilon is not None:
         with progress("calibrating"):
             net = calibrated(net, epsilon=epsilon, accounting=accounting, share=share, colluding=wanted.colluding)
-    how: Any = {"baseline": baseline, "trials": trials, "seed": seed}
+    how: Any = {"instead": baseline, "trials": trials, "seed": seed}
     if wanted.colluding:
         how["report"] = guarantee(net, colluding=wanted.colluding)
     with progress("transmitting", total=len(objects.labels) * max(trials, 0)) as advance:
-        result = evaluated(
-            net,
+        encoded = EncodedObjects(
             objects.latents,
             objects.labels,
-            server=server,
+            server,
             posteriors=_posteriors(net, objects),
             participation=_expected(net, known, codec, given=wanted.given.get("participation")),
             vote=_vote(objects, known, codec),
-            on_inferences=advance,
-            **how,
         )
+        result = evaluated(encoded, net, on_inferences=advance, **how)
     record = {**result.record(), "accounting": accounting, "codec": codec, "split": split, "cameras": cameras}
     if out is not None:
         one_row(record, function="airpool evaluate").write(out)

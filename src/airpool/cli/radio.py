@@ -121,22 +121,21 @@ def evaluate(
     from airpool.account.report import number
     from airpool.account.waveform import waveform_epsilon, why_local
     from airpool.evaluation.evaluate import evaluate as evaluated
+    from airpool.evaluation.objects import held_out
     from airpool.models.pretrained import load
     from airpool.protocol.waveform import Waveform
     from airpool.radio.waveform.frame import Frame
     from airpool.radio.waveform.uplink import Impairments, measured, uplink
 
     model, which = load("modelnet40"), cast("Any", split)
-    held = model.held_out(which, codec=codec)
-    net = wanted.network(devices=held.latents.shape[1], dimension=held.latents.shape[2])
-    held = held.fitted(net.devices.count)
+    net = wanted.network(**model.wanted(codec))
+    held = held_out(model, net, codec=codec, split=which)
     off = Impairments(taps, direct=direct, pilot_noise_std=pilot_noise_std, timing=timing, carrier_std=carrier_std)
     off = replace(off, phase_std=phase_noise_std, limit=limit)
     radio = Waveform(Frame(guard=guard, guard_db=guard_db), off)
-    how: Any = {"server": model.codec(codec).server, "trials": trials, "seed": seed}
     with progress("transmitting", total=2 * len(held.labels) * trials) as advance:
         over, plain = (
-            evaluated(net, held.latents, held.labels, waveform=each, on_inferences=advance, **how)
+            evaluated(held, net, trials=trials, seed=seed, instead=each, on_inferences=advance)
             for each in (radio, None)
         )
     rng, symbols = np.random.default_rng(seed), (net.dimension + 1) // 2

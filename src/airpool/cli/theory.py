@@ -47,6 +47,7 @@ def theory(
     from airpool import calibrate, guarantee, load
     from airpool.account.report import number
     from airpool.evaluation.evaluate import evaluate
+    from airpool.evaluation.objects import EncodedObjects
     from airpool.evaluation.prediction import linear_for, on_tensors, predict
     from airpool.evaluation.theory.mse import check_network
     from airpool.evaluation.theory.server import LayeredServer
@@ -78,7 +79,7 @@ def theory(
         with progress("transmitting"):
             linear = on_tensors(linear_for(net, *examples, num_classes=len(model.classes)))
             for name, server in (("server", chosen.server), ("linear", linear)):
-                runs[name] = evaluate(net, latents, labels, server=server, trials=trials, seed=seed)
+                runs[name] = evaluate(EncodedObjects(latents, labels, server), net, trials=trials, seed=seed)
     worst = guarantee(net, colluding=wanted.colluding).worst
     if json:
         measured = {

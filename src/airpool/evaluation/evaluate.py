@@ -1,12 +1,11 @@
-"""Accuracy of a network on given latents, with error bars, beside its guarantee and beside the vote's."""
+"""Accuracy of a network on encoded objects, with error bars, beside its guarantee and beside the vote's."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from airpool._support.arrays import require, require_array
@@ -14,25 +13,20 @@ from airpool._support.files import jsonable
 from airpool._support.version import __version__
 from airpool.account.guarantee import PrivacyReport
 from airpool.evaluation import trial
+from airpool.evaluation.objects import DecoderFor, EncodedObjects, held_out
 from airpool.evaluation.trial import Draws, Trials
-from airpool.models.codecs.vote import Vote, crossed
 from airpool.models.latents import check_labels
-from airpool.network import Network, scheme_rules
+from airpool.models.model import Model
+from airpool.network import Network, require_network
 from airpool.protocol.inference import Baseline, centralised, report_of, transmitted
 from airpool.protocol.medium import channel_uses
 from airpool.protocol.server import labels
 from airpool.protocol.simulation import check_latents, in_batches
 from airpool.protocol.waveform import Waveform, waveform_report
-from airpool.radio.link import Level, Link, link_of
+from airpool.radio.link import Link, link_of
 from airpool.runtime.secure.messages import traffic
 from airpool.runtime.secure.ring import ring_of
 from airpool.schemes.scores import raw
-
-if TYPE_CHECKING:
-    from airpool.models.model import HeldOut, Model
-
-# From the public level of signal and noise to a decoder of estimates (..., r) into logits (..., C).
-DecoderFor = Callable[[Level], Callable[[Tensor], Tensor]]
 
 _BATCH = 2**22  # coordinates of estimates per batch: 16 MB
 _QUANTILE = NormalDist().inv_cdf(0.975)
@@ -119,70 +113,56 @@ class _Sending(NamedTuple):
 
 
 def evaluate(
+    model: Model | EncodedObjects,
     network: Network,
-    latents: Tensor,
-    targets: Tensor,
     *,
-    server: DecoderFor | tuple[Sequence[DecoderFor], Tensor],
     trials: int = 20,
     seed: int = 0,
-    posteriors: Tensor | None = None,
-    scores: Tensor | None = None,
-    num_classes: int | None = None,
-    participation: ArrayLike | None = None,
-    baseline: Baseline | None = None,
+    instead: Baseline | Waveform | None = None,
     report: PrivacyReport | None = None,
-    vote: tuple[Tensor, DecoderFor] | None = None,
-    waveform: Waveform | None = None,
     on_inferences: Callable[[int], None] = lambda _: None,
 ) -> Evaluation:
-    """Accuracy over `trials` inferences of each object, from latents (N, K, r) and classes `targets` (N,).
+    """Accuracy of a network over `trials` inferences of each object.
 
-    server: `codec.server`, or `lambda level: decoder` for a decoder that ignores the level; or several of them, and
-        which one (N,) decodes each object (`models.codecs.vote.crossed`).
-    posteriors: (N, K, L) of each device's own classifier, or scores (N, K), their uncertainty in bits (with
-        num_classes for the score rule `scale`): needed by Schemes 2.1 and 2.2. All must be finite, as latents must: a
-        device sends 0 where they are not, and an accuracy of that would say nothing about the network.
-    participation: expected participation of each device, from calibration data; `level` needs it in Scheme 2.1.
-    vote: latents (N, K, L) and server of the vote, `(vote.encoder(posteriors), vote.server)`. It goes through the same
-        network, of dimension L, from the same state of the generator at every batch: the same gains, participation and
-        scores, and the same noise where r = L; where not, the noise has the same σ. Its ε is the network's (zero-out
-        and replace, γ auto), or smaller where L < r. Nothing else in the record depends on it.
-    waveform: go through its samples instead of symbols; Scheme 1, and a channel without fading and errors. The report
-        is then that of the samples (`waveform_report`), and cannot be given.
+    model: its test objects by its default codec; another choice is `objects.held_out`. Objects of your own are
+        `EncodedObjects(latents, labels, server)`. Their vote goes through the same network, of dimension L, from the
+        same state of the generator at every batch: the same gains, participation and scores, and the same noise where
+        r = L; where not, the noise has the same σ. Its ε is the network's (zero-out and replace, γ auto), or smaller
+        where L < r. Nothing else in the record depends on it.
+    instead: a baseline (`protocol.inference.transmitted`); or the samples of a waveform instead of symbols, for Scheme
+        1 and a channel without fading and errors. The report is then that of the samples (`waveform_report`).
+    report: the network's, if it is known already.
     Holds for: the same seed, torch and machine give the same record; other machines agree within the interval.
     """
-    require_array("latents", latents, torch=True)
-    require_array("targets", targets, torch=True)
-    check_latents(latents, network)
-    _require_finite({"latents": latents, "posteriors": posteriors, "scores": scores, "vote": vote and vote[0]})
-    check_labels(targets, objects=len(latents))
+    objects = _checked(model, network)
+    latents, targets, vote = objects.latents, objects.labels, objects.vote
     if type(seed) is not int or seed < 0:
         raise ValueError(f"seed={seed!r} must be a whole number >= 0")
     if trials < 1:
         raise ValueError(f"trials={trials} must be >= 1")
-    if waveform is not None and baseline is not None:
-        raise ValueError(f"baseline={baseline!r} is simulated with symbols alone: leave baseline or waveform out")
+    waveform, baseline = (instead, None) if isinstance(instead, Waveform) else (None, instead)
     if waveform is not None and report is not None:
         raise ValueError("report is that of symbols, and a waveform's samples tell more: leave report or waveform out")
     sender, most = transmitted(network, baseline), int(targets.max())
     report = report_of(sender, report) if waveform is None else waveform_report(sender, waveform)
-    bits, num_classes = raw(network.scheme, scores=scores, posteriors=posteriors, num_classes=num_classes)
+    given = {name: getattr(objects, name) for name in ("scores", "posteriors", "num_classes")}
+    bits, num_classes = raw(network.scheme, **given)
 
     def sending(latents: Tensor, server: DecoderFor | tuple[Sequence[DecoderFor], Tensor]) -> _Sending:
         net = replace(sender, dimension=latents.shape[-1])
         check_latents(latents, net)
         check_labels(targets, objects=len(latents))
-        public = trial.level_of(net, baseline, participation, waveform)
+        public = trial.level_of(net, instead, objects.participation)
         servers, which = server if isinstance(server, tuple) else ([server], None)
         return _Sending(
             net, None if baseline == "centralised" else link_of(net), latents, [each(public) for each in servers], which
         )
 
     def heard(of: _Sending, rows: slice, count: int, draws: Draws) -> Trials:
-        some, bits_of = of.latents[rows], None if bits is None else bits[rows]
-        more = {"link": of.link, "scores": bits_of, "num_classes": num_classes}
-        return trial.heard(some, of.network, draws, trials=count, baseline=baseline, waveform=waveform, **more)
+        scores = None if bits is None else bits[rows], num_classes
+        return trial.heard(
+            of.latents[rows], of.network, draws, trials=count, instead=instead, link=of.link, scores=scores
+        )
 
     def answers(of: _Sending, rows: slice, got: Trials) -> Tensor:
         """Mask of the correct labels, (n, t)."""
@@ -193,7 +173,7 @@ def evaluate(
             raise ValueError(f"labels has {most}, must be below {classes}, the number of the server's classes")
         return (labels(logits, got.any_signal) == targets[rows, None]).cpu()
 
-    own, voted = sending(latents, server), None if vote is None else sending(*vote)
+    own, voted = sending(latents, objects.server), None if vote is None else sending(*vote)
     draws = trial.draws(latents.device, seed)
     right, vote_right = torch.zeros(2, len(latents), trials, dtype=torch.bool)
     silent, square, energy, done = 0, 0.0, 0.0, dict.fromkeys(range(len(latents)), 0)
@@ -226,43 +206,22 @@ def evaluate(
     )
 
 
-def evaluate_model(
-    model: "Model",
-    network: Network,
-    *,
-    codec: str | None = None,
-    split: "HeldOut" = "test",
-    trials: int = 20,
-    seed: int = 0,
-    report: PrivacyReport | None = None,
-    against_vote: bool = False,
-    unseen: bool = False,
-) -> Evaluation:
-    """The network's evaluation on the held-out objects of a model, as its devices see them.
-
-    report: the network's, if it is known already. against_vote: beside the model's vote, if it has one.
-    unseen: where the codec is a vote, which was fitted to these objects, each is decoded by one fitted to others.
-    """
-    held, chosen = model.held_out(split, codec=codec), model.codec(codec)
-    objects = held.fitted(network.devices.count)
-    return evaluate(
-        network,
-        objects.latents,
-        objects.labels,
-        server=crossed(chosen, held.latents, held.labels) if unseen and isinstance(chosen, Vote) else chosen.server,
-        trials=trials,
-        seed=seed,
-        posteriors=objects.posteriors if scheme_rules(network.scheme).scored else None,
-        participation=model.participation(network, codec=codec),
-        report=report,
-        vote=model.vote(objects.posteriors, codec=codec) if against_vote else None,
-    )
-
-
-def _require_finite(given: Mapping[str, Tensor | None]) -> None:
-    for name, values in given.items():
+def _checked(model: Model | EncodedObjects, network: Network) -> EncodedObjects:
+    """The objects to transmit; an error names what does not fit the network."""
+    if not isinstance(model, EncodedObjects | Model):
+        wanted = "a model (airpool.load, airpool.fit) or airpool.EncodedObjects(latents, labels, server)"
+        raise TypeError(f"model is of type {type(model).__name__}, must be {wanted}")
+    require_network(network)
+    objects = model if isinstance(model, EncodedObjects) else held_out(model, network)
+    for name in ("latents", "labels"):
+        require_array(name, getattr(objects, name), torch=True)
+    check_latents(objects.latents, network)
+    check_labels(objects.labels, objects=len(objects.latents))
+    finite = {name: getattr(objects, name) for name in ("latents", "posteriors", "scores")}
+    for name, values in (finite | {"vote": objects.vote and objects.vote[0]}).items():
         if values is not None:
             require(name, values, "must be finite", ok=torch.isfinite)
+    return objects
 
 
 def _channel_uses(network: Network, baseline: Baseline | None) -> int:

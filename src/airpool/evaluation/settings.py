@@ -89,13 +89,15 @@ def evaluate(
     others' accuracy stands the vote's on the same noise.
     """
     from airpool.account.budget import calibrated
-    from airpool.evaluation.evaluate import evaluate_model
+    from airpool.evaluation.evaluate import evaluate
+    from airpool.evaluation.objects import held_out
     from airpool.models.pretrained import load
 
     known = load(model)
     network = network_of(**(known.wanted(codec) | settings))
     network = calibrated(network, epsilon=epsilon, accounting=accounting, share=share)
-    found = evaluate_model(known, network, codec=codec, split=split, trials=trials, seed=seed, against_vote=True)
+    objects = held_out(known, network, codec=codec, split=split, against_vote=True)
+    found = evaluate(objects, network, trials=trials, seed=seed)
     note = known.held_out(split, codec=codec).fitted(network.devices.count).note
     return {
         **{name: value for name, value in found.row().items() if name not in ("trials", "objects")},

@@ -48,20 +48,21 @@ def heard(
     *,
     trials: int,
     link: Link | None = None,
-    baseline: Baseline | None = None,
-    waveform: Waveform | None = None,
-    scores: Tensor | None = None,
-    num_classes: int | None = None,
+    instead: Baseline | Waveform | None = None,
+    scores: tuple[Tensor | None, int | None] = (None, None),
 ) -> Trials:
-    """Estimates from latents (n, K, r), each sent in `trials` trials; all else as in `evaluate`."""
-    if waveform is not None:
+    """Estimates from latents (n, K, r), each sent in `trials` trials; all else as in `evaluate`.
+
+    scores: raw, in bits, (n, K), and the number of classes behind them.
+    """
+    if isinstance(instead, Waveform):
         got = receive_waveform(
-            latents.double().cpu().numpy(), network, rng=draws.samples, waveform=waveform, trials=trials
+            latents.double().cpu().numpy(), network, rng=draws.samples, waveform=instead, trials=trials
         )
         parts = (got.estimate, got.transmitting.any(-1), got.energy)
         estimate, signal, energy = (torch.from_numpy(part).to(latents.device) for part in parts)
         return Trials(estimate.to(latents.dtype), signal, energy)
-    if baseline == "centralised":
+    if instead == "centralised":
         received = centralised(latents, network, trials)
     else:
         received = receive(
@@ -69,26 +70,24 @@ def heard(
             network,
             rng=draws.symbols,
             trials=trials,
-            scores=scores,
-            num_classes=num_classes,
+            scores=scores[0],
+            num_classes=scores[1],
             link=link,
-            only_best=baseline == "best-device",
+            only_best=instead == "best-device",
         )
     return Trials(received.estimate, received.any_signal, received.energy)
 
 
-def level_of(
-    network: Network, baseline: Baseline | None, participation: ArrayLike | None, waveform: Waveform | None
-) -> Level:
+def level_of(network: Network, instead: Baseline | Waveform | None, participation: ArrayLike | None) -> Level:
     """Signal and noise of the estimate, which are public."""
-    if waveform is not None:  # received over γ = 1
+    if isinstance(instead, Waveform):  # received over γ = 1
         of_devices = level(replace(network, channel=Channel(gamma=1e-9)))
         return Level(of_devices.signal, float(np.hypot(of_devices.noise_std, network.channel.noise_std)))
-    if baseline == "centralised":
+    if instead == "centralised":
         d = network.devices
         return Level(sum(w * c for w, c in zip(d.column("weight"), d.column("clip_norm"), strict=True)), 0.0)
     of_all = level(network, participation=participation)
-    if baseline == "best-device":  # one device and one receiver noise; in 2.2 one of those selected
+    if instead == "best-device":  # one device and one receiver noise; in 2.2 one of those selected
         of = scheme_rules(network.scheme).selects(network.scheme) or network.devices.count
         return Level(of_all.signal / of, of_all.noise_std / of**0.5)
     return of_all

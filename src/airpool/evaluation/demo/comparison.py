@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airpool.account.calibration import calibrate, calibrate_claim
 from airpool.account.guarantee import guarantee
 from airpool.evaluation.evaluate import Evaluation, evaluate
+from airpool.evaluation.objects import held_out
 from airpool.network import Channel, Network
 from airpool.paper.formulas.accuracy import TABLE_2, Printed
 
@@ -103,21 +104,20 @@ def comparison(
 
     def curve(name: str) -> Curve:
         where = CODECS[name]
-        codec, objects = model.codec(name), model.held_out("test", codec=name)
-        vote = model.vote(objects.posteriors, codec=name)
-        evaluated = partial(evaluate, server=codec.server, seed=seed, vote=vote, on_inferences=on_inferences)
-        nets = [network(where, epsilon, dimension=codec.dimension) for epsilon in epsilons]
+        nets = [network(where, epsilon, dimension=model.codec(name).dimension) for epsilon in epsilons]
+        objects = held_out(model, nets[0], codec=name, against_vote=True)
+        evaluated = partial(evaluate, objects, seed=seed, on_inferences=on_inferences)
         points = tuple(
             Point(
                 epsilon,
                 net,
-                evaluated(net, objects.latents, objects.labels, trials=trials),
+                evaluated(net, trials=trials),
                 guarantee(net, neighbours="remove").worst,
                 TABLE_2["1"].get(epsilon),
             )
             for epsilon, net in zip(epsilons, nets, strict=True)
         )
-        quiet = evaluated(nets[-1], objects.latents, objects.labels, trials=1, baseline="centralised")
+        quiet = evaluated(nets[-1], trials=1, instead="centralised")
         return Curve(where, name, points, quiet)
 
     return curve("q16"), curve("vote"), curve("compact")

@@ -11,7 +11,8 @@ import numpy as np
 from airpool._support.arrays import Floats
 from airpool._support.files import jsonable
 from airpool.account.guarantee import PrivacyReport
-from airpool.evaluation.evaluate import Evaluation, evaluate_model
+from airpool.evaluation.evaluate import Evaluation, evaluate
+from airpool.evaluation.objects import held_out
 from airpool.evaluation.plan.candidates import PAPER, Candidate, built, candidates
 from airpool.network import Devices, Network
 
@@ -150,9 +151,9 @@ def simulated(
     report: PrivacyReport | None = None,
 ) -> Option:
     """The candidate's accuracy on the shipped latents. report: the network's, if it is known already."""
-    how: Any = {"split": split, "trials": trials, "seed": seed, "unseen": split == model.vote_fitted_to}
-    found = evaluate_model(model, net, codec=candidate.codec, report=report, **how)
-    return Option(candidate, net, found)
+    unseen = split == model.vote_fitted_to
+    objects = held_out(model, net, codec=candidate.codec, split=split, unseen=unseen)
+    return Option(candidate, net, evaluate(objects, net, trials=trials, seed=seed, report=report))
 
 
 def smallest_epsilon(given: Network, *, model: "Model", accuracy: float, seed: int = 0) -> tuple[float, Plan]:

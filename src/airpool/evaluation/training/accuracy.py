@@ -7,6 +7,7 @@ from torch import Tensor
 
 from airpool.account.report import PrivacyReport
 from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects
 from airpool.models.codecs.codec import Codec
 from airpool.models.codecs.runs import described
 from airpool.network import Network
@@ -25,12 +26,14 @@ def measured(
     """Accuracy of latents and labels by split, in every network, and at the end without any noise."""
 
     def row(net: Network, **how: Any) -> dict[str, Any]:
-        found = {which: part and evaluate(net, *part, server=codec.server, **how) for which, part in sent.items()}
+        found = {
+            which: part and evaluate(EncodedObjects(*part, codec.server), net, **how) for which, part in sent.items()
+        }
         advance(1)
         return {which: each and {name: getattr(each, name) for name in _COLUMNS} for which, each in found.items()}
 
     rows = [row(report.network, trials=trials, report=report) for report in reports]
-    rows.append(row(reports[0].network, trials=1, baseline="centralised"))
+    rows.append(row(reports[0].network, trials=1, instead="centralised"))
     return {"validation": rows[-1]["validation"]["accuracy_mean"], "test": None, "air": rows}
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from airpool._support.arrays import Floats
 from airpool.account.calibration import calibrate_claim, with_column
 from airpool.evaluation.design.heterogeneous import WAYS, Way, designed
-from airpool.evaluation.evaluate import evaluate_model
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import held_out
 from airpool.evaluation.sweep import grid
 from airpool.models.pretrained import load
 from airpool.network import Network
@@ -43,7 +44,7 @@ def row(*, account: Account, way: Way, epsilon: float, seed: int) -> dict[str, A
         network = designed(way, plain, known, targets=targets, sensitive=SENSITIVE)
     else:
         network = claimed(way, targets)
-    found = evaluate_model(load(), network, codec="q16", trials=TRIALS, seed=seed)
+    found = evaluate(held_out(load(), network, codec="q16"), network, trials=TRIALS, seed=seed)
     size = np.array(network.devices.column("weight")) * np.array(network.devices.column("clip_norm"))
     return {
         "accuracy": found.accuracy_mean,

@@ -21,7 +21,8 @@ import numpy as np
 from airpool.account.budget import split
 from airpool.account.calibration import calibrate, calibrate_claim, with_column
 from airpool.account.report import shown
-from airpool.evaluation.evaluate import evaluate_model
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import held_out
 from airpool.evaluation.sweep import grid
 from airpool.models.pretrained import load
 from airpool.network import Coin, Network, Ranking, Threshold, scheme_rules, scored
@@ -67,7 +68,7 @@ def cell(*, scheme: str, account: Account, epsilon: float, seed: int) -> dict[st
         network = plain(scheme)
         spent = SCORE_EPSILON[account] if scheme_rules(network.scheme).scored else 0.0
         network = calibrate_claim(network, epsilon=epsilon - spent)
-    found = evaluate_model(load(), network, codec="q16", trials=TRIALS, seed=seed)
+    found = evaluate(held_out(load(), network, codec="q16"), network, trials=TRIALS, seed=seed)
     often, row = load().participation(network, codec="q16"), found.row()
     return {
         "accuracy": found.accuracy_mean,
@@ -92,7 +93,8 @@ def _best(scheme: str, epsilon: float, seed: int) -> tuple[Network, dict[str, An
         )
 
     def accuracy(made: tuple[Network, dict[str, Any]]) -> float:
-        return evaluate_model(load(), made[0], codec="q16", split="validation", trials=2, seed=seed).accuracy_mean
+        objects = held_out(load(), made[0], codec="q16", split="validation")
+        return evaluate(objects, made[0], trials=2, seed=seed).accuracy_mean
 
     net, chosen = max(((network(chosen), chosen) for chosen in SETTINGS[scheme]), key=accuracy)
     return net, chosen | {"score_noise_std": scored(net.scheme).score_noise_std}

@@ -1,0 +1,67 @@
+"""Encoded objects of known class, which a network is judged by: of a model, or your own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from airpool.models.codecs.vote import Vote, crossed
+from airpool.network import Network, scheme_rules
+from airpool.radio.link import Level
+
+if TYPE_CHECKING:
+    from airpool.models.model import HeldOut, Model
+
+# From the public level of signal and noise to a decoder of estimates (..., r) into logits (..., C).
+DecoderFor = Callable[[Level], Callable[[Tensor], Tensor]]
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedObjects:
+    """Latents (N, K, r) of objects, their classes (N,), and the server that decodes them.
+
+    server: `codec.server`, or `lambda level: decoder` for a decoder that ignores the level; or several of them, and
+        which one (N,) decodes each object (`models.codecs.vote.crossed`).
+    posteriors: (N, K, L) of each device's own classifier, or scores (N, K), their uncertainty in bits (with
+        num_classes for the score rule `scale`): for Schemes 2.1 and 2.2. All must be finite, as latents must: a
+        device sends 0 where they are not, and an accuracy of that would say nothing about the network.
+    participation: expected participation of each device, from calibration data; `level` needs it in Scheme 2.1.
+    vote: latents (N, K, L) and server of the vote to compare with, `(vote.encoder(posteriors), vote.server)`.
+    """
+
+    latents: Tensor
+    labels: Tensor
+    server: DecoderFor | tuple[Sequence[DecoderFor], Tensor]
+    posteriors: Tensor | None = None
+    scores: Tensor | None = None
+    num_classes: int | None = None
+    participation: ArrayLike | None = None
+    vote: tuple[Tensor, DecoderFor] | None = None
+
+
+def held_out(
+    model: "Model",
+    network: Network,
+    *,
+    codec: str | None = None,
+    split: "HeldOut" = "test",
+    against_vote: bool = False,
+    unseen: bool = False,
+) -> EncodedObjects:
+    """The held-out objects of a model, as the network's devices see them.
+
+    codec: left out, the model's default. against_vote: beside the model's vote, if it has one. unseen: where the codec
+    is a vote, which was fitted to these objects, each is decoded by one fitted to others.
+    """
+    held, chosen = model.held_out(split, codec=codec), model.codec(codec)
+    objects = held.fitted(network.devices.count)
+    return EncodedObjects(
+        objects.latents,
+        objects.labels,
+        crossed(chosen, held.latents, held.labels) if unseen and isinstance(chosen, Vote) else chosen.server,
+        posteriors=objects.posteriors if scheme_rules(network.scheme).scored else None,
+        participation=model.participation(network, codec=codec),
+        vote=model.vote(objects.posteriors, codec=codec) if against_vote else None,
+    )
