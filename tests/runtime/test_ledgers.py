@@ -154,7 +154,7 @@ def test_devices_tell_the_fleet_and_learn_that_they_were_restored(tmp_path, monk
     path, key = tmp_path / "ledger.db", keys / "device-0" / "identity.key"
 
     def open_ledger(seen=None):
-        return secured.booked(path, key, net, 0, [], seen=seen)
+        return secured.booked(path, key, net, 0, [], secured.Kept(seen=seen))
 
     async def play():
         async with telling_server(tmp_path, keys) as (view, channels):

@@ -14,6 +14,8 @@ from airpool.cli.output import print_json, print_table, progress, say_written
 
 if TYPE_CHECKING:
     from airpool.network import Neighbours
+    from airpool.runtime.ledger.mechanism import Mechanism
+    from airpool.runtime.ledger.plugins import UsedPlugin
 
 app = typer.Typer(help="Show, check and copy what a device has spent.", no_args_is_help=True, add_completion=False)
 
@@ -41,7 +43,10 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
     summary = {"device": found.origin.device, "inferences": len(found.rows), "delta": delta, "neighbours": neighbours}
     if json:
         parts = [
-            {"mechanism": mechanism.digest, "device": mechanism.device, **use._asdict(), "epsilon_of_one": one}
+            {
+                **{"mechanism": mechanism.digest, "device": mechanism.device, **use._asdict(), "epsilon_of_one": one},
+                "plugins": [plugin._asdict() for plugin in mechanism.plugins],
+            }
             for mechanism, use, one in each
         ]
         print_json(files.jsonable({**summary, "epsilon": spent, "key": found.origin.key, "mechanisms": parts}))
@@ -53,6 +58,10 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
             for mechanism, use, one in each
         ],
     )
+    for mechanism, *_ in each:
+        for plugin in mechanism.plugins:
+            changed = "" if _unchanged(plugin, mechanism) else "; ε is computed with another source of it"
+            typer.echo(f"{mechanism.digest[:12]}: plug-in {plugin.words}{changed}")
     last = f", the last on {_day(found.rows[-1].date)}" if found.rows else ""
     typer.echo(f"{found.origin.device or 'this device'}: {len(found.rows)} inferences{last}")
     typer.echo(f"ε = {shown(spent, 4)} at δ = {delta:g} for {neighbours} neighbours, all of them together")
@@ -152,6 +161,13 @@ def fleet(
         ("device", "key", "inferences", "last", f"ε at δ = {delta:g}, {neighbours}"),
         [(x.device, x.key[:12], str(x.inferences), _day(x.date), shown(x.epsilon, 4)) for x in found],
     )
+
+
+def _unchanged(plugin: "UsedPlugin", mechanism: "Mechanism") -> bool:
+    """Whether ε was computed with the very plug-in that a row names, or needs none."""
+    from airpool.runtime.ledger.plugins import used_plugins
+
+    return all(each.sha256 == plugin.sha256 for each in used_plugins(mechanism.network) if each.what == plugin.what)
 
 
 def _relation(given: str) -> "Neighbours":

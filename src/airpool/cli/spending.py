@@ -30,6 +30,9 @@ class Spending:
     scene_epsilon: Annotated[float | None, _option("ε that those of one scene may reach.")] = None
     scene: Annotated[str, _option("The scene that the device looks at from now on.")] = ""
 
+    accept_plugin: Annotated[
+        list[str] | None, _option("SHA-256 of a plug-in's new source, to charge with it from now on; repeatable.")
+    ] = None
     fleet: Annotated[str | None, _option("Address of the server, to tell its view of the fleet what is new.")] = None
 
     def budgets(self, delta: float, neighbours: "Neighbours") -> "list[Budget]":
@@ -70,7 +73,7 @@ class Spending:
         if self.ledger is None:
             from airpool.runtime.charge import Counted
 
-            given = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+            given = [f.name for f in fields(self) if getattr(self, f.name) not in (f.default, [])]
             if given:
                 name = given[0].replace("_", "-")
                 raise ValueError(f"--{name} needs --ledger: what was spent must outlive the process")
@@ -91,4 +94,5 @@ class Spending:
             promised = f"ε ≤ {each.epsilon:g} for {each.covers} and {each.neighbours} neighbours, if {each.assumes}"
             logs.event("budget", device=k, reason=promised)
         key = self.key_of(k, keys)
-        return secured.booked(self.ledger, key, net, k, budgets, head=self.head, scene=self.scene, seen=seen)
+        kept = secured.Kept(self.head, self.scene, seen, tuple(self.accept_plugin or ()))
+        return secured.booked(self.ledger, key, net, k, budgets, kept)

@@ -1,7 +1,7 @@
 """Keys and ledgers of the roles, from the folders that `airpool keys` makes."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from airpool.network import Network
@@ -90,24 +90,32 @@ class Booked:
             raise NotSentError("this inference was charged before")
 
 
+@dataclass(frozen=True)
+class Kept:
+    """More about a ledger. head: a file, or a folder with one for each device. seen, accepted: as of Ledger."""
+
+    head: Path | None = None
+    scene: str = ""
+    seen: Row | None = None
+    accepted: tuple[str, ...] = ()
+
+
+_KEPT = Kept()
+
+
 def booked(
-    path: Path,
-    key: Path,
-    network: Network,
-    device: int,
-    budgets: Sequence[Budget],
-    *,
-    head: Path | None = None,
-    scene: str = "",
-    seen: Row | None = None,
+    path: Path, key: Path, network: Network, device: int, budgets: Sequence[Budget], kept: Kept = _KEPT
 ) -> Booked:
-    """The ledger of one device. path, head: a file, or a folder with one file for each device. seen: as of Ledger."""
-    if len(scene) > LONGEST:
-        raise ValueError(f"a scene of {len(scene)} characters must have at most {LONGEST}: every charge would fail")
+    """The ledger of one device. path: a file, or a folder with one file for each device."""
+    if len(kept.scene) > LONGEST:
+        raise ValueError(
+            f"a scene of {len(kept.scene)} characters must have at most {LONGEST}: every charge would fail"
+        )
     file = path / f"device-{device}.db" if path.is_dir() else path
-    head = head / f"device-{device}.head" if head is not None and head.is_dir() else head
+    head = kept.head / f"device-{device}.head" if kept.head is not None and kept.head.is_dir() else kept.head
+    more = {"head": head, "seen": kept.seen, "accepted": kept.accepted}
     try:
-        ledger = Ledger(file, key, device=f"device-{device}", budgets=budgets, head=head, seen=seen)
+        ledger = Ledger(file, key, device=f"device-{device}", budgets=budgets, **more)
     except refused.SpendingError as why:
         raise ValueError(f"{why.status}: {why}") from None
-    return Booked(ledger, mechanism(network, device=device), scene)
+    return Booked(ledger, mechanism(network, device=device), kept.scene)

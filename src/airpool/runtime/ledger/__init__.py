@@ -1,6 +1,6 @@
 """The privacy ledger of a device: charged before anything is sent, and never below what was sent.
 
-mechanism.py   one inference at its noise floor, as text with a digest
+mechanism.py   one inference at its noise floor, as text with a digest      plugins.py  those that it depends on
 spending.py    the ε of many inferences of several mechanisms together
 budget.py      limits on ε: in all, in a scene, in a window of time
 chain.py       rows tied to each other by hashes and signed by the device; what `verify` finds

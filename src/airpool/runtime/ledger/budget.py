@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from airpool.account.report import shown
 from airpool.network import Neighbours
+from airpool.runtime.ledger.booking import Booking
 from airpool.runtime.ledger.chain import Row
 from airpool.runtime.ledger.mechanism import Mechanism
+from airpool.runtime.ledger.refused import SpendingError
 from airpool.runtime.ledger.spending import Use, total
 
 
@@ -148,3 +151,25 @@ class Tally:
 
     def _is_new(self, scene: str, key: tuple[str, str]) -> bool:
         return not key[1] or not self._scenes[scene][key]
+
+
+def require_budget(
+    tally: Tally,
+    allowance: Allowance,
+    bookings: Sequence[Booking],
+    mechanisms: Mapping[str, Mechanism],
+    elapsed: int,
+) -> None:
+    """Raises SpendingError unless the budget of a tally covers these inferences too, at a moment."""
+    budget = tally.budget
+    for scene in dict.fromkeys(each.scene if budget.scene else "" for each in bookings):
+        more = [(b.mechanism.digest, b.epoch) for b in bookings if not budget.scene or b.scene == scene]
+        counts = {mechanisms[digest]: use for digest, use in tally.used(scene, elapsed, more=more).items()}
+        if not allowance.fits(counts):
+            spent = shown(total(counts, budget.delta, budget.neighbours), 4)
+            raise SpendingError(
+                "over budget",
+                f"the budget for {budget.covers}, ε = {budget.epsilon:g} at δ = {budget.delta:g} for "
+                f"{budget.neighbours} neighbours, is spent: with {sum(use.inferences for use in counts.values())} "
+                f"inferences ε would be {spent}",
+            )

@@ -10,30 +10,28 @@ more than the ledger says, killed at whatever point. One instance may be used by
 have one ledger; after a fork it has to be opened again.
 """
 
-import hashlib
 import os
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from airpool.account.report import shown
 from airpool.network import Neighbours
-from airpool.network.rules import NetworkError
 from airpool.runtime.keys import secret
 from airpool.runtime.ledger import chain, clock, head
 from airpool.runtime.ledger.booking import Booking, Charged
-from airpool.runtime.ledger.budget import Allowance, Budget, Tally
+from airpool.runtime.ledger.budget import Allowance, Budget, Tally, require_budget
 from airpool.runtime.ledger.chain import Origin, Row, Tip
 from airpool.runtime.ledger.clock import Moment
 from airpool.runtime.ledger.head import Head
 from airpool.runtime.ledger.lock import locked
-from airpool.runtime.ledger.mechanism import Mechanism, parse
+from airpool.runtime.ledger.mechanism import Mechanism, parse_all
+from airpool.runtime.ledger.plugins import UsedPlugin, require_accepted, used_plugins
 from airpool.runtime.ledger.refused import SpendingError, because
 from airpool.runtime.ledger.spending import total
 from airpool.runtime.ledger.store import Store
@@ -46,6 +44,7 @@ class Ledger:
         whose ledger is gone stays silent. Keep it where a backup of the ledger is not restored to.
     seen: the newest row that the view of the fleet has. If this device signed it and the ledger lacks it, the ledger
         is an old copy; a row that it did not sign is ignored, so no one can silence a device by lying.
+    accepted: hashes of plug-ins' sources that are taken though earlier rows name others; the first row makes it known.
     """
 
     def __init__(
@@ -57,13 +56,14 @@ class Ledger:
         budgets: Sequence[Budget] = (),
         head: str | Path | None = None,
         seen: Row | None = None,
+        accepted: Sequence[str] = (),
     ) -> None:
         self.path = Path(path).resolve()  # SQLite keeps its log beside the file itself, not beside a link to it
         self._key = key if isinstance(key, Ed25519PrivateKey) else secret.identity(key)
         beside = self.path if isinstance(key, Ed25519PrivateKey) else Path(key)
         self.head_path = Path(head) if head is not None else beside.with_suffix(".head")
         self.budgets = tuple(budgets)
-        self._device, self._asked = device, seen
+        self._device, self._asked, self._accepted = device, seen, tuple(accepted)
         self._allowances = [Allowance(budget.epsilon, budget.delta, budget.neighbours) for budget in self.budgets]
         self._all = Tally(Budget(1.0))
         self._tallies: list[Tally] = []
@@ -109,6 +109,7 @@ class Ledger:
         """Rows of new inferences, on the disk in the ledger and in the head when this returns."""
         moment = self._now()
         self._mechanisms.update((each.mechanism.digest, each.mechanism) for each in bookings)
+        self._require_plugins(plugin for each in bookings for plugin in each.mechanism.plugins)
         self._require_budget(bookings, moment.elapsed)
         rows, tip = list[Row](), self.tip
         for each in bookings:
@@ -143,6 +144,7 @@ class Ledger:
         with self._alone():
             self._current()
             self._mechanisms.setdefault(mechanism.digest, mechanism)
+            self._require_plugins(mechanism.plugins)
             known = self._last.epoch if self._last and epoch is None else epoch or ""
             self._require_budget([Booking("", mechanism, scene, known)], self._now().elapsed)
 
@@ -215,7 +217,7 @@ class Ledger:
             raise SpendingError("clash", f"{self.path} belongs to another key than this device's")
         self._tallies = [Tally(budget) for budget in self.budgets]
         self._all, self._last = Tally(Budget(1.0)), None
-        self._mechanisms |= _parsed(store.mechanisms(), self.path)
+        self._mechanisms |= parse_all(store.mechanisms(), self.path)
         if kept is not None and kept.ledger != self.origin.hash:
             raise SpendingError("restored", f"{self.head_path} belongs to another ledger than {self.path}")
         for wrong in chain.faults(self.origin, self._noted(store.rows()), head=kept and kept.tip, signatures=False):
@@ -223,6 +225,7 @@ class Ledger:
             raise SpendingError(status, f"{self.path}: {wrong}; `airpool ledger verify` lists all")
         if kept is None and self.tip.seq:
             raise SpendingError("missing", f"{self.head_path} is missing, but {self.path} has {self.tip.seq} rows")
+        self._require_plugins(each for mechanism in self._charged for each in used_plugins(mechanism.network))
         self._require_seen(store)
         known = self._known
         if known.seq and not any(Tip(row.seq, row.hash) == known for row in islice(store.rows(known.seq - 1), 1)):
@@ -256,21 +259,18 @@ class Ledger:
         self._moments[row.boot] = row.moment
         self._last = row
 
+    @property
+    def _charged(self) -> list[Mechanism]:
+        """The mechanisms that have a row."""
+        return [self._mechanisms[digest] for digest in self._all.used("", 0)]
+
+    def _require_plugins(self, loaded: Iterable[UsedPlugin]) -> None:
+        known = [each for mechanism in self._charged for each in mechanism.plugins]
+        require_accepted(loaded, known, self._accepted)
+
     def _require_budget(self, bookings: Sequence[Booking], elapsed: int) -> None:
         for tally, allowance in zip(self._tallies, self._allowances, strict=True):
-            budget = tally.budget
-            for scene in dict.fromkeys(each.scene if budget.scene else "" for each in bookings):
-                more = [(b.mechanism.digest, b.epoch) for b in bookings if not budget.scene or b.scene == scene]
-                used = tally.used(scene, elapsed, more=more)
-                counts = {self._mechanisms[digest]: use for digest, use in used.items()}
-                if not allowance.fits(counts):
-                    spent = shown(total(counts, budget.delta, budget.neighbours), 4)
-                    raise SpendingError(
-                        "over budget",
-                        f"the budget for {budget.covers}, ε = {budget.epsilon:g} at δ = {budget.delta:g} for "
-                        f"{budget.neighbours} neighbours, is spent: with {sum(use[0] for use in used.values())} "
-                        f"inferences ε would be {spent}",
-                    )
+            require_budget(tally, allowance, bookings, self._mechanisms, elapsed)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -290,18 +290,3 @@ class Ledger:
                 if refused.status not in ("over budget", "clash"):
                     self._stamps = None
                 raise
-
-
-def _parsed(texts: dict[str, str], path: Path) -> dict[str, Mechanism]:
-    found: dict[str, Mechanism] = {}
-    for digest, text in texts.items():
-        if hashlib.sha256(text.encode()).hexdigest() != digest:
-            raise SpendingError("corrupt", f"{path}: mechanism {digest[:12]} was changed")
-        try:
-            found[digest] = parse(text)
-        except NetworkError as error:
-            raise SpendingError(
-                "failed",
-                f"{path}: mechanism {digest[:12]} is not readable (if a newer airpool wrote it, update): {error}",
-            ) from None
-    return found

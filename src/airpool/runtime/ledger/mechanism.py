@@ -8,13 +8,16 @@ import json
 import tomllib
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from airpool.network import Coin, Neighbours, Network, NetworkError, require_network
 from airpool.network import file as network_file
-from airpool.network.scheme import scheme_origin
+from airpool.runtime.ledger.plugins import UsedPlugin, used_plugins
+from airpool.runtime.ledger.refused import SpendingError
 
 VERSION = 1
+_PLUGIN_KEYS = {"scheme": "plugin", "fading": "fading"}
 # What a report chooses, and a mechanism does not depend on. Not the adversary: an eavesdropper makes devices fill up
 # their last symbol, which removal shows.
 _CHOSEN: dict[str, Any] = {"delta": 1e-5, "inferences": 1}
@@ -25,15 +28,15 @@ class Mechanism:
     """One inference of one device. `network` has its noise floor: its dropouts are all devices that may be missing.
 
     neighbours: as in the network; a total is that of one relation (`under`). live: noise as the device really draws it,
-    with what its grid costs. plugin: of a plug-in's scheme, its name, settings, version and the SHA-256 of its source.
-    Its coins are then those of Scheme 1 in `network`, so that ε can be computed without the plug-in.
+    with what its grid costs. plugins: those that the network depends on. The coins of a plug-in's scheme are those of
+    Scheme 1 in `network`, so that ε can be computed without it; that of a plug-in's fading law needs the law.
     stored: the text that it was read from, where this version would write another one.
     """
 
     network: Network
     device: int
     live: bool = True
-    plugin: tuple[str, ...] = ()
+    plugins: tuple[UsedPlugin, ...] = ()
     stored: str = ""
 
     @cached_property
@@ -45,8 +48,7 @@ class Mechanism:
         for name in ("delta", "inferences"):
             del tables[name]
         body: dict[str, Any] = {"version": VERSION, "device": self.device, "live": self.live, "network": tables}
-        if self.plugin:
-            body["plugin"] = self.plugin
+        body |= {_PLUGIN_KEYS[what]: rest for what, *rest in self.plugins}
         return _json(body)
 
     @cached_property
@@ -54,10 +56,10 @@ class Mechanism:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def under(self, neighbours: Neighbours) -> "Mechanism":
-        """The same inference for a relation of neighbours; equal ones are equal, whatever words they were stored in."""
-        if neighbours == self.network.neighbours and not self.stored:
+        """The same inference for a relation of neighbours; equal ones are equal, however they were stored."""
+        if neighbours == self.network.neighbours and not self.stored and not self.plugins:
             return self
-        return replace(self, network=replace(self.network, neighbours=neighbours), stored="")
+        return replace(self, network=replace(self.network, neighbours=neighbours), plugins=(), stored="")
 
 
 def mechanism(network: Network, *, device: int, quorum: int | None = None, live: bool = True) -> Mechanism:
@@ -79,10 +81,9 @@ def mechanism(network: Network, *, device: int, quorum: int | None = None, live:
         raise NetworkError(f"quorum={quorum!r} must be from 1 to the {count} devices")
     missing = min(network.dropouts + count - quorum, count - 1)
     network = replace(network, dropouts=missing, devices=replace(network.devices, epsilon=None), **_CHOSEN)
-    if (origin := scheme_origin(network.scheme)) is None:
-        return Mechanism(network, device, live)
-    plugin = (network.scheme.name, repr(network.scheme), origin.version, origin.sha256)
-    return Mechanism(replace(network, scheme=Coin()), device, live, plugin)
+    plugins = used_plugins(network)
+    coins = any(each.what == "scheme" for each in plugins)
+    return Mechanism(replace(network, scheme=Coin()) if coins else network, device, live, plugins)
 
 
 def parse(text: str) -> Mechanism:
@@ -97,7 +98,8 @@ def parse(text: str) -> Mechanism:
             raise NetworkError(f"version={version!r} is not known here, only {VERSION}: update airpool")
         device, live = body["device"], body["live"]
         network = replace(network_file.build(body["network"]), **_CHOSEN)
-        found = Mechanism(network, device, live, tuple(body.get("plugin", ())))
+        named = ((what, body[key]) for what, key in _PLUGIN_KEYS.items() if key in body)
+        found = Mechanism(network, device, live, tuple(UsedPlugin(what, *map(str, rest)) for what, rest in named))
         good = type(device) is int and type(live) is bool and _json(body) == text
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise NetworkError(f"not a mechanism of this airpool or an older one: {error}") from None
@@ -109,3 +111,19 @@ def parse(text: str) -> Mechanism:
 def _json(body: dict[str, Any]) -> str:
     """Canonical JSON: sorted keys, no spaces, numbers that read back to the same value."""
     return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def parse_all(texts: dict[str, str], path: Path) -> dict[str, Mechanism]:
+    """The mechanisms of a ledger's file, by digest; SpendingError where one was changed or is not readable here."""
+    found: dict[str, Mechanism] = {}
+    for digest, text in texts.items():
+        if hashlib.sha256(text.encode()).hexdigest() != digest:
+            raise SpendingError("corrupt", f"{path}: mechanism {digest[:12]} was changed")
+        try:
+            found[digest] = parse(text)
+        except NetworkError as error:
+            raise SpendingError(
+                "failed",
+                f"{path}: mechanism {digest[:12]} is not readable (if a newer airpool wrote it, update): {error}",
+            ) from None
+    return found
