@@ -118,9 +118,10 @@ async def small(
         port = LoopbackServer(it)
 
     async def open_port(k):
+        mine = (own or {}).get(k, net)
         if medium == "grpc":
-            return await RemoteDevice.opened(channels[0], k, simulated=seed is not None)
-        return LoopbackDevice(it, k)
+            return await RemoteDevice.opened(channels[0], k, simulated=seed is not None, network=mine)
+        return LoopbackDevice(it, k, mine)
 
     system = Small(it, Server(net, codec or decoder(), port, simulated=seed is not None, deadline=10.0), open_port)
     if medium == "grpc":

@@ -13,8 +13,8 @@ from airpool import Channel, Network
 from airpool.evaluation.audit.bound import audit
 from airpool.network import file as network_file
 from airpool.protocol.live import live_report
-from airpool.runtime import transport, up
-from airpool.runtime.medium import Sum
+from airpool.runtime import terms, transport, up
+from airpool.runtime.medium import SlotSignal, Sum
 from airpool.runtime.remote import RemoteDevice, RemoteServer
 
 from .game_source import R
@@ -39,7 +39,7 @@ async def _colluding(port):
     """Sends nothing: what the adversary knows of its own noise, it can subtract."""
     while True:
         await port.ready()
-        await port.transmit((await port.announcement()).id, np.zeros(R), 0.0)
+        await port.transmit([SlotSignal((await port.announcements())[0].id, np.zeros(R), 0.0)])
 
 
 async def _played(file, network, rounds):
@@ -54,15 +54,15 @@ async def _played(file, network, rounds):
             honest = ("--air", address, "--view", "0", "--source", "game_source:alternating")
             started.append(await up.Process.started("device", *args, *honest, log=file.with_suffix(".device")))
             channel = await stack.enter_async_context(transport.channel(address, role="air"))
-            ports = [await RemoteDevice.opened(channel, k, simulated=False) for k in range(1, DEVICES)]
+            ports = [await RemoteDevice.opened(channel, k, simulated=False, network=network) for k in range(1, DEVICES)]
             tasks = [asyncio.create_task(_colluding(port)) for port in ports]
             server = RemoteServer(channel, slot_seconds=5.0)
             async with asyncio.timeout(60):
-                while await server.ready() < DEVICES:
+                while (await server.status()).ready < DEVICES:
                     await asyncio.sleep(0.05)
-            asked, seen = network_file.dump(network), []
+            asked, seen = terms.stated(network), []
             for number in range(rounds):
-                got = await server.hold(f"round {number}", number, asked)
+                got = await server.run_slot(f"round {number}", number, asked)
                 assert isinstance(got, Sum), got
                 seen.append(got.y)
             for task in tasks:

@@ -74,7 +74,7 @@ def test_below_quorum_is_said_in_words():
     assert infer.status_code == ready.status_code == 503
     assert infer.json()["reason"] == "below quorum: 2 devices are ready, 4 are needed"
     assert infer.json()["spent"] is False
-    assert ready.json() == {"ready": 2, "needed": 4}
+    assert ready.json() == {"ready": 2, "needed": 4, "connected": 2, "faults": {}}
     assert 'airpool_inferences_total{status="below quorum"} 1.0' in metrics.text
     assert "airpool_inferences_spent_total 0.0" in metrics.text
     assert "airpool_devices_ready 2.0" in metrics.text

@@ -171,7 +171,7 @@ def test_devices_tell_the_fleet_and_learn_that_they_were_restored(tmp_path, monk
             assert await telling.newest(other, public) is None
             for wrong in ("rubbish", "{}", "[" * 100_000):
                 with pytest.raises(grpc.aio.AioRpcError, match="is not of"):
-                    await FleetStub(mine).Tell(wire.Told(key=public, export=wrong), timeout=30)
+                    await FleetStub(mine).ReportLedger(wire.LedgerReport(key=public, export=wrong), timeout=30)
             charge._ledger.close()
             for file in (path, key.with_suffix(".head")):  # all is lost, and would begin anew
                 file.unlink()
@@ -185,8 +185,8 @@ def test_devices_tell_the_fleet_and_learn_that_they_were_restored(tmp_path, monk
 @pytest.mark.parametrize("row", ["[" * 100_000, "5", "{}", "[1e999]", '["x"]', f"[{10**30}]", "[0]", '{"0": 1}', "[]"])
 def test_a_view_that_answers_nonsense_changes_nothing(tmp_path, monkeypatch, row):
     class Liar(FleetServicer):
-        async def Tell(self, request, context):  # noqa: N802
-            return wire.Newest(row=row)
+        async def ReportLedger(self, request, context):  # noqa: N802
+            return wire.LedgerHead(row=row)
 
     monkeypatch.setattr(telling, "_EVERY_SECONDS", 0.05)
     keys = keys_for(tmp_path / "keys", 1)

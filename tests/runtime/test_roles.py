@@ -9,17 +9,17 @@ import pytest
 
 from airpool import Network, Ranking, Threshold, guarantee
 from airpool.network import Channel, NetworkError
-from airpool.network import file as network_file
 from airpool.protocol import live
 from airpool.protocol.live import live_report
 from airpool.radio.link import link_of
-from airpool.runtime import seeded
+from airpool.runtime import seeded, terms
 from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted
 from airpool.runtime.device import Device, Seen, answer
-from airpool.runtime.medium import Announcement, Withheld
+from airpool.runtime.medium import Announcement, DisconnectedError, RejectedError, SlotSignal, Withheld
+from airpool.runtime.server import Server
 
-from .systems import R, latents, network, simulated, small
+from .systems import R, decoder, latents, network, simulated, small
 
 MEDIA = ("loopback", "grpc")
 NETWORKS = {
@@ -107,8 +107,8 @@ def test_gains_are_new_in_every_inference_unless_the_channel_stands_still(redraw
             for _ in range(3):
                 await port.ready()
                 running = asyncio.create_task(system.server.infer())
-                told.append(await port.announcement())
-                await port.transmit(told[-1].id, np.zeros(R), 0.0)
+                told.append((await port.announcements())[0])
+                await port.transmit([SlotSignal(told[-1].id, np.zeros(R), 0.0)])
                 await running
 
     run(play())
@@ -198,15 +198,15 @@ def test_a_quorum_below_what_epsilon_counts_on_is_refused():
 
 
 @pytest.mark.parametrize("medium", MEDIA)
-def test_a_spent_budget_means_silence_and_a_withheld_result(medium):
+def test_a_spent_budget_means_silence_and_costs_the_others_nothing(medium):
     charges = [Counted(), Counted(2), Counted(), Counted()]
 
     async def play():
         async with small(network(), medium, charges=charges) as system:
             return await system.infer(4)
 
-    assert [result.status for result in run(play())] == ["answered", "answered", "withheld", "withheld"]
-    assert [each.spent for each in charges] == [4, 2, 4, 4]
+    assert [result.status for result in run(play())] == ["answered", "answered", "below quorum", "below quorum"]
+    assert [each.spent for each in charges] == [2, 2, 2, 2]
 
 
 def test_silent_rounds_are_spent_too():
@@ -248,9 +248,9 @@ def test_the_charge_comes_before_the_view_is_taken():
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"noise_std": 0.02}, "asks for noise_std = 0.02, this device is set to noise_std = 0.05"),
+        ({"noise_std": 0.02}, "asks for noise_std = 0.02, this air is set to noise_std = 0.05"),
         ({"noise_std": 0.2}, "asks for noise_std = 0.2"),
-        ({"clip_norm": 2.0}, "asks for clip_norm = 2.0, this device is set to clip_norm = 1.0"),
+        ({"clip_norm": 2.0}, "asks for clip_norm = 2.0, this air is set to clip_norm = 1.0"),
         ({"clip_norm": 0.5}, "asks for clip_norm = 0.5"),
         ({"participation": 0.5}, "asks for participation = 0.5"),
         ({"weight": 1.0}, "asks for weight = 1.0"),
@@ -260,20 +260,40 @@ def test_the_charge_comes_before_the_view_is_taken():
     ],
     ids=str,
 )
-def test_a_server_that_asks_for_something_else_is_refused(change, why, capsys, monkeypatch):
-    from airpool.runtime import logs
-
-    monkeypatch.setattr(logs, "_state", {"role": "device", "on": True})
-    charges, own = [Counted() for _ in range(4)], network()
+@pytest.mark.parametrize("medium", MEDIA)
+def test_a_server_that_asks_for_something_else_is_refused(change, why, medium):
+    charges = [Counted() for _ in range(4)]
 
     async def play():
-        async with small(network(**change), own=dict.fromkeys(range(4), own), charges=charges) as system:
-            return await system.infer()
+        async with small(network(), medium, charges=charges) as system:
+            return await Server(network(**change), decoder(), system.server.port).infer()
 
-    (result,) = run(play())
-    assert result.status == "withheld"
+    result = run(play())
+    assert (result.status, result.spent) == ("failed", False)
+    assert why in result.reason
     assert [each.spent for each in charges] == [0] * 4
-    assert why in capsys.readouterr().err.replace('\\"', '"')
+
+
+@pytest.mark.parametrize("medium", MEDIA)
+def test_a_device_of_another_network_file_is_not_welcome(medium):
+    charges, other = [Counted() for _ in range(4)], network(noise_std=0.0505)
+
+    async def play():
+        async with small(network(), medium, running=(0, 1, 2), charges=charges, own={3: other}) as system:
+            with pytest.raises((RejectedError, DisconnectedError), match=r"device 3 is set to noise_std = 0.0505"):
+                await system.open_port(3)
+            return await system.infer(3)
+
+    assert {result.status for result in run(play())} == {"below quorum"}
+    assert [each.spent for each in charges] == [0] * 4
+
+
+def test_a_device_refuses_the_terms_of_another_network():
+    charge = Counted()
+    device = Device(0, network(), lambda _: Seen(np.ones(R)), charge)
+    assert answers(device, digest=terms.stated(network(noise_std=0.0505)).digest) == ["withdrawn"]
+    assert answers(device, digest="") == ["withdrawn"]
+    assert charge.spent == 0
 
 
 @pytest.mark.parametrize("id", ["", "x" * 65])
@@ -282,7 +302,7 @@ def test_an_id_of_no_sense_is_refused(id):
 
     async def play():
         async with small(network(1), charges=[charge]) as system:
-            return await system.server.infer(id or None), await system.air.hold(id, 1, "")
+            return await system.server.infer(id or None), await system.air.run_slot(id, 1, terms.stated(network(1)))
 
     assert isinstance(run(play())[1], Withheld)
     assert charge.spent == (1 if id == "" else 0)
@@ -294,21 +314,21 @@ class Answers:
     def __init__(self):
         self.said = []
 
-    async def withdraw(self, id):
+    async def accept(self, announced):
+        pass
+
+    async def withdraw(self, id, reason):
         self.said.append("withdrawn")
 
-    async def transmit(self, id, samples, scale):
+    async def transmit(self, signals):
         self.said.append("sent")
 
 
 def answers(device, **told):
     port: Any = Answers()
-    asked = network_file.dump(device.network)
-    run(
-        answer(
-            device, port, Announcement(**({"id": "x", "number": 0, "gain": 1.0, "asked": asked, "devices": 4} | told))
-        )
-    )
+    digest = terms.stated(device.network).digest
+    one = {"id": "x", "number": 0, "gain": 1.0, "digest": digest, "devices": 4}
+    run(answer(device, port, (Announcement(**(one | told)),)))
     return port.said
 
 

@@ -17,12 +17,12 @@ from airpool import Network, Ranking, Threshold
 from airpool.network import Channel
 from airpool.network import file as network_file
 from airpool.protocol.live import live_report
-from airpool.runtime import roster, transport, up
+from airpool.runtime import roster, terms, transport, up
 from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted
 from airpool.runtime.keys import authority
 from airpool.runtime.loopback import LoopbackDevice
-from airpool.runtime.medium import RejectedError, Sum, Withheld
+from airpool.runtime.medium import PortOptions, RejectedError, RoundMessage, SlotSignal, Sum, Withheld
 from airpool.runtime.remote import RemoteServer
 from airpool.runtime.secure import identities
 from airpool.runtime.secure.group import Terms
@@ -85,12 +85,13 @@ def test_a_live_run_has_the_live_guarantee(medium):
 
 def step_of(message):
     """0: announcement, 1: who shared, 2: who survived, if not all did, 3: signatures."""
-    return kind_of(message) // 2 if isinstance(message, bytes) else 0
+    return kind_of(message.content) // 2 if isinstance(message, RoundMessage) else 0
 
 
 def vanishing(air, device, step):
     """The device is cut off when it would get the message of this step."""
-    deliver = air._deliver[device]
+    line = air._standing.connected[device]
+    deliver = line.deliver
 
     def say(message):
         if step_of(message) >= step:
@@ -98,7 +99,7 @@ def vanishing(air, device, step):
         else:
             deliver(message)
 
-    air._deliver[device] = say
+    line.deliver = say
 
 
 @pytest.mark.parametrize("medium", MEDIA)
@@ -175,10 +176,10 @@ def test_a_wrong_or_copied_advert_does_not_make_a_device_ready():
             air.connect(k, lambda _: pytest.fail("announced"), simulated=False)
         with pytest.raises(RejectedError, match="an advert of 0 bytes, must be 160"):
             air.ready(1)
-        air.ready(0, bytes(160))
+        air.advertise(0, bytes(160))
         with pytest.raises(RejectedError, match="another device's mask key"):
-            air.ready(1, bytes(160))
-        return await air.hold("a", 0, "")
+            air.advertise(1, bytes(160))
+        return await air.run_slot("a", 0, terms.stated(network(2, channel=SECURE)))
 
     got = run(play())
     assert isinstance(got, Withheld)
@@ -192,7 +193,7 @@ def test_a_device_that_sends_no_advert_over_grpc_is_told_and_the_others_go_on():
     async def play():
         async with small(net, "grpc", secured=securely(net, known, quorum=2), running=(0, 1), quorum=2) as system:
             stranger = await system.open_port(2)
-            await stranger.ready(b"no advert")
+            await stranger.advertise(b"no advert")
             await stranger.ready()  # nor none at all
             system.ports[2] = stranger
             return (await system.infer())[0]
@@ -211,14 +212,14 @@ def test_devices_are_told_when_the_server_is_gone_in_mid_round(medium):
         async with small(net, medium, secured=how, running=(0, 1, 2), quorum=3, slot_seconds=60.0) as system:
             stalled = how(await system.open_port(3), 3)
             await stalled.ready()
-            held = asyncio.create_task(system.server.port.hold("x", 0, network_file.dump(net)))
-            await stalled.announcement()
+            held = asyncio.create_task(system.server.port.run_slot("x", 0, terms.stated(net)))
+            (await stalled.announcements())[0]
             await asyncio.sleep(0.1)  # the others have shared, and wait for this one
             held.cancel()
             await asyncio.wait([held])
             stalled.close()
             async with asyncio.timeout(20):
-                while system.air.num_ready < 3:
+                while system.air.status().ready < 3:
                     await asyncio.sleep(0.01)
             return (await system.infer())[0]
 
@@ -230,21 +231,21 @@ def test_signals_and_parts_go_to_the_networks_that_take_them():
     async def play(net, secured, what):
         async with small(net, secured=secured, running=range(3), quorum=4) as system:
             line = LoopbackDevice(system.air, 3)
-            await line.ready(sessions(4)[3].channel * 5 if secured else b"")
-            held = asyncio.create_task(system.air.hold("x", 0, network_file.dump(net)))
-            await line.announcement()
+            await (line.advertise(sessions(4)[3].channel * 5) if secured else line.ready())
+            held = asyncio.create_task(system.air.run_slot("x", 0, terms.stated(net)))
+            (await line.announcements())[0]
             with pytest.raises(RejectedError, match="this network takes"):
                 what(system.air)
             held.cancel()
 
-    run(play(network(), None, lambda air: air.answer(3, "x", b"")))
+    run(play(network(), None, lambda air: air.take(3, RoundMessage("x", b""))))
     net = network(channel=SECURE)
-    run(play(net, securely(net), lambda air: air.transmit(3, "x", np.zeros(6), 1.0)))
+    run(play(net, securely(net), lambda air: air.take(3, SlotSignal("x", np.zeros(6), 1.0))))
 
 
 def test_a_device_needs_keys():
     with pytest.raises(ValueError, match=r"needs --keys FOLDER .* or --identities FOLDER"):
-        secured_by(TOLERANT, [0])
+        secured_by(TOLERANT, [0], PortOptions())
 
 
 def test_certified_identities_work_together_until_one_is_revoked(tmp_path):
@@ -366,7 +367,7 @@ def test_kill_9_in_each_step_of_a_round_over_real_processes(tmp_path):
 
     async def ready(port, count):
         async with asyncio.timeout(120):
-            while await port.ready() < count:
+            while (await port.status()).ready < count:
                 await asyncio.sleep(0.05)
 
     async def play():
@@ -382,25 +383,26 @@ def test_kill_9_in_each_step_of_a_round_over_real_processes(tmp_path):
                     killed = {"0": step, "1": 1} if step == 2 else {"0": step}
                     for view, when in killed.items():
                         killed_in(air, int(view), when, processes[view].pid)
-                    seen.append(await port.hold(f"kill {step}", step, network_file.dump(net)))
+                    seen.append(await port.run_slot(f"kill {step}", step, terms.stated(net)))
                     for view in killed:
                         await processes.pop(view).kill()  # it is dead already, and waited for
                     await ready(port, 5)
-                    seen.append(await port.hold(f"after {step}", step, network_file.dump(net)))
+                    seen.append(await port.run_slot(f"after {step}", step, terms.stated(net)))
         finally:
             await asyncio.gather(*(each.stop() for each in processes.values()))
             await server.stop(0)
         return seen
 
     def killed_in(air, device, step, pid):
-        deliver = air._deliver[device]
+        line = air._standing.connected[device]
+        deliver = line.deliver
 
         def say(message):
             if step_of(message) == step:
                 os.kill(pid, signal.SIGKILL)
             deliver(message)
 
-        air._deliver[device] = say
+        line.deliver = say
 
     seen = run(play())
     assert all(isinstance(each, Sum) for each in seen), seen

@@ -24,7 +24,7 @@ from airpool.runtime.http import Web
 from airpool.runtime.keys import authority, credentials
 from airpool.runtime.keys.secret import KeyFileError
 from airpool.runtime.loopback import LoopbackServer
-from airpool.runtime.medium import DisconnectedError
+from airpool.runtime.medium import DisconnectedError, WithdrawalReason
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import RemoteDevice, RemoteRanking, RemoteServer
 from airpool.runtime.server import Server
@@ -111,7 +111,7 @@ async def connected(at, shown, index, role="air"):
     """Whether a device with these credentials is welcome as this index; else why not."""
     async with transport.channel(at["air"], shown, role=role) as channel:
         try:
-            port = await asyncio.wait_for(RemoteDevice.opened(channel, index, simulated=False), WAIT)
+            port = await asyncio.wait_for(RemoteDevice.opened(channel, index, simulated=False, network=NET), WAIT)
         except DisconnectedError as why:
             return str(why) or "disconnected"
         port.close()
@@ -154,7 +154,7 @@ def test_wrong_authority_unknown_expired_and_revoked_devices_are_rejected(keys, 
             found = {name: await connected(at, each, 1) for name, each in shown.items()}
             async with grpc.aio.insecure_channel(at["air"]) as channel:
                 try:
-                    await asyncio.wait_for(RemoteDevice.opened(channel, 1, simulated=False), WAIT)
+                    await asyncio.wait_for(RemoteDevice.opened(channel, 1, simulated=False, network=NET), WAIT)
                     found["without"] = True
                 except DisconnectedError as why:
                     found["without"] = str(why) or "disconnected"
@@ -162,7 +162,7 @@ def test_wrong_authority_unknown_expired_and_revoked_devices_are_rejected(keys, 
             options = [("grpc.ssl_target_name_override", "air")]
             async with grpc.aio.secure_channel(at["air"], only_ca, options=options) as channel:
                 try:
-                    await asyncio.wait_for(RemoteDevice.opened(channel, 1, simulated=False), WAIT)
+                    await asyncio.wait_for(RemoteDevice.opened(channel, 1, simulated=False, network=NET), WAIT)
                     found["anonymous"] = True
                 except DisconnectedError as why:
                     found["anonymous"] = str(why) or "disconnected"
@@ -191,11 +191,11 @@ def test_a_device_speaks_only_for_itself(keys, logged):
         async with serving(keys, air=air, ranking=RankingServer(ranking, seconds=0.2), server=it) as at:
             found: list[Any] = [await connected(at, mine, 0)]
             async with transport.channel(at["air"], mine, role="air") as channel:
-                found.append(await denied(AirStub(channel).Hold(wire.Inference(id="x", number=0, asked=""))))
-                found.append(await denied(AirStub(channel).Count(wire.Nothing())))
+                found.append(await denied(AirStub(channel).RunSlot(wire.SlotRequest(id="x"))))
+                found.append(await denied(AirStub(channel).Status(wire.Nothing())))
             async with transport.channel(at["server"], mine, role="server") as channel:
                 found.append(await denied(InferencesStub(channel).Infer(wire.Nothing())))
-                found.append(await denied(InferencesStub(channel).Find(wire.Inference(id="x"))))
+                found.append(await denied(InferencesStub(channel).FindResult(wire.ResultRequest(id="x"))))
             async with transport.channel(at["ranking"], mine, role="ranking") as channel:
                 with pytest.raises(DisconnectedError) as caught:
                     await RemoteRanking(channel).selected("x", 0, 1, 0.5)
@@ -204,8 +204,8 @@ def test_a_device_speaks_only_for_itself(keys, logged):
             async with transport.channel(at["server"], client, role="server") as channel:
                 found.append((await InferencesStub(channel).Infer(wire.Nothing())).status)
             async with transport.channel(at["air"], client, role="air") as channel:
-                found.append(await denied(AirStub(channel).Hold(wire.Inference(id="x", number=0, asked=""))))
-            return found, air.num_ready
+                found.append(await denied(AirStub(channel).RunSlot(wire.SlotRequest(id="x"))))
+            return found, air.status().ready
 
     (other, hold, count, infer, find, rank, client, held), ready = asyncio.run(play())
     assert other == "device-1 must not speak for device-0"
@@ -243,7 +243,7 @@ def test_a_device_that_is_revoked_while_it_is_connected_is_cut_off(keys, logged,
     async def play():
         async with serving(keys, air=Air(NET)) as at:
             async with transport.channel(at["air"], own(keys, "device-1"), role="air") as channel:
-                port = await RemoteDevice.opened(channel, 1, simulated=False)
+                port = await RemoteDevice.opened(channel, 1, simulated=False, network=NET)
                 await port.ready()
                 authority.revoke(keys, "device-1")
 
@@ -302,7 +302,7 @@ def test_an_oversized_message_is_rejected_and_the_air_goes_on(keys, logged):
             secure = grpc.ssl_channel_credentials(mine.ca, mine.key, mine.certificate)
             options = [("grpc.ssl_target_name_override", "air"), ("grpc.max_send_message_length", -1)]
             async with grpc.aio.secure_channel(at["air"], secure, options=options) as channel:
-                raw = channel.stream_stream("/airpool.Air/Take")()
+                raw = channel.stream_stream("/airpool.v1.Air/Connect")()
                 await raw.write(wire.FromDevice(hello=wire.Hello(device=1)).SerializeToString())
                 await raw.read()
                 big = wire.FromDevice(signal=wire.Signal(id="x", samples=bytes(transport.MESSAGE_BYTES + 8)))
@@ -362,12 +362,12 @@ def test_a_device_that_sends_too_often_is_cut_off(keys, logged, monkeypatch):
     async def play():
         async with serving(keys, air=Air(NET)) as at:
             async with transport.channel(at["air"], own(keys, "device-1"), role="air") as channel:
-                port = await RemoteDevice.opened(channel, 1, simulated=False)
+                port = await RemoteDevice.opened(channel, 1, simulated=False, network=NET)
 
                 async def until_cut_off():
                     for _ in range(2000):
-                        await port.withdraw("x")
-                    await port.announcement()
+                        await port.withdraw("x", WithdrawalReason.BUDGET)
+                    await port.announcements()
 
                 with pytest.raises(DisconnectedError):
                     await until_cut_off()
@@ -657,10 +657,18 @@ def messages(rng):
     whole = rng.choice(
         [
             wire.FromDevice(hello=wire.Hello(device=number, simulated=rng.random() < 0.2)),
-            wire.FromDevice(ready=wire.Nothing()),
+            wire.FromDevice(ready=wire.Ready(inferences=number)),
+            wire.FromDevice(advert=samples),
+            wire.FromDevice(answer=wire.RoundMessage(id=text, content=samples)),
+            wire.FromDevice(
+                answers=wire.Answers(
+                    signals=[wire.Signal(id=text, samples=samples, scale=real)] * 3,
+                    withdrawals=[wire.Withdrawal(id=text, reason=rng.randrange(9))],  # pyright: ignore
+                )
+            ),
             wire.FromDevice(signal=wire.Signal(id=text, samples=samples, scale=real)),
             wire.FromDevice(withdraw=text),
-            wire.Inference(id=text, number=number, asked=rng.choice([text, "version = 2", "[" * 5000])),
+            wire.SlotRequest(id=text, number=number, asked=rng.choice([text, "version = 2", "[" * 5000])),
             wire.Score(id=text, device=number, devices=number, noisy_score=real),
         ]
     ).SerializeToString()
@@ -685,6 +693,11 @@ async def fed(keys, rounds, seed):
         plain.append(await transport.serve("127.0.0.1:0", lambda s, a=add, w=what: a(w, s)))
     (_, at_air), (_, at_ranking), (_, at_server) = plain
     calls = [
+        (at_air, "/airpool.v1.Air/RunSlot"),
+        (at_air, "/airpool.v1.Air/Status"),
+        (at_ranking, "/airpool.v1.Ranking/Rank"),
+        (at_server, "/airpool.v1.Inferences/Infer"),
+        (at_server, "/airpool.v1.Inferences/FindResult"),
         (at_air, "/airpool.Air/Hold"),
         (at_air, "/airpool.Air/Count"),
         (at_ranking, "/airpool.Ranking/Rank"),
@@ -703,7 +716,7 @@ async def fed(keys, rounds, seed):
             except grpc.aio.AioRpcError as error:
                 codes.add(error.code().name)
             if rng.random() < 0.3:
-                stream = channels[at_air].stream_stream("/airpool.Air/Take")()
+                stream = channels[at_air].stream_stream(rng.choice(["/airpool.v1.Air/Connect", "/airpool.Air/Take"]))()
                 try:
                     if rng.random() < 0.8:
                         await stream.write(
@@ -718,7 +731,7 @@ async def fed(keys, rounds, seed):
                 stream.cancel()
         await asyncio.sleep(0.1)
         port = RemoteServer(channels[at_air], slot_seconds=1.0)
-        alive = await port.ready() == 0
+        alive = (await port.status()).ready == 0
         result = await InferencesStub(channels[at_server]).Infer(wire.Nothing(), timeout=WAIT)
         for channel in channels.values():
             await channel.close()

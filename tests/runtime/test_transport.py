@@ -6,7 +6,7 @@ import datetime
 import numpy as np
 import pytest
 
-from airpool.runtime import transport
+from airpool.runtime import terms, transport
 from airpool.runtime.air import Air
 from airpool.runtime.medium import DisconnectedError, Withheld
 from airpool.runtime.remote import RemoteDevice, RemoteServer
@@ -78,7 +78,7 @@ def secured(play):
 
 async def opened(at, credentials, device=0):
     async with transport.channel(at, credentials, role="air") as channel:
-        port = await RemoteDevice.opened(channel, device, simulated=False)
+        port = await RemoteDevice.opened(channel, device, simulated=False, network=network(1))
         await port.ready()
         port.close()
 
@@ -87,7 +87,7 @@ def test_a_device_and_a_server_with_their_own_certificates_are_served():
     async def play(at, authority):
         await opened(at, authority.credentials("device-0"))
         async with transport.channel(at, authority.credentials("server"), role="air") as channel:
-            return await RemoteServer(channel, slot_seconds=1.0).hold("x", 0, "")
+            return await RemoteServer(channel, slot_seconds=1.0).run_slot("x", 0, terms.stated(network(1)))
 
     assert isinstance(secured(play), Withheld)
 
@@ -105,7 +105,7 @@ def test_a_device_cannot_announce():
     async def play(at, authority):
         async with transport.channel(at, authority.credentials("device-0"), role="air") as channel:
             with pytest.raises(DisconnectedError, match="device-0 must not speak for server"):
-                await RemoteServer(channel, slot_seconds=1.0).hold("x", 0, "")
+                await RemoteServer(channel, slot_seconds=1.0).run_slot("x", 0, terms.stated(network(1)))
 
     secured(play)
 
@@ -130,7 +130,7 @@ def test_an_air_under_another_name_is_not_believed():
     async def play(at, authority):
         async with transport.channel(at, authority.credentials("device-0"), role="server") as channel:
             with pytest.raises(DisconnectedError):
-                await RemoteDevice.opened(channel, 0, simulated=False)
+                await RemoteDevice.opened(channel, 0, simulated=False, network=network(1))
 
     secured(play)
 

@@ -23,6 +23,7 @@ Member = TypeVar("Member")
 REGISTRIES = {
     "codec": "airpool.models.codecs.codec:CODECS",
     "fading": "airpool.network.fading:LAWS",
+    "medium": "airpool.runtime.medium:MEDIA",
     "scheme": "airpool.network.scheme:SCHEMES",
 }
 

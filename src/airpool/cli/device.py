@@ -55,6 +55,7 @@ def device(
     from airpool.network import file as network_file
     from airpool.runtime import logs, transport
     from airpool.runtime.device import Device
+    from airpool.runtime.medium import MEDIA, PortOptions, medium_of
     from airpool.runtime.remote import RemoteRanking
     from airpool.runtime.roles import Console, run_devices
     from airpool.runtime.sources import Place, source_of
@@ -86,12 +87,8 @@ def device(
                     background.append(asyncio.create_task(told(view, charge)))
                 hosted.append(Device(k, net, found, charge, rank.get(k), simulate, quick))
             known = {k: each for k, each in own.items() if each is not None}
-            secured = None
-            if net.channel.rules.medium == "secure sum":
-                from airpool.runtime.secure_device import secured_by
-
-                secured = secured_by(net, indices, identities=identities, keys=keys, quorum=quorum)
-            await run_devices(hosted, air, credentials=known or None, console=Console(attached, json), secured=secured)
+            ports = MEDIA.get(medium_of(net)).ports(net, indices, PortOptions(identities, keys, quorum))
+            await run_devices(hosted, air, credentials=known or None, console=Console(attached, json), ports=ports)
 
     asyncio.run(run())
 

@@ -1,44 +1,60 @@
-"""The air: a stand-in for the radio, and trusted to be no more than physics. The same for every medium.
+"""The hub between devices and server: turns of slots, for whoever is connected and ready. The same for every medium.
 
-It draws the fading, tells each device its own gain, adds up what is sent in a slot, adds the receiver's noise and hands
-over the sum. What it rejects is judged by form and by the declared scale, never by the realised norm, which would tell
-a full feature from an empty one. A device whose signal is rejected counts as missing, as one that crashed.
+It is called the air where it stands in for the radio. In a turn it announces up to eight inferences together, takes the
+devices' answers, and hands the server one sum for each. What is added up and rejected: radio_medium.py, secure_slot.py.
 """
 
 import asyncio
-import secrets
-from collections.abc import Callable
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-import numpy as np
+from airpool._support.version import __version__
+from airpool.network import Network
+from airpool.runtime import logs, seeded, terms
+from airpool.runtime.medium import (
+    LONGEST_ID,
+    MEDIA,
+    AirStatus,
+    Announcement,
+    Deliver,
+    HubSetup,
+    RejectedError,
+    Round,
+    RoundMessage,
+    RoundOver,
+    SlotSignal,
+    StatedTerms,
+    Sum,
+    WithdrawalReason,
+    Withheld,
+    medium_of,
+)
+from airpool.runtime.standing import Standing
 
-from airpool._support import draws
-from airpool._support.arrays import Floats
-from airpool.network import ACCESSES, Network, NetworkError
-from airpool.protocol import medium
-from airpool.radio.csi import Misalignment
-from airpool.radio.fading import sample_gains
-from airpool.radio.link import Link, link_of
-from airpool.runtime import logs, seeded
-from airpool.runtime.medium import Announcement, RejectedError, Sum, Withheld
-
-if TYPE_CHECKING:
-    from airpool.runtime.secure_slot import SecureSlot
-
-_Drawn = tuple[Floats, Misalignment | None]  # gains (1, 1, K), and what devices do not know of them
 SLOT_SECONDS = 5.0
 PATIENCE_SECONDS = 1.0
-_ROUNDING = 1e-9
+_MOST_WAITING = 256
+
+
+@dataclass(eq=False)
+class _Request:
+    """An inference that the server has asked for. asked: its network file. running: its round, once announced."""
+
+    id: str
+    number: int
+    asked: str
+    done: "asyncio.Future[Sum | Withheld]"
+    running: "asyncio.Task[None] | None" = None
 
 
 class Air:
-    """Devices 0 to K − 1 of one network, one slot at a time.
+    """Devices 0 to K − 1 of one network, one turn at a time.
 
-    quorum: how many must be ready before a slot is held, from K − dropouts to K. dropouts: the network's own; more
+    quorum: number that must be ready before a slot is held, from K − dropouts to K. dropouts: the network's own; more
     missing than these, and the sum is withheld. So the network's ε, which counts on K − dropouts devices, holds.
-    slot_seconds: how long a slot waits for its signals. patience: how long it waits for devices to be ready.
-    seed: of a simulated run.
+    slot_seconds: time in which a slot waits for its signals. patience: time in which it waits for devices to be ready.
+    seed: of a simulated run. medium: a registered one; None: that of the network's access.
     """
 
     def __init__(
@@ -49,8 +65,9 @@ class Air:
         slot_seconds: float = SLOT_SECONDS,
         patience: float = PATIENCE_SECONDS,
         seed: int | None = None,
+        medium: str | None = None,
     ) -> None:
-        require_runnable(network)
+        name = medium_of(network)
         count, fewest = network.devices.count, network.devices.count - network.dropouts
         self.network, self.seed = network, seed
         self.quorum = count if quorum is None else quorum
@@ -60,231 +77,215 @@ class Air:
                 f"dropouts={network.dropouts}"
             )
         seeded.require(seed)
-        for name, seconds in (("slot_seconds", slot_seconds), ("patience", patience)):
+        for what, seconds in (("slot_seconds", slot_seconds), ("patience", patience)):
             if not 0 < seconds <= 600:
-                raise ValueError(f"{name}={seconds} must be > 0 and at most 600")
-        self._slot_seconds, self._patience, self._fewest = slot_seconds, patience, fewest
-        self._link = link_of(network)
-        self._rng = np.random.default_rng()
-        self._deliver: dict[int, Callable[[Announcement | bytes], None]] = {}
-        self._ready: set[int] = set()
-        self._adverts: dict[int, bytes] = {}
-        self._stalled: set[int] = set()
-        self._slot: Slot | SecureSlot | None = None
-        self._still: _Drawn | None = None
-        # Gains that stand still do so until this air ends: the next one draws anew, and says so.
-        self._epoch = "" if network.channel.redrawn or seed is not None else secrets.token_hex(8)
-        self._secure: type[SecureSlot] | None = None
-        if network.channel.rules.medium == "secure sum":
-            from airpool.runtime import secure_slot  # needs cryptography, which other networks do without
-
-            self._secure = secure_slot.SecureSlot
-        self._one_at_a_time = asyncio.Lock()
+                raise ValueError(f"{what}={seconds} must be > 0 and at most 600")
+        self._slot_seconds, self._fewest = slot_seconds, fewest
+        self._hub = MEDIA.get(medium or name).hub(HubSetup(network, self.quorum, seed, self._say))
+        self._standing, self._digest = Standing(count, patience), terms.stated(network).digest
+        self._rounds: dict[str, Round] = {}
+        self._waiting: list[_Request] = []
+        self._turns: asyncio.Task[None] | None = None
         self._change = asyncio.Event()
+
+    @property
+    def secure(self) -> bool:
+        """Whether devices advertise, and every announcement is followed by messages of a round."""
+        return self._hub.secure
 
     # What devices do
 
-    def connect(self, device: int, deliver: Callable[[Announcement | bytes], None], *, simulated: bool) -> None:
-        """Connects a device. deliver: takes each announcement and each message of a secure round; must not block."""
+    def connect(self, device: int, deliver: Deliver, *, simulated: bool, stated: StatedTerms | None = None) -> None:
+        """Connects a device. stated: its terms, which must be those of this air; None: it is of version 0."""
         if not 0 <= device < self.network.devices.count:
             raise RejectedError(f"device {device} must be from 0 to {self.network.devices.count - 1}")
-        if device in self._deliver:
+        if device in self._standing.connected:
             raise RejectedError(f"device {device} is connected already")
         if simulated != (self.seed is not None):
             how = ("live", "simulated")
             raise RejectedError(f"a {how[simulated]} device cannot take part over a {how[not simulated]} air")
-        self._deliver[device] = deliver
-        logs.event("connected", device=device, connected=len(self._deliver))
+        if stated is None:
+            logs.event("old version", device=device, reason="it states no terms; upgrade it")
+        else:
+            words = {"they": f"device {device} is set to", "own_side": "this air is set to"}
+            if why := terms.difference(self.network, stated, **words):
+                logs.event("rejected", device=device, reason=why)
+                raise RejectedError(why)
+        self._standing.connect(device, deliver)
+        logs.event("connected", device=device, connected=len(self._standing.connected))
 
     def disconnect(self, device: int) -> None:
-        self._deliver.pop(device, None)
-        self._ready.discard(device)
-        self._stalled.discard(device)
-        if self._slot is not None:
-            self._slot.lose(device)
+        self._standing.connected.pop(device, None)
+        for each in self._rounds.values():
+            each.lose(device)
         self._change.set()
-        logs.event("disconnected", device=device, connected=len(self._deliver))
+        logs.event("disconnected", device=device, connected=len(self._standing.connected))
 
-    def ready(self, device: int, advert: bytes = b"") -> None:
-        """Marks a device as ready. advert: its own, under secure access; raises RejectedError if it is invalid."""
-        if device in self._deliver:
-            if self._secure is not None:
-                self._secure.check(advert, [self._adverts[k] for k in self._ready - {device}])
-            self._adverts[device] = advert
-            self._ready.add(device)
-            self._stalled.discard(device)
+    def ready(self, device: int, inferences: int = 1) -> None:
+        """Marks a device as ready for one turn of at most this many; raises RejectedError if an advert is missing."""
+        self._admit(device, None, max(1, inferences))
+
+    def advertise(self, device: int, advert: bytes) -> None:
+        """Marks a device as ready for one secure round; raises RejectedError if its advert is invalid."""
+        self._admit(device, advert, 1)
+
+    def _admit(self, device: int, advert: bytes | None, inferences: int) -> None:
+        connected = self._standing.connected
+        if (it := connected.get(device)) is not None:
+            self._hub.admit(advert, [each.advert for k, each in connected.items() if k != device and each.inferences])
+            it.inferences, it.advert, it.stalled = inferences, advert or b"", False
             self._change.set()
 
-    def transmit(self, device: int, id: str, samples: Floats, scale: float) -> None:
-        """Puts a signal into the slot, or raises RejectedError."""
+    def take(self, device: int, sent: SlotSignal | RoundMessage) -> None:
+        """Puts a signal, or an answer to a message of a round, into its slot; or raises RejectedError."""
+        slot = self._rounds.get(sent.id)
         try:
-            if self._slot is None or self._slot.id != id:
+            if slot is None:
                 raise RejectedError("late, or of another slot")
-            self._slot.put(device, samples, scale)
+            slot.take(device, sent)
         except RejectedError as why:
             logs.event("rejected", device=device, reason=str(why))
+            if slot is not None:
+                self._standing.failed(device, f"its answer was rejected: {why}")
             raise
 
-    def answer(self, device: int, id: str, content: bytes) -> None:
-        """Takes a device's answer to a message of a secure round, or raises RejectedError."""
-        try:
-            if self._slot is None or self._slot.id != id:
-                raise RejectedError("late, or of another slot")
-            self._slot.answer(device, content)
-        except RejectedError as why:
-            logs.event("rejected", device=device, reason=str(why))
-            raise
-
-    def withdraw(self, device: int, id: str) -> None:
-        if self._slot is not None and self._slot.id == id:
-            self._slot.lose(device)
+    def withdraw(self, device: int, id: str, reason: WithdrawalReason = WithdrawalReason.UNSPECIFIED) -> None:
+        slot = self._rounds.get(id)
+        if slot is not None and device in slot.awaited:
+            logs.event("withdrawn", id=id, device=device, reason=reason.value)
+            if reason is not WithdrawalReason.ROUND:  # another device may have broken the round
+                self._standing.failed(device, f"it withdrew ({reason.value})")
+            slot.lose(device)
 
     # What the server does
 
-    @property
-    def num_ready(self) -> int:
-        return len(self._ready)
+    def status(self) -> AirStatus:
+        count, connected = self.network.devices.count, self._standing.connected
+        busy = set().union(*(each.awaited for each in self._rounds.values()))
+        faults = self._standing.faults(busy)
+        able = len(connected) - sum(1 for fault in faults if fault.device in connected)
+        ready = len(self._standing.ready())
+        return AirStatus(count, self.quorum, len(connected), able, ready, faults, __version__)
 
-    async def hold(self, id: str, number: int, asked: str) -> Sum | Withheld:
+    async def run_slot(self, id: str, number: int, asked: StatedTerms) -> Sum | Withheld:
         """One slot: announced to all that are ready, if these are enough. If it is cancelled, the slot ends at once."""
-        async with self._one_at_a_time:
+        if why := self._objection(id, asked):
+            logs.event("rejected", reason=why)
+            return Withheld(f"rejected: {why}", spent=False, rejected=True)
+        request = _Request(id, number, asked.text, asyncio.get_running_loop().create_future())
+        self._waiting.append(request)
+        if self._turns is None or self._turns.done():
+            self._turns = asyncio.create_task(self._take_turns())
+        try:
+            return await request.done
+        finally:
+            if request in self._waiting:
+                self._waiting.remove(request)
+            if request.running is not None:
+                request.running.cancel()
+
+    def _objection(self, id: str, asked: StatedTerms) -> str | None:
+        """The reason why nothing is announced; None if there is none."""
+        if not 0 < len(id) <= LONGEST_ID:
+            return f"the id of an inference must have 1 to {LONGEST_ID} characters"
+        if id in self._rounds or any(each.id == id for each in self._waiting):
+            return "an inference of this id is running"
+        if len(self._waiting) >= _MOST_WAITING:
+            return f"{_MOST_WAITING} inferences are waiting"
+        words = {"they": "the server asks for", "own_side": "this air is set to"}
+        return terms.difference(self.network, asked, **words)
+
+    async def _take_turns(self) -> None:
+        while self._waiting:
             await self._gathered()
-            if len(self._ready) < self.quorum:
-                few = f"{len(self._ready)} devices are ready, {self.quorum} are needed"
-                return Withheld(f"below quorum: {few}", spent=False)
-            there = sorted(self._ready)
-            rng = self._rng if self.seed is None else seeded.child(self.seed, number, 0)
-            slot = self._slot = self._opened(id, there, rng)
-            self._ready.clear()
+            there = self._standing.ready()
+            if len(there) < self.quorum:
+                few = f"below quorum: {len(there)} devices are ready, {self.quorum} are needed"
+                _finish(self._waiting, Withheld(few + self._standing.named(there), spent=False))
+                self._waiting.clear()
+                continue
+            most = min(self._hub.inferences, *(self._standing.connected[k].inferences for k in there))
+            turn, self._waiting = self._waiting[:most], self._waiting[most:]
             try:
-                for k in there:
-                    group = slot.group(k)
-                    self._deliver[k](
-                        Announcement(id, number, float(slot.known[k]), asked, len(there), group, self._epoch)
-                    )
-                await slot.ended(self._slot_seconds)
-            finally:
-                self._slot = None
-            self._stalled |= slot.awaited & set(self._deliver)
-            missing = self.network.devices.count - slot.num_arrived
-            logs.event("slot", id=id, devices=slot.num_arrived, missing=missing)
-            if slot.dropped:
-                return Withheld(f"withheld: {slot.dropped}", spent=True)
-            if slot.num_arrived < self._fewest:
-                why = f"{missing} of {self.network.devices.count} devices are missing, {self.network.dropouts} may be"
-                return Withheld(f"withheld: {why}", spent=True)
-            return Sum(slot.received(), slot.num_arrived, slot.carrier, simulated=self.seed is not None)
-
-    def _opened(self, id: str, there: list[int], rng: draws.Generator) -> "Slot | SecureSlot":
-        if self._secure is None:
-            return Slot(id, there, self.network, self._link, rng, self._drawn(rng))
-        adverts = {k: self._adverts.pop(k) for k in there}
-        return self._secure(id, adverts, self.network, self.quorum, self._say)
-
-    def _drawn(self, rng: draws.Generator) -> _Drawn:
-        """Gains and errors of a slot: fresh ones, or those of the first slot where the channel stands still."""
-        if self._still is not None:
-            return self._still
-        gain = sample_gains(self._link.fading, (1, 1, self.network.devices.count), rng, dtype=np.float64)
-        drawn = gain, medium.misalignment(gain, self.network.channel, rng)
-        if not self.network.channel.redrawn and self.seed is None:
-            self._still = drawn
-        return drawn
-
-    def _say(self, device: int, message: bytes) -> None:
-        if device in self._deliver:
-            self._deliver[device](message)
+                await self._turn(turn, sorted(there))
+            except Exception as error:
+                logs.event("failed", reason=f"{type(error).__name__}: {error}")
+                _finish(turn, Withheld(f"withheld: the air failed: {type(error).__name__}", spent=True))
 
     async def _gathered(self) -> None:
         """Waits until all that are connected are ready again, and enough for a quorum; not longer than the patience."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._patience
-        while (left := until - loop.time()) > 0:
-            awaited = self._deliver.keys() - self._stalled
-            if len(self._ready) >= self.quorum and awaited <= self._ready:
+        until = loop.time() + self._standing.patience
+        while self._waiting and (left := until - loop.time()) > 0:
+            ready = self._standing.ready()
+            if len(ready) >= self.quorum and self._standing.awaited() <= ready:
                 return
             self._change.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._change.wait(), left)
-        self._stalled |= self._deliver.keys() - self._ready  # not waited for again, until they are ready
+        self._standing.give_up()
 
-
-class Slot:
-    """One slot: what has arrived of the devices that it was announced to.
-
-    known: the gain of each device as the device knows it.
-    """
-
-    def __init__(
-        self, id: str, devices: list[int], network: Network, link: Link, rng: draws.Generator, drawn: _Drawn
-    ) -> None:
-        self.id, self.awaited, self.carrier, self.dropped = id, set(devices), False, ""
-        self._network, self._limit, self._rng = network, link.transmitters.reach * (1 + _ROUNDING), rng
-        self._gain, self._off = drawn
-        self.known: Floats = (self._gain if self._off is None else self._off.estimate)[0, 0]
-        self._signals = np.zeros((network.devices.count, network.coordinates))
-        self._arrived: set[int] = set()
-        self._end = asyncio.Event()
-
-    @property
-    def num_arrived(self) -> int:
-        return len(self._arrived)
-
-    def group(self, device: int) -> bytes:
-        return b""
-
-    def answer(self, device: int, content: bytes) -> None:
-        raise RejectedError("this network takes signals, not a secure sum")
-
-    def put(self, device: int, samples: Floats, scale: float) -> None:
-        if device in self._arrived:
-            raise RejectedError("sent twice")
-        if device not in self.awaited:
-            raise RejectedError("late, or of another slot")
+    async def _turn(self, turn: list[_Request], there: list[int]) -> None:
+        """Announces inferences together, and runs their slots to the end of each."""
+        lines = {k: self._standing.connected[k] for k in there}
+        adverts = {k: line.advert for k, line in lines.items()}
+        self._rounds = {each.id: self._hub.opened(each.id, each.number, adverts) for each in turn}
         try:
-            if samples.shape != self._signals.shape[1:]:
-                raise RejectedError("wrong length")
-            if not np.all(np.isfinite(samples)):
-                raise RejectedError("not finite")
-            if not 0 <= scale <= self._limit[device]:
-                raise RejectedError("declared scale beyond the power limit")
-        except RejectedError:
-            self.lose(device)
-            raise
-        self._signals[device] = samples
-        self._arrived.add(device)
-        self.carrier |= scale > 0
-        self.lose(device)
+            for k, line in lines.items():
+                line.inferences = 0
+                line.deliver(tuple(self._announced(each, k, len(there)) for each in turn))
+            running = [asyncio.create_task(self._run(each, self._rounds[each.id])) for each in turn]
+            for each, task in zip(turn, running, strict=True):
+                each.running = task
+            await asyncio.wait(running)
+            for task in running:
+                if not task.cancelled():
+                    task.result()
+        finally:
+            late = set().union(*(each.awaited for each in self._rounds.values()))
+            for k in there:
+                self._standing.answered(k, late=k in late)
+            self._rounds = {}
 
-    def lose(self, device: int) -> None:
-        """Stops waiting for this device."""
-        self.awaited.discard(device)
-        if not self.awaited:
-            self._end.set()
-
-    async def ended(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._end.wait(), seconds)
-
-    def received(self) -> Floats:
-        """y = Σ h x + m of what has arrived."""
-        return medium.received(
-            self._signals[None, None],
-            self._network,
-            gain=self._gain,
-            off=self._off,
-            rng=self._rng,
-            transmitting=np.ones_like(self._gain, dtype=np.bool_),
-        )[0, 0]
-
-
-def require_runnable(network: Network) -> None:
-    """Raises an error if a network cannot run as processes."""
-    channel = network.channel
-    if channel.rules.medium is None:
-        runs = " or ".join(name for name, rules in ACCESSES.items() if rules.medium is not None)
-        raise NetworkError(f"channel.access={channel.access!r} must be {runs}: the server gets the sum alone")
-    if channel.power_rule not in ("truncate", "backoff"):
-        raise NetworkError(
-            f"channel.power_rule={channel.power_rule!r} must be truncate or backoff: else the scale tells of the noise"
+    def _announced(self, request: _Request, device: int, devices: int) -> Announcement:
+        gain = self._rounds[request.id].gain(device)
+        return Announcement(
+            request.id, request.number, gain, self._digest, devices, self._hub.epoch, asked=request.asked
         )
+
+    async def _run(self, request: _Request, slot: Round) -> None:
+        try:
+            slot.start()
+            await slot.ended(self._slot_seconds)
+        finally:
+            slot.close()
+        if not request.done.done():
+            request.done.set_result(self._outcome(request, slot))
+
+    def _outcome(self, request: _Request, slot: Round) -> Sum | Withheld:
+        count, arrived = self.network.devices.count, slot.arrived
+        missing = count - len(arrived)
+        enough = not slot.dropped and len(arrived) >= self._fewest
+        for k in arrived:
+            self._standing.served(k)
+        for k in slot.awaited & self._standing.connected.keys():
+            logs.event("slow", id=request.id, device=k)
+            if not enough:
+                self._standing.failed(k, "it did not answer in time")
+        logs.event("slot", id=request.id, devices=len(arrived), missing=missing)
+        if slot.dropped:
+            return Withheld(f"withheld: {slot.dropped}", spent=True)
+        if not enough:
+            why = f"withheld: {missing} of {count} devices are missing, {self.network.dropouts} may be"
+            return Withheld(why + self._standing.named(arrived), spent=True)
+        return Sum(slot.received(), len(arrived), slot.carrier, simulated=self.seed is not None)
+
+    def _say(self, device: int, message: RoundMessage | RoundOver) -> None:
+        if (line := self._standing.connected.get(device)) is not None:
+            line.deliver(message)
+
+
+def _finish(requests: Iterable[_Request], outcome: Sum | Withheld) -> None:
+    for each in requests:
+        if not each.done.done():
+            each.done.set_result(outcome)

@@ -1,11 +1,18 @@
 """Charging a device for an inference, before coin, score and feature exist. The ledger plugs in here."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
+
+from airpool.runtime.medium import WithdrawalReason
 
 
 class NotSentError(Exception):
-    """The device does not take part; the text says why."""
+    """The device does not take part; the text says why, in its own log. reason: the part of it that others learn."""
+
+    def __init__(self, text: str, reason: WithdrawalReason = WithdrawalReason.INTERNAL) -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
 class Charge(Protocol):
@@ -19,8 +26,24 @@ class Charge(Protocol):
 class Foreseen(Protocol):
     """A charge that can predict a refusal."""
 
-    def refusal(self) -> str | None:
-        """The reason why the next inference would be refused; None if it would not."""
+    def refusal(self, *, probe: bool = False) -> str | None:
+        """The reason why the next inference would be refused; None if it would not.
+
+        probe: also writes where a charge writes, since the last one failed.
+        """
+        ...
+
+
+@runtime_checkable
+class Batched(Protocol):
+    """A charge of several inferences together."""
+
+    def covered(self, most: int) -> int:
+        """The number of next inferences that the budget covers, up to `most`."""
+        ...
+
+    def charge_all(self, inferences: Sequence[tuple[str, str]]) -> None:
+        """Books inferences, each with its epoch: all of them, or none and NotSentError."""
         ...
 
 
@@ -39,12 +62,22 @@ class Counted:
         self.spent, self._budget = 0, inferences
         self._booked: OrderedDict[str, None] = OrderedDict()
 
+    def refusal(self, *, probe: bool = False) -> str | None:
+        return None if self.covered(1) else f"the budget of {self._budget} inferences is spent"
+
+    def covered(self, most: int) -> int:
+        return most if self._budget is None else max(0, min(most, self._budget - self.spent))
+
     def charge(self, inference_id: str, epoch: str = "") -> None:
-        if inference_id in self._booked:
-            raise NotSentError("this inference was announced before")
-        if self._budget is not None and self.spent >= self._budget:
-            raise NotSentError(f"the budget of {self._budget} inferences is spent")
-        self.spent += 1
-        self._booked[inference_id] = None
-        if len(self._booked) > _REMEMBERED:
+        self.charge_all([(inference_id, epoch)])
+
+    def charge_all(self, inferences: Sequence[tuple[str, str]]) -> None:
+        names = [id for id, _ in inferences]
+        if len({*names} - self._booked.keys()) < len(names):
+            raise NotSentError("this inference was announced before", WithdrawalReason.REPEATED)
+        if self.covered(len(names)) < len(names):
+            raise NotSentError(f"the budget of {self._budget} inferences is spent", WithdrawalReason.BUDGET)
+        self.spent += len(names)
+        self._booked.update(dict.fromkeys(names))
+        while len(self._booked) > _REMEMBERED:
             self._booked.popitem(last=False)

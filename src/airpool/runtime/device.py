@@ -1,12 +1,13 @@
-"""The device: ready → announcement → charge → coin, score, feature → signal. It does not know which medium it uses.
+"""The device: ready → announcements → charge → coin, score, feature → signals. It does not know which medium it uses.
 
-Noise, clip norm, weight and participation come from its own network file, the budget from its own charge. What the
-server asks for is compared with them (terms.py) before anything is charged; from the charge on the inference is spent.
+Noise, clip norm, weight and participation come from its own network file, the budget from its own charge. The terms of
+an announcement are compared with its own (terms.py) before anything is charged; from the charge on the inference is
+spent. A device that had to refuse is not ready for a while: every inference it refuses spends the others' budgets.
 """
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,11 +16,21 @@ from airpool._support.arrays import Floats
 from airpool.network import Network, scheme_rules, scored
 from airpool.privacy.noise import live_noise
 from airpool.protocol import alone, live
-from airpool.protocol.alone import Choice, Signal
+from airpool.protocol.alone import Choice
 from airpool.runtime import logs, seeded, terms
-from airpool.runtime.air import require_runnable
-from airpool.runtime.charge import Charge, Counted, Foreseen, NotSentError
-from airpool.runtime.medium import Announcement, DevicePort, DisconnectedError, RankingPort
+from airpool.runtime.charge import Batched, Charge, Counted, Foreseen, NotSentError
+from airpool.runtime.medium import (
+    LONGEST_ID,
+    Announcement,
+    DevicePort,
+    DisconnectedError,
+    RankingPort,
+    SlotSignal,
+    StatedTerms,
+    Turn,
+    WithdrawalReason,
+    medium_of,
+)
 from airpool.schemes.scores import uncertainty
 
 
@@ -31,8 +42,8 @@ class Seen:
     posterior: Floats | None = None
 
 
-_LONGEST_ID = 64
-_RETRY_SECONDS = 1.0
+_SHORTEST_WAIT, _LONGEST_WAIT = 1.0, 30.0
+_TURN = 8
 Source = Callable[[int], Seen]  # of the inference's number, which only stored objects go by
 
 
@@ -49,7 +60,7 @@ class Device:
     quick: bool = True
 
     def __post_init__(self) -> None:
-        require_runnable(self.network)
+        medium_of(self.network)  # refuses a network that cannot run as processes
         if not 0 <= self.index < self.network.devices.count:
             raise ValueError(f"device {self.index} must be from 0 to {self.network.devices.count - 1}")
         if scheme_rules(self.network.scheme).ranked and self.ranking is None:
@@ -62,59 +73,110 @@ class Device:
 
 async def run(device: Device, port: DevicePort) -> None:
     """Takes part in inferences until the medium is gone (DisconnectedError) or the task is cancelled."""
+    wait, refused = _SHORTEST_WAIT, False
     while True:
-        await _allowed(device)
-        await port.ready()
-        await answer(device, port, await port.announcement())
+        await _allowed(device, probe=refused)
+        await port.ready(_most(device))
+        refused = not await answer(device, port, await port.announcements())
+        if refused:
+            await asyncio.sleep(wait)
+        wait = min(2 * wait, _LONGEST_WAIT) if refused else _SHORTEST_WAIT
 
 
-async def _allowed(device: Device) -> None:
+async def _allowed(device: Device, *, probe: bool) -> None:
     """Waits while the next inference would be refused: a device that is not ready costs no budget."""
-    said = None
-    while isinstance(device.charge, Foreseen) and (why := device.charge.refusal()) is not None:
+    said, wait = None, _SHORTEST_WAIT
+    while (why := await _refusal(device, probe=probe)) is not None:
         if why != said:
             logs.event("refused", device=device.index, reason=why)
             said = why
-        await asyncio.sleep(_RETRY_SECONDS)
+        await asyncio.sleep(wait)
+        wait, probe = min(2 * wait, _LONGEST_WAIT), True
 
 
-async def answer(device: Device, port: DevicePort, told: Announcement) -> None:
-    """One inference: a signal, or a withdrawal where the device must not or cannot take part."""
-    try:
-        _check(device, told)
-        _charge(device, told)
-        sent = await _signal(device, told)
-    except NotSentError as why:
-        logs.event("refused", id=told.id[:_LONGEST_ID], device=device.index, reason=str(why))
-        await port.withdraw(told.id)
-    else:
-        await port.transmit(told.id, sent.samples, sent.scale)
+async def _refusal(device: Device, *, probe: bool) -> str | None:
+    if device.ranking is not None and not await device.ranking.reachable():
+        return "the ranking server cannot be reached"
+    return device.charge.refusal(probe=probe) if isinstance(device.charge, Foreseen) else None
+
+
+def _most(device: Device) -> int:
+    """The most inferences of one turn: those that the budget is known to cover, and whose views take no time."""
+    return max(1, device.charge.covered(_TURN)) if device.quick and isinstance(device.charge, Batched) else 1
+
+
+async def answer(device: Device, port: DevicePort, turn: Turn) -> bool:
+    """Answers a turn: a signal each, or a withdrawal where the device must not or cannot take part.
+
+    True if nothing was refused.
+    """
+    refused, accepted = dict[str, NotSentError](), list[Announcement]()
+    for told in turn:
+        try:
+            _check(device, told)
+            await port.accept(told)
+            accepted.append(told)
+        except NotSentError as why:
+            refused[told.id] = why
+    refused |= _charge(device, accepted)
+    made = await asyncio.gather(*(_signal(device, told) for told in accepted if told.id not in refused))
+    signals = [each for each in made if isinstance(each, SlotSignal)]
+    refused |= dict(each for each in made if not isinstance(each, SlotSignal))
+    if signals:
+        await port.transmit(signals)
+    for id, why in refused.items():
+        logs.event("refused", id=id[:LONGEST_ID], device=device.index, reason=str(why))
+        await port.withdraw(id, why.reason)
+    return not refused
 
 
 def _check(device: Device, told: Announcement) -> None:
     """Raises NotSentError where the device must not take part; nothing is charged then."""
     net = device.network
-    if not 0 < len(told.id) <= _LONGEST_ID:
-        raise NotSentError(f"the id of an inference must have 1 to {_LONGEST_ID} characters")
+    if not 0 < len(told.id) <= LONGEST_ID:
+        raise NotSentError(f"the id of an inference must have 1 to {LONGEST_ID} characters", WithdrawalReason.TERMS)
     if not 0 <= told.gain < math.inf:
-        raise NotSentError(f"gain={told.gain} must be >= 0 and finite")
+        raise NotSentError(f"gain={told.gain} must be >= 0 and finite", WithdrawalReason.TERMS)
     if told.devices < net.devices.count - net.dropouts:
-        raise NotSentError(f"announced to {told.devices} devices, fewer than this device's ε counts on")
-    terms.require_same(net, told.asked)
+        raise NotSentError(
+            f"announced to {told.devices} devices, fewer than this device's ε counts on", WithdrawalReason.TERMS
+        )
+    words = {"they": "the server asks for", "own_side": "this device is set to"}
+    if why := terms.difference(net, StatedTerms(told.digest), **words):
+        raise NotSentError(why, WithdrawalReason.TERMS)
 
 
-def _charge(device: Device, told: Announcement) -> None:
-    """Books the inference. A charge that fails means silence. An epoch that is none counts as a new one."""
-    epoch = told.epoch if len(told.epoch) <= _LONGEST_ID and told.epoch.isprintable() else ""
+def _charge(device: Device, turn: Sequence[Announcement]) -> dict[str, NotSentError]:
+    """Books the inferences; those that could not be, by id. A charge that fails means silence.
+
+    An epoch that is none counts as a new one.
+    """
+    booked = [(told.id, told.epoch if _is_name(told.epoch) else "") for told in turn]
+    if len(booked) > 1 and isinstance(device.charge, Batched):
+        batch = device.charge
+        if _tried(lambda: batch.charge_all(booked)) is None:
+            return {}
+    found = {id: _tried(lambda id=id, epoch=epoch: device.charge.charge(id, epoch)) for id, epoch in booked}
+    return {id: why for id, why in found.items() if why is not None}
+
+
+def _is_name(text: str) -> bool:
+    return len(text) <= LONGEST_ID and text.isprintable()
+
+
+def _tried(charge: Callable[[], None]) -> NotSentError | None:
     try:
-        device.charge.charge(told.id, epoch)
-    except NotSentError:
-        raise
+        charge()
+    except NotSentError as why:
+        return why
     except Exception as error:
-        raise NotSentError(f"the charge failed: {type(error).__name__}") from None
+        reason = WithdrawalReason.DISK if isinstance(error, OSError) else WithdrawalReason.INTERNAL
+        return NotSentError(f"the charge failed: {type(error).__name__}", reason)
+    return None
 
 
-async def _signal(device: Device, told: Announcement) -> Signal:
+async def _signal(device: Device, told: Announcement) -> SlotSignal | tuple[str, NotSentError]:
+    """The signal of an inference that was charged; its id and the reason where there is none."""
     net, k = device.network, device.index
     source = live.LIVE if device.seed is None else seeded.source(device.seed, told.number, k)
     seen = _seen(device, told.number) if device.quick else await asyncio.to_thread(_seen, device, told.number)
@@ -127,9 +189,10 @@ async def _signal(device: Device, told: Announcement) -> Signal:
         try:
             selected, score = await device.ranking.selected(told.id, k, told.devices, noisy), None
         except DisconnectedError as why:
-            raise NotSentError(f"no answer from the ranking server: {why}") from None
+            return told.id, NotSentError(f"no answer from the ranking server: {why}", WithdrawalReason.RANKING)
     choice = Choice(score, classes, selected)
-    return alone.signal(seen.latent, net, source, device=k, gain=told.gain, choice=choice)
+    sent = alone.signal(seen.latent, net, source, device=k, gain=told.gain, choice=choice)
+    return SlotSignal(told.id, sent.samples, sent.scale)
 
 
 def _seen(device: Device, number: int) -> Seen:

@@ -17,7 +17,7 @@ from airpool.runtime import transport
 from airpool.runtime.door import Door, DoorLimits, Patient
 from airpool.runtime.guard import Guard
 from airpool.runtime.idempotency import MOST_WAITING, BusyError, Repeats, ReusedKeyError, StartedInference
-from airpool.runtime.medium import DisconnectedError
+from airpool.runtime.medium import AirStatus, DisconnectedError
 from airpool.runtime.metrics import CONTENT_TYPE, Metrics
 from airpool.runtime.server import InferenceResult, Server, new_id
 from airpool.runtime.transport import PeerCredentials
@@ -71,24 +71,26 @@ def app(server: Server, token: str | None = None, fleet: "FleetKeeper | None" = 
             return JSONResponse({"id": id, "status": "pending"}, 202)
         return JSONResponse({"reason": "no such result, or too old"}, 404)
 
-    async def ready() -> int:
+    async def status() -> AirStatus:
         try:
-            return await asyncio.wait_for(server.port.ready(), _READY_SECONDS)
+            return await asyncio.wait_for(server.port.status(), _READY_SECONDS)
         except (DisconnectedError, TimeoutError):
-            return 0
+            count = server.network.devices.count
+            return AirStatus(devices=count, quorum=count, connected=0, able=0, ready=0)
 
     async def readyz(_: Request) -> Response:
-        there, needed = await ready(), server.network.devices.count - server.network.dropouts
-        content: dict[str, Any] = {"ready": there, "needed": needed}
+        now = await status()
+        content: dict[str, Any] = {"ready": now.able, "needed": now.quorum, "connected": now.connected}
+        content["faults"] = {str(each.device): each.reason for each in now.faults}
         if fleet is not None:  # inferences do not need it
             content["fleet"] = fleet.status.reason or "ok"
-        return JSONResponse(content, 200 if there >= needed else 503)
+        return JSONResponse(content, 200 if now.able >= now.quorum else 503)
 
     async def healthz(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
     async def measured(_: Request) -> Response:
-        return Response(metrics.text(await ready()), media_type=CONTENT_TYPE)
+        return Response(metrics.text(await status()), media_type=CONTENT_TYPE)
 
     async def described(_: Request) -> Response:
         return Response(schema, media_type="application/json")

@@ -11,6 +11,7 @@ import time
 _TEXTS = ("role", "id", "address", "http", "reason", "status", "file", "version")
 _NUMBERS = ("number", "device", "devices", "connected", "missing", "seconds", "pid", "omitted")
 FIELDS = frozenset(_TEXTS + _NUMBERS)
+_LONGEST = 200  # characters of a text: a peer may have sent it
 _state = {"role": "", "on": False}
 
 
@@ -29,5 +30,6 @@ def event(name: str, **fields: str | int | float | None) -> None:
     if any(not isinstance(value, str | int | float | None) for value in fields.values()):
         raise TypeError(f"a field of {name} is neither text nor number: it must not be logged")
     if _state["on"]:
-        line = {"time": round(time.time(), 3), "role": _state["role"], "event": name, **fields}
+        short = {key: value[:_LONGEST] if isinstance(value, str) else value for key, value in fields.items()}
+        line = {"time": round(time.time(), 3), "role": _state["role"], "event": name, **short}
         print(json.dumps(line, ensure_ascii=False), file=sys.stderr, flush=True)

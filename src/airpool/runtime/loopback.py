@@ -1,49 +1,77 @@
-"""The medium in one process: ports that call the air directly."""
+"""The medium in one process: ports that call the hub directly."""
 
 import asyncio
+from collections.abc import Sequence
 
-from airpool._support.arrays import Floats
+from airpool.network import Network
+from airpool.runtime import terms
 from airpool.runtime.air import Air
-from airpool.runtime.medium import Announcement, RejectedError, Sum, Withheld
+from airpool.runtime.medium import (
+    AirStatus,
+    Announcement,
+    RejectedError,
+    RoundMessage,
+    RoundOver,
+    SlotSignal,
+    StatedTerms,
+    Sum,
+    Turn,
+    WithdrawalReason,
+    Withheld,
+)
 
 
 class LoopbackDevice:
-    """A device's port. A rejected signal is counted as missing by the air; the device need not know."""
+    """A device's line. A rejected signal is counted as missing by the hub; the device need not know.
 
-    def __init__(self, air: Air, device: int) -> None:
+    network: the device's own; None: the hub's.
+    """
+
+    def __init__(self, air: Air, device: int, network: Network | None = None) -> None:
         self._air, self._device = air, device
-        self._told: asyncio.Queue[Announcement | bytes] = asyncio.Queue()
-        air.connect(device, self._told.put_nowait, simulated=air.seed is not None)
+        self._received: asyncio.Queue[Turn | RoundMessage | RoundOver] = asyncio.Queue()
+        stated = terms.stated(network or air.network)
+        air.connect(device, self._received.put_nowait, simulated=air.seed is not None, stated=stated)
 
-    async def ready(self, advert: bytes = b"") -> None:
-        self._air.ready(self._device, advert)
+    async def ready(self, inferences: int = 1) -> None:
+        self._air.ready(self._device, inferences)
 
-    async def announcement(self) -> Announcement:
-        while not isinstance(told := await self._told.get(), Announcement):
+    async def advertise(self, advert: bytes) -> None:
+        self._air.advertise(self._device, advert)
+
+    async def announcements(self) -> Turn:
+        while not isinstance(found := await self._received.get(), tuple):
             continue
-        return told
+        return found
 
-    async def answer(self, id: str, content: bytes) -> None:
-        try:
-            self._air.answer(self._device, id, content)
-        except RejectedError:
-            self._told.put_nowait(b"")
+    async def accept(self, announced: Announcement) -> None:
+        """Asks nothing more."""
 
-    async def message(self) -> bytes:
-        told = await self._told.get()
-        return told if isinstance(told, bytes) else b""
+    async def transmit(self, signals: Sequence[SlotSignal]) -> None:
+        for each in signals:
+            self._take(each)
 
-    async def transmit(self, id: str, samples: Floats, scale: float) -> None:
-        try:
-            self._air.transmit(self._device, id, samples, scale)
-        except RejectedError:
-            return
+    async def answer(self, message: RoundMessage) -> None:
+        if not self._take(message):
+            self._received.put_nowait(RoundOver(message.id))
 
-    async def withdraw(self, id: str) -> None:
-        self._air.withdraw(self._device, id)
+    async def message(self, id: str) -> bytes | None:
+        while isinstance(found := await self._received.get(), tuple) or found.id != id:
+            continue
+        return found.content if isinstance(found, RoundMessage) else None
+
+    async def withdraw(self, id: str, reason: WithdrawalReason) -> None:
+        self._air.withdraw(self._device, id, reason)
 
     def close(self) -> None:
         self._air.disconnect(self._device)
+
+    def _take(self, sent: SlotSignal | RoundMessage) -> bool:
+        try:
+            self._air.take(self._device, sent)
+        except RejectedError:
+            return False
+        return True
 
 
 class LoopbackServer:
@@ -52,8 +80,8 @@ class LoopbackServer:
     def __init__(self, air: Air) -> None:
         self._air = air
 
-    async def ready(self) -> int:
-        return self._air.num_ready
+    async def status(self) -> AirStatus:
+        return self._air.status()
 
-    async def hold(self, id: str, number: int, asked: str) -> Sum | Withheld:
-        return await self._air.hold(id, number, asked)
+    async def run_slot(self, id: str, number: int, asked: StatedTerms) -> Sum | Withheld:
+        return await self._air.run_slot(id, number, asked)

@@ -1,9 +1,20 @@
-"""Ports of a medium, one for a device and one for the server. Roles are written against these two alone."""
+"""Ports of a medium: of a device, of the server, and the hub that adds up between them.
 
+Roles are written against these protocols alone. Two media are airpool's own: the radio (radio_medium.py) and the secure
+sum (secure_medium.py). Each runs in one process (loopback.py) and over gRPC (remote.py, service.py).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
 from typing import Protocol
 
 from airpool._support.arrays import Floats
+from airpool._support.plugins import Registry
+from airpool.network import ACCESSES, Network, NetworkError
+
+LONGEST_ID = 64  # characters of an inference's id
 
 
 @dataclass(frozen=True)
@@ -11,25 +22,66 @@ class Announcement:
     """One inference, as a device learns of it.
 
     id: of the inference, never used twice. number: its place in the run. gain: this device's own channel, as far as the
-    device knows it. asked: the network file that the server goes by. devices: how many were announced to.
-    group: secure access, the first message of the round. epoch: names the draw of the channel, as long as no gain or
-    error of any device changes; "" where the medium does not vouch for that.
+    device knows it. digest: of the terms that the server goes by (terms.py). devices: number announced to.
+    epoch: names the draw of the channel, as long as no gain or error of any device changes; "" where the medium does
+    not vouch for that. asked: the server's network file, for devices of version 0, which compare it themselves.
     """
 
     id: str
     number: int
     gain: float
-    asked: str
+    digest: str
     devices: int
-    group: bytes = b""
     epoch: str = ""
+    asked: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class SlotSignal:
+    """A device's answer to an announcement: x, zeros where it is silent. scale: α/p, for its power; 0 if silent."""
+
+    id: str
+    samples: Floats
+    scale: float
+
+
+class WithdrawalReason(StrEnum):
+    """Public reasons why a device leaves a slot; none depends on what it sees. As `Reason` in wire.proto."""
+
+    UNSPECIFIED = "unspecified"
+    TERMS = "terms"
+    BUDGET = "budget"
+    DISK = "disk"
+    REPEATED = "repeated"
+    RANKING = "ranking"
+    ROUND = "round"
+    INTERNAL = "internal"
+
+
+@dataclass(frozen=True)
+class RoundMessage:
+    """A message of a secure round, in either direction."""
+
+    id: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class RoundOver:
+    """The end of a round for a device: no message follows."""
+
+    id: str
+
+
+Turn = tuple[Announcement, ...]  # announced together, to be answered in this order
+Deliver = Callable[[Turn | RoundMessage | RoundOver], None]  # hands a device what the hub says; must not block
 
 
 @dataclass(frozen=True, eq=False)
 class Sum:
     """y, (coordinates,), and nothing else of the devices.
 
-    devices: how many were in the slot to its end, silent ones included. carrier: whether any device transmitted.
+    devices: number in the slot to its end, silent ones included. carrier: whether any device transmitted.
     """
 
     y: Floats
@@ -40,14 +92,49 @@ class Sum:
 
 @dataclass(frozen=True)
 class Withheld:
-    """No sum. spent: whether the inference was announced, and so counts as spent."""
+    """No sum. spent: whether the inference was announced. rejected: the request is not one for this hub."""
 
     reason: str
     spent: bool
+    rejected: bool = False
+
+
+@dataclass(frozen=True)
+class DeviceFault:
+    """A device that is not counted on, and why. seconds: until it is announced to again; 0: once it is ready."""
+
+    device: int
+    reason: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class AirStatus:
+    """able: devices that are connected, and neither stalled nor set aside. ready: of these, ready at this moment."""
+
+    devices: int
+    quorum: int
+    connected: int
+    able: int
+    ready: int
+    faults: tuple[DeviceFault, ...] = ()
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class StatedTerms:
+    """A peer's terms (terms.py). digest: SHA-256, hexadecimal; "": version 0. text: its network file; "": not sent."""
+
+    digest: str
+    text: str = ""
 
 
 class DisconnectedError(Exception):
     """The medium is gone for now; the port may be opened again."""
+
+
+class UnreachedError(DisconnectedError):
+    """The other end was never reached: nothing was announced."""
 
 
 class RejectedError(Exception):
@@ -55,32 +142,174 @@ class RejectedError(Exception):
 
 
 class DevicePort(Protocol):
-    async def ready(self) -> None:
-        """Declares readiness for one inference: before coin, score and feature exist."""
+    async def ready(self, inferences: int = 1) -> None:
+        """Declares readiness for one turn of at most this many: before coin, score and feature exist."""
         ...
 
-    async def announcement(self) -> Announcement: ...
+    async def announcements(self) -> Turn: ...
 
-    async def transmit(self, id: str, samples: Floats, scale: float) -> None:
-        """Sends x in the slot; zeros where the device is silent. scale: α/p, for its power; 0 if silent."""
+    async def accept(self, announced: Announcement) -> None:
+        """Checks what the medium itself asks of this inference, before the charge. Raises NotSentError."""
         ...
 
-    async def withdraw(self, id: str) -> None:
+    async def transmit(self, signals: Sequence[SlotSignal]) -> None:
+        """Sends signals of a turn."""
+        ...
+
+    async def withdraw(self, id: str, reason: WithdrawalReason) -> None:
         """Leaves the slot without noise: counts as missing."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Line(DevicePort, Protocol):
+    """A device's connection to a hub: a port, and the messages of a secure round."""
+
+    async def advertise(self, advert: bytes) -> None:
+        """Declares readiness for one secure round."""
+        ...
+
+    async def answer(self, message: RoundMessage) -> None: ...
+
+    async def message(self, id: str) -> bytes | None:
+        """The next message of this round; None where it is over."""
         ...
 
 
 class ServerPort(Protocol):
-    async def ready(self) -> int:
-        """Number of devices that are connected and ready."""
-        ...
+    async def status(self) -> AirStatus: ...
 
-    async def hold(self, id: str, number: int, asked: str) -> Sum | Withheld:
+    async def run_slot(self, id: str, number: int, asked: StatedTerms) -> Sum | Withheld:
         """Announces an inference, if enough devices are ready, and waits for the end of its slot."""
         ...
 
 
 class RankingPort(Protocol):
     async def selected(self, id: str, device: int, devices: int, noisy_score: float) -> bool:
-        """The ranking server's answer to a noisy score; devices: how many scores it may expect."""
+        """The ranking server's answer to a noisy score; devices: number of scores it may expect."""
         ...
+
+    async def reachable(self) -> bool:
+        """Whether the ranking server can be reached now."""
+        ...
+
+
+class Round(Protocol):
+    """One inference at the hub, from its announcement to its sum.
+
+    carrier: whether any device transmitted. dropped: the reason why there is no sum; "": there is one.
+    """
+
+    carrier: bool
+    dropped: str
+
+    @property
+    def awaited(self) -> set[int]:
+        """Devices that have yet to answer; after the end, those that were too late."""
+        ...
+
+    @property
+    def arrived(self) -> set[int]:
+        """Devices that are in the sum."""
+        ...
+
+    def gain(self, device: int) -> float:
+        """The device's channel, as far as the device knows it."""
+        ...
+
+    def start(self) -> None:
+        """Says what follows the announcement, if anything does."""
+        ...
+
+    def take(self, device: int, sent: SlotSignal | RoundMessage) -> None:
+        """Takes a device's answer, or raises RejectedError."""
+        ...
+
+    def lose(self, device: int) -> None:
+        """Stops waiting for this device."""
+        ...
+
+    async def ended(self, seconds: float) -> None:
+        """Waits for the answers, not longer than this."""
+        ...
+
+    def received(self) -> Floats:
+        """y: what the server gets."""
+        ...
+
+    def close(self) -> None:
+        """Ends the round for every device that still waits."""
+        ...
+
+
+@dataclass(frozen=True)
+class HubSetup:
+    """quorum: devices that must be ready. seed: of a simulated run. say: hands a device a message of a round."""
+
+    network: Network
+    quorum: int
+    seed: int | None
+    say: Callable[[int, RoundMessage | RoundOver], None]
+
+
+class Hub(Protocol):
+    """A medium between the devices and the server: opens a round for every inference.
+
+    inferences: the most in one turn. epoch: names the draw of a channel that stands still; "": drawn anew each time.
+    secure: devices advertise, and every announcement is followed by messages of a round.
+    """
+
+    inferences: int
+    epoch: str
+    secure: bool
+
+    def admit(self, advert: bytes | None, others: Sequence[bytes]) -> None:
+        """Raises RejectedError unless a device is ready with this advert. others: adverts of those that are ready."""
+        ...
+
+    def opened(self, id: str, number: int, adverts: Mapping[int, bytes]) -> Round:
+        """The round of an inference. adverts: of all devices that it is announced to; b"" where there is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class PortOptions:
+    """A device's own settings of a medium. identities, keys: folders. quorum: fewest devices in a sum; None: all."""
+
+    identities: Path | None = None
+    keys: Path | None = None
+    quorum: int | None = None
+
+
+class MediumRules(Protocol):
+    """A medium: its hub, and the ports of devices on lines to it."""
+
+    def hub(self, setup: HubSetup) -> Hub: ...
+
+    def ports(
+        self, network: Network, devices: Sequence[int], options: PortOptions
+    ) -> Callable[[Line, int], DevicePort]:
+        """Makes the port of each of these devices out of its line."""
+        ...
+
+
+MEDIA: Registry[MediumRules] = Registry(
+    "medium",
+    "airpool.media",
+    {"air": "airpool.runtime.radio_medium:RADIO", "secure sum": "airpool.runtime.secure_medium:SECURE"},
+    needs=("hub", "ports"),
+)
+
+
+def medium_of(network: Network) -> str:
+    """The name of the medium that runs a network. Raises NetworkError if the network cannot run as processes."""
+    channel = network.channel
+    if channel.rules.medium is None:
+        runs = " or ".join(name for name, rules in ACCESSES.items() if rules.medium is not None)
+        raise NetworkError(f"channel.access={channel.access!r} must be {runs}: the server gets the sum alone")
+    if channel.power_rule not in ("truncate", "backoff"):
+        raise NetworkError(
+            f"channel.power_rule={channel.power_rule!r} must be truncate or backoff: else the scale tells of the noise"
+        )
+    return channel.rules.medium

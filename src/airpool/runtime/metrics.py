@@ -1,9 +1,10 @@
-"""Prometheus metrics of a server: counts, times and ε, nothing of any one device."""
+"""Prometheus metrics of a server: counts, times, ε, and devices at fault; nothing of what a device sees or sends."""
 
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from airpool.runtime.medium import AirStatus
 from airpool.runtime.server import InferenceResult, Server
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ class Metrics:
         counter = Counter("airpool_inferences", "Inferences by what came of them.", ["status"], registry=self._registry)
         spent = Counter("airpool_inferences_spent", "Inferences that count as spent.", registry=self._registry)
         seconds = Histogram("airpool_inference_seconds", "Time.", buckets=_SECONDS, registry=self._registry)
-        self._ready = Gauge("airpool_devices_ready", "Devices that are connected and ready.", registry=self._registry)
+        self._ready = Gauge("airpool_devices_ready", "Devices that are counted on.", registry=self._registry)
+        self._quorum = Gauge("airpool_quorum", "Devices that a slot needs.", registry=self._registry)
+        self._fault = Gauge(
+            "airpool_device_fault", "Devices that are not counted on.", ["device", "reason"], registry=self._registry
+        )
         epsilon = Gauge("airpool_epsilon", "ε of one inference.", ["of"], registry=self._registry)
         for name in ("device", "local", "object"):
             epsilon.labels(name).set(getattr(server.guarantee, name))
@@ -37,6 +42,10 @@ class Metrics:
 
         server.observers.append(observe)
 
-    def text(self, ready: int) -> bytes:
-        self._ready.set(ready)
+    def text(self, status: AirStatus) -> bytes:
+        self._ready.set(status.able)
+        self._quorum.set(status.quorum)
+        self._fault.clear()
+        for each in status.faults:
+            self._fault.labels(str(each.device), each.reason.partition(":")[0]).set(1)
         return generate_latest(self._registry)

@@ -33,6 +33,9 @@ class RankingServer:
         self._num_selected, self._seconds = num_selected, seconds
         self._rounds: dict[str, _Round] = {}
 
+    async def reachable(self) -> bool:
+        return True
+
     async def selected(self, id: str, device: int, devices: int, noisy_score: float) -> bool:
         if not 0 <= device < self._count or not 0 < devices <= self._count or not np.isfinite(noisy_score):
             raise RejectedError(f"a score must be finite, of a device from 0 to {self._count - 1}")

@@ -1,7 +1,8 @@
 """The medium over gRPC, as devices and the server use it: ports that speak to an air, and to a ranking server."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import grpc
@@ -9,11 +10,27 @@ import numpy as np
 from grpc import aio
 
 from airpool._support.arrays import Floats
-from airpool.runtime import logs, transport
+from airpool._support.version import __version__
+from airpool.network import Network
+from airpool.runtime import logs, terms, transport
 from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.medium import Announcement, DisconnectedError, Sum, Withheld
+from airpool.runtime.medium import (
+    AirStatus,
+    Announcement,
+    DeviceFault,
+    DisconnectedError,
+    RoundMessage,
+    SlotSignal,
+    StatedTerms,
+    Sum,
+    Turn,
+    UnreachedError,
+    WithdrawalReason,
+    Withheld,
+)
 from airpool.runtime.wire_pb2_grpc import AirStub, RankingStub
 
+PROTOCOL = 1
 _Reply = TypeVar("_Reply")
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.05, 1.0
 _EXTRA_SECONDS = 5.0
@@ -29,44 +46,68 @@ def unpacked(content: bytes) -> Floats:
 
 
 class RemoteDevice:
-    """A device's port: one stream, opened by `opened`."""
+    """A device's line: one stream, opened by `opened`."""
 
     def __init__(self, stream: aio.StreamStreamCall, device: int) -> None:
         self._stream, self._device = stream, device
 
     @classmethod
-    async def opened(cls, channel: aio.Channel, device: int, *, simulated: bool) -> "RemoteDevice":
-        port = cls(AirStub(channel).Take(), device)
-        await port._write(wire.FromDevice(hello=wire.Hello(device=device, simulated=simulated)))
+    async def opened(cls, channel: aio.Channel, device: int, *, simulated: bool, network: Network) -> "RemoteDevice":
+        """network: the device's own; an air of another one rejects the device."""
+        port, own = cls(AirStub(channel).Connect(), device), terms.stated(network)
+        hello = wire.Hello(device=device, simulated=simulated, protocol=PROTOCOL, version=__version__)
+        hello.digest = own.digest
+        if len(own.text) <= terms.LONGEST:
+            hello.terms = own.text
+        await port._write(wire.FromDevice(hello=hello))
         if (await port._read()).WhichOneof("what") != "welcome":
             raise DisconnectedError("the air did not welcome this device")
         return port
 
-    async def ready(self, advert: bytes = b"") -> None:
-        await self._write(wire.FromDevice(advert=advert) if advert else wire.FromDevice(ready=wire.Nothing()))
+    async def ready(self, inferences: int = 1) -> None:
+        await self._write(wire.FromDevice(ready=wire.Ready(inferences=inferences)))
 
-    async def announcement(self) -> Announcement:
+    async def advertise(self, advert: bytes) -> None:
+        await self._write(wire.FromDevice(advert=advert))
+
+    async def announcements(self) -> Turn:
         while True:
             said = await self._read()
-            if said.WhichOneof("what") == "announcement":
-                told = said.announcement
-                return Announcement(told.id, told.number, told.gain, told.asked, told.devices, told.group, told.epoch)
+            if said.WhichOneof("what") == "turn":
+                return tuple(
+                    Announcement(each.id, each.number, each.gain, each.digest, each.devices, each.epoch)
+                    for each in said.turn.announcements
+                )
             if said.rejected:
                 logs.event("rejected", device=self._device, reason=said.rejected)
 
-    async def answer(self, id: str, content: bytes) -> None:
-        await self._write(wire.FromDevice(part=wire.Part(id=id, content=content)))
+    async def accept(self, announced: Announcement) -> None:
+        """Asks nothing more."""
 
-    async def message(self) -> bytes:
-        """The next message of a secure round; empty where it is over."""
-        said = await self._read()
-        return said.part
+    async def transmit(self, signals: Sequence[SlotSignal]) -> None:
+        sent = [wire.Signal(id=each.id, samples=packed(each.samples), scale=each.scale) for each in signals]
+        await self._write(wire.FromDevice(answers=wire.Answers(signals=sent)))
 
-    async def transmit(self, id: str, samples: Floats, scale: float) -> None:
-        await self._write(wire.FromDevice(signal=wire.Signal(id=id, samples=packed(samples), scale=scale)))
+    async def answer(self, message: RoundMessage) -> None:
+        await self._write(wire.FromDevice(answer=wire.RoundMessage(id=message.id, content=message.content)))
 
-    async def withdraw(self, id: str) -> None:
-        await self._write(wire.FromDevice(withdraw=id))
+    async def message(self, id: str) -> bytes | None:
+        while True:
+            said = await self._read()
+            match said.WhichOneof("what"):
+                case "message" if said.message.id == id:
+                    return said.message.content
+                case "over" if said.over.id == id:
+                    return None
+                case "rejected":
+                    logs.event("rejected", device=self._device, reason=said.rejected)
+                    return None
+                case _:
+                    continue
+
+    async def withdraw(self, id: str, reason: WithdrawalReason) -> None:
+        leaving = wire.Withdrawal(id=id, reason=reason.name)
+        await self._write(wire.FromDevice(answers=wire.Answers(withdrawals=[leaving])))
 
     def close(self) -> None:
         self._stream.cancel()
@@ -94,16 +135,20 @@ class RemoteServer:
     """The server's port. One call for each slot, over one connection."""
 
     def __init__(self, channel: aio.Channel, *, slot_seconds: float) -> None:
-        self._air, self._seconds = AirStub(channel), slot_seconds + _EXTRA_SECONDS
+        self._channel, self._air = channel, AirStub(channel)
+        self._seconds = 2 * slot_seconds + _EXTRA_SECONDS  # a turn before it, and its own
 
-    async def ready(self) -> int:
-        return (await _called(self._air.Count(wire.Nothing(), timeout=transport.CALL_SECONDS), "the air")).devices
+    async def status(self) -> AirStatus:
+        got = await _called(self._air.Status(wire.Nothing(), timeout=transport.CALL_SECONDS), "the air")
+        faults = tuple(DeviceFault(each.device, each.reason, each.seconds) for each in got.faults)
+        return AirStatus(got.devices, got.quorum, got.connected, got.able, got.ready, faults, got.version)
 
-    async def hold(self, id: str, number: int, asked: str) -> Sum | Withheld:
-        asking = wire.Inference(id=id, number=number, asked=asked)
-        got = await _called(self._air.Hold(asking, timeout=self._seconds), "the air")
+    async def run_slot(self, id: str, number: int, asked: StatedTerms) -> Sum | Withheld:
+        await _reached(self._channel, "the air")
+        request = wire.SlotRequest(id=id, number=number, asked=asked.text, digest=asked.digest)
+        got = await _called(self._air.RunSlot(request, timeout=self._seconds), "the air")
         if got.withheld:
-            return Withheld(got.reason, got.spent)
+            return Withheld(got.reason, got.spent, got.rejected)
         return Sum(unpacked(got.y), got.devices, got.carrier, got.simulated)
 
 
@@ -111,12 +156,31 @@ class RemoteRanking:
     """The port to the ranking server."""
 
     def __init__(self, channel: aio.Channel) -> None:
-        self._ranking = RankingStub(channel)
+        self._channel, self._ranking = channel, RankingStub(channel)
+
+    async def reachable(self) -> bool:
+        try:
+            await _reached(self._channel, "the ranking server")
+        except UnreachedError:
+            return False
+        return True
 
     async def selected(self, id: str, device: int, devices: int, noisy_score: float) -> bool:
         score = wire.Score(id=id, device=device, devices=devices, noisy_score=noisy_score)
         call = self._ranking.Rank(score, timeout=transport.CALL_SECONDS)
         return (await _called(call, "the ranking server")).selected
+
+
+async def _reached(channel: aio.Channel, whom: str) -> None:
+    """Waits until a channel is connected. Raises UnreachedError where it cannot be: nothing was sent then."""
+    state = channel.get_state(try_to_connect=True)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(transport.CALL_SECONDS):
+            while state in (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING):
+                await channel.wait_for_state_change(state)
+                state = channel.get_state(try_to_connect=True)
+    if state != grpc.ChannelConnectivity.READY:
+        raise UnreachedError(f"{whom} cannot be reached")
 
 
 async def _called(call: Awaitable[_Reply], whom: str) -> _Reply:

@@ -20,7 +20,7 @@ from airpool.runtime import device as devices
 from airpool.runtime import logs, transport
 from airpool.runtime.air import Air
 from airpool.runtime.device import Device
-from airpool.runtime.medium import DevicePort
+from airpool.runtime.medium import DevicePort, Line
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import RemoteDevice, connected
 from airpool.runtime.server import Server
@@ -112,12 +112,12 @@ async def run_devices(
     *,
     credentials: Mapping[int, PeerCredentials] | None = None,
     console: Console = _ALONE,
-    secured: Callable[[RemoteDevice, int], DevicePort] | None = None,
+    ports: Callable[[Line, int], DevicePort] | None = None,
 ) -> None:
     """One or more devices in this process, each with its own stream to the air; they reconnect when it is gone.
 
-    credentials: of each device, by its index; with them each has a connection of its own. secured: makes the port of
-    secure access out of a device's connection.
+    credentials: of each device, by its index; with them each has a connection of its own. ports: makes a device's
+    port of the medium out of its connection; None: that is its port.
     """
     async with AsyncExitStack() as open_channels:
         shared = transport.channel(air, role="air") if credentials is None else None
@@ -130,8 +130,10 @@ async def run_devices(
         async def one(device: Device) -> None:
             channel = channels[device.index]
             await connected(
-                lambda: RemoteDevice.opened(channel, device.index, simulated=device.seed is not None),
-                lambda port: devices.run(device, port if secured is None else secured(port, device.index)),
+                lambda: RemoteDevice.opened(
+                    channel, device.index, simulated=device.seed is not None, network=device.network
+                ),
+                lambda line: devices.run(device, line if ports is None else ports(line, device.index)),
             )
 
         async with _running("device", console) as stop:

@@ -1,35 +1,22 @@
-"""A device's port under secure access: the same four calls, with a round of the secure sum behind `transmit`.
+"""A device's port under secure access: the same calls, with a round of the secure sum behind them.
 
 The device does not know: it is ready, is announced to, charges, and transmits. Its values are encrypted into the sum
 here, by its own keys and its own terms, and leave this process masked.
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Protocol
 
-from airpool._support.arrays import Floats
 from airpool.network import Network
 from airpool.runtime import logs
-from airpool.runtime.medium import Announcement, DevicePort
+from airpool.runtime.charge import NotSentError
+from airpool.runtime.medium import Announcement, Line, PortOptions, RoundMessage, SlotSignal, Turn, WithdrawalReason
 from airpool.runtime.secure import identities as bare
+from airpool.runtime.secure import messages
 from airpool.runtime.secure.client import Client
 from airpool.runtime.secure.group import inference_of, terms_of
 from airpool.runtime.secure.keys import Session
-from airpool.runtime.secure.messages import RefusedError, announced
+from airpool.runtime.secure.messages import RefusedError
 from airpool.runtime.secure.ring import Residues
-
-
-class Line(DevicePort, Protocol):
-    """A port that also carries the messages of a round."""
-
-    async def ready(self, advert: bytes = b"") -> None: ...
-
-    async def answer(self, id: str, content: bytes) -> None: ...
-
-    async def message(self) -> bytes:
-        """The next message of the round; empty where it is over."""
-        ...
 
 
 class SecureDevice:
@@ -39,41 +26,55 @@ class SecureDevice:
         self._line, self._session, self._terms = line, session, terms_of(network, quorum=quorum)
         self._client: Client | None = None
         self._values: Residues | None = None
-        self._group = b""
+        self._group: bytes | None = None
 
-    async def ready(self) -> None:
+    async def ready(self, inferences: int = 1) -> None:
+        """One round, whatever the number: an advert is good for one."""
         self._session.renew()
         self._client = Client(self._session, self._terms, self._taken)
-        await self._line.ready(self._client.advert.to_bytes())
+        await self._line.advertise(self._client.advert.to_bytes())
 
-    async def announcement(self) -> Announcement:
-        told = await self._line.announcement()
-        self._group = told.group
-        return told
+    async def announcements(self) -> Turn:
+        return await self._line.announcements()
 
-    async def transmit(self, id: str, samples: Floats, scale: float) -> None:
-        """Takes part in the round to its end. scale is 1: there is no power to judge."""
-        assert self._client is not None
-        self._values, message = self._terms.ring.encode(samples), self._group
+    async def accept(self, announced: Announcement) -> None:
+        """Reads the first message of the round, and checks that it is of this inference."""
         try:
-            if announced(message)[0] != inference_of(id):
+            self._group = await self._line.message(announced.id)
+            if self._group is None or messages.announced(self._group)[0] != inference_of(announced.id):
                 raise RefusedError("the round is of another inference than the one announced")
-            while message:
-                await self._line.answer(id, self._client.answer(message))
+        except RefusedError as why:
+            self._close()
+            raise NotSentError(str(why), WithdrawalReason.ROUND) from None
+
+    async def transmit(self, signals: Sequence[SlotSignal]) -> None:
+        """Takes part in the round to its end. scale is 1: there is no power to judge."""
+        (signal,) = signals
+        assert self._client is not None
+        self._values, message = self._terms.ring.encode(signal.samples), self._group
+        try:
+            while message is not None:
+                await self._line.answer(RoundMessage(signal.id, self._client.answer(message)))
                 if self._client.over:
                     break
-                message = await self._line.message()
+                message = await self._line.message(signal.id)
         except RefusedError as why:
-            logs.event("refused", id=id, device=self._session.device, reason=str(why))
-            await self._line.withdraw(id)
+            logs.event("refused", id=signal.id, device=self._session.device, reason=str(why))
+            await self._line.withdraw(signal.id, WithdrawalReason.ROUND)
         finally:
-            self._client.close()
+            self._close()
 
-    async def withdraw(self, id: str) -> None:
-        await self._line.withdraw(id)
+    async def withdraw(self, id: str, reason: WithdrawalReason) -> None:
+        self._close()
+        await self._line.withdraw(id, reason)
 
     def close(self) -> None:
-        self._line.close()  # pyright: ignore[reportAttributeAccessIssue]
+        self._line.close()
+
+    def _close(self) -> None:
+        """Forgets the secrets of this round."""
+        if self._client is not None:
+            self._client.close()
 
     def _taken(self) -> Residues:
         assert self._values is not None
@@ -81,24 +82,17 @@ class SecureDevice:
         return values
 
 
-def secured_by(
-    network: Network,
-    devices: Sequence[int],
-    *,
-    identities: Path | None = None,
-    keys: Path | None = None,
-    quorum: int | None = None,
-) -> Callable[[Line, int], SecureDevice]:
+def secured_by(network: Network, devices: Sequence[int], options: PortOptions) -> Callable[[Line, int], SecureDevice]:
     """Makes the port of each of these devices out of its line.
 
     identities: folder with a roster and bare keys (runtime/secure/identities.py). keys: of certified ones (roster.py).
     """
-    if identities is not None:
-        sessions = {device: bare.session(identities, device) for device in devices}
-    elif keys is not None:
+    if options.identities is not None:
+        sessions = {device: bare.session(options.identities, device) for device in devices}
+    elif options.keys is not None:
         from airpool.runtime import roster
 
-        sessions = {device: roster.session(keys, device, network.devices.count) for device in devices}
+        sessions = {device: roster.session(options.keys, device, network.devices.count) for device in devices}
     else:
         raise ValueError("channel.access='secure' needs --keys FOLDER (`airpool keys`) or --identities FOLDER")
-    return lambda line, device: SecureDevice(line, sessions[device], network, quorum=quorum)
+    return lambda line, device: SecureDevice(line, sessions[device], network, quorum=options.quorum)

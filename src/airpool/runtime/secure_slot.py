@@ -1,16 +1,14 @@
 """A slot of a secure sum: it carries the messages of one round between devices and the server's state machine.
 
-It stands where a slot of the air stands, and is trusted with nothing: it has what a server has that may lie.
+It stands where a slot of the radio stands, and is trusted with nothing: it has what a server has that may lie.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
 
 from airpool._support.arrays import Floats
 from airpool.network import Network
-from airpool.runtime.medium import RejectedError
+from airpool.runtime.medium import HubSetup, RejectedError, Round, RoundMessage, RoundOver, SlotSignal
 from airpool.runtime.secure.group import inference_of, terms_of
 from airpool.runtime.secure.messages import Advert, RefusedError
 from airpool.runtime.secure.server import SumServer
@@ -18,33 +16,50 @@ from airpool.runtime.secure.server import SumServer
 STEPS = 4
 
 
-class SecureSlot:
-    """One round of the devices with these adverts. say: hands a device a message; empty: the round is over for it."""
+class SecureHub:
+    """The hub of secure sums, one round at a time: an advert is good for one."""
 
-    def __init__(
-        self, id: str, adverts: dict[int, bytes], network: Network, quorum: int, say: Callable[[int, bytes], None]
-    ) -> None:
-        self.id, self.carrier, self.dropped = id, True, ""
-        self.known: Floats = np.ones(network.devices.count)
-        self._ring, self._say = terms_of(network, quorum=quorum).ring, say
-        self._gone: set[int] = set()
-        self._late: set[int] = set()
-        self._step = asyncio.Event()
-        self._round = SumServer(terms_of(network, quorum=quorum), inference_of(id), adverts)
+    def __init__(self, setup: HubSetup) -> None:
+        self.inferences, self.epoch, self.secure, self._setup = 1, "", True, setup
 
-    @staticmethod
-    def check(advert: bytes, others: Iterable[bytes]) -> None:
+    def admit(self, advert: bytes | None, others: Sequence[bytes]) -> None:
         """Raises RejectedError for what is no advert, or has the mask key of another device that is ready."""
         try:
-            own = Advert.from_bytes(advert).mask_key
+            own = Advert.from_bytes(advert or b"").mask_key
         except RefusedError as why:
             raise RejectedError(str(why)) from None
         if any(Advert.from_bytes(other).mask_key == own for other in others):
             raise RejectedError("an advert with another device's mask key")
 
-    def group(self, device: int) -> bytes:
-        """The first message of the round."""
-        return self._round.messages()[device]
+    def opened(self, id: str, number: int, adverts: Mapping[int, bytes]) -> Round:
+        return SecureSlot(id, adverts, self._setup.network, self._setup.quorum, self._setup.say)
+
+
+class SecureSlot:
+    """One round of the devices with these adverts. say: hands a device a message."""
+
+    def __init__(
+        self,
+        id: str,
+        adverts: Mapping[int, bytes],
+        network: Network,
+        quorum: int,
+        say: Callable[[int, RoundMessage | RoundOver], None],
+    ) -> None:
+        self.id, self.carrier, self.dropped = id, True, ""
+        self._ring, self._say = terms_of(network, quorum=quorum).ring, say
+        self._gone: set[int] = set()
+        self._late: set[int] = set()
+        self._step = asyncio.Event()
+        self._round = SumServer(terms_of(network, quorum=quorum), inference_of(id), adverts)
+        self._open = set(adverts)  # devices that wait for a message
+
+    def gain(self, device: int) -> float:
+        """1: there is no radio."""
+        return 1.0
+
+    def start(self) -> None:
+        self._send()
 
     @property
     def awaited(self) -> set[int]:
@@ -52,15 +67,14 @@ class SecureSlot:
         return self._late if self._round.outcome is not None else self._round.waiting - self._gone
 
     @property
-    def num_arrived(self) -> int:
-        return 0 if self._round.outcome is None else len(self._round.outcome.survivors)
+    def arrived(self) -> set[int]:
+        return set() if self._round.outcome is None else set(self._round.outcome.survivors)
 
-    def put(self, device: int, samples: Floats, scale: float) -> None:
-        raise RejectedError("this network takes a secure sum, not a signal")
-
-    def answer(self, device: int, content: bytes) -> None:
+    def take(self, device: int, sent: SlotSignal | RoundMessage) -> None:
+        if isinstance(sent, SlotSignal):
+            raise RejectedError("this network takes a secure sum, not a signal")
         try:
-            self._round.receive(device, content)
+            self._round.receive(device, sent.content)
         except RefusedError as why:
             self.lose(device)
             raise RejectedError(str(why)) from None
@@ -76,18 +90,7 @@ class SecureSlot:
             self._step.set()
 
     async def ended(self, seconds: float) -> None:
-        """The round, step by step; each waits for its share of the time, and goes on without those who are late.
-
-        If it is cancelled, the round is over for all: no device waits for a message that will not come.
-        """
-        try:
-            await self._steps(seconds)
-        except asyncio.CancelledError:
-            for device in self._round.messages():
-                self._say(device, b"")
-            raise
-
-    async def _steps(self, seconds: float) -> None:
+        """The round, step by step; each waits for its share of the time, and goes on without those who are late."""
         while self._round.outcome is None:
             try:
                 await asyncio.wait_for(self._step.wait(), seconds / STEPS)
@@ -95,15 +98,26 @@ class SecureSlot:
                 self._late |= self.awaited
                 self._gone |= self._late
             self._step.clear()
-            there, without = set(self._round.messages()), self._round.waiting
+            without = self._round.waiting
             self._round.advance()
             if (outcome := self._round.outcome) is not None:
                 self.dropped = outcome.dropped
-            for device in there if self.dropped else without:
-                self._say(device, b"")
-            for device, message in self._round.messages().items():
-                self._say(device, message)
+            self._end(without)
+            self._send()
             self._check()
+
+    def close(self) -> None:
+        """Ends the round for all: no device waits for a message that will not come."""
+        self._end(set(self._open) if self._round.outcome is None or self.dropped else set())
+
+    def _send(self) -> None:
+        for device, message in self._round.messages().items():
+            self._say(device, RoundMessage(self.id, message))
+
+    def _end(self, devices: set[int]) -> None:
+        for device in devices & self._open:
+            self._open.discard(device)
+            self._say(device, RoundOver(self.id))
 
     def received(self) -> Floats:
         """The sum of the survivors' values."""

@@ -20,13 +20,11 @@ from airpool.models import stored
 from airpool.models.codecs import codec as codecs
 from airpool.models.layers import in_float64, softmax
 from airpool.network import Network
-from airpool.network import file as network_file
 from airpool.protocol import server as stations
 from airpool.protocol.live import live_report
 from airpool.radio.link import level, link_of
-from airpool.runtime import logs, seeded
-from airpool.runtime.air import require_runnable
-from airpool.runtime.medium import DisconnectedError, ServerPort, Sum, Withheld
+from airpool.runtime import logs, seeded, terms
+from airpool.runtime.medium import DisconnectedError, ServerPort, Sum, UnreachedError, Withheld, medium_of
 
 Status = Literal["answered", "no answer", "below quorum", "withheld", "failed"]
 KEPT = 1000  # results that can be asked for again
@@ -136,7 +134,7 @@ class Server:
         simulated: bool = False,
         deadline: float = DEADLINE_SECONDS,
     ) -> None:
-        require_runnable(network)
+        medium_of(network)  # refuses a network that cannot run as processes
         if not 0 < deadline <= 3600:
             raise ValueError(f"deadline={deadline} must be > 0 and at most 3600")
         if codec.dimension != network.dimension:
@@ -147,7 +145,7 @@ class Server:
         self.network, self.codec, self.port = network, codec, port
         self.guarantee = Guarantee.of(guarantee(network) if simulated else live_report(network))
         self._simulated, self._deadline = simulated, deadline
-        self._asked, self._gamma = network_file.dump(network), link_of(network).gamma
+        self._asked, self._gamma = terms.stated(network), link_of(network).gamma
         self._numbered, self._turn = 0, asyncio.Lock()
         self.observers: list[Callable[[InferenceResult], None]] = []
         self._results: OrderedDict[str, InferenceResult] = OrderedDict()
@@ -164,12 +162,12 @@ class Server:
         try:
             async with asyncio.timeout(self._deadline), self._turn:
                 announced = True  # or about to be: it counts as spent
-                got = await self.port.hold(id, this, self._asked)
+                got = await self.port.run_slot(id, this, self._asked)
         except TimeoutError:
             what = "no sum" if announced else "others were before it: no turn"
             found = self._without(id, this, "failed", f"{what} within {self._deadline:g} s", spent=announced)
         except DisconnectedError as why:
-            found = self._without(id, this, "failed", str(why), spent=True)
+            found = self._without(id, this, "failed", str(why), spent=not isinstance(why, UnreachedError))
         else:
             found = self._answered(id, this, got)
         found = replace(found, seconds=round(time.perf_counter() - began, 6))
@@ -181,7 +179,7 @@ class Server:
 
     def _answered(self, id: str, this: int, got: Sum | Withheld) -> InferenceResult:
         if isinstance(got, Withheld):
-            status = "withheld" if got.spent else "below quorum"
+            status = "failed" if got.rejected else "withheld" if got.spent else "below quorum"
             return self._without(id, this, status, got.reason, spent=got.spent)
         if got.simulated != self._simulated:
             how = ("live", "simulated")

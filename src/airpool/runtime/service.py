@@ -1,7 +1,7 @@
 """The gRPC services: each turns messages into calls of an air, a ranking server or a server, and back."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
@@ -9,18 +9,20 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc import aio
 
-from airpool.runtime import logs, medium, transport
+from airpool._support.version import __version__
+from airpool.runtime import legacy, logs, medium, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.air import Air
 from airpool.runtime.idempotency import MOST_WAITING, BusyError, Repeats, StartedInference
 from airpool.runtime.limits import Bucket
 from airpool.runtime.medium import RejectedError
 from airpool.runtime.ranking import RankingServer
-from airpool.runtime.remote import packed, unpacked
+from airpool.runtime.remote import PROTOCOL, packed, unpacked
 from airpool.runtime.server import InferenceResult, Server, new_id
 from airpool.runtime.transport import PeerCredentials
 from airpool.runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
 
+_DIGEST = 64  # characters
 _QUEUED = 64  # messages that a device may leave unread
 _MESSAGES = 2_000.0  # of one device in a second
 _TRUSTED_SECONDS = 1.0
@@ -31,10 +33,10 @@ class AirService(AirServicer):
     def __init__(self, air: Air, credentials: PeerCredentials | None = None) -> None:
         self._air, self._credentials = air, credentials
 
-    async def Take(
+    async def Connect(
         self, request_iterator: AsyncIterator[wire.FromDevice], context: Any
     ) -> AsyncIterator[wire.ToDevice]:
-        device, simulated = await self._hello(request_iterator, context)
+        hello = await self._hello(request_iterator, context)
         outgoing: asyncio.Queue[wire.ToDevice | None] = asyncio.Queue(_QUEUED)
 
         def say(message: wire.ToDevice | None) -> None:
@@ -42,29 +44,25 @@ class AirService(AirServicer):
                 outgoing.get_nowait()
             outgoing.put_nowait(message)
 
-        def announce(told: medium.Announcement | bytes) -> None:
-            if isinstance(told, bytes):
-                say(wire.ToDevice(part=told))
-                return
-            fields = {"id": told.id, "number": told.number, "gain": told.gain, "asked": told.asked}
-            fields |= {"devices": told.devices, "group": told.group, "epoch": told.epoch}
-            say(wire.ToDevice(announcement=wire.Announcement(**fields)))
-
+        if hello.protocol == 0:
+            stated, deliver = None, legacy.deliverer(say, secure=self._air.secure)
+        else:
+            stated, deliver = medium.StatedTerms(hello.digest[:_DIGEST], hello.terms), _deliverer(say)
         try:
-            self._air.connect(device, announce, simulated=simulated)
+            self._air.connect(hello.device, deliver, simulated=hello.simulated, stated=stated)
         except RejectedError as why:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(why))
-        trusted = partial(transport.require_peer, context, f"device-{device}", self._credentials)
-        listening = asyncio.create_task(self._listen(device, request_iterator, say, trusted))
+        trusted = partial(transport.require_peer, context, f"device-{hello.device}", self._credentials)
+        listening = asyncio.create_task(self._listen(hello.device, request_iterator, say, trusted))
         try:
-            yield wire.ToDevice(welcome=wire.Nothing())
+            yield wire.ToDevice(welcome=wire.Welcome(protocol=PROTOCOL, version=__version__))
             while (message := await outgoing.get()) is not None:
                 yield message
         finally:
             listening.cancel()
-            self._air.disconnect(device)
+            self._air.disconnect(hello.device)
 
-    async def _hello(self, requests: AsyncIterator[wire.FromDevice], context: Any) -> tuple[int, bool]:
+    async def _hello(self, requests: AsyncIterator[wire.FromDevice], context: Any) -> wire.Hello:
         try:
             async with asyncio.timeout(transport.CALL_SECONDS):
                 first = await anext(requests)
@@ -73,7 +71,7 @@ class AirService(AirServicer):
         if first.WhichOneof("what") != "hello":
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "a device says hello first")
         await transport.require_peer(context, f"device-{first.hello.device}", self._credentials)
-        return first.hello.device, first.hello.simulated
+        return first.hello
 
     async def _listen(self, device: int, requests: AsyncIterator[wire.FromDevice], say: Any, trusted: Any) -> None:
         """Handles the messages of a device until it hangs up. A message that cannot be read is rejected.
@@ -88,43 +86,92 @@ class AirService(AirServicer):
                     return
                 if recheck.take():
                     await trusted()
-                match said.WhichOneof("what"):
-                    case "ready" | "advert":
-                        try:
-                            self._air.ready(device, said.advert)
-                        except RejectedError as why:
-                            say(wire.ToDevice(rejected=str(why)))
-                    case "part":
-                        try:
-                            self._air.answer(device, said.part.id, said.part.content)
-                        except RejectedError as why:
-                            say(wire.ToDevice(rejected=str(why)))
-                    case "withdraw":
-                        self._air.withdraw(device, said.withdraw)
-                    case "signal":
-                        try:
-                            sent = said.signal
-                            samples = unpacked(sent.samples if len(sent.samples) % 8 == 0 else b"")
-                            self._air.transmit(device, sent.id, samples, sent.scale)
-                        except RejectedError as why:
-                            say(wire.ToDevice(rejected=str(why)))
-                    case _:
-                        say(wire.ToDevice(rejected="not understood"))
+                for act in self._acts(device, said):
+                    try:
+                        act()
+                    except RejectedError as why:
+                        say(wire.ToDevice(rejected=str(why)))
         except (DecodeError, aio.BaseError, aio.AbortError) as error:
             logs.event("rejected", device=device, reason=type(error).__name__)
         finally:
             say(None)
 
-    async def Hold(self, request: wire.Inference, context: Any) -> wire.Outcome:
-        await transport.require_peer(context, "server", self._credentials)
-        got = await self._air.hold(request.id, request.number, request.asked)
-        if isinstance(got, medium.Withheld):
-            return wire.Outcome(withheld=True, reason=got.reason, spent=got.spent)
-        return wire.Outcome(y=packed(got.y), devices=got.devices, carrier=got.carrier, simulated=got.simulated)
+    def _acts(self, device: int, said: wire.FromDevice) -> list[Callable[[], None]]:
+        """The calls of the air that a message stands for."""
+        air = self._air
+        match said.WhichOneof("what"):
+            case "ready":
+                return [lambda: air.ready(device, said.ready.inferences)]
+            case "advert":
+                return [lambda: air.advertise(device, said.advert)]
+            case "answer":
+                return [lambda: air.take(device, medium.RoundMessage(said.answer.id, said.answer.content))]
+            case "answers":
+                signals, withdrawals = said.answers.signals, said.answers.withdrawals
+            case "signal":
+                signals, withdrawals = [said.signal], []
+            case "withdraw":
+                signals, withdrawals = [], [wire.Withdrawal(id=said.withdraw)]
+            case _:
+                return [_not_understood]
+        taken = [partial(air.take, device, _signal_of(each)) for each in signals]
+        return taken + [partial(air.withdraw, device, each.id, _reason_of(each)) for each in withdrawals]
 
-    async def Count(self, request: wire.Nothing, context: Any) -> wire.Ready:
+    async def RunSlot(self, request: wire.SlotRequest, context: Any) -> wire.SlotOutcome:
+        await transport.require_peer(context, "server", self._credentials)
+        asked = medium.StatedTerms(request.digest[:_DIGEST], request.asked)
+        got = await self._air.run_slot(request.id, request.number, asked)
+        if isinstance(got, medium.Withheld):
+            return wire.SlotOutcome(withheld=True, reason=got.reason, spent=got.spent, rejected=got.rejected)
+        return wire.SlotOutcome(y=packed(got.y), devices=got.devices, carrier=got.carrier, simulated=got.simulated)
+
+    async def Status(self, request: wire.Nothing, context: Any) -> wire.AirStatus:
         await transport.require_client(context, self._credentials)
-        return wire.Ready(devices=self._air.num_ready)
+        now = self._air.status()
+        faults = [wire.Fault(device=each.device, reason=each.reason, seconds=each.seconds) for each in now.faults]
+        return wire.AirStatus(
+            ready=now.ready,
+            quorum=now.quorum,
+            connected=now.connected,
+            able=now.able,
+            faults=faults,
+            version=now.version,
+            devices=now.devices,
+        )
+
+
+def _deliverer(say: Callable[[wire.ToDevice], None]) -> medium.Deliver:
+    return lambda said: say(to_device(said))
+
+
+def to_device(said: medium.Turn | medium.RoundMessage | medium.RoundOver) -> wire.ToDevice:
+    """A message of the hub to a device, on the wire."""
+    if isinstance(said, medium.RoundMessage):
+        return wire.ToDevice(message=wire.RoundMessage(id=said.id, content=said.content))
+    if isinstance(said, medium.RoundOver):
+        return wire.ToDevice(over=wire.RoundOver(id=said.id))
+    announced = [
+        wire.Announcement(
+            id=each.id, number=each.number, gain=each.gain, devices=each.devices, epoch=each.epoch, digest=each.digest
+        )
+        for each in said
+    ]
+    return wire.ToDevice(turn=wire.Turn(announcements=announced))
+
+
+def _signal_of(sent: wire.Signal) -> medium.SlotSignal:
+    samples = unpacked(sent.samples if len(sent.samples) % 8 == 0 else b"")
+    return medium.SlotSignal(sent.id, samples, sent.scale)
+
+
+def _reason_of(sent: wire.Withdrawal) -> medium.WithdrawalReason:
+    """The reason of a withdrawal; one that this version does not know is unspecified."""
+    known = wire.Reason.keys()[sent.reason] if 0 <= sent.reason < len(wire.Reason.keys()) else "UNSPECIFIED"
+    return medium.WithdrawalReason[known]
+
+
+def _not_understood() -> None:
+    raise RejectedError("not understood")
 
 
 class RankingService(RankingServicer):
@@ -174,7 +221,7 @@ class InferencesService(InferencesServicer):
         task.add_done_callback(self._waiting.discard)
         return StartedInference(id, task)
 
-    async def Find(self, request: wire.Inference, context: Any) -> wire.Result:
+    async def FindResult(self, request: wire.ResultRequest, context: Any) -> wire.Result:
         await transport.require_client(context, self._credentials)
         found = self._server.result(request.id)
         if found is None:

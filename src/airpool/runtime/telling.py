@@ -30,7 +30,7 @@ class FleetService(FleetServicer):
     def __init__(self, keeper: FleetKeeper, credentials: PeerCredentials | None = None) -> None:
         self.keeper, self._credentials, self._calling = keeper, credentials, set[str]()
 
-    async def Tell(self, request: wire.Told, context: Any) -> wire.Newest:
+    async def ReportLedger(self, request: wire.LedgerReport, context: Any) -> wire.LedgerHead:
         peer = await transport.require_known(context, self._credentials)
         if peer in self._calling:
             await transport.refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "one call at a time: try later")
@@ -52,7 +52,7 @@ class FleetService(FleetServicer):
             raise AssertionError("abort raises") from None
         finally:
             self._calling.discard(peer)
-        return wire.Newest(row="" if newest is None else json.dumps(newest.listed))
+        return wire.LedgerHead(row="" if newest is None else json.dumps(newest.listed))
 
 
 def _parsed(export: str, pause: Pause) -> Content:
@@ -73,7 +73,7 @@ def _taken(view: Fleet, told: Content | None, key: str, pause: Pause) -> tuple[i
 async def newest(channel: aio.Channel, key: str) -> Row | None:
     """The newest row that the view has of a key; None also if the view cannot be reached: it is not relied on."""
     try:
-        told = await FleetStub(channel).Tell(wire.Told(key=key), timeout=transport.CALL_SECONDS)
+        told = await FleetStub(channel).ReportLedger(wire.LedgerReport(key=key), timeout=transport.CALL_SECONDS)
         return Row(*json.loads(told.row)) if told.row else None
     except (aio.AioRpcError, ValueError, TypeError, RecursionError) as error:
         logs.event("fleet", reason=error.details() if isinstance(error, aio.AioRpcError) else "not understood")
@@ -84,7 +84,7 @@ async def tell(channel: aio.Channel, path: Path) -> int:
     """Sends all rows that the view lacks; returns their number."""
     stub, told, sent = FleetStub(channel), 0, 0
     key = (await asyncio.to_thread(content, path, after=2**62)).origin.key
-    reply = await stub.Tell(wire.Told(key=key), timeout=transport.CALL_SECONDS)
+    reply = await stub.ReportLedger(wire.LedgerReport(key=key), timeout=transport.CALL_SECONDS)
     while True:
         after = int(json.loads(reply.row)[0]) if reply.row else 0
         if after < sent:
@@ -93,8 +93,8 @@ async def tell(channel: aio.Channel, path: Path) -> int:
         if not found.rows:
             return told
         part = Content(found.origin, found.texts, found.rows[:_ROWS])
-        asked = wire.Told(key=key, export="\n".join(exported(part)))
-        reply = await stub.Tell(asked, timeout=transport.CALL_SECONDS)
+        asked = wire.LedgerReport(key=key, export="\n".join(exported(part)))
+        reply = await stub.ReportLedger(asked, timeout=transport.CALL_SECONDS)
         told, sent = told + len(part.rows), part.rows[-1].seq
 
 

@@ -17,6 +17,7 @@ import grpc
 from grpc import aio
 
 from airpool.runtime import library_logs, logs
+from airpool.runtime.legacy import BothNames
 from airpool.runtime.renewal import RenewedChannel
 
 MESSAGE_BYTES = 4 * 2**20
@@ -29,6 +30,7 @@ _OPTIONS = [
     ("grpc.max_metadata_size", 16 * 2**10),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 5_000),  # of a ping on an idle connection; by default a minute
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
@@ -69,7 +71,7 @@ async def serve(
     """A started gRPC server and the address it listens at; port 0 is any free one. add: registers the services."""
     host, _ = split(address, credentials is not None)
     server = aio.server(options=[*_OPTIONS, ("grpc.max_allowed_incoming_connections", descriptors() * 5 // 8)])
-    add(server)
+    add(BothNames(server))  # pyright: ignore[reportArgumentType]
     try:
         if credentials is None:
             port = server.add_insecure_port(address)

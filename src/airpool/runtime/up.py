@@ -169,7 +169,7 @@ class System:
                 async with asyncio.timeout(seconds):
                     while True:
                         with suppress(DisconnectedError):  # on a busy machine an attempt may fail
-                            if await port.ready() >= devices:
+                            if (await port.status()).ready >= devices:
                                 return
                         await asyncio.sleep(_POLL_SECONDS)
             except TimeoutError:

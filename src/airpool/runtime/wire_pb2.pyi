@@ -1,4 +1,5 @@
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -6,41 +7,76 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    UNSPECIFIED: _ClassVar[Reason]
+    TERMS: _ClassVar[Reason]
+    BUDGET: _ClassVar[Reason]
+    DISK: _ClassVar[Reason]
+    REPEATED: _ClassVar[Reason]
+    RANKING: _ClassVar[Reason]
+    ROUND: _ClassVar[Reason]
+    INTERNAL: _ClassVar[Reason]
+UNSPECIFIED: Reason
+TERMS: Reason
+BUDGET: Reason
+DISK: Reason
+REPEATED: Reason
+RANKING: Reason
+ROUND: Reason
+INTERNAL: Reason
+
 class Nothing(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class FromDevice(_message.Message):
-    __slots__ = ("hello", "ready", "signal", "withdraw", "advert", "part")
+    __slots__ = ("hello", "ready", "signal", "withdraw", "advert", "answer", "answers")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
     WITHDRAW_FIELD_NUMBER: _ClassVar[int]
     ADVERT_FIELD_NUMBER: _ClassVar[int]
-    PART_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
-    ready: Nothing
+    ready: Ready
     signal: Signal
     withdraw: str
     advert: bytes
-    part: Part
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ready: _Optional[_Union[Nothing, _Mapping]] = ..., signal: _Optional[_Union[Signal, _Mapping]] = ..., withdraw: _Optional[str] = ..., advert: _Optional[bytes] = ..., part: _Optional[_Union[Part, _Mapping]] = ...) -> None: ...
+    answer: RoundMessage
+    answers: Answers
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., signal: _Optional[_Union[Signal, _Mapping]] = ..., withdraw: _Optional[str] = ..., advert: _Optional[bytes] = ..., answer: _Optional[_Union[RoundMessage, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("device", "simulated")
+    __slots__ = ("device", "simulated", "protocol", "version", "digest", "terms")
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     SIMULATED_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    TERMS_FIELD_NUMBER: _ClassVar[int]
     device: int
     simulated: bool
-    def __init__(self, device: _Optional[int] = ..., simulated: _Optional[bool] = ...) -> None: ...
+    protocol: int
+    version: str
+    digest: str
+    terms: str
+    def __init__(self, device: _Optional[int] = ..., simulated: _Optional[bool] = ..., protocol: _Optional[int] = ..., version: _Optional[str] = ..., digest: _Optional[str] = ..., terms: _Optional[str] = ...) -> None: ...
 
-class Part(_message.Message):
-    __slots__ = ("id", "content")
-    ID_FIELD_NUMBER: _ClassVar[int]
-    CONTENT_FIELD_NUMBER: _ClassVar[int]
-    id: str
-    content: bytes
-    def __init__(self, id: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
+class Ready(_message.Message):
+    __slots__ = ("inferences",)
+    INFERENCES_FIELD_NUMBER: _ClassVar[int]
+    inferences: int
+    def __init__(self, inferences: _Optional[int] = ...) -> None: ...
+
+class Answers(_message.Message):
+    __slots__ = ("signals", "withdrawals")
+    SIGNALS_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAWALS_FIELD_NUMBER: _ClassVar[int]
+    signals: _containers.RepeatedCompositeFieldContainer[Signal]
+    withdrawals: _containers.RepeatedCompositeFieldContainer[Withdrawal]
+    def __init__(self, signals: _Optional[_Iterable[_Union[Signal, _Mapping]]] = ..., withdrawals: _Optional[_Iterable[_Union[Withdrawal, _Mapping]]] = ...) -> None: ...
 
 class Signal(_message.Message):
     __slots__ = ("id", "samples", "scale")
@@ -52,20 +88,62 @@ class Signal(_message.Message):
     scale: float
     def __init__(self, id: _Optional[str] = ..., samples: _Optional[bytes] = ..., scale: _Optional[float] = ...) -> None: ...
 
+class Withdrawal(_message.Message):
+    __slots__ = ("id", "reason")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    reason: Reason
+    def __init__(self, id: _Optional[str] = ..., reason: _Optional[_Union[Reason, str]] = ...) -> None: ...
+
+class RoundMessage(_message.Message):
+    __slots__ = ("id", "content")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    content: bytes
+    def __init__(self, id: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
+
+class RoundOver(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
 class ToDevice(_message.Message):
-    __slots__ = ("announcement", "rejected", "welcome", "part")
+    __slots__ = ("announcement", "rejected", "welcome", "part", "turn", "message", "over")
     ANNOUNCEMENT_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     PART_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    OVER_FIELD_NUMBER: _ClassVar[int]
     announcement: Announcement
     rejected: str
-    welcome: Nothing
+    welcome: Welcome
     part: bytes
-    def __init__(self, announcement: _Optional[_Union[Announcement, _Mapping]] = ..., rejected: _Optional[str] = ..., welcome: _Optional[_Union[Nothing, _Mapping]] = ..., part: _Optional[bytes] = ...) -> None: ...
+    turn: Turn
+    message: RoundMessage
+    over: RoundOver
+    def __init__(self, announcement: _Optional[_Union[Announcement, _Mapping]] = ..., rejected: _Optional[str] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., part: _Optional[bytes] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., message: _Optional[_Union[RoundMessage, _Mapping]] = ..., over: _Optional[_Union[RoundOver, _Mapping]] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("protocol", "version")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    version: str
+    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
+
+class Turn(_message.Message):
+    __slots__ = ("announcements",)
+    ANNOUNCEMENTS_FIELD_NUMBER: _ClassVar[int]
+    announcements: _containers.RepeatedCompositeFieldContainer[Announcement]
+    def __init__(self, announcements: _Optional[_Iterable[_Union[Announcement, _Mapping]]] = ...) -> None: ...
 
 class Announcement(_message.Message):
-    __slots__ = ("id", "number", "gain", "asked", "devices", "group", "epoch")
+    __slots__ = ("id", "number", "gain", "asked", "devices", "group", "epoch", "digest")
     ID_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     GAIN_FIELD_NUMBER: _ClassVar[int]
@@ -73,6 +151,7 @@ class Announcement(_message.Message):
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     id: str
     number: int
     gain: float
@@ -80,20 +159,23 @@ class Announcement(_message.Message):
     devices: int
     group: bytes
     epoch: str
-    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., gain: _Optional[float] = ..., asked: _Optional[str] = ..., devices: _Optional[int] = ..., group: _Optional[bytes] = ..., epoch: _Optional[str] = ...) -> None: ...
+    digest: str
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., gain: _Optional[float] = ..., asked: _Optional[str] = ..., devices: _Optional[int] = ..., group: _Optional[bytes] = ..., epoch: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
-class Inference(_message.Message):
-    __slots__ = ("id", "number", "asked")
+class SlotRequest(_message.Message):
+    __slots__ = ("id", "number", "asked", "digest")
     ID_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     ASKED_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     id: str
     number: int
     asked: str
-    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., asked: _Optional[str] = ...) -> None: ...
+    digest: str
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., asked: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
-class Outcome(_message.Message):
-    __slots__ = ("y", "devices", "carrier", "simulated", "withheld", "reason", "spent")
+class SlotOutcome(_message.Message):
+    __slots__ = ("y", "devices", "carrier", "simulated", "withheld", "reason", "spent", "rejected")
     Y_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     CARRIER_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +183,7 @@ class Outcome(_message.Message):
     WITHHELD_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     SPENT_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
     y: bytes
     devices: int
     carrier: bool
@@ -108,13 +191,36 @@ class Outcome(_message.Message):
     withheld: bool
     reason: str
     spent: bool
-    def __init__(self, y: _Optional[bytes] = ..., devices: _Optional[int] = ..., carrier: _Optional[bool] = ..., simulated: _Optional[bool] = ..., withheld: _Optional[bool] = ..., reason: _Optional[str] = ..., spent: _Optional[bool] = ...) -> None: ...
+    rejected: bool
+    def __init__(self, y: _Optional[bytes] = ..., devices: _Optional[int] = ..., carrier: _Optional[bool] = ..., simulated: _Optional[bool] = ..., withheld: _Optional[bool] = ..., reason: _Optional[str] = ..., spent: _Optional[bool] = ..., rejected: _Optional[bool] = ...) -> None: ...
 
-class Ready(_message.Message):
-    __slots__ = ("devices",)
+class AirStatus(_message.Message):
+    __slots__ = ("ready", "quorum", "connected", "able", "faults", "version", "devices")
+    READY_FIELD_NUMBER: _ClassVar[int]
+    QUORUM_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    ABLE_FIELD_NUMBER: _ClassVar[int]
+    FAULTS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
+    ready: int
+    quorum: int
+    connected: int
+    able: int
+    faults: _containers.RepeatedCompositeFieldContainer[Fault]
+    version: str
     devices: int
-    def __init__(self, devices: _Optional[int] = ...) -> None: ...
+    def __init__(self, ready: _Optional[int] = ..., quorum: _Optional[int] = ..., connected: _Optional[int] = ..., able: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., version: _Optional[str] = ..., devices: _Optional[int] = ...) -> None: ...
+
+class Fault(_message.Message):
+    __slots__ = ("device", "reason", "seconds")
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    device: int
+    reason: str
+    seconds: float
+    def __init__(self, device: _Optional[int] = ..., reason: _Optional[str] = ..., seconds: _Optional[float] = ...) -> None: ...
 
 class Score(_message.Message):
     __slots__ = ("id", "device", "devices", "noisy_score")
@@ -133,6 +239,12 @@ class Selected(_message.Message):
     SELECTED_FIELD_NUMBER: _ClassVar[int]
     selected: bool
     def __init__(self, selected: _Optional[bool] = ...) -> None: ...
+
+class ResultRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
 
 class Result(_message.Message):
     __slots__ = ("id", "number", "status", "label", "name", "probabilities", "logits", "devices", "spent", "seconds", "reason", "simulated", "note", "guarantee")
@@ -180,7 +292,7 @@ class Guarantee(_message.Message):
     neighbours: str
     def __init__(self, device: _Optional[float] = ..., local: _Optional[float] = ..., object: _Optional[float] = ..., delta: _Optional[float] = ..., neighbours: _Optional[str] = ...) -> None: ...
 
-class Told(_message.Message):
+class LedgerReport(_message.Message):
     __slots__ = ("key", "export")
     KEY_FIELD_NUMBER: _ClassVar[int]
     EXPORT_FIELD_NUMBER: _ClassVar[int]
@@ -188,7 +300,7 @@ class Told(_message.Message):
     export: str
     def __init__(self, key: _Optional[str] = ..., export: _Optional[str] = ...) -> None: ...
 
-class Newest(_message.Message):
+class LedgerHead(_message.Message):
     __slots__ = ("row",)
     ROW_FIELD_NUMBER: _ClassVar[int]
     row: str

@@ -34,41 +34,41 @@ class AirStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.Take = channel.stream_stream(
-                '/airpool.Air/Take',
+        self.Connect = channel.stream_stream(
+                '/airpool.v1.Air/Connect',
                 request_serializer=airpool_dot_runtime_dot_wire__pb2.FromDevice.SerializeToString,
                 response_deserializer=airpool_dot_runtime_dot_wire__pb2.ToDevice.FromString,
                 _registered_method=True)
-        self.Hold = channel.unary_unary(
-                '/airpool.Air/Hold',
-                request_serializer=airpool_dot_runtime_dot_wire__pb2.Inference.SerializeToString,
-                response_deserializer=airpool_dot_runtime_dot_wire__pb2.Outcome.FromString,
+        self.RunSlot = channel.unary_unary(
+                '/airpool.v1.Air/RunSlot',
+                request_serializer=airpool_dot_runtime_dot_wire__pb2.SlotRequest.SerializeToString,
+                response_deserializer=airpool_dot_runtime_dot_wire__pb2.SlotOutcome.FromString,
                 _registered_method=True)
-        self.Count = channel.unary_unary(
-                '/airpool.Air/Count',
+        self.Status = channel.unary_unary(
+                '/airpool.v1.Air/Status',
                 request_serializer=airpool_dot_runtime_dot_wire__pb2.Nothing.SerializeToString,
-                response_deserializer=airpool_dot_runtime_dot_wire__pb2.Ready.FromString,
+                response_deserializer=airpool_dot_runtime_dot_wire__pb2.AirStatus.FromString,
                 _registered_method=True)
 
 
 class AirServicer:
     """Missing associated documentation comment in .proto file."""
 
-    def Take(self, request_iterator, context):
+    def Connect(self, request_iterator, context):
         """one stream for each device, as long as it is connected
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Hold(self, request, context):
+    def RunSlot(self, request, context):
         """the server's
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Count(self, request, context):
+    def Status(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -77,26 +77,26 @@ class AirServicer:
 
 def add_AirServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'Take': grpc.stream_stream_rpc_method_handler(
-                    servicer.Take,
+            'Connect': grpc.stream_stream_rpc_method_handler(
+                    servicer.Connect,
                     request_deserializer=airpool_dot_runtime_dot_wire__pb2.FromDevice.FromString,
                     response_serializer=airpool_dot_runtime_dot_wire__pb2.ToDevice.SerializeToString,
             ),
-            'Hold': grpc.unary_unary_rpc_method_handler(
-                    servicer.Hold,
-                    request_deserializer=airpool_dot_runtime_dot_wire__pb2.Inference.FromString,
-                    response_serializer=airpool_dot_runtime_dot_wire__pb2.Outcome.SerializeToString,
+            'RunSlot': grpc.unary_unary_rpc_method_handler(
+                    servicer.RunSlot,
+                    request_deserializer=airpool_dot_runtime_dot_wire__pb2.SlotRequest.FromString,
+                    response_serializer=airpool_dot_runtime_dot_wire__pb2.SlotOutcome.SerializeToString,
             ),
-            'Count': grpc.unary_unary_rpc_method_handler(
-                    servicer.Count,
+            'Status': grpc.unary_unary_rpc_method_handler(
+                    servicer.Status,
                     request_deserializer=airpool_dot_runtime_dot_wire__pb2.Nothing.FromString,
-                    response_serializer=airpool_dot_runtime_dot_wire__pb2.Ready.SerializeToString,
+                    response_serializer=airpool_dot_runtime_dot_wire__pb2.AirStatus.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'airpool.Air', rpc_method_handlers)
+            'airpool.v1.Air', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('airpool.Air', rpc_method_handlers)
+    server.add_registered_method_handlers('airpool.v1.Air', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
@@ -104,7 +104,7 @@ class Air:
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod
-    def Take(request_iterator,
+    def Connect(request_iterator,
             target,
             options=(),
             channel_credentials=None,
@@ -117,7 +117,7 @@ class Air:
         return grpc.experimental.stream_stream(
             request_iterator,
             target,
-            '/airpool.Air/Take',
+            '/airpool.v1.Air/Connect',
             airpool_dot_runtime_dot_wire__pb2.FromDevice.SerializeToString,
             airpool_dot_runtime_dot_wire__pb2.ToDevice.FromString,
             options,
@@ -131,7 +131,7 @@ class Air:
             _registered_method=True)
 
     @staticmethod
-    def Hold(request,
+    def RunSlot(request,
             target,
             options=(),
             channel_credentials=None,
@@ -144,9 +144,9 @@ class Air:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/airpool.Air/Hold',
-            airpool_dot_runtime_dot_wire__pb2.Inference.SerializeToString,
-            airpool_dot_runtime_dot_wire__pb2.Outcome.FromString,
+            '/airpool.v1.Air/RunSlot',
+            airpool_dot_runtime_dot_wire__pb2.SlotRequest.SerializeToString,
+            airpool_dot_runtime_dot_wire__pb2.SlotOutcome.FromString,
             options,
             channel_credentials,
             insecure,
@@ -158,7 +158,7 @@ class Air:
             _registered_method=True)
 
     @staticmethod
-    def Count(request,
+    def Status(request,
             target,
             options=(),
             channel_credentials=None,
@@ -171,9 +171,9 @@ class Air:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/airpool.Air/Count',
+            '/airpool.v1.Air/Status',
             airpool_dot_runtime_dot_wire__pb2.Nothing.SerializeToString,
-            airpool_dot_runtime_dot_wire__pb2.Ready.FromString,
+            airpool_dot_runtime_dot_wire__pb2.AirStatus.FromString,
             options,
             channel_credentials,
             insecure,
@@ -195,7 +195,7 @@ class RankingStub:
             channel: A grpc.Channel.
         """
         self.Rank = channel.unary_unary(
-                '/airpool.Ranking/Rank',
+                '/airpool.v1.Ranking/Rank',
                 request_serializer=airpool_dot_runtime_dot_wire__pb2.Score.SerializeToString,
                 response_deserializer=airpool_dot_runtime_dot_wire__pb2.Selected.FromString,
                 _registered_method=True)
@@ -220,9 +220,9 @@ def add_RankingServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'airpool.Ranking', rpc_method_handlers)
+            'airpool.v1.Ranking', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('airpool.Ranking', rpc_method_handlers)
+    server.add_registered_method_handlers('airpool.v1.Ranking', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
@@ -243,7 +243,7 @@ class Ranking:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/airpool.Ranking/Rank',
+            '/airpool.v1.Ranking/Rank',
             airpool_dot_runtime_dot_wire__pb2.Score.SerializeToString,
             airpool_dot_runtime_dot_wire__pb2.Selected.FromString,
             options,
@@ -267,13 +267,13 @@ class InferencesStub:
             channel: A grpc.Channel.
         """
         self.Infer = channel.unary_unary(
-                '/airpool.Inferences/Infer',
+                '/airpool.v1.Inferences/Infer',
                 request_serializer=airpool_dot_runtime_dot_wire__pb2.Nothing.SerializeToString,
                 response_deserializer=airpool_dot_runtime_dot_wire__pb2.Result.FromString,
                 _registered_method=True)
-        self.Find = channel.unary_unary(
-                '/airpool.Inferences/Find',
-                request_serializer=airpool_dot_runtime_dot_wire__pb2.Inference.SerializeToString,
+        self.FindResult = channel.unary_unary(
+                '/airpool.v1.Inferences/FindResult',
+                request_serializer=airpool_dot_runtime_dot_wire__pb2.ResultRequest.SerializeToString,
                 response_deserializer=airpool_dot_runtime_dot_wire__pb2.Result.FromString,
                 _registered_method=True)
 
@@ -287,7 +287,7 @@ class InferencesServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Find(self, request, context):
+    def FindResult(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -301,16 +301,16 @@ def add_InferencesServicer_to_server(servicer, server):
                     request_deserializer=airpool_dot_runtime_dot_wire__pb2.Nothing.FromString,
                     response_serializer=airpool_dot_runtime_dot_wire__pb2.Result.SerializeToString,
             ),
-            'Find': grpc.unary_unary_rpc_method_handler(
-                    servicer.Find,
-                    request_deserializer=airpool_dot_runtime_dot_wire__pb2.Inference.FromString,
+            'FindResult': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindResult,
+                    request_deserializer=airpool_dot_runtime_dot_wire__pb2.ResultRequest.FromString,
                     response_serializer=airpool_dot_runtime_dot_wire__pb2.Result.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'airpool.Inferences', rpc_method_handlers)
+            'airpool.v1.Inferences', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('airpool.Inferences', rpc_method_handlers)
+    server.add_registered_method_handlers('airpool.v1.Inferences', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
@@ -331,7 +331,7 @@ class Inferences:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/airpool.Inferences/Infer',
+            '/airpool.v1.Inferences/Infer',
             airpool_dot_runtime_dot_wire__pb2.Nothing.SerializeToString,
             airpool_dot_runtime_dot_wire__pb2.Result.FromString,
             options,
@@ -345,7 +345,7 @@ class Inferences:
             _registered_method=True)
 
     @staticmethod
-    def Find(request,
+    def FindResult(request,
             target,
             options=(),
             channel_credentials=None,
@@ -358,8 +358,8 @@ class Inferences:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/airpool.Inferences/Find',
-            airpool_dot_runtime_dot_wire__pb2.Inference.SerializeToString,
+            '/airpool.v1.Inferences/FindResult',
+            airpool_dot_runtime_dot_wire__pb2.ResultRequest.SerializeToString,
             airpool_dot_runtime_dot_wire__pb2.Result.FromString,
             options,
             channel_credentials,
@@ -381,17 +381,17 @@ class FleetStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.Tell = channel.unary_unary(
-                '/airpool.Fleet/Tell',
-                request_serializer=airpool_dot_runtime_dot_wire__pb2.Told.SerializeToString,
-                response_deserializer=airpool_dot_runtime_dot_wire__pb2.Newest.FromString,
+        self.ReportLedger = channel.unary_unary(
+                '/airpool.v1.Fleet/ReportLedger',
+                request_serializer=airpool_dot_runtime_dot_wire__pb2.LedgerReport.SerializeToString,
+                response_deserializer=airpool_dot_runtime_dot_wire__pb2.LedgerHead.FromString,
                 _registered_method=True)
 
 
 class FleetServicer:
     """Missing associated documentation comment in .proto file."""
 
-    def Tell(self, request, context):
+    def ReportLedger(self, request, context):
         """a device's, of its own ledger
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -401,16 +401,16 @@ class FleetServicer:
 
 def add_FleetServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'Tell': grpc.unary_unary_rpc_method_handler(
-                    servicer.Tell,
-                    request_deserializer=airpool_dot_runtime_dot_wire__pb2.Told.FromString,
-                    response_serializer=airpool_dot_runtime_dot_wire__pb2.Newest.SerializeToString,
+            'ReportLedger': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportLedger,
+                    request_deserializer=airpool_dot_runtime_dot_wire__pb2.LedgerReport.FromString,
+                    response_serializer=airpool_dot_runtime_dot_wire__pb2.LedgerHead.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'airpool.Fleet', rpc_method_handlers)
+            'airpool.v1.Fleet', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('airpool.Fleet', rpc_method_handlers)
+    server.add_registered_method_handlers('airpool.v1.Fleet', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
@@ -418,7 +418,7 @@ class Fleet:
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod
-    def Tell(request,
+    def ReportLedger(request,
             target,
             options=(),
             channel_credentials=None,
@@ -431,9 +431,9 @@ class Fleet:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/airpool.Fleet/Tell',
-            airpool_dot_runtime_dot_wire__pb2.Told.SerializeToString,
-            airpool_dot_runtime_dot_wire__pb2.Newest.FromString,
+            '/airpool.v1.Fleet/ReportLedger',
+            airpool_dot_runtime_dot_wire__pb2.LedgerReport.SerializeToString,
+            airpool_dot_runtime_dot_wire__pb2.LedgerHead.FromString,
             options,
             channel_credentials,
             insecure,

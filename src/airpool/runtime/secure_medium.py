@@ -1,0 +1,23 @@
+"""The secure sum as a medium: no radio, devices need identities (docs/secure-sum.md)."""
+
+from collections.abc import Callable, Sequence
+
+from airpool.network import Network
+from airpool.runtime.medium import DevicePort, Hub, HubSetup, Line, PortOptions
+from airpool.runtime.secure_device import secured_by
+from airpool.runtime.secure_slot import SecureHub
+
+
+class SecureMedium:
+    """Rules of the secure sum."""
+
+    def hub(self, setup: HubSetup) -> Hub:
+        return SecureHub(setup)
+
+    def ports(
+        self, network: Network, devices: Sequence[int], options: PortOptions
+    ) -> Callable[[Line, int], DevicePort]:
+        return secured_by(network, devices, options)
+
+
+SECURE = SecureMedium()

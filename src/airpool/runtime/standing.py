@@ -1,0 +1,116 @@
+"""Standing of the devices at a hub: connected, ready, stalled, set aside.
+
+A device that leaves slots again and again is set aside for a while, so that it does not spend the others' budgets.
+"""
+
+import time
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+
+from airpool.runtime import logs
+from airpool.runtime.medium import Deliver, DeviceFault
+
+IN_A_ROW = 2
+FIRST_SECONDS, LONGEST_SECONDS = 30.0, 3600.0
+_NAMED = 5
+
+
+@dataclass(eq=False)
+class Connection:
+    """A connected device. inferences: the most of its next turn; 0: it is not ready. since: when it last answered.
+
+    stalled: it is not waited for until it is ready again.
+    """
+
+    deliver: Deliver
+    since: float
+    inferences: int = 0
+    advert: bytes = b""
+    stalled: bool = False
+
+
+@dataclass
+class _Failures:
+    in_a_row: int = 0
+    reason: str = ""
+    seconds: float = FIRST_SECONDS
+    until: float = 0.0
+
+
+@dataclass
+class Standing:
+    """patience: time after which a device that is not ready counts as stalled.
+
+    From the second failure in a row on a device is set aside, each time twice as long, until it serves.
+    """
+
+    devices: int
+    patience: float
+    clock: Callable[[], float] = time.monotonic
+    connected: dict[int, Connection] = field(default_factory=dict)
+    _failures: dict[int, _Failures] = field(default_factory=dict)
+
+    def connect(self, device: int, deliver: Deliver) -> None:
+        self.connected[device] = Connection(deliver, self.clock())
+
+    def answered(self, device: int, *, late: bool) -> None:
+        """Notes the end of a turn that was announced to this device. late: it has not answered."""
+        if (it := self.connected.get(device)) is not None:
+            it.since, it.stalled = self.clock(), late and not it.inferences
+
+    def served(self, device: int) -> None:
+        self._failures.pop(device, None)
+
+    def failed(self, device: int, reason: str, *, at_once: bool = False) -> None:
+        """Notes a failure. at_once: the device is set aside for this one alone."""
+        its = self._failures.setdefault(device, _Failures())
+        its.in_a_row, its.reason = its.in_a_row + 1, reason
+        if (at_once or its.in_a_row >= IN_A_ROW) and its.until <= self.clock():
+            its.until = self.clock() + its.seconds
+            logs.event("set aside", device=device, reason=reason, seconds=its.seconds)
+            its.seconds = min(2 * its.seconds, LONGEST_SECONDS)
+
+    def aside(self, device: int) -> DeviceFault | None:
+        """The fault of a device that is set aside now; None where it is not."""
+        its = self._failures.get(device)
+        if its is None or (left := its.until - self.clock()) <= 0:
+            return None
+        return DeviceFault(device, f"set aside: {its.reason}", round(left, 1))
+
+    def fault(self, device: int, busy: Container[int] = ()) -> DeviceFault | None:
+        """The reason why a device is not counted on; None where it is. busy: those in a turn."""
+        if (aside := self.aside(device)) is not None:
+            return aside
+        it = self.connected.get(device)
+        if it is None or it.inferences:
+            return None
+        if it.stalled or (device not in busy and self.clock() - it.since > self.patience):
+            return DeviceFault(device, f"not ready; {last}" if (last := self._reason(device)) else "not ready")
+        return None
+
+    def faults(self, busy: Container[int] = ()) -> tuple[DeviceFault, ...]:
+        found = (self.fault(k, busy) for k in range(self.devices))
+        return tuple(fault for fault in found if fault is not None)
+
+    def ready(self) -> set[int]:
+        """Devices that are ready, and not set aside."""
+        return {k for k, it in self.connected.items() if it.inferences and self.aside(k) is None}
+
+    def awaited(self) -> set[int]:
+        """Devices that a turn waits for: connected, neither stalled nor set aside."""
+        return {k for k, it in self.connected.items() if not it.stalled and self.aside(k) is None}
+
+    def give_up(self) -> None:
+        """Waits no longer for those that are not ready, until they are."""
+        for it in self.connected.values():
+            it.stalled = it.stalled or not it.inferences
+
+    def named(self, but: Container[int] = ()) -> str:
+        """The devices at fault, in words that follow a reason; "" where none is known."""
+        known = {k: self.fault(k) for k in range(self.devices) if k not in but}
+        reasons = {k: fault.reason if fault else self._reason(k) for k, fault in known.items()}
+        named = [f"; device {k}: {reason}" for k, reason in reasons.items() if reason]
+        return "".join(named[:_NAMED])
+
+    def _reason(self, device: int) -> str:
+        return self._failures[device].reason if device in self._failures else ""
