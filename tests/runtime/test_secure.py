@@ -30,10 +30,11 @@ from airpool.runtime.secure.messages import RefusedError, kind_of
 from airpool.runtime.secure.rehearsal import rehearse, sessions
 from airpool.runtime.secure.ring import Ring
 from airpool.runtime.secure_device import SecureDevice, secured_by
+from airpool.runtime.server import Server
 from airpool.runtime.service import AirService
 from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server
 
-from .systems import network, simulated, small
+from .systems import decoder, network, simulated, small
 
 SECURE = Channel(access="secure")
 MEDIA = ("loopback", "grpc")
@@ -183,7 +184,7 @@ def test_a_wrong_or_copied_advert_does_not_make_a_device_ready():
 
     got = run(play())
     assert isinstance(got, Withheld)
-    assert got.reason == "below quorum: 1 devices are ready, 2 are needed"
+    assert got.reason == "below quorum: 1 devices are ready, 2 are needed; device 1: not ready"
 
 
 def test_a_device_that_sends_no_advert_over_grpc_is_told_and_the_others_go_on():
@@ -425,18 +426,19 @@ def test_a_hundred_devices_in_a_few_processes():
         assert (result.status, result.devices) == ("answered", 100)
 
 
-def test_the_terms_that_a_device_checks_are_its_own():
+def test_a_server_of_another_network_file_is_rejected():
     """The server's network file asks for another clip norm: refused before anything is charged, as over the air."""
     charges = {k: Counted() for k in range(6)}
     other = replace(TOLERANT, devices=replace(TOLERANT.devices, clip_norm=2.0))
 
     async def play():
-        own = dict.fromkeys(range(3), other)
-        async with small(TOLERANT, secured=securely(TOLERANT), charges=charges, own=own) as system:
-            return (await system.infer())[0]
+        async with small(TOLERANT, secured=securely(TOLERANT), charges=charges) as system:
+            return await Server(other, decoder(), system.server.port).infer()
 
-    assert run(play()).status == "withheld"
-    assert [charges[k].spent for k in range(6)] == [0, 0, 0, 1, 1, 1]
+    result = run(play())
+    assert (result.status, result.spent) == ("failed", False)
+    assert "the server asks for clip_norm = 2.0, this air is set to clip_norm = 1.0" in result.reason
+    assert [charges[k].spent for k in range(6)] == [0] * 6
 
 
 @pytest.mark.check

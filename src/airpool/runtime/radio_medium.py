@@ -1,4 +1,4 @@
-"""The air as a medium, a stand-in for the radio: fading, Σ h x, the receiver's noise. Trusted to be no more than physics.
+"""The air as a medium, a stand-in for the radio: fading, Σ h x, receiver noise. Trusted to be no more than physics.
 
 A signal is judged by form and by the declared scale, never by the realised norm, which would tell a full feature from
 an empty one. A device whose signal is rejected counts as missing, as one that crashed.

@@ -12,14 +12,16 @@ from airpool.runtime.keys import secret
 from airpool.runtime.keys.reloaded import Reloaded
 from airpool.runtime.keys.secret import KeyFileError
 from airpool.runtime.ledger import refused
-from airpool.runtime.ledger.booking import LONGEST
+from airpool.runtime.ledger.booking import LONGEST, Booking
 from airpool.runtime.ledger.budget import Budget
 from airpool.runtime.ledger.chain import Row
 from airpool.runtime.ledger.ledger import Ledger
 from airpool.runtime.ledger.mechanism import Mechanism, mechanism
+from airpool.runtime.medium import WithdrawalReason
 from airpool.runtime.transport import PeerCredentials
 
 _SHORTEST_TOKEN = 16
+_REASONS = {"over budget": WithdrawalReason.BUDGET, "clash": WithdrawalReason.REPEATED}
 
 
 def credentials(folder: Path, role: str) -> PeerCredentials:
@@ -72,22 +74,28 @@ class Booked:
         self._epoch: str | None = None  # the last that was announced
         self.path = ledger.path
 
-    def refusal(self) -> str | None:
+    def refusal(self, *, probe: bool = False) -> str | None:
         """The reason why the next inference would be refused; the device is then not ready, which costs no budget."""
         try:
+            if probe:
+                self._ledger.probe()
             self._ledger.prepare(self._one, scene=self._scene, epoch=self._epoch)
         except refused.SpendingError as why:
             return f"{why.status}: {why}"
         return None
 
     def charge(self, inference_id: str, epoch: str = "") -> None:
-        self._epoch = epoch
+        self.charge_all([(inference_id, epoch)])
+
+    def charge_all(self, inferences: Sequence[tuple[str, str]]) -> None:
+        """Books inferences, each with its epoch, by one write: all of them, or none and NotSentError."""
+        self._epoch = inferences[-1][1]
         try:
-            new = self._ledger.charge(inference_id, self._one, scene=self._scene, epoch=epoch).new
+            charged = self._ledger.charge_all([Booking(id, self._one, self._scene, epoch) for id, epoch in inferences])
         except refused.SpendingError as why:
-            raise NotSentError(f"{why.status}: {why}") from None
-        if not new:
-            raise NotSentError("this inference was charged before")
+            raise NotSentError(f"{why.status}: {why}", _REASONS.get(why.status, WithdrawalReason.DISK)) from None
+        if not all(each.new for each in charged):
+            raise NotSentError("this inference was charged before", WithdrawalReason.REPEATED)
 
 
 @dataclass(frozen=True)
