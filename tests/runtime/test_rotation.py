@@ -52,7 +52,7 @@ def test_both_ends_of_grpc_use_rotated_keys_without_a_restart(keys):
                 for name in (None, "server", "air", "server"):
                     if name is not None:
                         authority.rotate(keys, name)  # its old certificate is revoked with it
-                    assert (await stub.Count(wire.Nothing(), timeout=20)).devices == 0
+                    assert (await stub.Status(wire.Nothing(), timeout=20)).ready == 0
         finally:
             await it.stop(0)
         return own.renewed().certificate
