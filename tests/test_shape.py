@@ -1,14 +1,21 @@
-"""The shape of the code: no function takes more than seven parameters, no module is longer than 300 lines."""
+"""The shape of the code: at most seven parameters, at most 300 lines, and a map in every room."""
 
 import ast
+import re
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 import airpool
+from airpool.cli import COMMANDS
 
 SOURCE = Path(airpool.__file__).parent
 MODULES = {
     path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py")) if "_pb2" not in path.name
 }
+ROOMS = [path.parent for path in sorted(SOURCE.glob("*/**/__init__.py")) if "runtime" not in path.parts]
 MOST_PARAMETERS, MOST_LINES = 7, 300
 # Still too many, or too long. This list may only shrink.
 PARAMETERS = {
@@ -60,3 +67,28 @@ def test_no_function_takes_more_than_seven_parameters():
 def test_no_module_is_longer_than_300_lines():
     lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in MODULES.items()}
     assert {name: count for name, count in lengths.items() if count > MOST_LINES and name not in LINES} == {}
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.relative_to(SOURCE).as_posix())
+def test_a_room_has_a_map_of_its_modules(room):
+    text = ast.get_docstring(ast.parse((room / "__init__.py").read_text(encoding="utf-8"))) or ""
+    own = {path.stem for path in room.glob("*.py") if "_pb2" not in path.name} - {"__init__"}
+    own |= {path.parent.name for path in room.glob("*/__init__.py")}
+    named = set(re.findall(r"\w+", text)) | (set(COMMANDS) if room.name == "cli" else set())
+    listed = {name for name in own if re.match(r"(fig|table)_", name) and f"{name.split('_')[0]}_*.py" in text}
+    assert own - named - listed == set()
+    assert set(re.findall(r"\b(\w+)\.py\b", text)) - own == set()
+
+
+def test_modules_are_there_after_import_airpool_alone():
+    code = """
+import airpool
+assert airpool.radio.link.unbiased and airpool.models.vision.features.pooled and airpool.protocol.live.signal
+try:
+    airpool.radio.colour
+except AttributeError as error:
+    assert str(error) == "module 'airpool.radio' has no attribute 'colour'"
+else:
+    raise AssertionError
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

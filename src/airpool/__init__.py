@@ -6,6 +6,7 @@ Names are loaded when they are first used, so that `import airpool` and `airpool
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from airpool._support.rooms import module_of
 from airpool._support.version import __version__
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'airpool' has no attribute {name!r}")
+        return module_of("airpool", name)
     module, _, attribute = _HOME[name].partition(":")
     try:
         value = getattr(import_module(f"airpool.{module}"), attribute or name)

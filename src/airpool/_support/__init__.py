@@ -1,1 +1,9 @@
-"""Shared support for all packages: arrays, files, random draws, searches, tables, figures and pages."""
+"""Shared support for all packages.
+
+arrays      array types and checks                       files, tensors   atomic writes; safetensors
+draws       random numbers of NumPy and torch            search           roots, from the safe side
+table       result tables                                figures, page    one style for figures; one-file web pages
+plugins     registries of plug-ins                       extras           optional dependencies
+progress    progress of a long computation               threads          one thread for small arrays
+version     of the package                               rooms            modules imported on first use
+"""

@@ -1,6 +1,12 @@
 """The account: network in, privacy report out.
 
-guarantee.py     the exact (ε, δ) of every device        report.py        what each ε means; table, figure, JSON
-calibration.py   the least noise for a target ε          assumptions.py   what each ε assumes, as sentences
-budget.py        one ε for score and feature              games.py         what each scheme leaks: its game
+guarantee      the exact (ε, δ) of every device           report           what each ε means; table, figure, JSON
+calibration    the least noise for a target ε             assumptions      what each ε assumes, as sentences
+budget         one ε for score and feature                games            what each scheme leaks: its game
+received       what the adversary receives                errors           imperfect channel knowledge
+stream         many inferences; at_least: from below      eavesdropper     several antennas; waveform: every sample
 """
+
+from airpool._support.rooms import import_on_use
+
+import_on_use(__name__)

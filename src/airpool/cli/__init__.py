@@ -1,4 +1,8 @@
-"""The command line: one module per command, loaded when the command is called. Each parses, calls and prints."""
+"""The command line: one module per command, loaded when the command is called. Each parses, calls and prints.
+
+options      shared options: those of a network            output           JSON, tables, progress
+training     of `airpool train`                            running, spending   of roles; of their ledgers
+"""
 
 import sys
 from collections.abc import Callable

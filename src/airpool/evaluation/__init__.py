@@ -1,6 +1,6 @@
 """Evaluation of networks: accuracy by simulation and by theory, designs, plans, sweeps and audits.
 
-evaluate     accuracy on given latents, with error bars, beside the guarantee
+evaluate     accuracy on given latents, with error bars, beside the guarantee; trial: one batch of it
 prediction   mean square error and proven accuracy without a simulation (theory/)
 design/      weights and clip norms for heterogeneous targets
 plan/        the best network for a budget
@@ -9,3 +9,7 @@ audit/       attacks on the implementation, for a lower bound on ε
 training/    training jobs, from data to weights and their card
 demo/        the content of `airpool demo`
 """
+
+from airpool._support.rooms import import_on_use
+
+import_on_use(__name__)

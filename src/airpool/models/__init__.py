@@ -1,1 +1,13 @@
-"""Networks in torch: the trunk on each device, the classifiers, the codec between them, and their training."""
+"""Models: the trunk on each device, the classifiers, the codec between them, and their training.
+
+model        interface of every model                     pretrained       shipped models: `load`, `infer`
+stored       the same on disk, without torch              latents          latents of your own on disk
+local        the local head; heads: shallow classifiers   weights          weights on disk
+layers       arithmetic in NumPy and torch                card             model cards
+loop         the training loop                            recipes          training settings by name
+vision/      cameras    sensors/   sensors of your own    codecs/          feature to latent, noisy sum to class
+"""
+
+from airpool._support.rooms import import_on_use
+
+import_on_use(__name__)

@@ -5,5 +5,10 @@ game        a curve δ(ε) per device, and its inverse      cover, removal   cov
 gaussian    the Gaussian mechanism                        leakage          scores: Schemes 2.1 and 2.2
 floor, law, grid   distribution of the others' noise      compose          many inferences
 calibrate   from a target ε to noise or weight            noise            live noise (discrete_gaussian)
-evidence    statistics of an audit
+evidence    statistics of an audit                        renyi, sums      streams: by moments; from below
+unaligned, sampled   random strengths; directions         linear           an adversary that keeps every sample
 """
+
+from airpool._support.rooms import import_on_use
+
+import_on_use(__name__)

@@ -11,3 +11,7 @@ alone.py        one device by itself: its signal and its noisy score
 live.py         one real device, with the operating system's noise
 waveform.py     the same over OFDM samples
 """
+
+from airpool._support.rooms import import_on_use
+
+import_on_use(__name__)

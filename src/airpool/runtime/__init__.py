@@ -15,3 +15,7 @@ ranking.py     the ranking server of Scheme 2.2
 seeded.py      a simulated device, whose noise gives no privacy
 roles.py       each role as a process; up.py: all of them on one machine
 """
+
+from airpool._support.rooms import import_on_use
+
+import_on_use(__name__)

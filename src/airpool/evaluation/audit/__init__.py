@@ -9,3 +9,7 @@ release.py     independent reference: law of what an adversary sees, and its lik
 bound.py       the game: runs, scores and mistakes into a lower bound on ε
 tradeoff.py    the figure
 """
+
+from airpool._support.rooms import import_on_use
+
+import_on_use(__name__)

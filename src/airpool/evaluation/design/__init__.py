@@ -1,6 +1,10 @@
 """Weights and clip norms for devices with different privacy targets (docs/design.md).
 
 Computed from calibration data and public numbers only. Weights that depended on a feature at inference would leak it.
+
+weights, qp      weights of least error, and the quadratic program behind them
+clipping         clip norms and noise
+heterogeneous    four ways to serve devices of which some are sensitive
 """
 
 from importlib import import_module

@@ -9,7 +9,8 @@
 The function takes the parameters by name and returns a number, or a mapping of names to numbers (or texts, or lists of
 either). A parameter `rng` or `seed` is passed in. Every point runs on one thread: the same table on every backend.
 With a cache, a sweep resumes after an interruption, even a kill, and a larger grid measures only what is new; changed
-code (see code.py) starts afresh. A failed point is reported, the others go on, and the next run tries it again.
+code (see code.py) starts afresh. A failed point is reported, the others go on, and the next run tries it again. Points
+run in this process, in a pool or on Ray (backends.py).
 """
 
 import hashlib

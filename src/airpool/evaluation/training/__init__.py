@@ -11,3 +11,7 @@ sensors      heads, vote and codec of your own sensors, in one file
 whole        trunk, head, vote and codec at once
 accuracy     accuracy of a codec through each network, for its card
 """
+
+from airpool._support.rooms import import_on_use
+
+import_on_use(__name__)

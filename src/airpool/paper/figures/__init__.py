@@ -6,6 +6,7 @@ figures.toml            the figures as data: panels, axes and marks
 description.py          the description that every result fills in
 plot.py                 draws any result
 tables.py, results/     reads tables; the committed ones
+uncertainty.py          scores of the test objects
 verdicts.py             the rule by which a statement and a finding hold
 report.py               one page of everything
 """
