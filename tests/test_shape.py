@@ -24,19 +24,15 @@ PARAMETERS = {
     "evaluation/audit/bound.py:audit",
     "evaluation/audit/release.py:release",
     "evaluation/audit/whole.py:examined",
-    "evaluation/evaluate.py:evaluate",
-    "evaluation/evaluate.py:evaluate_model",
     "evaluation/settings.py:evaluate",
-    "evaluation/trial.py:heard",
     "models/pretrained.py:infer",
     "models/sensors/fitting.py:fit",
     "privacy/game.py:mixture",
     "protocol/inference.py:infer_features",
     "protocol/simulation.py:receive",
     "radio/power.py:transmit",
-    "runtime/secured.py:booked",
 }
-LINES = {"runtime/ledger/ledger.py"}
+LINES = {"runtime/medium.py"}
 
 
 def functions(tree):
