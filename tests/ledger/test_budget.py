@@ -1,5 +1,8 @@
 """Budgets for all inferences, for a scene and for a window of time; and a clock that nobody can set."""
 
+import shutil
+import subprocess
+import sys
 import time
 
 import pytest
@@ -206,3 +209,37 @@ def test_an_allowance_decides_as_composition_does_and_composes_seldom(monkeypatc
             assert total(more, 1e-5) > limit
     assert refused >= 50
     assert len(composed) < 60
+
+
+def test_a_time_namespace_does_not_move_the_clock(tmp_path):
+    """`unshare --time --boottime 86400` gives a device another day since boot: no window has passed by it."""
+    program = "from airpool.runtime.ledger import clock; print(*clock._counter())"
+    shifted = ["unshare", "--time", "--boottime", "86400", "--monotonic", "86400", "--fork", sys.executable, "-c"]
+    if shutil.which("unshare") is None:
+        pytest.skip("unshare is not installed")
+    done = subprocess.run([*shifted, program], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no right to make a time namespace: {done.stderr.strip()[:100]}")
+    boot, since = done.stdout.split()
+    here = clock._counter()
+    assert boot == here[0]
+    assert abs(int(since) - here[1]) < 3_600_000
+
+
+def test_a_clock_whose_offset_is_unknown_counts_from_the_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(clock, "_OFFSETS", tmp_path / "offsets")
+    assert clock._offset_ns() == 0
+    for text, offset in (
+        ("monotonic 5 0\nboottime 86400 7\n", 86_400_000_000_007),
+        ("boottime x 0\n", None),
+        ("", None),
+    ):
+        (tmp_path / "offsets").write_text(text, "ascii")
+        monkeypatch.setattr(clock, "_OWN_TIME", tmp_path)
+        for name in ("time", "time_for_children"):
+            (tmp_path / name).unlink(missing_ok=True)
+            (tmp_path / name).symlink_to("time:[1]")
+        assert clock._offset_ns() == offset
+    (tmp_path / "time").unlink()
+    (tmp_path / "time").symlink_to("time:[2]")
+    assert clock._counter()[0].startswith("process-")

@@ -205,11 +205,50 @@ def test_a_deleted_folder_is_silence(device, one):
         assert caught.value.status == "missing"
 
 
-def test_a_lock_that_is_never_freed_is_silence(device, one, monkeypatch):
+class Clock:
+    """A clock that goes on as one sleeps."""
+
+    def __init__(self):
+        self.slept = 0.0
+
+    def monotonic(self):
+        return self.slept
+
+    def sleep(self, seconds):
+        self.slept += seconds
+
+
+def test_a_lock_that_is_never_freed_is_silence_and_stops_other_devices_only_shortly(device, one, monkeypatch):
     import fcntl
 
-    monkeypatch.setattr("airpool.runtime.ledger.lock._WAIT_S", 0.05)
+    clock = Clock()
     with device.open() as ledger, Path(f"{device.path}.lock").open("r+") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
+        monkeypatch.setattr("airpool.runtime.ledger.lock.time", clock)
         assert refused(lambda: ledger.charge("a", one)) == "busy"
+        assert clock.slept < 0.3
         assert refused(ledger.probe) == "busy"
+        assert refused(lambda: ledger.prepare(one)) == "busy"
+        assert clock.slept < 0.9
+        assert refused(device.open) == "busy"  # a start may take its time
+        assert clock.slept > 5
+
+
+def test_a_lock_is_waited_for_while_others_take_turns(device, one, monkeypatch):
+    import fcntl
+
+    clock = Clock()
+    with device.open() as ledger, Path(f"{device.path}.lock").open("r+") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+
+        def sleep(seconds):
+            Clock.sleep(clock, seconds)
+            if clock.slept % 0.1 < 0.0015:
+                os.utime(other.fileno(), ns=(0, int(clock.slept * 1e9)))  # another one had it
+            if clock.slept > 2:
+                fcntl.flock(other, fcntl.LOCK_UN)
+
+        clock.sleep = sleep
+        monkeypatch.setattr("airpool.runtime.ledger.lock.time", clock)
+        assert ledger.charge("a", one).new
+        assert clock.slept > 2

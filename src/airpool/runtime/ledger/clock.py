@@ -3,8 +3,10 @@
 Budgets for a window of time count by it. The computer's date may jump either way: it is written down, and nothing else.
 Time that a machine was switched off does not count, so a window can only become longer. Where the system does not name
 its starts, time counts from when a process has first seen the ledger: processes that take turns count no time twice.
+A time namespace (`unshare --time`) shifts the counter: its offset is taken off, so that no window ends early.
 """
 
+import os
 import secrets
 import time
 from collections.abc import Mapping
@@ -13,6 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_OFFSETS, _OWN_TIME = Path("/proc/self/timens_offsets"), Path("/proc/self/ns")
 # Where the system does not name its start, that of this process stands for it.
 _OF_PROCESS = "process-"
 _PROCESS, _STARTED = f"{_OF_PROCESS}{secrets.token_hex(8)}", time.monotonic_ns()
@@ -47,6 +50,21 @@ def now(last: Moment | None, seen: Mapping[str, Moment] = MappingProxyType({})) 
 
 def _counter() -> tuple[str, int]:
     """Boot id of the machine and milliseconds since boot, sleep included; neither can be set."""
-    if hasattr(time, "CLOCK_BOOTTIME") and _BOOT_ID.exists():
-        return _BOOT_ID.read_text("ascii").strip(), time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    offset = _offset_ns()
+    if hasattr(time, "CLOCK_BOOTTIME") and _BOOT_ID.exists() and offset is not None:
+        since = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - offset
+        return _BOOT_ID.read_text("ascii").strip(), since // 1_000_000
     return _PROCESS, (time.monotonic_ns() - _STARTED) // 1_000_000
+
+
+def _offset_ns() -> int | None:
+    """What this process's time namespace adds to the time since boot, which its owner chooses; None where unknown."""
+    if not _OFFSETS.exists():  # a system without time namespaces
+        return 0
+    try:
+        if len({os.readlink(_OWN_TIME / name) for name in ("time", "time_for_children")}) > 1:
+            return None  # the offsets are those of its children
+        found = (line.split() for line in _OFFSETS.read_text("ascii").splitlines())
+        return next(int(s) * 1_000_000_000 + int(ns) for clock, s, ns in found if clock in ("boottime", "7"))
+    except (OSError, ValueError, StopIteration):
+        return None

@@ -29,7 +29,7 @@ from airpool.runtime.ledger.budget import Allowance, Budget, Tally, require_budg
 from airpool.runtime.ledger.chain import Origin, Row, Tip
 from airpool.runtime.ledger.clock import Moment
 from airpool.runtime.ledger.head import Head
-from airpool.runtime.ledger.lock import locked
+from airpool.runtime.ledger.lock import WAIT_S, locked
 from airpool.runtime.ledger.mechanism import Mechanism, parse_all
 from airpool.runtime.ledger.plugins import UsedPlugin, require_accepted, used_plugins
 from airpool.runtime.ledger.refused import SpendingError, because
@@ -73,7 +73,7 @@ class Ledger:
         self._inode, self._known = 0, Tip(0, "")
         self._stamps: object = None
         self._threads = threading.Lock()
-        with self._alone():
+        with self._alone(WAIT_S):
             self._read()
 
     def charge(self, inference: str, mechanism: Mechanism, *, scene: str = "", epoch: str = "") -> Charged:
@@ -273,13 +273,13 @@ class Ledger:
             require_budget(tally, allowance, bookings, self._mechanisms, elapsed)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self, held_s: float | None = None) -> Iterator[None]:
         """No other thread and no other process is at the ledger; whatever fails is a refusal."""
         with self._threads:
             try:
-                with locked(Path(f"{self.path}.lock"), os.O_RDWR | os.O_CREAT), ExitStack() as stack:
+                with locked(Path(f"{self.path}.lock"), os.O_RDWR | os.O_CREAT, held_s=held_s), ExitStack() as stack:
                     if self.head_path.exists():  # copies of a ledger share it
-                        stack.enter_context(locked(self.head_path, os.O_RDONLY))
+                        stack.enter_context(locked(self.head_path, os.O_RDONLY, held_s=held_s))
                     yield
             except (sqlite3.Error, OSError) as error:
                 self._stamps = None
