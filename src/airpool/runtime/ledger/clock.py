@@ -58,7 +58,7 @@ def _counter() -> tuple[str, int]:
 
 
 def _offset_ns() -> int | None:
-    """What this process's time namespace adds to the time since boot, which its owner chooses; None where unknown."""
+    """Offset of this process's time namespace, which its owner chooses, to the time since boot; None where unknown."""
     if not _OFFSETS.exists():  # a system without time namespaces
         return 0
     try:
