@@ -54,7 +54,7 @@ def twelve(*, feature: float = 1.0, participation: float = 0.9, std: float = 0.0
     return Aggregate(feature / 12 * each, std**2 * each, participation * each, **rest)
 
 
-def epsilon(aggregate: Aggregate, neighbours: device.Neighbours = "zero-out", delta: float = DELTA) -> float:
+def epsilon(aggregate: Aggregate, neighbours: str = "zero-out", delta: float = DELTA) -> float:
     """ε of device 0."""
     return float(device.epsilon(aggregate, delta, neighbours=neighbours).upper[0])
 

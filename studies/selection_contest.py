@@ -81,7 +81,7 @@ class Setting:
     epsilon: float
     num_devices: int = 12
     fading: str = "none"
-    neighbours: Neighbours = "zero-out"
+    neighbours: Neighbours = Neighbours.ZERO_OUT
 
     def network(self, scheme: Scheme | None = None, *, cover: bool = False) -> Network:
         channel = Channel() if self.fading == "none" else Channel(self.fading, noise_std=RECEIVER_STD)

@@ -58,7 +58,7 @@ def networks(draw: st.DrawFn) -> Network:
         threshold=draw(st.sampled_from([-1.0, 0.5])),
         num_selected=draw(st.integers(1, count)),
     )
-    neighbours = draw(st.sampled_from(get_args(Neighbours)))
+    neighbours = draw(st.sampled_from(list(Neighbours)))
     assume(name == "1" or neighbours != "remove")
     colluders, dropouts = draw(st.integers(0, count - 1)), draw(st.integers(0, count - 1))
     assume(access != "secure" or 2 * dropouts + colluders < count)

@@ -22,11 +22,11 @@ ZEROED = Network.uniform(num_devices=12, noise_std=0.1, dimension=784, channel=C
 REMOVED = Network(
     devices=Devices(count=12, noise_std=0.03, participation=(0.05, *(1.0,) * 11)),
     dimension=1,
-    neighbours="remove",
+    neighbours=Neighbours.REMOVE,
     channel=Channel(noise_std=0.1),
 )
 ONES = [mechanism(net, device=0) for net in (ZEROED, REMOVED)]
-TOTALS: dict[Neighbours, float] = {"zero-out": 5.9623, "replace": 14.9474, "remove": 39.926}
+TOTALS = {"zero-out": 5.9623, "replace": 14.9474, "remove": 39.926}
 
 
 @pytest.mark.parametrize("neighbours", TOTALS)
@@ -58,7 +58,7 @@ def test_a_budget_refuses_by_its_own_relation(device):
 
 
 def test_a_budget_for_removal_refuses_the_first(device):
-    with device.open(Budget(3.5, neighbours="remove")) as ledger:
+    with device.open(Budget(3.5, neighbours=Neighbours.REMOVE)) as ledger:
         with pytest.raises(SpendingError, match=r"for remove neighbours, is spent: with 1 inferences ε would be 9\.3"):
             ledger.charge("a", ONES[0])
         assert ledger.tip.seq == 0
@@ -66,7 +66,7 @@ def test_a_budget_for_removal_refuses_the_first(device):
 
 def test_what_a_relation_cannot_account_for_is_not_sent(device):
     scored = mechanism(Network.uniform(num_devices=4, noise_std=0.5, scheme=Threshold(score_noise_std=5.0)), device=3)
-    with device.open(Budget(100.0, neighbours="remove")) as ledger:
+    with device.open(Budget(100.0, neighbours=Neighbours.REMOVE)) as ledger:
         with pytest.raises(SpendingError, match="not accounted for with Schemes"):
             ledger.charge("a", scored)
         assert ledger.tip.seq == 0

@@ -25,7 +25,7 @@ def like(count, *, shift, std, p, **rest):
     return Aggregate(np.full(count, shift), np.full(count, std**2), np.full(count, p), **rest)
 
 
-def upper(aggregate, neighbours: device.Neighbours = "zero-out", delta=DELTA):
+def upper(aggregate, neighbours: str = "zero-out", delta=DELTA):
     return epsilon(aggregate, delta, neighbours=neighbours).upper
 
 

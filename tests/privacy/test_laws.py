@@ -54,7 +54,7 @@ def networks(draw):
     )
 
 
-def epsilon(aggregate, delta=1e-5, neighbours: device.Neighbours = "zero-out"):
+def epsilon(aggregate, delta=1e-5, neighbours: str = "zero-out"):
     return device.epsilon(aggregate, delta, neighbours=neighbours).upper
 
 

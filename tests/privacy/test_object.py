@@ -8,7 +8,7 @@ import pytest
 
 from airpool.privacy import gaussian
 from airpool.privacy import object as object_module
-from airpool.privacy.device import Aggregate, Neighbours, epsilon, local_epsilon
+from airpool.privacy.device import Aggregate, epsilon, local_epsilon
 from airpool.privacy.game import solve
 from airpool.privacy.object import object_game
 
@@ -20,7 +20,7 @@ UNLIKE = Aggregate(
 )
 
 
-def object_epsilon(aggregate, neighbours: Neighbours = "zero-out"):
+def object_epsilon(aggregate, neighbours: str = "zero-out"):
     return float(solve(object_game(aggregate, neighbours), DELTA).upper[0])
 
 
@@ -37,7 +37,7 @@ def enumerated(aggregate, eps, *, distance=1, absent=0):
     return total
 
 
-def delta(aggregate, eps, neighbours: Neighbours = "zero-out"):
+def delta(aggregate, eps, neighbours: str = "zero-out"):
     game = object_game(aggregate, neighbours)
     return float(game.low(np.array([eps]), np.zeros(1, dtype=np.int64), "forward")[0])
 

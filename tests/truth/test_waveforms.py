@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from airpool.account.waveform import waveform_epsilon
-from airpool.network import Network
+from airpool.network import Neighbours, Network
 from airpool.protocol.waveform import receive_waveform
 from airpool.radio.waveform.frame import Frame
 from airpool.radio.waveform.uplink import Impairments, uplink
@@ -49,7 +49,7 @@ def drawn(seed: int):
         ),
         dimension=r,
         delta=float(10 ** rng.uniform(-9, -2)),
-        neighbours="replace" if rng.random() < 0.5 else "zero-out",
+        neighbours=Neighbours.REPLACE if rng.random() < 0.5 else Neighbours.ZERO_OUT,
         inferences=int(rng.choice([1, 10, 1000])),
     )
     frame = Frame(subcarriers=16, active=5, prefix=4, guard=int(rng.choice([0, 3])), guard_db=float(rng.uniform(0, 18)))

@@ -12,13 +12,8 @@ from airpool.runtime.secure.ring import MOST_WRAPS, ring_of
 
 def assumptions(network: Network, received: Aggregate, *, live: bool = False) -> tuple[str, ...]:
     """One sentence per assumption, in the order of printing."""
-    neighbours = {
-        "zero-out": "Neighbours: the device's feature is replaced by zero; it still takes part and adds noise.",
-        "replace": "Neighbours: the device's feature is replaced by any other one.",
-        "remove": "Neighbours: the device is removed, and its noise with it.",
-    }
     lines = [
-        neighbours[network.neighbours],
+        f"Neighbours: {network.neighbours.words}",
         "Every latent is clipped to its clip_norm, and the noise is Gaussian, fresh and independent each time.",
     ]
     access = network.channel.rules
@@ -72,7 +67,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
         lines.append("Silent devices still transmit their noise; the adversary may know who they are.")
     elif network.cover_noise:
         lines.append("Silent devices still transmit their noise, and nobody learns who took part.")
-    elif not rules.scored and network.neighbours != "remove":
+    elif not rules.scored and network.neighbours.keeps_noise:
         lines.append("The adversary sees who takes part; ε is over the draw of participation (ex ante).")
     elif not rules.scored:
         lines.append("The adversary sees who of the others takes part, but not whether the device itself does.")
@@ -103,7 +98,7 @@ def _secure_sum(network: Network) -> list[str]:
         )
     except NetworkError as error:
         lines.append(f"The network cannot run: {error}.")
-    if network.neighbours == "remove":
+    if not network.neighbours.keeps_noise:
         lines.append("ε is infinite: the server sees which devices send.")
     return lines
 
@@ -136,7 +131,7 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
             "moves draws again, which ε does not cover here. A ledger counts such epochs."
         )
         scored = scheme_rules(network.scheme).scored
-        if scored or np.any(received.participation < 1) or network.neighbours == "remove":
+        if scored or np.any(received.participation < 1) or not network.neighbours.keeps_noise:
             lines.append(
                 "Over such a stream participation below 1, scores and removal are not accounted for, so only own noise "
                 "counts (the local ε)."

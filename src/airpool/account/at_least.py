@@ -40,7 +40,12 @@ def at_least(network: Network, received: Aggregate) -> Floats | None:
     Holds for: Scheme 1, and 2.1 of few kinds of devices without outages; zero-out and replace; visible participation;
     a channel that is redrawn, and whose law is what ε is computed from, not a bound on it.
     """
-    if network.cover_noise or network.neighbours == "remove" or np.any(received.misses) or bounded(network, received):
+    if (
+        network.cover_noise
+        or not network.neighbours.keeps_noise
+        or np.any(received.misses)
+        or bounded(network, received)
+    ):
         return None
     steady = bool(np.all(received.presence == 1)) and received.strength is None
     rules = scheme_rules(network.scheme)
@@ -73,7 +78,7 @@ def bounded(network: Network, received: Aggregate) -> bool:
     # Scheme 2.2 is granted the worst selection. Scheme 2.1 is heard in spite of outages, and seen to decide under cover
     # noise. Under cover noise the cost of removal is a mean of two.
     rules = scheme_rules(network.scheme)
-    covered = network.cover_noise and (network.neighbours == "remove" or (rules.scored and not rules.ranked))
+    covered = network.cover_noise and (not network.neighbours.keeps_noise or (rules.scored and not rules.ranked))
     unheard = rules.scored and not rules.ranked and bool(np.any(received.presence < 1))
     chosen = rules.ranked or unheard
     return received.weakened or alone or beam or covered or chosen

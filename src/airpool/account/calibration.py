@@ -197,7 +197,7 @@ def _with_least_noise(
     # The largest multiple of the profile that leaves every device within its power.
     limit = float(np.min(np.sqrt(spare[noisy] / network.coordinates) / profile[noisy], initial=np.inf))
     # More noise is more outages at a fixed γ, and shows more where a device is removed.
-    falling = np.isinf(limit) and network.neighbours != "remove"
+    falling = np.isinf(limit) and network.neighbours.keeps_noise
     try:
         how: Any = {"most": limit, "falling": falling}
         strength = aggregate(network).strength

@@ -55,7 +55,7 @@ def why_local(network: Network, *, live: bool = False) -> str | None:
         return "devices transmit one after the other"
     if channel.power_rule in ("paper", "exact"):
         return f"under power_rule = {channel.power_rule} the strength of a signal depends on its noise"
-    if scheme_rules(network.scheme).scored or network.neighbours == "remove":
+    if scheme_rules(network.scheme).scored or not network.neighbours.keeps_noise:
         return "scores and removal are accounted for at the server alone"
     if live:
         return "live noise that arrives unaligned needs a receiver noise, which an eavesdropper need not have"

@@ -20,10 +20,10 @@ from airpool.account.games import game
 from airpool.account.received import aggregate
 from airpool.account.report import PrivacyReport
 from airpool.account.stream import in_common, spent_in_common, varies
-from airpool.network import Network, require_network, scheme_rules
+from airpool.network import Neighbours, Network, require_network, scheme_rules
 from airpool.paper.formulas import theorem1
 from airpool.privacy import compose, device, gaussian, noise
-from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
+from airpool.privacy.aggregate import Aggregate, ratio
 from airpool.privacy.game import solve
 from airpool.privacy.object import object_game
 
@@ -37,7 +37,7 @@ def guarantee(
     network: Network,
     *,
     delta: float | None = None,
-    neighbours: Neighbours | None = None,
+    neighbours: Neighbours | str | None = None,
     inferences: int | None = None,
     colluding: Sequence[int] = (),
     credit_channel_noise: bool = False,
@@ -67,7 +67,7 @@ def guarantee(
             lower, upper = solve(game(network, received), network.delta)
             if not _sure(received, upper):
                 lower, upper = (np.minimum(end, _alone_after(network, received)(1)) for end in (lower, upper))
-                lower = None if network.neighbours == "remove" and received.strength is not None else lower
+                lower = None if not network.neighbours.keeps_noise and received.strength is not None else lower
         else:
             lower, upper = None, epsilon_after(network, received, local_after)(network.inferences)
         local = local_after(network.inferences)
@@ -105,7 +105,7 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
         raise ValueError(f"alignment has shape {g.shape}, must end with the {count} devices")
     if network.inferences > 1:
         raise ValueError(f"inferences={network.inferences} must be 1: realised_epsilon is that of one inference")
-    if network.neighbours == "remove" or scheme_rules(network.scheme).scored:
+    if not network.neighbours.keeps_noise or scheme_rules(network.scheme).scored:
         raise ValueError(
             f"neighbours={network.neighbours!r} and scheme {network.scheme.name}: realised_epsilon needs zero-out or "
             "replace, and Scheme 1"
@@ -233,7 +233,7 @@ def _if_static(network: Network, received: Aggregate) -> Floats | None:
 def _at_least(network: Network, received: Aggregate, lower: Floats | None) -> Floats | None:
     """A lower end of ε, for one inference or a stream; None where none is known."""
     if network.inferences == 1:
-        resolved = np.inf if not scheme_rules(network.scheme).scored and network.neighbours != "remove" else _RESOLVED
+        resolved = np.inf if not scheme_rules(network.scheme).scored and network.neighbours.keeps_noise else _RESOLVED
         return None if lower is None or bounded(network, received) else np.minimum(lower, resolved)
     return at_least(network, received)
 

@@ -66,12 +66,12 @@ def aggregate(
         if strength is not None and not unsure:
             excess = float(np.sum(strength.beyond))
         credit_channel_noise &= bool(smooth)
-        if network.neighbours == "remove":
+        if not network.neighbours.keeps_noise:
             failure, std = failure if smooth else np.ones(d.count), drawn
     strength = None if unsure else strength
     if rough and isinstance(strength, Arrivals):
         strength = replace(strength, rough=True)
-    if channel.rules.senders_seen and network.neighbours == "remove":
+    if channel.rules.senders_seen and not network.neighbours.keeps_noise:
         failure = np.ones(d.count)
     presence = np.ones(d.count) if channel.power_rule == "paper" else 1 - link.outage
     return Aggregate(

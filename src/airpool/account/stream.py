@@ -44,7 +44,7 @@ def spent_in_common(network: Network, received: Aggregate) -> Callable[[int], Fl
     certain = _certain(network, received)
 
     def after(inferences: int) -> Floats:
-        if (inferences > 1 and not certain) or network.neighbours == "remove":
+        if (inferences > 1 and not certain) or not network.neighbours.keeps_noise:
             return np.full(received.num_devices, np.inf)
         if (draws := most_draws(network, inferences, 1)) > 1:
             return _over_draws(network, received, inferences, draws)
@@ -102,7 +102,7 @@ class Exceeded(NamedTuple):
 
 def exceeded(network: Network, received: Aggregate, k: int) -> Exceeded | None:
     """The law of device k's μ, rounded up; of any absent devices, the worst ones. None where it is not one number."""
-    if not _certain(network, received) or network.neighbours == "remove":
+    if not _certain(network, received) or not network.neighbours.keeps_noise:
         return None
     found = surroundings(received, 1.0)
     distance, own = received.distance(network.neighbours)[k], received.variance[k]

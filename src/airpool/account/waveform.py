@@ -36,7 +36,7 @@ def waveform_epsilon(network: Network, link: Uplink, *, run: int = 0, receiver: 
     both = [sample_maps(link, k, run) for k in range(d.count)]
     noises = [s * np.concatenate(pair, axis=1) for s, pair in zip(std, both, strict=True)]
     found = leverages([a for a, _ in both], noises, receiver=receiver)
-    distance = shift * (2 if network.neighbours == "replace" else 1) * np.sqrt(network.inferences)
+    distance = shift * network.neighbours.sensitivity * np.sqrt(network.inferences)
     with np.errstate(divide="ignore"):
         local = gaussian.epsilon(distance / std, network.delta)
     return np.minimum(gaussian.epsilon(distance * np.sqrt(found), network.delta), local)
@@ -50,7 +50,7 @@ def why_local(network: Network, link: Uplink) -> str | None:
             "a waveform brings fading and errors of its own, for one antenna: channel.access, fading, csi_error_std, "
             "phase_error_std and antennas must be left at their defaults"
         )
-    if scheme_rules(network.scheme).scored or network.neighbours == "remove":
+    if scheme_rules(network.scheme).scored or not network.neighbours.keeps_noise:
         return "schemes 2.1 and 2.2 (scores) and neighbours = remove are accounted for with symbols alone"
     if min(network.devices.column("participation")) < 1 or network.colluders or network.dropouts:
         return "participation below 1, colluders and dropouts are accounted for with symbols alone"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -173,10 +173,9 @@ def _unchanged(plugin: "UsedPlugin", mechanism: "Mechanism") -> bool:
 def _relation(given: str) -> "Neighbours":
     from airpool.network import Neighbours
 
-    for known in get_args(Neighbours):
-        if given == known:
-            return known
-    raise ValueError(f"--neighbours {given} must be {', '.join(get_args(Neighbours))}")
+    if given not in tuple(Neighbours):
+        raise ValueError(f"--neighbours {given} must be {', '.join(Neighbours)}")
+    return Neighbours(given)
 
 
 @contextmanager

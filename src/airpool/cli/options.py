@@ -91,7 +91,7 @@ _NETWORK: dict[str, tuple[Any, str]] = {
     "path_loss_db": (per_device, "Path loss of the link in dB."),
     "dimension": (int, "Length r of the latent."),
     "delta": (float, "δ of the guarantee."),
-    "neighbours": (str, f"What changes: {_words(Neighbours)}."),
+    "neighbours": (str, f"What changes: {', '.join(Neighbours)}."),
     "cover_noise": (bool, "Silent devices still transmit noise."),
     "colluders": (str, "How many others collude; or which, as in '#3,#7'."),
     "dropouts": (int, "How many others may drop out."),

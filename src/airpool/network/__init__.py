@@ -1,8 +1,9 @@
-"""A network as plain frozen data (`network`), the checks of its fields (`rules`), its file (`file`), access and its
-rules (`access`), names of fading laws (`fading`) and schemes (`scheme`), the plug-ins it depends on (`plugins`), and
-units."""
+"""A network as plain frozen data (`network`), the checks of its fields (`rules`), its file (`file`), the rules of each
+access (`access`), the relation of neighbours (`neighbours`), names of fading laws (`fading`) and schemes (`scheme`),
+the plug-ins it depends on (`plugins`), and units."""
 
 from airpool.network.access import ACCESSES, Access, AccessRules
+from airpool.network.neighbours import Neighbours
 from airpool.network.network import (
     FADING,
     SCHEME_SETTINGS,
@@ -10,7 +11,6 @@ from airpool.network.network import (
     Channel,
     Coin,
     Devices,
-    Neighbours,
     Network,
     NetworkError,
     PowerRule,

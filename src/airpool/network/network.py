@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from airpool.network.access import ACCESSES, Access, AccessRules
+from airpool.network.neighbours import Neighbours
 from airpool.network.rules import NetworkError, PerDevice, Rule, check, checked, rules_of, whole
 from airpool.network.scheme import PluginScheme, rules_and_settings, scheme_rules
 
-Neighbours = Literal["zero-out", "replace", "remove"]
 PowerRule = Literal["truncate", "backoff", "paper", "exact"]
 Symbols = Literal["complex", "real"]
 Score = Literal["shannon", "min"]
@@ -218,7 +218,7 @@ class Network:
     adversary: Adversary = field(default_factory=Adversary)
     dimension: Annotated[int, range(1, 10**9 + 1)] = 64
     delta: Annotated[float, _BETWEEN._replace(least=1e-300)] = 1e-5
-    neighbours: Neighbours = "zero-out"
+    neighbours: Neighbours = Neighbours.ZERO_OUT
     cover_noise: bool = False
     colluders: int = 0
     dropouts: int = 0

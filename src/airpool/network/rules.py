@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from enum import EnumType
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -67,17 +68,18 @@ def checked(where: str, value: Any, rule: Any, count: int | None = None) -> Any:
     if rule is bool:
         if not isinstance(value, bool):
             raise NetworkError(f"{where}={value!r} must be true or false")
-    elif value not in rule:
+    elif value not in tuple(rule):
         raise NetworkError(f"{where}={value!r} must be one of {', '.join(rule)}")
-    return value
+    return rule(value) if isinstance(rule, EnumType) else value
 
 
 @cache
 def rules_of(kind: type) -> dict[str, Any]:
-    """The rules of a class's fields: what they are annotated with, or the words of a Literal."""
+    """The rules of a class's fields: what they are annotated with, or the words of a Literal or an enum."""
     hints = get_type_hints(kind, include_extras=True)
     annotated = {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
     words = {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
+    words |= {name: hint for name, hint in hints.items() if isinstance(hint, EnumType)}
     return annotated | words | {name: bool for name, hint in hints.items() if hint is bool}
 
 

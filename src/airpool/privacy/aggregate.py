@@ -2,15 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats, not_negative, probability
+from airpool.network.neighbours import Neighbours
 from airpool.privacy.law import Arrivals, Strength
-
-Neighbours = Literal["zero-out", "replace", "remove"]
 
 _COLUMNS: dict[str, Callable[[str, ArrayLike], Floats]] = {
     "shift": not_negative,
@@ -116,9 +114,9 @@ class Aggregate:
             return self.failure
         return np.full(self.num_devices, min(float(np.sum(self.failure)) + self.excess, 1.0))
 
-    def distance(self, neighbours: Neighbours) -> Floats:
+    def distance(self, neighbours: Neighbours | str) -> Floats:
         """The sensitivity: how far the two sums lie apart."""
-        return self.shift * (2 if neighbours == "replace" else 1)
+        return self.shift * Neighbours(neighbours).sensitivity
 
     def fixed_variance(self) -> Floats:
         """Noise around each device's feature when all noise is always there, less that of the absent devices."""

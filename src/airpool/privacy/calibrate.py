@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats, as_floats
 from airpool._support.search import smallest, smallest_number
-from airpool.privacy.aggregate import Aggregate, Neighbours
+from airpool.network.neighbours import Neighbours
+from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.device import game
 from airpool.privacy.law import alike
 
@@ -149,7 +150,7 @@ def seen_to_meet(meets: Callable[[Floats], NDArray[np.bool_]], x: Floats) -> Flo
     return x
 
 
-def largest_shift(aggregate: Aggregate, target: Floats, delta: float, neighbours: Neighbours) -> Floats:
+def largest_shift(aggregate: Aggregate, target: Floats, delta: float, neighbours: Neighbours | str) -> Floats:
     """Largest shift of each device's feature at which its ε meets its own target, at this noise; rounded down.
 
         Δ_k = max{Δ : δ_k(target_k; Δ) ≤ δ}

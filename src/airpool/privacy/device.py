@@ -6,14 +6,15 @@ other one; `remove`, the device is removed and its noise with it. Two kinds of p
 """
 
 from dataclasses import replace
-from typing import get_args
+from typing import assert_never, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats, Integers, checked
+from airpool.network.neighbours import Neighbours
 from airpool.privacy import cover, gaussian, removal
-from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
+from airpool.privacy.aggregate import Aggregate, ratio
 from airpool.privacy.game import Bounds, Direction, Game, mixture, solve
 from airpool.privacy.law import alike, coarsened
 from airpool.privacy.unaligned import surroundings
@@ -26,7 +27,7 @@ _REMOVAL_CEILING = 700.0
 _COVER_ERROR, _REMOVAL_ERROR = 1e-10, 1e-8
 
 
-def epsilon(aggregate: Aggregate, delta: float, *, neighbours: Neighbours = "zero-out") -> Bounds:
+def epsilon(aggregate: Aggregate, delta: float, *, neighbours: Neighbours | str = Neighbours.ZERO_OUT) -> Bounds:
     """ε of each device when all transmit together (docs/guarantee.md §3; the paper's claim is paper.formulas.theorem1).
 
         δ_k(ε) = p_k E[δ_G(ε; Δ_k/√(V_k + a_k))]            participation visible; zero-out, replace
@@ -43,7 +44,7 @@ def epsilon(aggregate: Aggregate, delta: float, *, neighbours: Neighbours = "zer
     return solve(game(aggregate, neighbours), delta)
 
 
-def delta(aggregate: Aggregate, epsilon: ArrayLike, *, neighbours: Neighbours = "zero-out") -> Floats:
+def delta(aggregate: Aggregate, epsilon: ArrayLike, *, neighbours: Neighbours | str = Neighbours.ZERO_OUT) -> Floats:
     """δ of each device at ε (one value, or one per device), rounded up: the larger of both directions."""
     eps = checked("epsilon", epsilon, allowed="must be a number", ok=lambda x: ~np.isnan(x))
     eps = np.broadcast_to(eps, (aggregate.num_devices,))
@@ -52,20 +53,20 @@ def delta(aggregate: Aggregate, epsilon: ArrayLike, *, neighbours: Neighbours = 
 
 
 def local_epsilon(
-    aggregate: Aggregate, delta: float, *, neighbours: Neighbours = "zero-out", inferences: int = 1
+    aggregate: Aggregate, delta: float, *, neighbours: Neighbours | str = Neighbours.ZERO_OUT, inferences: int = 1
 ) -> Floats:
     """ε of a device when no other device is trusted: its own noise alone, given that it always takes part.
 
     Edge cases: removal is always detected next to the device's antenna → inf.
     """
-    if neighbours == "remove":
+    if not Neighbours(neighbours).keeps_noise:
         return np.full(aggregate.num_devices, np.inf)
     mu = ratio(aggregate.distance(neighbours), np.sqrt(aggregate.variance))
     return gaussian.epsilon(mu * np.sqrt(inferences), delta)
 
 
 def game(
-    aggregate: Aggregate, neighbours: Neighbours, *, merge: bool | Integers = True, cells: int | None = None
+    aggregate: Aggregate, neighbours: Neighbours | str, *, merge: bool | Integers = True, cells: int | None = None
 ) -> Game:
     """The distinguishing game for each kind of device (for each device, without `merge`).
 
@@ -76,9 +77,8 @@ def game(
     `merge` may also say which kind each device is of, 0, 1, ...; devices of a kind must be alike in every column.
     `cells` bounds the size of the noise laws, rounded to the safe side, where a whole curve is wanted (composition).
     """
-    if neighbours not in get_args(Neighbours):
-        raise ValueError(f"neighbours={neighbours!r} must be one of {', '.join(get_args(Neighbours))}")
-    covered, removed = aggregate.cover_noise, neighbours == "remove"
+    neighbours = Neighbours(neighbours)
+    covered, removed = aggregate.cover_noise, not neighbours.keeps_noise
     columns = (aggregate.shift, aggregate.variance, aggregate.participation, aggregate.presence, aggregate.lent)
     columns += (aggregate.kind_of_strength,)
     if isinstance(merge, bool):
@@ -100,14 +100,16 @@ def game(
 
     def hidden(eps: Floats, pair: Integers, rest: Floats, direction: Direction) -> Floats:
         s, a, p, backward = shift[pair, None], own[pair, None], coin[pair, None], direction == "backward"
-        if removed:
-            law = removal.delta_covered if covered else removal.delta
-            r = aggregate.dimension
-            return law(eps, shift=s, rest=rest, own=a, dimension=r, participation=p, backward=backward)
-        mu = ratio(s, np.sqrt(rest + a))
-        if neighbours == "replace":
-            return cover.delta_replace(eps, mu, p)
-        return cover.delta_zero_out(eps, mu, p, backward=backward)
+        match neighbours:
+            case Neighbours.ZERO_OUT:
+                return cover.delta_zero_out(eps, ratio(s, np.sqrt(rest + a)), p, backward=backward)
+            case Neighbours.REPLACE:
+                return cover.delta_replace(eps, ratio(s, np.sqrt(rest + a)), p)
+            case Neighbours.REMOVE:
+                law = removal.delta_covered if covered else removal.delta
+                r = aggregate.dimension
+                return law(eps, shift=s, rest=rest, own=a, dimension=r, participation=p, backward=backward)
+        assert_never(neighbours)
 
     with np.errstate(divide="ignore"):
         log_transmits, log_silent = np.log([sure, sure]), np.log1p([-sure, -sure])
@@ -122,7 +124,7 @@ def game(
         log_silent=log_silent,
         given=hidden if removed or (covered and np.any(coin < 1)) else None,
         # Opposite features and Gaussians of one variance look alike from both sides.
-        directions=get_args(Direction) if removed or (covered and neighbours == "zero-out") else ("forward",),
+        directions=get_args(Direction) if removed or (covered and neighbours is Neighbours.ZERO_OUT) else ("forward",),
         most=_REMOVAL_CEILING if removed else np.inf,
         error=_REMOVAL_ERROR if removed else _COVER_ERROR if covered else Game.error,
     )

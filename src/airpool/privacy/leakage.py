@@ -10,7 +10,8 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from airpool._support.arrays import Floats, finite, not_negative
-from airpool.privacy.aggregate import Aggregate, Neighbours, least_of_others, ratio
+from airpool.network.neighbours import Neighbours
+from airpool.privacy.aggregate import Aggregate, least_of_others, ratio
 from airpool.privacy.game import Game, gaussians, mixture
 from airpool.privacy.law import alike
 from airpool.privacy.unaligned import surroundings
@@ -51,7 +52,11 @@ class Decision:
 
 
 def threshold_game(
-    aggregate: Aggregate, scheme: Decision, neighbours: Neighbours = "zero-out", *, cells: int | None = None
+    aggregate: Aggregate,
+    scheme: Decision,
+    neighbours: Neighbours | str = Neighbours.ZERO_OUT,
+    *,
+    cells: int | None = None,
 ) -> Game:
     """Scheme 2.1, exactly, for the worst pair of scores.
 
@@ -100,7 +105,7 @@ def ranking_game(
     score_range: Floats,
     score_noise_std: Floats,
     num_selected: int,
-    neighbours: Neighbours = "zero-out",
+    neighbours: Neighbours | str = Neighbours.ZERO_OUT,
 ) -> Game:
     """Scheme 2.2: devices send noisy scores to a ranking server, and the `num_selected` lowest transmit.
 
@@ -126,6 +131,8 @@ def ranking_game(
     return gaussians(distinct, np.ones_like(distinct), of_device)
 
 
-def _reject_removal(neighbours: Neighbours) -> None:
-    if neighbours == "remove":
-        raise ValueError("neighbours='remove' is not accounted for with Schemes 2.1 and 2.2; use zero-out or replace")
+def _reject_removal(neighbours: Neighbours | str) -> None:
+    if not Neighbours(neighbours).keeps_noise:
+        raise ValueError(
+            f"neighbours={neighbours!r} is not accounted for with Schemes 2.1 and 2.2; use zero-out or replace"
+        )

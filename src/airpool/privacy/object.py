@@ -5,8 +5,9 @@ from math import prod
 import numpy as np
 
 from airpool._support.arrays import Floats
+from airpool.network.neighbours import Neighbours
 from airpool.privacy import grid
-from airpool.privacy.aggregate import Aggregate, Neighbours, ratio
+from airpool.privacy.aggregate import Aggregate, ratio
 from airpool.privacy.game import Game, gaussians
 from airpool.privacy.law import alike, binomial, kinds
 
@@ -14,7 +15,7 @@ from airpool.privacy.law import alike, binomial, kinds
 _OUTCOMES = 2**16
 
 
-def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Game:
+def object_game(aggregate: Aggregate, neighbours: Neighbours | str = Neighbours.ZERO_OUT) -> Game:
     """All features are zeroed (or replaced) together: one game, for the object.
 
         δ(ε) = E_τ[ δ_G(ε; Σ τ_i Δ_i / √(Σ τ_i a_i + extra)) ],    under cover noise Σ a_i instead
@@ -25,7 +26,7 @@ def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Ga
     who took part).
     Edge cases: a colluder sees its own view change → inf; removal of all devices leaves no noise → inf.
     """
-    if neighbours == "remove" or aggregate.colluders or aggregate.colluding:
+    if not Neighbours(neighbours).keeps_noise or aggregate.colluders or aggregate.colluding:
         mu, mass, slack = np.array([np.inf]), np.ones(1), 0.0
     elif aggregate.alone or aggregate.strength is not None:
         # Every signal by itself: squared distances, in standard deviations, add up. Dropouts only take some away.
@@ -38,7 +39,7 @@ def object_game(aggregate: Aggregate, neighbours: Neighbours = "zero-out") -> Ga
     return gaussians(mu[None], mass[None], np.zeros(1, dtype=np.int64), slack=slack)
 
 
-def _outcomes(aggregate: Aggregate, neighbours: Neighbours) -> tuple[Floats, Floats, float]:
+def _outcomes(aggregate: Aggregate, neighbours: Neighbours | str) -> tuple[Floats, Floats, float]:
     """μ of every outcome of who takes part, its probability, and the slack of a bound."""
     lent, shift = aggregate.lent, aggregate.distance(neighbours)
     distinct, _, count = alike(shift, lent, aggregate.received)

@@ -129,7 +129,7 @@ def waveform_report(network: Network, waveform: Waveform) -> PrivacyReport:
     Holds for: guards too, which say no more than who takes part; under `remove` that is what is asked, so ε is inf.
     """
     require_plain(network)
-    secret = network.neighbours == "remove" and waveform.frame.guard > 0
+    secret = not network.neighbours.keeps_noise and waveform.frame.guard > 0
     if waveform.impairments == Impairments() and not secret:
         # All that is sent: under `remove` the noise that fills up the last symbol shows too.
         report = guarantee(replace(evened(network), channel=Channel(gamma=_ALWAYS_STRONG)))

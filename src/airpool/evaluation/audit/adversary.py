@@ -97,8 +97,7 @@ def worst_worlds(network: Network, device: int, *, score: End = "high") -> tuple
         two-sided audit plays both directions; a planted 1/p_k shows where the rarer end goes with the feature.
     """
     law = released(network, np.zeros(network.devices.count))
-    neighbours = "replace" if network.neighbours == "replace" else "zero-out"
-    features, neighbour = worst_pair(law, device, dimension=network.dimension, neighbours=neighbours)
+    features, neighbour = worst_pair(law, device, dimension=network.dimension, neighbours=network.neighbours)
     if not scheme_rules(network.scheme).scored:
         return World(features), World(neighbour)
     if score not in ("low", "high"):
@@ -146,8 +145,9 @@ def audited(
     together: number of such games that hold jointly with the stated confidence. Each is then played
         at 1 − (1 − confidence)/together: any of them errs with probability at most 1 − confidence (Bonferroni).
     """
-    if network.neighbours == "remove":
-        raise ValueError("neighbours='remove' is always seen where participation is visible; audit zero-out or replace")
+    if not network.neighbours.keeps_noise:
+        seen = f"neighbours={network.neighbours!r} is always seen where participation is visible"
+        raise ValueError(f"{seen}; audit zero-out or replace")
     if together < 1:
         raise ValueError(f"together={together} must be >= 1")
     others = [k for k in np.argsort(network.devices.column("noise_std"))[::-1].tolist() if k != device]

@@ -82,7 +82,7 @@ def worst_pair(network: Network, device: int) -> tuple[Floats, Floats]:
     """Features (K, r) and their neighbour, as far apart as clipping allows; all other devices hold zeros."""
     features = np.zeros((network.devices.count, network.dimension))
     features[device, 0] = network.devices.column("clip_norm")[device]
-    return features, -features if network.neighbours == "replace" else np.zeros_like(features)
+    return features, (1 - network.neighbours.sensitivity) * features
 
 
 def likelihood_ratio(network: Network, features: Floats, neighbour: Floats) -> Callable[[ObservedDirections], Floats]:

@@ -11,13 +11,13 @@ Under cover noise a silent device still transmits n_k. An alignment g_k ≠ 1 sc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from airpool._support.arrays import Floats, not_negative, positive, probability
+from airpool.network import Neighbours
 from airpool.protocol.device import clipped
 
 _MAX_MIXED = 12  # most devices with a feature whose 2^k patterns of silence are enumerated
@@ -89,7 +89,7 @@ def release(
 
 
 def worst_pair(
-    devices: Release, device: int, *, dimension: int, neighbours: Literal["zero-out", "replace"] = "zero-out"
+    devices: Release, device: int, *, dimension: int, neighbours: Neighbours | str = Neighbours.ZERO_OUT
 ) -> tuple[Floats, Floats]:
     """Features (K, r) and their neighbour, as far apart as clipping allows; all other devices hold zeros.
 
@@ -98,7 +98,7 @@ def worst_pair(
     """
     features = np.zeros((devices.num_devices, dimension))
     features[device, 0] = devices.clip_norm[device]
-    return features, -features if neighbours == "replace" else np.zeros_like(features)
+    return features, (1 - Neighbours(neighbours).sensitivity) * features
 
 
 def log_likelihood_ratio(

@@ -15,11 +15,11 @@ from airpool.privacy import device
 COVERED = "zero-out, cover noise"
 NUM_STDS = 25
 # What changes between neighbours, by name.
-_CHANGES = {name: {"neighbours": name} for name in get_args(Neighbours)}
-_CHANGES |= {f"{name}, cover noise": {"neighbours": name, "cover_noise": True} for name in get_args(Neighbours)}
+_CHANGES: dict[str, dict[str, Any]] = {name: {"neighbours": name} for name in Neighbours}
+_CHANGES |= {f"{name}, cover noise": {"neighbours": name, "cover_noise": True} for name in Neighbours}
 # Curves against σ: two forms of the claim, and exact values.
 _TAILS: tuple[Tail, ...] = ("quadratic", "bernstein")
-_EXACT = (*get_args(Neighbours), COVERED)
+_EXACT = (*Neighbours, COVERED)
 
 
 @dataclass(frozen=True)

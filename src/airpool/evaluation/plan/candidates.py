@@ -77,8 +77,8 @@ def built(candidate: Candidate, given: Network, targets: Floats, model: "Model")
     chosen: Any = {"scheme": candidate.scheme, "cover_noise": candidate.cover_noise}
     bare = replace(given, dimension=model.codec(candidate.codec).dimension, devices=devices, **chosen)
     if scheme_rules(candidate.scheme).scored:
-        if given.neighbours == "remove":
-            raise ValueError("neighbours='remove' is not accounted for with Schemes 2.1 and 2.2")
+        if not given.neighbours.keeps_noise:
+            raise ValueError(f"neighbours={given.neighbours!r} is not accounted for with Schemes 2.1 and 2.2")
         met = split(bare, epsilon=float(np.min(targets)), share=candidate.share)
         return replace(met, devices=replace(met.devices, epsilon=wanted))
     uniform = calibrate(bare)

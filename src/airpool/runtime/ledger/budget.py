@@ -4,7 +4,6 @@ import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 from airpool.account.report import shown
 from airpool.network import Neighbours
@@ -30,17 +29,18 @@ class Budget:
     delta: float = 1e-5
     scene: bool = False
     window_s: float | None = None
-    neighbours: Neighbours = "zero-out"
+    neighbours: Neighbours = Neighbours.ZERO_OUT
 
     def __post_init__(self) -> None:
         for name, allowed, good in (
             ("epsilon", "must be > 0 and finite", 0 < self.epsilon < math.inf),
             ("delta", "must be > 0 and < 1", 0 < self.delta < 1),
             ("window_s", "must be > 0 and finite", self.window_s is None or 0 < self.window_s < math.inf),
-            ("neighbours", "must be " + " or ".join(get_args(Neighbours)), self.neighbours in get_args(Neighbours)),
+            ("neighbours", "must be " + " or ".join(Neighbours), self.neighbours in tuple(Neighbours)),
         ):
             if not good:
                 raise ValueError(f"budget {name}={getattr(self, name)} {allowed}")
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         if self.scene and self.window_s is not None:
             raise ValueError("a budget is for a scene or for a window, not for both: give two budgets")
 
@@ -77,7 +77,7 @@ class Allowance:
     _AHEAD = (1.0, 0.25, 0.0625)
     _KEPT = 32
 
-    def __init__(self, epsilon: float, delta: float, neighbours: Neighbours = "zero-out") -> None:
+    def __init__(self, epsilon: float, delta: float, neighbours: Neighbours = Neighbours.ZERO_OUT) -> None:
         self.epsilon, self.delta = epsilon, delta
         self.neighbours: Neighbours = neighbours
         self._fits: deque[Mapping[Mechanism, Use]] = deque(maxlen=self._KEPT)

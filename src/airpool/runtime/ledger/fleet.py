@@ -82,7 +82,7 @@ class Account(NamedTuple):
     inferences: int
     date: int
     epsilon: float
-    neighbours: Neighbours
+    neighbours: str
 
 
 class Fleet:
@@ -192,7 +192,7 @@ class Fleet:
         wanted = {row.mechanism for row in rows}
         return Content(Origin(ledger, device, key), {d: t for d, t in texts.items() if d in wanted}, rows)
 
-    def accounts(self, delta: float, neighbours: Neighbours = "zero-out") -> list[Account]:
+    def accounts(self, delta: float, neighbours: Neighbours | str = Neighbours.ZERO_OUT) -> list[Account]:
         """Every ledger with what it has spent as far as reported, all for one relation of neighbours."""
         texts = dict(self._rows("SELECT digest, text FROM ledger_mechanism"))
         found: list[Account] = []

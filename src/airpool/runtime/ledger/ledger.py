@@ -148,7 +148,9 @@ class Ledger:
             known = self._last.epoch if self._last and epoch is None else epoch or ""
             self._require_budget([Booking("", mechanism, scene, known)], self._now().elapsed)
 
-    def epsilon(self, delta: float, *, scene: str | None = None, neighbours: Neighbours = "zero-out") -> float:
+    def epsilon(
+        self, delta: float, *, scene: str | None = None, neighbours: Neighbours | str = Neighbours.ZERO_OUT
+    ) -> float:
         """ε at δ of all that was charged, under one relation; scene: of what was charged in one scene."""
         with self._alone():
             store = self._current()

@@ -55,7 +55,7 @@ class Mechanism:
     def digest(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    def under(self, neighbours: Neighbours) -> "Mechanism":
+    def under(self, neighbours: Neighbours | str) -> "Mechanism":
         """The same inference for a relation of neighbours; equal ones are equal, however they were stored."""
         if neighbours == self.network.neighbours and not self.stored and not self.plugins:
             return self

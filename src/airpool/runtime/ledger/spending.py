@@ -57,7 +57,7 @@ class _Share:
     missed: float
 
 
-def total(counts: Counts, delta: float, neighbours: Neighbours | None = None) -> float:
+def total(counts: Counts, delta: float, neighbours: Neighbours | str | None = None) -> float:
     """ε at δ of what was used of each mechanism.
 
     neighbours: the relation that every mechanism is accounted for under; by default the one that all of them have.
@@ -85,7 +85,7 @@ def total(counts: Counts, delta: float, neighbours: Neighbours | None = None) ->
     return min(_composed(parts, delta, list(still.values()), missed), alone)
 
 
-def _under(counts: Counts, neighbours: Neighbours | None) -> dict[Mechanism, Use]:
+def _under(counts: Counts, neighbours: Neighbours | str | None) -> dict[Mechanism, Use]:
     """The use of each mechanism under one relation; mechanisms that become equal are added up."""
     relations = {each.network.neighbours for each in counts} if neighbours is None else {neighbours}
     if len(relations) > 1:
@@ -101,7 +101,7 @@ def _under(counts: Counts, neighbours: Neighbours | None) -> dict[Mechanism, Use
 
 
 @lru_cache(maxsize=256)
-def _moved(one: Mechanism, neighbours: Neighbours) -> Mechanism:
+def _moved(one: Mechanism, neighbours: Neighbours | str) -> Mechanism:
     return one.under(neighbours)
 
 
@@ -151,7 +151,7 @@ def _part(one: Mechanism, *, alone: bool = False) -> _Share:
         still = _still(one)
         received = replace(received, alone=True, extra=0.0)
         missed = float(received.misses[one.device])
-        if still and not scheme_rules(network.scheme).scored and network.neighbours != "remove":
+        if still and not scheme_rules(network.scheme).scored and network.neighbours.keeps_noise:
             # Silence that is common to a stream is not counted on.
             mu = ratio(received.distance(network.neighbours), np.sqrt(received.variance))
             return _Share(float(mu[one.device]), None, missed)
