@@ -9,7 +9,7 @@ import pytest
 
 import airpool
 from airpool.network import ACCESSES, Access, Channel, Network, NetworkError
-from airpool.runtime.air import require_runnable
+from airpool.runtime.medium import medium_of
 
 SOURCE = Path(__file__).parents[1] / "src/airpool"
 
@@ -56,6 +56,6 @@ def test_a_network_without_radio_takes_no_setting_of_a_radio(access):
 def test_an_access_without_a_medium_does_not_run(access):
     if ACCESSES[access].medium is None:
         with pytest.raises(NetworkError, match=f"channel.access='{access}' must be superposed or secure"):
-            require_runnable(network(access))
+            medium_of(network(access))
     else:
-        require_runnable(network(access))
+        assert medium_of(network(access)) == ACCESSES[access].medium
