@@ -16,8 +16,9 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from airpool.runtime import library_logs, logs
+from airpool.runtime import library_logs
 from airpool.runtime.legacy import BothNames
+from airpool.runtime.limits import Bucket, SparseLog
 from airpool.runtime.renewal import RenewedChannel
 
 MESSAGE_BYTES = 4 * 2**20
@@ -45,6 +46,7 @@ _OPTIONS = [
 
 
 library_logs.install()
+_log = SparseLog(Bucket(per_second=10.0, burst=200))
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ async def require_client(context: Any, credentials: PeerCredentials | None) -> s
 
 async def refuse(context: Any, code: grpc.StatusCode, reason: str) -> None:
     """Ends a call, and says so in the log."""
-    logs.event("rejected", reason=reason)
+    _log.event("rejected", reason=reason)
     await context.abort(code, reason)
 
 
