@@ -15,10 +15,11 @@ def air(
     network: r.NetworkFile,
     listen: r.Address = r.ANYWHERE,
     quorum: Annotated[int | None, typer.Option(help="Devices that must be ready for a slot (default: all).")] = None,
-    slot_seconds: r.SlotSeconds = 5.0,
+    slot_seconds: r.SlotSeconds = None,
     patience: Annotated[float, typer.Option(help="How long a slot waits for devices to be ready.")] = 1.0,
     simulate: r.SimulationSeed = None,
     keys: r.Keys = None,
+    identities: r.Identities = None,
     json: o.Json = False,
     attached: r.Attached = False,
 ) -> None:
@@ -28,13 +29,15 @@ def air(
     from airpool.network import file as network_file
     from airpool.runtime import logs
     from airpool.runtime.air import Air
+    from airpool.runtime.medium import PortOptions
     from airpool.runtime.roles import Console, run_air
 
     logs.start("air")
 
     async def run() -> None:
         net = network_file.read(network)
-        it = Air(net, quorum=quorum, slot_seconds=slot_seconds, patience=patience, seed=simulate)
+        waits = {"slot_seconds": slot_seconds, "patience": patience}
+        it = Air(net, quorum=quorum, seed=simulate, options=PortOptions(identities, keys), **waits)
         own, console = r.credentials(keys, "air"), Console(attached, json)
         await run_air(it, listen, credentials=own, console=console)
 

@@ -40,9 +40,7 @@ def device(
         int | None, typer.Option(help="Inferences that each device may spend (default: no limit).")
     ] = None,
     keys: r.Keys = None,
-    identities: Annotated[
-        Path | None, typer.Option(help="Secure access without --keys: folder of roster.txt and device-K.key.")
-    ] = None,
+    identities: r.Identities = None,
     quorum: Annotated[int | None, typer.Option(help="Secure access: fewest devices in a sum (default: all).")] = None,
     simulate: r.SimulationSeed = None,
     json: o.Json = False,

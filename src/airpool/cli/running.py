@@ -18,7 +18,12 @@ SimulationSeed = Annotated[
 Keys = Annotated[
     Path | None, typer.Option("--keys", help="Folder of this role's keys (`airpool keys`); needed beyond loopback.")
 ]
-SlotSeconds = Annotated[float, typer.Option(help="How long a slot waits for its signals.")]
+SlotSeconds = Annotated[
+    float | None, typer.Option(help="How long a slot waits for its signals (default: 5 s; secure sums: + K/4 s).")
+]
+Identities = Annotated[
+    Path | None, typer.Option(help="Secure access without --keys: folder of roster.txt and device-K.key.")
+]
 ANYWHERE = "127.0.0.1:0"
 
 

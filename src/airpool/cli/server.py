@@ -19,8 +19,10 @@ def server(
     http: Annotated[str | None, typer.Option(help="Address of the HTTP API, HOST:PORT; left out: none.")] = None,
     model: o.Model = "modelnet40",
     codec: Annotated[str | None, typer.Option(help="One of the model's (default: its first).")] = None,
-    slot_seconds: r.SlotSeconds = 5.0,
-    deadline: Annotated[float, typer.Option(help="Longest time of one inference, in seconds.")] = 20.0,
+    slot_seconds: r.SlotSeconds = None,
+    deadline: Annotated[
+        float | None, typer.Option(help="Longest time of one inference, in seconds (default: of four slots).")
+    ] = None,
     simulate: r.SimulationSeed = None,
     keys: r.Keys = None,
     fleet: Annotated[
@@ -37,6 +39,7 @@ def server(
 
     from airpool.network import file as network_file
     from airpool.runtime import logs, transport
+    from airpool.runtime.medium import slot_seconds_of
     from airpool.runtime.remote import RemoteServer
     from airpool.runtime.roles import Console, run_server
     from airpool.runtime.server import Server, codec_of
@@ -57,8 +60,9 @@ def server(
 
             token = secured.token(token_file)
         async with transport.channel(air, own, role="air") as channel:
-            port = RemoteServer(channel, slot_seconds=slot_seconds)
-            it = Server(net, chosen, port, simulated=simulate is not None, deadline=deadline)
+            seconds = slot_seconds_of(net) if slot_seconds is None else slot_seconds
+            port, longest = RemoteServer(channel, slot_seconds=seconds), 4 * seconds if deadline is None else deadline
+            it = Server(net, chosen, port, simulated=simulate is not None, deadline=longest)
             console = Console(attached, json)
             await run_server(it, listen, http=http, token=token, fleet=view, credentials=own, console=console)
 

@@ -45,6 +45,7 @@ def up(
     model: o.Model = "modelnet40",
     codec: Annotated[str | None, typer.Option(help="One of the model's (default: its first).")] = None,
     quorum: Annotated[int | None, typer.Option(help="Devices that must be ready for a slot (default: all).")] = None,
+    slot_seconds: r.SlotSeconds = None,
     http: Annotated[str | None, typer.Option(help="Address of the HTTP API, HOST:PORT.")] = None,
     keys: Annotated[
         Path | None, typer.Option(help="Authority's folder: all roles use TLS, each with its own keys.")
@@ -74,9 +75,8 @@ def up(
     of_device += () if budget_epsilon is None else ("--budget-epsilon", str(budget_epsilon))
     if ledger is not None:
         ledger.mkdir(parents=True, exist_ok=True, mode=0o700)
-    setup = Setup(
-        net, hosts, source, model, codec, quorum, http=http, simulate=simulate, device_options=of_device, keys=keys
-    )
+    run = {"simulate": simulate, "device_options": of_device, "keys": keys}
+    setup = Setup(net, hosts, source, model, codec, quorum, slot_seconds, http, **run)
     labels = labels_of(source, found(model).classes)
     tally = RunTally(labels)
     try:

@@ -19,6 +19,7 @@ from airpool.runtime.medium import (
     Announcement,
     Deliver,
     HubSetup,
+    PortOptions,
     RejectedError,
     Round,
     RoundMessage,
@@ -32,8 +33,8 @@ from airpool.runtime.medium import (
 )
 from airpool.runtime.standing import Standing
 
-SLOT_SECONDS = 5.0
 PATIENCE_SECONDS = 1.0
+_DEFAULT = PortOptions()
 _MOST_WAITING = 256
 
 
@@ -53,8 +54,9 @@ class Air:
 
     quorum: number that must be ready before a slot is held, from K − dropouts to K. dropouts: the network's own; more
     missing than these, and the sum is withheld. So the network's ε, which counts on K − dropouts devices, holds.
-    slot_seconds: time in which a slot waits for its signals. patience: time in which it waits for devices to be ready.
-    seed: of a simulated run. medium: a registered one; None: that of the network's access.
+    slot_seconds: time in which a slot waits for its signals; None: the medium's own. patience: time in which it waits
+    for devices to be ready. seed: of a simulated run. medium: a registered one; None: that of the network's access.
+    options: the medium's own.
     """
 
     def __init__(
@@ -62,12 +64,13 @@ class Air:
         network: Network,
         *,
         quorum: int | None = None,
-        slot_seconds: float = SLOT_SECONDS,
+        slot_seconds: float | None = None,
         patience: float = PATIENCE_SECONDS,
         seed: int | None = None,
         medium: str | None = None,
+        options: PortOptions = _DEFAULT,
     ) -> None:
-        name = medium_of(network)
+        rules = MEDIA.get(medium or medium_of(network))
         count, fewest = network.devices.count, network.devices.count - network.dropouts
         self.network, self.seed = network, seed
         self.quorum = count if quorum is None else quorum
@@ -77,11 +80,12 @@ class Air:
                 f"dropouts={network.dropouts}"
             )
         seeded.require(seed)
+        slot_seconds = rules.slot_seconds(network) if slot_seconds is None else slot_seconds
         for what, seconds in (("slot_seconds", slot_seconds), ("patience", patience)):
             if not 0 < seconds <= 600:
                 raise ValueError(f"{what}={seconds} must be > 0 and at most 600")
         self._slot_seconds, self._fewest = slot_seconds, fewest
-        self._hub = MEDIA.get(medium or name).hub(HubSetup(network, self.quorum, seed, self._say))
+        self._hub = rules.hub(HubSetup(network, self.quorum, seed, self._say, options))
         self._standing, self._digest = Standing(count, patience), terms.stated(network).digest
         self._rounds: dict[str, Round] = {}
         self._waiting: list[_Request] = []
@@ -132,7 +136,14 @@ class Air:
     def _admit(self, device: int, advert: bytes | None, inferences: int) -> None:
         connected = self._standing.connected
         if (it := connected.get(device)) is not None:
-            self._hub.admit(advert, [each.advert for k, each in connected.items() if k != device and each.inferences])
+            others = [each.advert for k, each in connected.items() if k != device and each.inferences]
+            try:
+                self._hub.admit(device, advert, others)
+            except RejectedError as why:
+                it.inferences = 0
+                self._standing.noted(device, f"its advert was rejected: {why}")
+                logs.event("rejected", device=device, reason=str(why))
+                raise
             it.inferences, it.advert, it.stalled = inferences, advert or b"", False
             self._change.set()
 
@@ -268,13 +279,15 @@ class Air:
         enough = not slot.dropped and len(arrived) >= self._fewest
         for k in arrived:
             self._standing.served(k)
+        for k, why in slot.blamed.items():
+            self._standing.banned(k, why)
         for k in slot.awaited & self._standing.connected.keys():
             logs.event("slow", id=request.id, device=k)
             if not enough:
                 self._standing.failed(k, "it did not answer in time")
         logs.event("slot", id=request.id, devices=len(arrived), missing=missing)
         if slot.dropped:
-            return Withheld(f"withheld: {slot.dropped}", spent=True)
+            return Withheld(f"withheld: {slot.dropped}" + self._standing.named(arrived), spent=True)
         if not enough:
             why = f"withheld: {missing} of {count} devices are missing, {self.network.dropouts} may be"
             return Withheld(why + self._standing.named(arrived), spent=True)

@@ -77,7 +77,8 @@ async def run(device: Device, port: DevicePort) -> None:
     while True:
         await _allowed(device, probe=refused)
         await port.ready(_most(device))
-        refused = not await answer(device, port, await port.announcements())
+        turn = await port.announcements()
+        refused = not turn or not await answer(device, port, turn)
         if refused:
             await asyncio.sleep(wait)
         wait = min(2 * wait, _LONGEST_WAIT) if refused else _SHORTEST_WAIT

@@ -37,7 +37,10 @@ class LoopbackDevice:
         self._air.ready(self._device, inferences)
 
     async def advertise(self, advert: bytes) -> None:
-        self._air.advertise(self._device, advert)
+        try:
+            self._air.advertise(self._device, advert)
+        except RejectedError:
+            self._received.put_nowait(())
 
     async def announcements(self) -> Turn:
         while not isinstance(found := await self._received.get(), tuple):

@@ -146,7 +146,9 @@ class DevicePort(Protocol):
         """Declares readiness for one turn of at most this many: before coin, score and feature exist."""
         ...
 
-    async def announcements(self) -> Turn: ...
+    async def announcements(self) -> Turn:
+        """The next turn; empty where the device was not accepted as ready."""
+        ...
 
     async def accept(self, announced: Announcement) -> None:
         """Checks what the medium itself asks of this inference, before the charge. Raises NotSentError."""
@@ -199,10 +201,12 @@ class Round(Protocol):
     """One inference at the hub, from its announcement to its sum.
 
     carrier: whether any device transmitted. dropped: the reason why there is no sum; "": there is one.
+    blamed: devices that did not follow the medium's protocol, with the reason; they are set aside for good.
     """
 
     carrier: bool
     dropped: str
+    blamed: Mapping[int, str]
 
     @property
     def awaited(self) -> set[int]:
@@ -244,13 +248,26 @@ class Round(Protocol):
 
 
 @dataclass(frozen=True)
+class PortOptions:
+    """Own settings of a device or hub. identities, keys: folders. quorum: of a device, fewest in a sum; None: all."""
+
+    identities: Path | None = None
+    keys: Path | None = None
+    quorum: int | None = None
+
+
+@dataclass(frozen=True)
 class HubSetup:
-    """quorum: devices that must be ready. seed: of a simulated run. say: hands a device a message of a round."""
+    """quorum: devices that must be ready. seed: of a simulated run. say: hands a device a message of a round.
+
+    options: the hub's own settings of the medium.
+    """
 
     network: Network
     quorum: int
     seed: int | None
     say: Callable[[int, RoundMessage | RoundOver], None]
+    options: PortOptions = PortOptions()
 
 
 class Hub(Protocol):
@@ -264,7 +281,7 @@ class Hub(Protocol):
     epoch: str
     secure: bool
 
-    def admit(self, advert: bytes | None, others: Sequence[bytes]) -> None:
+    def admit(self, device: int, advert: bytes | None, others: Sequence[bytes]) -> None:
         """Raises RejectedError unless a device is ready with this advert. others: adverts of those that are ready."""
         ...
 
@@ -273,19 +290,14 @@ class Hub(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class PortOptions:
-    """A device's own settings of a medium. identities, keys: folders. quorum: fewest devices in a sum; None: all."""
-
-    identities: Path | None = None
-    keys: Path | None = None
-    quorum: int | None = None
-
-
 class MediumRules(Protocol):
     """A medium: its hub, and the ports of devices on lines to it."""
 
     def hub(self, setup: HubSetup) -> Hub: ...
+
+    def slot_seconds(self, network: Network) -> float:
+        """The time that a slot waits for the devices, unless it is set."""
+        ...
 
     def ports(
         self, network: Network, devices: Sequence[int], options: PortOptions
@@ -298,7 +310,7 @@ MEDIA: Registry[MediumRules] = Registry(
     "medium",
     "airpool.media",
     {"air": "airpool.runtime.radio_medium:RADIO", "secure sum": "airpool.runtime.secure_medium:SECURE"},
-    needs=("hub", "ports"),
+    needs=("hub", "ports", "slot_seconds"),
 )
 
 
@@ -313,3 +325,8 @@ def medium_of(network: Network) -> str:
             f"channel.power_rule={channel.power_rule!r} must be truncate or backoff: else the scale tells of the noise"
         )
     return channel.rules.medium
+
+
+def slot_seconds_of(network: Network) -> float:
+    """The time that a slot waits for the devices of a network, unless it is set."""
+    return MEDIA.get(medium_of(network)).slot_seconds(network)

@@ -42,6 +42,9 @@ class RadioMedium:
     def hub(self, setup: HubSetup) -> "RadioHub":
         return RadioHub(setup.network, setup.seed)
 
+    def slot_seconds(self, network: Network) -> float:
+        return 5.0
+
     def ports(
         self, network: Network, devices: Sequence[int], options: PortOptions
     ) -> Callable[[Line, int], DevicePort]:
@@ -59,7 +62,7 @@ class RadioHub:
         # Gains that stand still do so until this hub ends: the next one draws anew, and says so.
         self.epoch = "" if network.channel.redrawn or seed is not None else secrets.token_hex(8)
 
-    def admit(self, advert: bytes | None, others: Sequence[bytes]) -> None:
+    def admit(self, device: int, advert: bytes | None, others: Sequence[bytes]) -> None:
         if advert is not None:
             raise RejectedError("this network takes signals, not a secure sum")
 
@@ -85,6 +88,7 @@ class Slot:
         self, devices: Iterable[int], network: Network, reach: Floats, rng: draws.Generator, drawn: _Drawn
     ) -> None:
         self._awaited, self.carrier, self.dropped = set(devices), False, ""
+        self.blamed: Mapping[int, str] = {}
         self._network, self._limit, self._rng = network, reach * (1 + _ROUNDING), rng
         self._gain, self._off = drawn
         self._known: Floats = (self._gain if self._off is None else self._off.estimate)[0, 0]

@@ -80,6 +80,7 @@ class RemoteDevice:
                 )
             if said.rejected:
                 logs.event("rejected", device=self._device, reason=said.rejected)
+                return ()
 
     async def accept(self, announced: Announcement) -> None:
         """Asks nothing more."""

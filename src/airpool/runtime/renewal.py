@@ -57,7 +57,7 @@ class RenewedChannel(aio.Channel):
         await self.close()
 
     def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
-        return self._channels[-1].get_state(try_to_connect)
+        return self._newest().get_state(try_to_connect)
 
     async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
         await self._channels[-1].wait_for_state_change(last_observed_state)

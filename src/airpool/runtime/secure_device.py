@@ -11,11 +11,10 @@ from airpool.runtime import logs
 from airpool.runtime.charge import NotSentError
 from airpool.runtime.medium import Announcement, Line, PortOptions, RoundMessage, SlotSignal, Turn, WithdrawalReason
 from airpool.runtime.secure import identities as bare
-from airpool.runtime.secure import messages
 from airpool.runtime.secure.client import Client
 from airpool.runtime.secure.group import inference_of, terms_of
-from airpool.runtime.secure.keys import Session
-from airpool.runtime.secure.messages import RefusedError
+from airpool.runtime.secure.keys import Roster, Session
+from airpool.runtime.secure.messages import ComplaintError, RefusedError
 from airpool.runtime.secure.ring import Residues
 
 
@@ -38,13 +37,16 @@ class SecureDevice:
         return await self._line.announcements()
 
     async def accept(self, announced: Announcement) -> None:
-        """Reads the first message of the round, and checks that it is of this inference."""
+        """Reads the first message of the round, and checks its id, its group and the others' adverts."""
+        assert self._client is not None
         try:
             self._group = await self._line.message(announced.id)
-            if self._group is None or messages.announced(self._group)[0] != inference_of(announced.id):
+            if self._group is None or self._client.accept(self._group) != inference_of(announced.id):
                 raise RefusedError("the round is of another inference than the one announced")
         except RefusedError as why:
             self._close()
+            if isinstance(why, ComplaintError):
+                await self._line.answer(RoundMessage(announced.id, why.complaint))
             raise NotSentError(str(why), WithdrawalReason.ROUND) from None
 
     async def transmit(self, signals: Sequence[SlotSignal]) -> None:
@@ -96,3 +98,19 @@ def secured_by(network: Network, devices: Sequence[int], options: PortOptions) -
     else:
         raise ValueError("channel.access='secure' needs --keys FOLDER (`airpool keys`) or --identities FOLDER")
     return lambda line, device: SecureDevice(line, sessions[device], network, quorum=options.quorum)
+
+
+def roster_of(network: Network, options: PortOptions) -> Callable[[], Roster] | None:
+    """The public identities for a hub; None where its folder has none, which is logged."""
+    if options.identities is not None:
+        known = bare.roster(options.identities)
+        return lambda: known
+    if options.keys is not None:
+        from airpool.runtime import roster
+        from airpool.runtime.keys.secret import KeyFileError
+
+        try:
+            return roster.watched(options.keys, network.devices.count)
+        except KeyFileError as why:
+            logs.event("roster", reason=f"devices alone check certificates: {why}")
+    return None

@@ -7,52 +7,52 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from airpool._support.arrays import Floats
-from airpool.network import Network
 from airpool.runtime.medium import HubSetup, RejectedError, Round, RoundMessage, RoundOver, SlotSignal
 from airpool.runtime.secure.group import inference_of, terms_of
+from airpool.runtime.secure.keys import Roster
 from airpool.runtime.secure.messages import Advert, RefusedError
-from airpool.runtime.secure.server import SumServer
+from airpool.runtime.secure.server import SumServer, require_advert
 
 STEPS = 4
 
 
 class SecureHub:
-    """The hub of secure sums, one round at a time: an advert is good for one."""
+    """The hub of secure sums, one round at a time: an advert is good for one.
 
-    def __init__(self, setup: HubSetup) -> None:
-        self.inferences, self.epoch, self.secure, self._setup = 1, "", True, setup
+    roster: the newest public identities; None: unknown, so that devices alone check each other's certificates.
+    """
 
-    def admit(self, advert: bytes | None, others: Sequence[bytes]) -> None:
-        """Raises RejectedError for what is no advert, or has the mask key of another device that is ready."""
+    def __init__(self, setup: HubSetup, roster: Callable[[], Roster] | None = None) -> None:
+        self.inferences, self.epoch, self.secure = 1, "", True
+        self._terms, self._say, self._roster = terms_of(setup.network, quorum=setup.quorum), setup.say, roster
+
+    def admit(self, device: int, advert: bytes | None, others: Sequence[bytes]) -> None:
+        """Raises RejectedError for an advert that would stop the round: judged by what is public, before any charge."""
         try:
-            own = Advert.from_bytes(advert or b"").mask_key
+            own = require_advert(advert or b"", device, self._terms, self._known()).mask_key
         except RefusedError as why:
             raise RejectedError(str(why)) from None
         if any(Advert.from_bytes(other).mask_key == own for other in others):
             raise RejectedError("an advert with another device's mask key")
 
     def opened(self, id: str, number: int, adverts: Mapping[int, bytes]) -> Round:
-        return SecureSlot(id, adverts, self._setup.network, self._setup.quorum, self._setup.say)
+        return SecureSlot(id, SumServer(self._terms, inference_of(id), adverts, self._known()), self._say)
+
+    def _known(self) -> Roster | None:
+        return None if self._roster is None else self._roster()
 
 
 class SecureSlot:
-    """One round of the devices with these adverts. say: hands a device a message."""
+    """One round. say: hands a device a message."""
 
-    def __init__(
-        self,
-        id: str,
-        adverts: Mapping[int, bytes],
-        network: Network,
-        quorum: int,
-        say: Callable[[int, RoundMessage | RoundOver], None],
-    ) -> None:
+    def __init__(self, id: str, server: SumServer, say: Callable[[int, RoundMessage | RoundOver], None]) -> None:
         self.id, self.carrier, self.dropped = id, True, ""
-        self._ring, self._say = terms_of(network, quorum=quorum).ring, say
+        self.blamed: Mapping[int, str] = {}
+        self._round, self._say = server, say
         self._gone: set[int] = set()
         self._late: set[int] = set()
         self._step = asyncio.Event()
-        self._round = SumServer(terms_of(network, quorum=quorum), inference_of(id), adverts)
-        self._open = set(adverts)  # devices that wait for a message
+        self._open = set(server.messages())  # devices that wait for a message
 
     def gain(self, device: int) -> float:
         """1: there is no radio."""
@@ -101,7 +101,7 @@ class SecureSlot:
             without = self._round.waiting
             self._round.advance()
             if (outcome := self._round.outcome) is not None:
-                self.dropped = outcome.dropped
+                self.dropped, self.blamed = outcome.dropped, outcome.blamed
             self._end(without)
             self._send()
             self._check()
@@ -123,4 +123,4 @@ class SecureSlot:
         """The sum of the survivors' values."""
         assert self._round.outcome is not None
         assert self._round.outcome.total is not None
-        return self._ring.decode(self._round.outcome.total)
+        return self._round.ring.decode(self._round.outcome.total)

@@ -3,6 +3,7 @@
 A device that leaves slots again and again is set aside for a while, so that it does not spend the others' budgets.
 """
 
+import math
 import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from airpool.runtime.medium import Deliver, DeviceFault
 
 IN_A_ROW = 2
 FIRST_SECONDS, LONGEST_SECONDS = 30.0, 3600.0
+_FOR_GOOD = 1e9  # seconds
 _NAMED = 5
 
 
@@ -59,7 +61,8 @@ class Standing:
             it.since, it.stalled = self.clock(), late and not it.inferences
 
     def served(self, device: int) -> None:
-        self._failures.pop(device, None)
+        if self.aside(device) is None:
+            self._failures.pop(device, None)
 
     def failed(self, device: int, reason: str, *, at_once: bool = False) -> None:
         """Notes a failure. at_once: the device is set aside for this one alone."""
@@ -70,12 +73,21 @@ class Standing:
             logs.event("set aside", device=device, reason=reason, seconds=its.seconds)
             its.seconds = min(2 * its.seconds, LONGEST_SECONDS)
 
+    def banned(self, device: int, reason: str) -> None:
+        """Sets a device aside for good: it did not follow the protocol."""
+        self._failures[device] = _Failures(IN_A_ROW, reason, LONGEST_SECONDS, math.inf)
+        logs.event("set aside", device=device, reason=reason)
+
+    def noted(self, device: int, reason: str) -> None:
+        """Notes why a device is not ready, for its fault."""
+        self._failures.setdefault(device, _Failures()).reason = reason
+
     def aside(self, device: int) -> DeviceFault | None:
         """The fault of a device that is set aside now; None where it is not."""
         its = self._failures.get(device)
         if its is None or (left := its.until - self.clock()) <= 0:
             return None
-        return DeviceFault(device, f"set aside: {its.reason}", round(left, 1))
+        return DeviceFault(device, f"set aside: {its.reason}", min(round(left, 1), _FOR_GOOD))
 
     def fault(self, device: int, busy: Container[int] = ()) -> DeviceFault | None:
         """The reason why a device is not counted on; None where it is. busy: those in a turn."""

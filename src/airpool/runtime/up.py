@@ -17,7 +17,7 @@ from airpool.network import Network, scheme_rules
 from airpool.network import file as network_file
 from airpool.runtime import transport, vanishing
 from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.medium import DisconnectedError
+from airpool.runtime.medium import DisconnectedError, slot_seconds_of
 from airpool.runtime.remote import RemoteServer
 from airpool.runtime.wire_pb2_grpc import InferencesStub
 
@@ -35,7 +35,7 @@ class Setup:
     model: str = "modelnet40"
     codec: str | None = None
     quorum: int | None = None
-    slot_seconds: float = 5.0
+    slot_seconds: float | None = None
     http: str | None = None
     simulate: int | None = None
     device_options: tuple[str, ...] = ()
@@ -44,6 +44,11 @@ class Setup:
     def __post_init__(self) -> None:
         if not 1 <= self.processes <= self.network.devices.count:
             raise ValueError(f"processes={self.processes} must be from 1 to {self.network.devices.count}, the devices")
+
+    @property
+    def seconds(self) -> float:
+        """The time that a slot waits for the devices."""
+        return slot_seconds_of(self.network) if self.slot_seconds is None else self.slot_seconds
 
 
 class Process:
@@ -125,24 +130,26 @@ class System:
         setup, file = self.setup, str(self.folder / "network.toml")
         role, _, view = name.partition(" ")
         seed = [] if setup.simulate is None else ["--simulate", str(setup.simulate)]
-        slot = ["--slot-seconds", str(setup.slot_seconds)]
+        slot = ["--slot-seconds", str(setup.seconds)]
         codec = [] if setup.codec is None else ["--codec", setup.codec]
         args = [role, "--network", file]
         if setup.keys is not None:
             args += ["--keys", str(setup.keys if role == "device" else setup.keys / role)]
+        secure = setup.network.channel.rules.medium == "secure sum"
+        if secure and setup.keys is None and role in ("air", "device"):
+            args += ["--identities", str(self.folder / "identities")]
         if role == "air":
             quorum = [] if setup.quorum is None else ["--quorum", str(setup.quorum)]
             return [*args, "--listen", listen, *slot, *quorum, *seed]
         if role == "ranking":
-            return [*args, "--listen", listen, "--seconds", str(setup.slot_seconds / 2)]
+            return [*args, "--listen", listen, "--seconds", str(setup.seconds / 2)]
         args += ["--air", self.address("air")]
         if role == "server":
             http = [] if setup.http is None else ["--http", setup.http]
             return [*args, "--listen", listen, *slot, "--model", setup.model, *codec, *http, *seed]
         ranking = ["--ranking", self.address("ranking")] if scheme_rules(setup.network.scheme).ranked else []
-        if setup.network.channel.rules.medium == "secure sum":
-            args += [] if setup.keys is not None else ["--identities", str(self.folder / "identities")]
-            args += [] if setup.quorum is None else ["--quorum", str(setup.quorum)]
+        if secure and setup.quorum is not None:
+            args += ["--quorum", str(setup.quorum)]
         return [*args, "--view", view, "--source", setup.source, *codec, *ranking, *seed, *setup.device_options]
 
     def address(self, name: str) -> str:
@@ -164,7 +171,7 @@ class System:
     async def ready(self, devices: int, seconds: float = _START_SECONDS) -> None:
         """Waits until `devices` devices are ready."""
         async with transport.channel(self.address("air"), self.credentials(), role="air") as channel:
-            port = RemoteServer(channel, slot_seconds=self.setup.slot_seconds)
+            port = RemoteServer(channel, slot_seconds=self.setup.seconds)
             try:
                 async with asyncio.timeout(seconds):
                     while True:

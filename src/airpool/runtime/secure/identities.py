@@ -26,11 +26,19 @@ def write(folder: Path, num_devices: int) -> None:
     files.write(folder / _ROSTER, "".join(public_bytes(each).hex() + "\n" for each in identities))
 
 
+def roster(folder: Path) -> list[bytes]:
+    """The public identities of all devices."""
+    try:
+        return [bytes.fromhex(line) for line in (folder / _ROSTER).read_text("ascii").split()]
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cannot read the roster in {folder}: {error}") from None
+
+
 def session(folder: Path, device: int) -> Session:
     """The session of a device whose files are in this folder."""
+    known = roster(folder)
     try:
-        roster = [bytes.fromhex(line) for line in (folder / _ROSTER).read_text("ascii").split()]
         private = bytes.fromhex(secret.read(folder / f"device-{device}.key").decode("ascii").strip())
-        return Session(device, Ed25519PrivateKey.from_private_bytes(private), roster)
+        return Session(device, Ed25519PrivateKey.from_private_bytes(private), known)
     except (OSError, ValueError) as error:
         raise ValueError(f"cannot read the identity of device {device} in {folder}: {error}") from None

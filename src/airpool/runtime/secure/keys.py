@@ -110,7 +110,7 @@ def require_certified(identity: bytes | None, device: int, advert: Advert, terms
 
     identity: None where the device is in no sum.
     """
-    if not verified(identity, advert.certificate, _certified(device, advert.channel, terms)):
+    if not _holds(identity, advert.certificate, _certified(device, advert.channel, terms)):
         raise RefusedError(f"the channel key of device {device} is not signed by its identity for these terms")
 
 
@@ -123,6 +123,9 @@ def verified(identity: bytes | None, signature: bytes, message: bytes) -> bool:
     except InvalidSignature:
         return False
     return True
+
+
+_holds = lru_cache(maxsize=4096)(verified)  # of certificates, which stay the same as long as a device runs
 
 
 @lru_cache(maxsize=2048)

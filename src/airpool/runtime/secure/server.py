@@ -20,7 +20,7 @@ from airpool.runtime.secure.client import own_key, pair_key, seed_hash, share_ha
 from airpool.runtime.secure.group import Group, Terms
 from airpool.runtime.secure.keys import Roster
 from airpool.runtime.secure.messages import Advert, Kind, RefusedError
-from airpool.runtime.secure.ring import Residues
+from airpool.runtime.secure.ring import Residues, Ring
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +75,10 @@ class SumServer:
         self.outcome: Outcome | None = None
         said = messages.announcement(inference, ready)
         self._messages = dict.fromkeys(ready, said)
+
+    @property
+    def ring(self) -> Ring:
+        return self._terms.ring
 
     def messages(self) -> dict[int, bytes]:
         """The next message to each device."""
