@@ -25,7 +25,7 @@ from airpool.models.vision.features import Images, pooled
 from airpool.models.vision.mvcnn import MVCNN, TRUNKS, Architecture, Trunk
 from airpool.models.vision.training import TrunkRecipe, train
 from airpool.models.vision.views import Cameras, views
-from airpool.protocol.inference import Inference, infer_features
+from airpool.protocol.inference import Inference, Simulation, infer_features
 from airpool.radio.link import Level, level
 
 PIXELS = 32
@@ -136,15 +136,31 @@ def main() -> None:
             # All that the server is told beforehand is public: how loud and how noisy the sum will be.
             server = codec.server(here.level)
             out = infer_features(
-                features, here.network, encoder=codec.encoder, classifier=server, rng=rng, trials=TRIALS
+                features,
+                here.network,
+                encoder=codec.encoder,
+                server=server,
+                rng=rng,
+                simulation=Simulation(trials=TRIALS, path="fast"),
             )
             show(f"over the air, ε = {out.report.worst:.4f}", out)
             cast = vote.encoder(local_distribution(features, model.classifier, even))
             net = replace(here.network, dimension=num_classes)
-            show("- by the vote", infer_features(cast, net, classifier=vote.server(level(net)), rng=rng, trials=TRIALS))
+            show(
+                "- by the vote",
+                infer_features(
+                    cast,
+                    net,
+                    server=vote.server(level(net)),
+                    rng=rng,
+                    simulation=Simulation(trials=TRIALS, path="fast"),
+                ),
+            )
         server = codec.server(Level(signal=1.0, noise_std=0.0))
         net = next(iter(settings.values())).network
-        out = infer_features(features, net, encoder=codec.encoder, classifier=server, rng=rng, baseline="centralised")
+        out = infer_features(
+            features, net, encoder=codec.encoder, server=server, rng=rng, simulation=Simulation(baseline="centralised")
+        )
         show("no noise, no radio", out)
 
 

@@ -31,7 +31,7 @@ from airpool.protocol.simulation import receive
 NET = Network.uniform(num_devices=3, dimension=4)
 TEXT: Any = "2"
 HALF: Any = (0.5,)
-NUMPY: dict[str, Any] = {"classifier": np.eye(4), "rng": np.random.default_rng(0)}
+NUMPY: dict[str, Any] = {"server": np.eye(4), "rng": np.random.default_rng(0)}
 LATENTS, LABELS = torch.eye(4)[:, None, :].repeat(1, 3, 1), torch.arange(4)
 ARRAY: Any = LATENTS.numpy()
 
@@ -138,16 +138,16 @@ def nan_logits(x):
     ("change", "error", "message"),
     [
         (
-            {"classifier": None},
+            {"server": None},
             TypeError,
-            "classifier is of type NoneType, must be a function, a torch module or a NumPy",
+            "server is of type NoneType, must be a function, a torch module or a NumPy",
         ),
-        ({"classifier": np.eye(4).tolist()}, TypeError, "classifier is of type list, must be a function"),
-        ({"classifier": torch.eye(4)}, TypeError, "classifier is of type Tensor, .* a NumPy matrix"),
-        ({"classifier": np.full((4, 4), np.nan)}, ValueError, r"classifier\[0, 0\]=nan must be finite"),
-        ({"decoder": np.full((4, 4), np.inf)}, ValueError, r"decoder\[0, 0\]=inf must be finite"),
+        ({"server": np.eye(4).tolist()}, TypeError, r"server\[0\] is of type list, must be a function"),
+        ({"server": torch.eye(4)}, TypeError, "server is of type Tensor, .* a NumPy matrix"),
+        ({"server": np.full((4, 4), np.nan)}, ValueError, r"server\[0, 0\]=nan must be finite"),
+        ({"server": [np.full((4, 4), np.inf), np.eye(4)]}, ValueError, r"server\[0\]\[0, 0\]=inf must be finite"),
         ({"encoder": np.full((4, 4), np.nan)}, ValueError, r"encoder\[0, 0\]=nan must be finite"),
-        ({"classifier": nan_logits}, ValueError, "logits that are NaN: its parameters must be finite"),
+        ({"server": nan_logits}, ValueError, "logits that are NaN: its parameters must be finite"),
         (
             {"features": LATENTS.tolist()},
             TypeError,
@@ -169,10 +169,10 @@ def test_an_inference_names_the_argument_that_is_wrong(change, error, message):
 
 
 def test_torch_matrices_of_another_type_are_named():
-    with pytest.raises(ValueError, match=r"classifier is torch\.float64 on cpu, must be torch\.float32"):
-        infer_features(LATENTS, NET, classifier=torch.eye(4).double(), rng=torch.Generator())
-    with pytest.raises(TypeError, match=r"classifier is of type ndarray, .* a torch matrix"):
-        infer_features(LATENTS, NET, classifier=np.eye(4), rng=torch.Generator())
+    with pytest.raises(ValueError, match=r"server is torch\.float64 on cpu, must be torch\.float32"):
+        infer_features(LATENTS, NET, server=torch.eye(4).double(), rng=torch.Generator())
+    with pytest.raises(TypeError, match=r"server is of type ndarray, .* a torch matrix"):
+        infer_features(LATENTS, NET, server=np.eye(4), rng=torch.Generator())
 
 
 def test_a_live_feature_that_is_not_finite_is_still_sent_as_nothing():

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from airpool.account.guarantee import guarantee
 from airpool.network import Access, Channel, Coin, Devices, Neighbours, Network, NetworkError, PowerRule, named_scheme
-from airpool.protocol.inference import Baseline, infer_features, transmitted
+from airpool.protocol.inference import Baseline, Simulation, infer_features, transmitted
 from airpool.radio.link import link_of
+from airpool.schemes.scores import Uncertainty
 
 pytestmark = pytest.mark.usefixtures("few_draws", "few_cells")
 
@@ -122,12 +123,10 @@ def test_report_and_transmission_are_of_the_same_network(network, baseline, seed
     out = infer_features(
         rng.standard_normal((1, network.devices.count, R)),
         network,
-        classifier=rng.standard_normal((CLASSES, R)),
+        server=rng.standard_normal((CLASSES, R)),
         rng=rng,
-        path=path,
-        scores=scores,
-        trials=3,
-        baseline=baseline,
+        uncertainty=Uncertainty(scores=scores),
+        simulation=Simulation(trials=3, path=path, baseline=baseline),
     )
     sender = transmitted(network, baseline)
     assert out.report.network == sender

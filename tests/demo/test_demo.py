@@ -23,6 +23,7 @@ from airpool.models.pretrained import Pretrained
 from airpool.models.vision.views import views
 from airpool.network import Network
 from airpool.paper.formulas.accuracy import TABLE_2
+from airpool.protocol.inference import Simulation
 from airpool.radio.link import level
 
 TRIALS = 3
@@ -130,7 +131,8 @@ def test_the_paper_defaults_are_checked_as_before(told):
 def test_the_object_is_sent_as_infer_sends_it(found, model):
     sent = found.sent
     rng = torch.Generator().manual_seed(0)
-    out = airpool.infer(model, views([(sent.shape.vertices, sent.shape.faces)]), network=sent.network, rng=rng)
+    seen = views([(sent.shape.vertices, sent.shape.faces)])
+    out = airpool.infer(model, seen, network=sent.network, rng=rng, simulation=Simulation(path="fast"))
     assert torch.equal(out.received.estimate[0, 0], sent.estimate)
     assert model.classes[int(out.label)] == sent.label
     assert out.report.worst <= 2.0

@@ -17,7 +17,7 @@ from airpool.models.codecs.dense import CodecShape, DenseCodec, paper_shape
 from airpool.models.codecs.training import initial
 from airpool.models.layers import in_float64, in_numpy, through
 from airpool.network import Channel, Network
-from airpool.protocol.inference import infer_features
+from airpool.protocol.inference import Simulation, infer_features
 from airpool.radio.link import Level, level
 
 SMALL = CodecShape(dimension=6, num_classes=4, features=10, hidden=16, server_hidden=16)
@@ -101,7 +101,7 @@ def test_no_feature_makes_an_inference_fail_and_what_is_not_finite_is_sent_as_no
 
     def label(latents: torch.Tensor) -> Any:
         rng = torch.Generator().manual_seed(5)
-        return infer_features(latents, network, classifier=server, rng=rng, trials=20)
+        return infer_features(latents, network, server=server, rng=rng, simulation=Simulation(trials=20))
 
     latents = codec.encoder(features)
     out = label(latents)

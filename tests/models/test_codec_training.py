@@ -11,7 +11,7 @@ from airpool.models.codecs.codec import Codec
 from airpool.models.codecs.dense import CodecShape
 from airpool.models.codecs.training import CodecRecipe, Setting, decoded, fit, setting
 from airpool.network import Channel, Network
-from airpool.protocol.inference import infer_features
+from airpool.protocol.inference import Simulation, infer_features
 
 CLASSES, WIDTH, DEVICES, R = 30, 32, 12, 40
 SHAPE = CodecShape(dimension=R, num_classes=CLASSES, features=WIDTH, hidden=64, server_hidden=64)
@@ -150,7 +150,14 @@ def test_every_epoch_is_told_and_what_comes_over_the_air_is_what_infer_hears(set
         logits = decoded(codec, codec.encoder(features), here, torch.Generator().manual_seed(4), trials=7)
         assert logits.shape == (5, 7, CLASSES)
         server, rng = codec.server(here.level), torch.Generator().manual_seed(4)
-        out = infer_features(features, here.network, encoder=codec.encoder, classifier=server, rng=rng, trials=7)
+        out = infer_features(
+            features,
+            here.network,
+            encoder=codec.encoder,
+            server=server,
+            rng=rng,
+            simulation=Simulation(trials=7, path="fast"),
+        )
     assert torch.equal(out.logits, logits)
 
 

@@ -14,7 +14,7 @@ from airpool.models import pretrained, stored
 from airpool.models.heads import expected_calibration_error
 from airpool.models.vision import shapes
 from airpool.models.vision.views import views
-from airpool.protocol.inference import infer_features
+from airpool.protocol.inference import Simulation, infer_features
 from airpool.radio.link import Level, level
 
 LIMIT = 40e6
@@ -34,9 +34,9 @@ def label_accuracy(model, objects, network, *, codec, seed=0, trials=1):
     out = infer_features(
         objects.latents,
         network,
-        classifier=model.codec(codec).server(level(network)),
+        server=model.codec(codec).server(level(network)),
         rng=torch.Generator().manual_seed(seed),
-        trials=trials,
+        simulation=Simulation(trials=trials),
     )
     return float((out.label == objects.labels[:, None]).float().mean())
 
@@ -110,7 +110,9 @@ def test_the_local_posteriors_are_calibrated(model):
 def test_one_of_our_own_shapes_is_named_from_mesh_to_label_through_noise(model):
     shape = next(shape for shape in shapes.all() if shape.label == "airplane")
     seen = views([(shape.vertices, shape.faces)])
-    out = airpool.infer(model, seen, network=network_at(2.0), rng=torch.Generator().manual_seed(0), trials=50)
+    out = airpool.infer(
+        model, seen, network=network_at(2.0), rng=torch.Generator().manual_seed(0), simulation=Simulation(trials=50)
+    )
     assert (out.label == model.classes.index("airplane")).float().mean() > 0.9
 
 
@@ -124,10 +126,14 @@ def test_our_own_112_shapes_are_named_from_mesh_to_label(model):
     truth = torch.tensor([model.classes.index(shape.label) for shape in everything])[:, None]
     latents = torch.cat([model.encode(views([(shape.vertices, shape.faces)])) for shape in everything])
     network, codec, rng = network_at(2.0), model.codec(), torch.Generator().manual_seed(0)
-    quiet = infer_features(latents, network, classifier=codec.server(Level(1.0, 0.0)), rng=rng, baseline="centralised")
+    quiet = infer_features(
+        latents, network, server=codec.server(Level(1.0, 0.0)), rng=rng, simulation=Simulation(baseline="centralised")
+    )
     missed = {shape.name for shape, right in zip(everything, quiet.label == truth, strict=True) if not right}
     assert len(missed) <= 6, missed
-    noisy = infer_features(latents, network, classifier=codec.server(level(network)), rng=rng, trials=50)
+    noisy = infer_features(
+        latents, network, server=codec.server(level(network)), rng=rng, simulation=Simulation(trials=50)
+    )
     assert (noisy.label == truth).sum(0).median() >= 105
 
 
@@ -178,7 +184,7 @@ def test_any_codec_takes_a_numpy_generator_and_computes_in_float64(model, codec,
     monkeypatch.setattr(type(model), "encode", lambda *_, **__: some.latents)  # as the trunk would make them
     network = airpool.Network.uniform(num_devices=12, dimension=40, noise_std=1e-6)
     found = [
-        airpool.infer(model, None, network=network, rng=rng, codec=codec, path=path)
+        airpool.infer(model, None, network=network, rng=rng, codec=codec, simulation=Simulation(path=path))
         for rng in (np.random.default_rng(0), torch.Generator().manual_seed(0))
     ]
     assert found[0].logits.dtype == np.float64

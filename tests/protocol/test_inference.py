@@ -11,7 +11,7 @@ import torch
 from airpool.account.guarantee import guarantee
 from airpool.network import Channel, Network
 from airpool.protocol.device import clipped, encode
-from airpool.protocol.inference import centralised, transmitted
+from airpool.protocol.inference import Simulation, centralised, transmitted
 from airpool.protocol.inference import infer_features as infer
 from airpool.protocol.maps import apply
 from airpool.protocol.server import NO_ANSWER
@@ -36,13 +36,23 @@ def matrices():
     return {name: rng.standard_normal(shape) for name, shape in shapes.items()}, rng.standard_normal((5, K, D))
 
 
+def _of(maps: dict[str, Any]) -> dict[str, Any]:
+    return {"encoder": maps["encoder"], "server": [maps["decoder"], maps["classifier"]]}
+
+
 # --- encode, decode, classify ---
 
 
 @pytest.mark.parametrize("path", ["fast", "full"])
 def test_labels_and_logits_are_those_of_the_decoded_estimate(matrices, path):
     models, features = matrices
-    out = infer(features, like_devices(FADING), rng=np.random.default_rng(2), trials=7, path=path, **models)
+    out = infer(
+        features,
+        like_devices(FADING),
+        rng=np.random.default_rng(2),
+        **_of(models),
+        simulation=Simulation(trials=7, path=path),
+    )
     assert out.received.estimate.shape == (5, 7, R)
     logits = np.einsum("cd,dr,ntr->ntc", models["classifier"], models["decoder"], out.received.estimate)
     np.testing.assert_allclose(out.logits, logits, rtol=1e-10)
@@ -52,9 +62,9 @@ def test_labels_and_logits_are_those_of_the_decoded_estimate(matrices, path):
 
 def test_matrices_functions_and_torch_modules_give_the_same(matrices):
     models, features = matrices
-    by_matrix = infer(features, like_devices(), rng=np.random.default_rng(3), **models)
+    by_matrix = infer(features, like_devices(), rng=np.random.default_rng(3), **_of(models))
     functions: dict[str, Any] = {name: lambda x, m=m: x @ m.T for name, m in models.items()}
-    by_function = infer(features, like_devices(), rng=np.random.default_rng(3), **functions)
+    by_function = infer(features, like_devices(), rng=np.random.default_rng(3), **_of(functions))
     np.testing.assert_allclose(by_function.logits, by_matrix.logits, rtol=1e-10)
 
     tensors = {name: torch.from_numpy(m) for name, m in models.items()}
@@ -63,7 +73,7 @@ def test_matrices_functions_and_torch_modules_give_the_same(matrices):
         modules[name] = torch.nn.Linear(m.shape[1], m.shape[0], bias=False, dtype=m.dtype).requires_grad_(False)
         modules[name].weight.copy_(m)
     by_tensor, by_module = (
-        infer(torch.from_numpy(features), like_devices(), rng=torch.Generator().manual_seed(3), **maps)
+        infer(torch.from_numpy(features), like_devices(), rng=torch.Generator().manual_seed(3), **_of(maps))
         for maps in (tensors, modules)
     )
     torch.testing.assert_close(by_module.logits, by_tensor.logits)
@@ -82,7 +92,7 @@ def test_numpy_and_torch_encode_and_average_alike(matrices):
 def test_without_an_encoder_the_features_are_the_latents():
     z = np.random.default_rng(4).standard_normal((2, K, R))
     assert encode(z, None) is z
-    assert infer(z, like_devices(), classifier=np.eye(R), rng=np.random.default_rng(5)).logits.shape == (
+    assert infer(z, like_devices(), server=np.eye(R), rng=np.random.default_rng(5)).logits.shape == (
         2,
         1,
         R,
@@ -102,11 +112,11 @@ def test_features_that_overflow_or_are_not_finite_are_sent_as_nothing(matrices):
     models, features = matrices
     silent = features.copy()
     silent[0, 1] = 0.0
-    expected = infer(silent, like_devices(), rng=np.random.default_rng(6), **models).logits
+    expected = infer(silent, like_devices(), rng=np.random.default_rng(6), **_of(models)).logits
     for bad in (np.nan, np.inf, 1e308):
         broken = features.copy()
         broken[0, 1] = bad
-        out = infer(broken, like_devices(), rng=np.random.default_rng(6), **models)
+        out = infer(broken, like_devices(), rng=np.random.default_rng(6), **_of(models))
         np.testing.assert_array_equal(out.logits, expected)
 
 
@@ -116,7 +126,13 @@ def test_features_that_overflow_or_are_not_finite_are_sent_as_nothing(matrices):
 @pytest.mark.parametrize("path", ["fast", "full"])
 def test_when_nobody_takes_part_there_is_no_answer(path):
     network = like_devices({"noise_std": 0.3}, participation=0.0)
-    out = infer(np.ones((2, K, R)), network, classifier=np.eye(R), rng=np.random.default_rng(7), trials=9, path=path)
+    out = infer(
+        np.ones((2, K, R)),
+        network,
+        server=np.eye(R),
+        rng=np.random.default_rng(7),
+        simulation=Simulation(trials=9, path=path),
+    )
     assert (out.label == NO_ANSWER).all()
     assert not out.received.energy.any()
     assert out.report.worst == 0
@@ -127,7 +143,11 @@ def test_no_answer_comes_exactly_when_everybody_is_silent_or_too_weak(path):
     network = like_devices({"fading": "rayleigh", "outage": 0.6}, participation=0.7)
     trials = 4_000
     out = infer(
-        np.ones((1, K, R)), network, classifier=np.eye(R), rng=np.random.default_rng(8), trials=trials, path=path
+        np.ones((1, K, R)),
+        network,
+        server=np.eye(R),
+        rng=np.random.default_rng(8),
+        simulation=Simulation(trials=trials, path=path),
     )
     silent = (out.received.alignment == 0).all(axis=-1)
     np.testing.assert_array_equal(out.label == NO_ANSWER, silent)
@@ -138,7 +158,7 @@ def test_no_answer_comes_exactly_when_everybody_is_silent_or_too_weak(path):
 def test_torch_gives_no_answer_either():
     network = like_devices(participation=0.5)
     rng = torch.Generator().manual_seed(9)
-    out = infer(torch.ones(1, K, R), network, classifier=torch.eye(R), rng=rng, trials=300)
+    out = infer(torch.ones(1, K, R), network, server=torch.eye(R), rng=rng, simulation=Simulation(trials=300))
     assert torch.equal(out.label == NO_ANSWER, ~out.received.taking_part.any(-1))
     assert 0 < int((out.label == NO_ANSWER).sum()) < 300
 
@@ -147,7 +167,9 @@ def test_torch_gives_no_answer_either():
 def test_under_cover_noise_nobody_is_told_that_nobody_takes_part(path):
     network = like_devices(participation=0.0, cover_noise=True)
     z = np.ones((1, K, R))
-    out = infer(z, network, classifier=np.eye(R), rng=np.random.default_rng(10), trials=2_000, path=path)
+    out = infer(
+        z, network, server=np.eye(R), rng=np.random.default_rng(10), simulation=Simulation(trials=2_000, path=path)
+    )
     assert (out.label >= 0).all()
     assert not out.received.taking_part.any()
     # Noise alone: every class equally often.
@@ -161,7 +183,13 @@ def test_under_cover_noise_nobody_is_told_that_nobody_takes_part(path):
 def test_centralised_is_the_weighted_mean_of_clipped_latents_and_costs_no_energy():
     network = like_devices(FADING, participation=0.5, noise_std=1.0)
     z = 3 * np.random.default_rng(11).standard_normal((2, K, R))
-    out = infer(z, network, classifier=np.eye(R), rng=np.random.default_rng(12), trials=3, baseline="centralised")
+    out = infer(
+        z,
+        network,
+        server=np.eye(R),
+        rng=np.random.default_rng(12),
+        simulation=Simulation(trials=3, baseline="centralised"),
+    )
     expected = clipped(z, [1.0] * K).mean(axis=1)[:, None, :].repeat(3, axis=1)
     np.testing.assert_allclose(out.received.estimate, expected, rtol=1e-10)
     assert not out.received.energy.any()
@@ -175,11 +203,9 @@ def test_the_best_device_speaks_alone_with_weight_one_and_is_protected_by_its_ow
     out = infer(
         z,
         network,
-        classifier=np.eye(R),
+        server=np.eye(R),
         rng=np.random.default_rng(14),
-        trials=2_000,
-        path=path,
-        baseline="best-device",
+        simulation=Simulation(trials=2_000, path=path, baseline="best-device"),
     )
     best = out.received.gain[0].argmax(axis=-1)
     error = out.received.estimate[0] - clipped(z, [1.0] * K)[0, best]
@@ -200,7 +226,7 @@ def test_orthogonal_access_has_the_noise_of_every_receiver_and_the_privacy_of_ea
     variance = {}
     for network in (superposed, orthogonal):
         z = np.zeros((1, K, R))
-        out = infer(z, network, classifier=np.eye(R), rng=np.random.default_rng(15), trials=4_000)
+        out = infer(z, network, server=np.eye(R), rng=np.random.default_rng(15), simulation=Simulation(trials=4_000))
         variance[network.channel.access] = out.received.estimate.var()
     error = SIGMAS * math.sqrt(2 / (4_000 * R))
     assert variance["superposed"] == pytest.approx(K * 0.1**2 + 4.0, rel=error)
@@ -218,7 +244,9 @@ def test_weights_over_participation_make_the_mean_unbiased_at_a_price_in_epsilon
     papers = ((p * (1 - link_of(network).outage))[:, None] * clipped(z, [1.0] * K)[0]).mean(axis=0)
     trials = 20_000
     for net, mean in ((network, papers), (unbiased(network), wanted)):
-        seen = infer(z, net, classifier=np.eye(R), rng=np.random.default_rng(17), trials=trials, path=path).received
+        seen = infer(
+            z, net, server=np.eye(R), rng=np.random.default_rng(17), simulation=Simulation(trials=trials, path=path)
+        ).received
         error = seen.estimate[0].std(axis=0) / math.sqrt(trials)
         np.testing.assert_array_less(np.abs(seen.estimate[0].mean(axis=0) - mean), SIGMAS * error)
     assert np.linalg.norm(papers - wanted) > 0.1 * np.linalg.norm(wanted)
@@ -236,11 +264,14 @@ def test_weights_over_participation_make_the_mean_unbiased_at_a_price_in_epsilon
 def test_every_result_carries_the_report_of_its_network_and_says_that_it_is_simulated():
     network = like_devices(FADING, participation=0.9)
     z = np.ones((1, K, R))
-    out = infer(z, network, classifier=np.eye(R), rng=np.random.default_rng(18))
+    out = infer(z, network, server=np.eye(R), rng=np.random.default_rng(18))
     np.testing.assert_array_equal(out.report.epsilon, guarantee(network).epsilon)
     assert out.simulated
     known = guarantee(network)
-    assert infer(z, network, classifier=np.eye(R), rng=np.random.default_rng(18), report=known).report is known
+    assert (
+        infer(z, network, server=np.eye(R), rng=np.random.default_rng(18), simulation=Simulation(report=known)).report
+        is known
+    )
 
 
 @pytest.mark.gpu
@@ -251,7 +282,13 @@ def test_an_inference_runs_on_cuda(matrices):
     network = replace(like_devices(FADING), devices=replace(like_devices().devices, noise_std=0.0))
     rng = torch.Generator("cuda").manual_seed(19)
     for baseline in (None, "best-device", "centralised"):
-        out = infer(torch.from_numpy(features).cuda(), network, rng=rng, trials=4, baseline=baseline, **there)
+        out = infer(
+            torch.from_numpy(features).cuda(),
+            network,
+            rng=rng,
+            **_of(there),
+            simulation=Simulation(trials=4, baseline=baseline),
+        )
         assert out.label.device.type == out.logits.device.type == "cuda"
         assert out.label.shape == (5, 4)
 
@@ -270,17 +307,19 @@ def test_an_inference_runs_on_cuda(matrices):
         ({"encoder": np.ones(D)}, r"encoder has shape \(10,\), must be a matrix \(\*, 10\)"),
         ({"encoder": [np.ones((R, D))] * 3}, "encoder has 3 entries for 4 devices"),
         ({"encoder": [np.ones((R, D))] * 3 + [np.ones((R, 2))]}, r"encoder\[3\] has shape \(6, 2\), must be"),
-        ({"decoder": np.ones((D, R + 1))}, r"decoder has shape \(10, 7\), must be a matrix \(\*, 6\)"),
-        ({"classifier": np.ones((CLASSES, R))}, r"classifier has shape \(3, 6\), must be a matrix \(\*, 10\)"),
+        ({"decoder": np.ones((D, R + 1))}, r"server\[0\] has shape \(10, 7\), must be a matrix \(\*, 6\)"),
+        ({"classifier": np.ones((CLASSES, R))}, r"server\[1\] has shape \(3, 6\), must be a matrix \(\*, 10\)"),
         ({"baseline": "max"}, "baseline='max' must be orthogonal, best-device, centralised or None"),
         ({"trials": 0}, "trials=0 must be >= 1"),
         ({"trials": 0, "baseline": "centralised"}, "trials=0 must be >= 1"),
     ],
 )
 def test_bad_input_is_named(matrices, change, message):
-    given = {"features": np.ones((2, K, D)), "network": like_devices(), "rng": np.random.default_rng(20)} | matrices[0]
+    given: dict[str, Any] = {"features": np.ones((2, K, D)), "network": like_devices(), **matrices[0]} | change
+    how = {name: given.pop(name) for name in ("path", "baseline", "trials") if name in given}
+    maps = _of({name: given.pop(name) for name in ("encoder", "decoder", "classifier")})
     with pytest.raises(ValueError, match=message) as caught:
-        infer(**(given | change))
+        infer(rng=np.random.default_rng(20), simulation=Simulation(**how), **maps, **given)
     assert "\n" not in str(caught.value)
 
 
@@ -288,7 +327,9 @@ def test_weights_are_unbiased_where_signals_arrive_weaker_or_stronger_than_meant
     channel = FADING | {"power_rule": "backoff", "csi_error_std": 0.1, "phase_error_std": 0.3}
     network = unbiased(like_devices(channel, participation=0.8))
     z = np.random.default_rng(21).standard_normal((1, K, R))
-    seen = infer(z, network, classifier=np.eye(R), rng=np.random.default_rng(22), trials=20_000).received.estimate[0]
+    seen = infer(
+        z, network, server=np.eye(R), rng=np.random.default_rng(22), simulation=Simulation(trials=20_000)
+    ).received.estimate[0]
     wanted = clipped(z, [1.0] * K)[0].mean(axis=0)
     np.testing.assert_array_less(np.abs(seen.mean(axis=0) - wanted), SIGMAS * seen.std(axis=0) / math.sqrt(20_000))
 
@@ -313,7 +354,9 @@ def test_a_matrix_multiplies_from_the_left():
 def test_centralised_sends_no_noise_and_promises_nothing():
     network = Network.uniform(num_devices=12, noise_std=0.05, participation=0.9, dimension=8)
     f = np.random.default_rng(0).standard_normal((2, 12, 8))
-    out = infer(f, network, classifier=np.eye(8), rng=np.random.default_rng(1), baseline="centralised")
+    out = infer(
+        f, network, server=np.eye(8), rng=np.random.default_rng(1), simulation=Simulation(baseline="centralised")
+    )
     assert np.isinf(out.report.epsilon).all()
     assert np.isinf(out.report.epsilon_local).all()
     assert math.isinf(out.report.epsilon_object)
@@ -327,11 +370,11 @@ def test_a_report_of_another_network_is_refused():
         guarantee(transmitted(network, "orthogonal")),
     ):
         with pytest.raises(ValueError, match="another network than the one that transmits"):
-            infer(f, network, classifier=np.eye(4), rng=rng, report=other)
+            infer(f, network, server=np.eye(4), rng=rng, simulation=Simulation(report=other))
     own = guarantee(network, delta=1e-6, inferences=3)
-    assert infer(f, network, classifier=np.eye(4), rng=rng, report=own).report is own
+    assert infer(f, network, server=np.eye(4), rng=rng, simulation=Simulation(report=own)).report is own
     with pytest.raises(ValueError, match="another network"):
-        infer(f, network, classifier=np.eye(4), rng=rng, report=own, baseline="centralised")
+        infer(f, network, server=np.eye(4), rng=rng, simulation=Simulation(baseline="centralised", report=own))
 
 
 def test_an_unknown_baseline_is_refused():

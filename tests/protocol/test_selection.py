@@ -24,13 +24,13 @@ from airpool.network import Channel, Coin, Devices, Network, Ranking, Threshold,
 from airpool.network import file as network_file
 from airpool.privacy.noise import grid_of
 from airpool.protocol import live as transmission
-from airpool.protocol.inference import Baseline
+from airpool.protocol.inference import Baseline, Simulation
 from airpool.protocol.inference import infer_features as infer
 from airpool.protocol.simulation import receive
 from airpool.radio.link import level, link_of
 from airpool.schemes import ranking
 from airpool.schemes.participation import expected_participation, participation
-from airpool.schemes.scores import score_range, uncertainty
+from airpool.schemes.scores import Uncertainty, score_range, uncertainty
 
 R = 4
 
@@ -291,7 +291,14 @@ def test_infer_takes_posteriors_or_scores_and_reports_its_epsilon():
     ways: Any = ({"posteriors": posteriors}, {"scores": uncertainty(posteriors, "shannon"), "num_classes": 2})
     baselines: Any = (None, "best-device", "centralised")
     outs = [
-        infer(latents, network, classifier=classify, rng=torch.Generator().manual_seed(0), baseline=baseline, **way)
+        infer(
+            latents,
+            network,
+            server=classify,
+            rng=torch.Generator().manual_seed(0),
+            uncertainty=Uncertainty(**way),
+            simulation=Simulation(baseline=baseline),
+        )
         for way in ways
         for baseline in baselines
     ]
@@ -415,7 +422,9 @@ def test_views_go_all_the_way_with_the_devices_own_heads(model, name):
     latents, posteriors = model.seen(views)
     assert torch.equal(latents, model.encode(views))
     assert torch.allclose(posteriors.sum(-1), torch.ones(1, 12), atol=1e-5)
-    out = airpool.infer(model, views, network=network, rng=torch.Generator().manual_seed(0), trials=200)
+    out = airpool.infer(
+        model, views, network=network, rng=torch.Generator().manual_seed(0), simulation=Simulation(trials=200)
+    )
     p = participation(uncertainty(posteriors, "shannon"), network.scheme, num_classes=40)
     within(out.received.taking_part.double().mean(1).numpy(), p, 200)
     assert out.report.network.scheme.name == name

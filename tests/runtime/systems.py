@@ -20,6 +20,7 @@ from airpool.runtime.remote import RemoteDevice, RemoteRanking, RemoteServer
 from airpool.runtime.server import Server, ServerCodec
 from airpool.runtime.service import AirService, RankingService
 from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server, add_RankingServicer_to_server
+from airpool.schemes.scores import Uncertainty
 
 R, CLASSES = 6, 3
 
@@ -52,10 +53,9 @@ def simulated(net, number, seed=5):
     return infer_features(
         latents()[number : number + 1],
         net,
-        classifier=lambda x: np.apply_along_axis(decoder().decode, -1, x),
+        server=lambda x: np.apply_along_axis(decoder().decode, -1, x),
         rng=seeded.generator(seed, number),
-        path="full",
-        posteriors=chosen_by,
+        uncertainty=Uncertainty(posteriors=chosen_by),
     )
 
 

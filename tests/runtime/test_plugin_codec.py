@@ -85,7 +85,7 @@ def test_devices_and_server_run_it(file, medium):
 
     for result in asyncio.run(play()):
         i = result.number
-        sent = infer_features(z[i : i + 1], net, classifier=codec.decode, rng=seeded.generator(3, i), path="full")
+        sent = infer_features(z[i : i + 1], net, server=codec.decode, rng=seeded.generator(3, i))
         np.testing.assert_allclose(result.logits, sent.logits[0, 0], atol=1e-9)
         assert result.status == "answered"
 

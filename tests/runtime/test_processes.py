@@ -239,9 +239,8 @@ def test_a_simulated_run_of_processes_gives_what_the_simulator_gives():
         out = infer_features(
             held.latents[place : place + 1].double().numpy(),
             net,
-            classifier=lambda estimate: server(torch.from_numpy(estimate)).numpy(),
+            server=lambda estimate: server(torch.from_numpy(estimate)).numpy(),
             rng=seeded.generator(3, i),
-            path="full",
         )
         assert result.label == out.label[0, 0]
         np.testing.assert_allclose(result.logits, out.logits[0, 0], atol=1e-5)

@@ -153,7 +153,7 @@ def test_loopback_and_infer_give_the_same_from_views_of_a_mesh(model):
 
     for result in asyncio.run(play()):
         i = result.number
-        out = airpool.infer(model, seen[i : i + 1], network=net, rng=seeded.generator(2, i), path="full")
+        out = airpool.infer(model, seen[i : i + 1], network=net, rng=seeded.generator(2, i))
         assert result.label == int(out.label[0, 0])
         np.testing.assert_allclose(result.logits, out.logits[0, 0], atol=1e-5)
         assert result.name == chosen[i].label

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from airpool.network import Coin, Ranking, Threshold
 from airpool.protocol.device import noisy
 from airpool.protocol.randomness import Seeded
-from airpool.schemes.scores import bounded, check_scores, raw, score_range, uncertainty
+from airpool.schemes.scores import Uncertainty, bounded, check_scores, score_range, uncertainty
 
 ANYTHING = st.floats(allow_nan=True, allow_infinity=True, width=64)
 
@@ -128,8 +128,8 @@ LATENTS = np.zeros((2, 3, 4))
             lambda: check_scores(torch.zeros(2, 3), Ranking(), example=LATENTS),
             "must be real floating as the latents",
         ),
-        (lambda: raw(Threshold(), scores=1, posteriors=2), "give scores or posteriors, not both"),
-        (lambda: raw(Coin(), posteriors=2), "posteriors are for Schemes 2.1 and 2.2"),
+        (lambda: Uncertainty(scores=1, posteriors=2).raw(Threshold()), "give scores or posteriors, not both"),
+        (lambda: Uncertainty(posteriors=2).raw(Coin()), "posteriors are for Schemes 2.1 and 2.2"),
     ],
 )
 def test_bad_input_is_named(call, message):

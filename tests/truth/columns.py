@@ -20,7 +20,7 @@ from airpool.evaluation.theory import accuracy, mse
 from airpool.evaluation.theory.law import law
 from airpool.evaluation.theory.server import LayeredServer
 from airpool.network import Coin, Network, Threshold
-from airpool.protocol.inference import infer_features
+from airpool.protocol.inference import Simulation, infer_features
 from airpool.protocol.simulation import receive
 from airpool.radio.beam import beam
 from airpool.radio.link import level, link_of
@@ -28,6 +28,7 @@ from airpool.radio.waveform.frame import Frame
 from airpool.radio.waveform.uplink import Impairments, uplink
 from airpool.runtime.ledger.mechanism import mechanism
 from airpool.runtime.ledger.spending import total
+from airpool.schemes.scores import Uncertainty
 
 from .oracle import Oracle
 from .radio import Radio
@@ -210,7 +211,12 @@ def inferred(network: Network) -> float:
     path = "full" if network.channel.power_rule in ("paper", "exact") else "fast"
     classifier = rng.standard_normal((CLASSES, network.dimension))
     out = infer_features(
-        latents(network), network, classifier=classifier, rng=rng, path=path, scores=scores(network), num_classes=40
+        latents(network),
+        network,
+        server=classifier,
+        rng=rng,
+        uncertainty=Uncertainty(scores=scores(network), num_classes=40),
+        simulation=Simulation(path=path),
     )
     return out.report.worst
 

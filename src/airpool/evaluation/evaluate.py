@@ -26,7 +26,7 @@ from airpool.protocol.waveform import Waveform, waveform_report
 from airpool.radio.link import Link, link_of
 from airpool.runtime.secure.messages import traffic
 from airpool.runtime.secure.ring import ring_of
-from airpool.schemes.scores import raw
+from airpool.schemes.scores import Uncertainty
 
 _BATCH = 2**22  # coordinates of estimates per batch: 16 MB
 _QUANTILE = NormalDist().inv_cdf(0.975)
@@ -145,8 +145,7 @@ def evaluate(
         raise ValueError("report is that of symbols, and a waveform's samples tell more: leave report or waveform out")
     sender, most = transmitted(network, baseline), int(targets.max())
     report = report_of(sender, report) if waveform is None else waveform_report(sender, waveform)
-    given = {name: getattr(objects, name) for name in ("scores", "posteriors", "num_classes")}
-    bits, num_classes = raw(network.scheme, **given)
+    bits, num_classes = Uncertainty(objects.posteriors, objects.scores, objects.num_classes).raw(network.scheme)
 
     def sending(latents: Tensor, server: DecoderFor | tuple[Sequence[DecoderFor], Tensor]) -> _Sending:
         net = replace(sender, dimension=latents.shape[-1])

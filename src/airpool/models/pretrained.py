@@ -32,9 +32,9 @@ from airpool.models.stored import HeldOut
 from airpool.models.vision import features
 from airpool.models.vision.mvcnn import MVCNN, Architecture
 from airpool.network import Network, require_network, scheme_rules
-from airpool.protocol.inference import Inference, infer_features
-from airpool.protocol.simulation import Path as Way
+from airpool.protocol.inference import Inference, Simulation, infer_features
 from airpool.radio.link import level
+from airpool.schemes.scores import Uncertainty
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +157,7 @@ def infer(
     rng: draws.Generator,
     codec: str | None = None,
     present: Array | None = None,
-    trials: int = 1,
-    path: Way = "fast",
+    simulation: Simulation | None = None,
 ) -> Inference:
     """Labels of N objects, sent through a network, with its guarantee.
 
@@ -167,8 +166,8 @@ def infer(
     2.2 the scores come from the local head. codec: left out, the model's default.
     present: (N, K), False where a sensor was declared absent before it measured: its device sends noise alone. A sensor
     that is there and measures NaN sends the same: the two are indistinguishable.
-    rng, path: with a NumPy generator all is computed in float64 on the CPU; on the full path, as a run of processes
-    with one seed computes it (airpool.runtime.seeded).
+    rng: a NumPy generator computes all in float64 on the CPU, as a run of processes with one seed computes it
+    (airpool.runtime.seeded). simulation: trials, path, and the report, if it is known already.
     """
     require_network(network)
     if not isinstance(model, Model):
@@ -184,13 +183,12 @@ def infer(
         if present is not None:
             latents, posteriors = declared(latents, posteriors, present)
         public = level(network, participation=model.participation(network, codec=codec))
-        features, probabilities, classifier = latents, posteriors, chosen.server(public)
+        features, probabilities, server = latents, posteriors, chosen.server(public)
         if isinstance(rng, np.random.Generator):
             features, probabilities = (None if x is None else x.double().cpu().numpy() for x in (latents, posteriors))
-            classifier = codecs.moved(chosen, in_float64).server(public)  # as a running server computes it
-        return infer_features(
-            features, network, posteriors=probabilities, classifier=classifier, rng=rng, trials=trials, path=path
-        )
+            server = codecs.moved(chosen, in_float64).server(public)  # as a running server computes it
+        uncertainty = Uncertainty(probabilities)
+        return infer_features(features, network, server=server, rng=rng, uncertainty=uncertainty, simulation=simulation)
 
 
 @cache

@@ -1,6 +1,6 @@
 """One private inference, end to end: features in, label and guarantee out. Also the baselines.
 
-Encoder, decoder and classifier are functions, torch modules or matrices; no model is imported here.
+Encoder and server are functions, torch modules or matrices; no model is imported here.
 """
 
 from collections.abc import Sequence
@@ -13,23 +13,43 @@ from airpool._support.arrays import Array, like
 from airpool._support.draws import Generator
 from airpool.account.guarantee import PrivacyReport, guarantee
 from airpool.network import Channel, Coin, Network
-from airpool.protocol import device, server
+from airpool.protocol import device
+from airpool.protocol import server as stations
 from airpool.protocol.maps import Map
 from airpool.protocol.simulation import Path, Received, check_latents, receive
 from airpool.radio.power import Transmission
-from airpool.schemes.scores import raw
+from airpool.schemes.scores import Uncertainty
 
 Baseline = Literal["orthogonal", "best-device", "centralised"]
 
 
 @dataclass(frozen=True, eq=False)
+class Simulation:
+    """Options of a simulated inference.
+
+    trials: independent transmissions of each object. path: "full" goes through every device; "fast", for truncate and
+    backoff, draws the sum's noise at once. baseline: see `transmitted`.
+    report: that of the network that transmits (`transmitted(network, baseline)`), if already computed.
+    """
+
+    trials: int = 1
+    path: Path = "full"
+    baseline: Baseline | None = None
+    report: PrivacyReport | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Inference:
-    """Labels with everything that led to them. server.NO_ANSWER (−1) where no device transmitted."""
+    """Labels with everything that led to them. server.NO_ANSWER (−1) where no device transmitted.
+
+    latents: z of each device before it is clipped, (n, K, r), known to a simulator alone.
+    """
 
     label: Array
     logits: Array
     received: Received
     report: PrivacyReport
+    latents: Array
     simulated: bool = True
 
 
@@ -37,47 +57,39 @@ def infer_features(
     features: Array,
     network: Network,
     *,
-    classifier: Map,
+    server: Map | Sequence[Map],
     rng: Generator,
     encoder: Map | Sequence[Map] | None = None,
-    decoder: Map | None = None,
-    trials: int = 1,
-    path: Path = "fast",
-    posteriors: Array | None = None,
-    scores: Array | None = None,
-    num_classes: int | None = None,
-    baseline: Baseline | None = None,
-    report: PrivacyReport | None = None,
+    uncertainty: Uncertainty | None = None,
+    simulation: Simulation | None = None,
 ) -> Inference:
-    """Labels of n objects from the features (n, K, d) of their views, `trials` times each.
+    """Labels of n objects from the features (n, K, d) of their views.
 
+    server: from estimates (..., r) to logits (..., L); a sequence is applied in turn, such as decoder and classifier.
     encoder: left out, the features are the latents; a sequence gives every device its own.
-    path: "full" goes through every device; "fast", for truncate and backoff, draws the sum's noise at once.
-    posteriors: (n, K, L), of each device's own classifier; or scores, (n, K), their uncertainty in bits (with
-        num_classes where the score rule is `scale`). Schemes 2.1 and 2.2 need one of the two.
-    baseline: see `transmitted`.
-    report: that of the network that transmits (`transmitted(network, baseline)`), if already computed.
+    uncertainty: of each device's own classifier; Schemes 2.1 and 2.2 need it.
     """
+    how = simulation or Simulation()
     latents = device.encode(features, encoder)
     check_latents(latents, network)
-    sender = transmitted(network, baseline)
-    report = report_of(sender, report)
-    if baseline == "centralised":
-        received = centralised(latents, network, trials)
+    sender = transmitted(network, how.baseline)
+    report = report_of(sender, how.report)
+    if how.baseline == "centralised":
+        received = centralised(latents, network, how.trials)
     else:
-        bits, num_classes = raw(network.scheme, scores=scores, posteriors=posteriors, num_classes=num_classes)
+        bits, num_classes = (uncertainty or Uncertainty()).raw(network.scheme)
         received = receive(
             latents,
             sender,
             rng=rng,
-            trials=trials,
-            path=path,
+            trials=how.trials,
+            path=how.path,
             scores=bits,
             num_classes=num_classes,
-            only_best=baseline == "best-device",
+            only_best=how.baseline == "best-device",
         )
-    logits = server.decode(received.estimate, decoder=decoder, classifier=classifier)
-    return Inference(server.labels(logits, received.any_signal), logits, received, report)
+    logits = stations.decode(received.estimate, server)
+    return Inference(stations.labels(logits, received.any_signal), logits, received, report, latents)
 
 
 def transmitted(network: Network, baseline: Baseline | None = None) -> Network:

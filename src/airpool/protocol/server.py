@@ -12,6 +12,8 @@ The account grants an adversary at least this, without the receiver's noise
 (evaluation/audit/adversary.py, `mechanism`).
 """
 
+from collections.abc import Sequence
+
 from array_api_compat import array_namespace
 
 from airpool._support.arrays import Array
@@ -25,16 +27,19 @@ def estimate(received: Array, gamma: float) -> Array:
     return received / gamma
 
 
-def decode(received: Array, *, classifier: Map, decoder: Map | None = None) -> Array:
-    """Logits (..., L) of an estimate ẑ (..., r): J(D ẑ), or J(ẑ) without a decoder."""
-    decoded = received if decoder is None else apply(decoder, received, name="decoder")
-    return apply(classifier, decoded, name="classifier")
+def decode(estimate: Array, server: Map | Sequence[Map]) -> Array:
+    """Logits (..., L) of an estimate ẑ (..., r): J(ẑ), or J(D ẑ) of a sequence D, J."""
+    if not isinstance(server, list | tuple):
+        return apply(server, estimate, name="server")  # pyright: ignore[reportArgumentType]
+    for i, each in enumerate(server):
+        estimate = apply(each, estimate, name=f"server[{i}]")
+    return estimate
 
 
 def labels(logits: Array, any_signal: Array) -> Array:
     """The class of the largest logit; NO_ANSWER where no device transmitted: noise alone is never decoded."""
     xp = array_namespace(logits)
     if bool(xp.any(xp.isnan(logits))):
-        raise ValueError("the classifier or decoder gives logits that are NaN: its parameters must be finite")
+        raise ValueError("the server gives logits that are NaN: its parameters must be finite")
     best = xp.argmax(logits, axis=-1)
     return xp.where(any_signal, best, xp.full_like(best, NO_ANSWER))

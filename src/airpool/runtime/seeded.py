@@ -1,7 +1,7 @@
 """Seeds of a simulated run. Its noise gives no privacy.
 
 One seed gives every inference of a run its generators: of the air and of each device, as protocol.simulation spawns
-them. So a run over any medium gives what `airpool.infer(..., rng=generator(seed, number), path="full")` gives.
+them. So a run over any medium gives what `airpool.infer(..., rng=generator(seed, number))` gives.
 """
 
 import numpy as np

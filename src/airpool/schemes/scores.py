@@ -6,6 +6,7 @@ Never raises on the values of a posterior: an exception would leak them. For Num
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
@@ -80,19 +81,28 @@ def bounded(bits: Array, scheme: Scored, num_classes: int | None = None) -> Arra
     return xp.where(finite, xp.clip(u, 0.0, top), xp.full_like(u, top))
 
 
-def raw(
-    scheme: Scheme, *, scores: Array | None = None, posteriors: Array | None = None, num_classes: int | None = None
-) -> tuple[Array | None, int | None]:
-    """Raw scores in bits and the number of classes, from whichever of the two was given; (None, None) from neither."""
-    if posteriors is None:
-        return scores, num_classes
-    if scores is not None:
-        raise ValueError("give scores or posteriors, not both: scores are made of posteriors")
-    if not scheme_rules(scheme).scored:
-        raise ValueError(
-            f"posteriors are for Schemes 2.1 and 2.2; under Scheme {scheme.name} a coin decides: leave them out"
-        )
-    return uncertainty(posteriors, scored(scheme).score), int(posteriors.shape[-1])
+@dataclass(frozen=True, eq=False)
+class Uncertainty:
+    """Uncertainty of each device, for schemes that choose by scores: posteriors (n, K, L), or scores (n, K) in bits.
+
+    num_classes: of the posteriors behind the scores; the score rule `scale` needs it.
+    """
+
+    posteriors: Array | None = None
+    scores: Array | None = None
+    num_classes: int | None = None
+
+    def raw(self, scheme: Scheme) -> tuple[Array | None, int | None]:
+        """Raw scores in bits and the number of classes; (None, None) where neither was given."""
+        if self.posteriors is None:
+            return self.scores, self.num_classes
+        if self.scores is not None:
+            raise ValueError("give scores or posteriors, not both: scores are made of posteriors")
+        if not scheme_rules(scheme).scored:
+            raise ValueError(
+                f"posteriors are for Schemes 2.1 and 2.2; under Scheme {scheme.name} a coin decides: leave them out"
+            )
+        return uncertainty(self.posteriors, scored(scheme).score), int(self.posteriors.shape[-1])
 
 
 def check_scores(scores: Any, scheme: Scheme, *, example: Array) -> None:

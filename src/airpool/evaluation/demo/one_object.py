@@ -8,13 +8,13 @@ from torch import Tensor
 
 from airpool.account.report import number
 from airpool.evaluation.demo import comparison
+from airpool.models.pretrained import infer
 from airpool.models.vision import shapes
 from airpool.models.vision.shapes import Shape
 from airpool.models.vision.views import Cameras, views
 from airpool.network import Network
-from airpool.protocol.inference import Inference, centralised, infer_features
+from airpool.protocol.inference import Inference, Simulation, centralised
 from airpool.protocol.server import NO_ANSWER
-from airpool.radio.link import level
 
 if TYPE_CHECKING:
     from airpool.models.pretrained import Pretrained
@@ -118,21 +118,19 @@ def find(name: str) -> Shape:
 
 def send(model: "Pretrained", shape: Shape, *, epsilon: float = 2.0, seed: int = 0) -> Sent:
     """A shape's twelve views through our network at a budget, as `airpool.infer` does it."""
-    codec = model.codec()
-    network = comparison.network("ours", epsilon, dimension=codec.dimension)
+    network = comparison.network("ours", epsilon, dimension=model.codec().dimension)
     seen = views([(shape.vertices, shape.faces)], Cameras(resolution=model.trunk.architecture.resolution))
-    latents = model.encode(seen)
-    server, rng = codec.server(level(network)), torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        out = infer_features(latents, network, classifier=server, rng=rng)
-        again = infer_features(latents, network, classifier=server, rng=rng, trials=REPEATS, report=out.report)
+    rng = torch.Generator().manual_seed(seed)
+    out = infer(model, seen, network=network, rng=rng, simulation=Simulation(path="fast"))
+    repeated = Simulation(REPEATS, path="fast", report=out.report)
+    again = infer(model, seen, network=network, rng=rng, simulation=repeated)
     named = again.label[again.label != NO_ANSWER]
     return Sent(
         shape=shape,
         network=network,
         views=seen[0],
         out=out,
-        ideal=centralised(latents, network).estimate[0, 0],
+        ideal=centralised(out.latents, network).estimate[0, 0],
         probability=out.logits[0, 0].softmax(-1),
         frequency=torch.bincount(named, minlength=len(model.classes)) / REPEATS,
         classes=model.classes,
