@@ -410,7 +410,8 @@ def test_inferences_wait_for_their_turn_and_no_longer_than_the_deadline():
     async def play():
         server = Server(network(), decoder(), Slow(), deadline=0.2)  # pyright: ignore[reportArgumentType]
         first = await server.infer()
-        await server._turn.acquire()
+        for _ in range(server._turn._value):
+            await server._turn.acquire()
         return first, await server.infer()
 
     first, second = asyncio.run(play())

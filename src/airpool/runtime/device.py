@@ -75,8 +75,7 @@ async def run(device: Device, port: DevicePort) -> None:
     """Takes part in inferences until the medium is gone (DisconnectedError) or the task is cancelled."""
     wait, refused = _SHORTEST_WAIT, False
     while True:
-        await _allowed(device, probe=refused)
-        await port.ready(_most(device))
+        await port.ready(await _allowed(device, probe=refused))
         turn = await port.announcements()
         refused = not turn or not await answer(device, port, turn)
         if refused:
@@ -84,26 +83,34 @@ async def run(device: Device, port: DevicePort) -> None:
         wait = min(2 * wait, _LONGEST_WAIT) if refused else _SHORTEST_WAIT
 
 
-async def _allowed(device: Device, *, probe: bool) -> None:
-    """Waits while the next inference would be refused: a device that is not ready costs no budget."""
+async def _allowed(device: Device, *, probe: bool) -> int:
+    """The most inferences of the next turn. Waits while there would be none: not to be ready costs no budget."""
     said, wait = None, _SHORTEST_WAIT
-    while (why := await _refusal(device, probe=probe)) is not None:
-        if why != said:
+    while True:
+        why = None
+        if device.ranking is not None and not await device.ranking.reachable():
+            why = "the ranking server cannot be reached"
+        elif most := _covered(device, probe=probe):
+            return most
+        elif isinstance(device.charge, Foreseen):
+            why = device.charge.refusal(probe=True)
+        if why is not None and why != said:
             logs.event("refused", device=device.index, reason=why)
             said = why
         await asyncio.sleep(wait)
         wait, probe = min(2 * wait, _LONGEST_WAIT), True
 
 
-async def _refusal(device: Device, *, probe: bool) -> str | None:
-    if device.ranking is not None and not await device.ranking.reachable():
-        return "the ranking server cannot be reached"
-    return device.charge.refusal(probe=probe) if isinstance(device.charge, Foreseen) else None
+def _covered(device: Device, *, probe: bool) -> int:
+    """The number of inferences that the charge foresees to cover, as many as one turn may have.
 
-
-def _most(device: Device) -> int:
-    """The most inferences of one turn: those that the budget is known to cover, and whose views take no time."""
-    return max(1, device.charge.covered(_TURN)) if device.quick and isinstance(device.charge, Batched) else 1
+    More than one where views take no time: a slow view would hold up all others of its turn.
+    """
+    if probe and isinstance(device.charge, Foreseen) and device.charge.refusal(probe=True) is not None:
+        return 0
+    if isinstance(device.charge, Batched):
+        return device.charge.covered(_TURN if device.quick else 1)
+    return 1 if not isinstance(device.charge, Foreseen) or device.charge.refusal() is None else 0
 
 
 async def answer(device: Device, port: DevicePort, turn: Turn) -> bool:

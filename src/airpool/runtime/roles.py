@@ -99,6 +99,7 @@ async def run_server(
         await web.start()
     async with _running("server", console, **said):
         pass
+    server.stop()
     if web is not None:
         await web.stop()
     if fleet is not None:

@@ -7,7 +7,8 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -29,6 +30,7 @@ from airpool.runtime.medium import DisconnectedError, ServerPort, Sum, Unreached
 Status = Literal["answered", "no answer", "below quorum", "withheld", "failed"]
 KEPT = 1000  # results that can be asked for again
 DEADLINE_SECONDS = 20.0
+_IN_FLIGHT = 16  # inferences at the medium: those of a turn, and the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +148,8 @@ class Server:
         self.guarantee = Guarantee.of(guarantee(network) if simulated else live_report(network))
         self._simulated, self._deadline = simulated, deadline
         self._asked, self._gamma = terms.stated(network), link_of(network).gamma
-        self._numbered, self._turn = 0, asyncio.Lock()
+        self._numbered, self._turn = 0, asyncio.Semaphore(_IN_FLIGHT)
+        self._waiting, self._stopping = set[asyncio.Timeout](), False
         self.observers: list[Callable[[InferenceResult], None]] = []
         self._results: OrderedDict[str, InferenceResult] = OrderedDict()
 
@@ -160,12 +163,16 @@ class Server:
         self._numbered += 1
         announced = False
         try:
-            async with asyncio.timeout(self._deadline), self._turn:
-                announced = True  # or about to be: it counts as spent
-                got = await self.port.run_slot(id, this, self._asked)
+            async with asyncio.timeout(self._deadline) as limit:
+                async with self._own_turn(limit):
+                    announced = True  # or about to be: it counts as spent
+                    got = await self.port.run_slot(id, this, self._asked)
         except TimeoutError:
             what = "no sum" if announced else "others were before it: no turn"
-            found = self._without(id, this, "failed", f"{what} within {self._deadline:g} s", spent=announced)
+            why = f"{what} within {self._deadline:g} s"
+            if self._stopping and not announced:
+                why = "the server is stopping"
+            found = self._without(id, this, "failed", why, spent=announced)
         except DisconnectedError as why:
             found = self._without(id, this, "failed", str(why), spent=not isinstance(why, UnreachedError))
         else:
@@ -176,6 +183,27 @@ class Server:
         for observe in self.observers:
             observe(found)
         return found
+
+    def stop(self) -> None:
+        """Answers those that wait for their turn, and all that come later: nothing of theirs was announced."""
+        self._stopping = True
+        for limit in self._waiting:
+            limit.reschedule(0.0)
+
+    @asynccontextmanager
+    async def _own_turn(self, limit: asyncio.Timeout) -> AsyncIterator[None]:
+        self._waiting.add(limit)
+        try:
+            if self._stopping:
+                limit.reschedule(0.0)
+                await asyncio.sleep(self._deadline)
+            await self._turn.acquire()
+        finally:
+            self._waiting.discard(limit)
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def _answered(self, id: str, this: int, got: Sum | Withheld) -> InferenceResult:
         if isinstance(got, Withheld):

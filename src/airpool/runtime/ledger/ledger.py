@@ -136,17 +136,18 @@ class Ledger:
             head.write(self.head_path, Head(self.origin.hash, self.tip))
             self._stamps = store.stamps()
 
-    def prepare(self, mechanism: Mechanism, *, scene: str = "", epoch: str | None = None) -> None:
+    def prepare(self, mechanism: Mechanism, *, scene: str = "", epoch: str | None = None, inferences: int = 1) -> None:
         """Composes what the first charge of a mechanism would have to wait for; raises SpendingError if it would.
 
-        epoch: None, where it is not known yet, is that of the last row: `charge` decides when it is.
+        epoch: None, where it is not known yet, is that of the last row: `charge` decides when it is. inferences: number
+        of the next ones that the budgets must cover.
         """
         with self._alone():
             self._current()
             self._mechanisms.setdefault(mechanism.digest, mechanism)
             self._require_plugins(mechanism.plugins)
             known = self._last.epoch if self._last and epoch is None else epoch or ""
-            self._require_budget([Booking("", mechanism, scene, known)], self._now().elapsed)
+            self._require_budget([Booking("", mechanism, scene, known)] * inferences, self._now().elapsed)
 
     def epsilon(
         self, delta: float, *, scene: str | None = None, neighbours: Neighbours | str = Neighbours.ZERO_OUT
