@@ -78,8 +78,9 @@ class RemoteDevice:
                     Announcement(each.id, each.number, each.gain, each.digest, each.devices, each.epoch)
                     for each in said.turn.announcements
                 )
-            if said.rejected:
-                logs.event("rejected", device=self._device, reason=said.rejected)
+            if why := said.rejected or said.unready:
+                logs.event("rejected", device=self._device, reason=why)
+            if said.unready:
                 return ()
 
     async def accept(self, announced: Announcement) -> None:

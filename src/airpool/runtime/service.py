@@ -53,7 +53,7 @@ class AirService(AirServicer):
         except RejectedError as why:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(why))
         trusted = partial(transport.require_peer, context, f"device-{hello.device}", self._credentials)
-        listening = asyncio.create_task(self._listen(hello.device, request_iterator, say, trusted))
+        listening = asyncio.create_task(self._listen(hello, request_iterator, say, trusted))
         try:
             yield wire.ToDevice(welcome=wire.Welcome(protocol=PROTOCOL, version=__version__))
             while (message := await outgoing.get()) is not None:
@@ -73,11 +73,14 @@ class AirService(AirServicer):
         await transport.require_peer(context, f"device-{first.hello.device}", self._credentials)
         return first.hello
 
-    async def _listen(self, device: int, requests: AsyncIterator[wire.FromDevice], say: Any, trusted: Any) -> None:
+    async def _listen(
+        self, hello: wire.Hello, requests: AsyncIterator[wire.FromDevice], say: Any, trusted: Any
+    ) -> None:
         """Handles the messages of a device until it hangs up. A message that cannot be read is rejected.
 
         trusted: ends the call if the device's certificate has been revoked, or has expired; asked now and then.
         """
+        device = hello.device
         try:
             recheck, allowed = Bucket(1 / _TRUSTED_SECONDS, 1), Bucket(_MESSAGES, int(2 * _MESSAGES))
             async for said in requests:
@@ -90,7 +93,8 @@ class AirService(AirServicer):
                     try:
                         act()
                     except RejectedError as why:
-                        say(wire.ToDevice(rejected=str(why)))
+                        of_ready = said.WhichOneof("what") in ("ready", "advert") and hello.protocol > 0
+                        say(wire.ToDevice(unready=str(why)) if of_ready else wire.ToDevice(rejected=str(why)))
         except (DecodeError, aio.BaseError, aio.AbortError) as error:
             logs.event("rejected", device=device, reason=type(error).__name__)
         finally:

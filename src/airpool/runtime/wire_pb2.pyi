@@ -111,7 +111,7 @@ class RoundOver(_message.Message):
     def __init__(self, id: _Optional[str] = ...) -> None: ...
 
 class ToDevice(_message.Message):
-    __slots__ = ("announcement", "rejected", "welcome", "part", "turn", "message", "over")
+    __slots__ = ("announcement", "rejected", "welcome", "part", "turn", "message", "over", "unready")
     ANNOUNCEMENT_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +119,7 @@ class ToDevice(_message.Message):
     TURN_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     OVER_FIELD_NUMBER: _ClassVar[int]
+    UNREADY_FIELD_NUMBER: _ClassVar[int]
     announcement: Announcement
     rejected: str
     welcome: Welcome
@@ -126,7 +127,8 @@ class ToDevice(_message.Message):
     turn: Turn
     message: RoundMessage
     over: RoundOver
-    def __init__(self, announcement: _Optional[_Union[Announcement, _Mapping]] = ..., rejected: _Optional[str] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., part: _Optional[bytes] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., message: _Optional[_Union[RoundMessage, _Mapping]] = ..., over: _Optional[_Union[RoundOver, _Mapping]] = ...) -> None: ...
+    unready: str
+    def __init__(self, announcement: _Optional[_Union[Announcement, _Mapping]] = ..., rejected: _Optional[str] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., part: _Optional[bytes] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., message: _Optional[_Union[RoundMessage, _Mapping]] = ..., over: _Optional[_Union[RoundOver, _Mapping]] = ..., unready: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("protocol", "version")
