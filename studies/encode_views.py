@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--trunk", type=Path, nargs="+", required=True)
     parser.add_argument("--head", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--objects", type=int, default=None, help="use so few objects only, for a trial")
+    parser.add_argument("--objects", type=int, default=None, help="use at most N objects, for a trial", metavar="N")
     parser.add_argument("--azimuths", type=int, default=1000)
     parser.add_argument("--around", type=int, default=50, help="of so many test objects all azimuths are taken")
     parser.add_argument("--seed", type=int, default=0)

@@ -151,7 +151,7 @@ def main() -> None:
     run.add_argument("--out", type=Path, required=True)
     run.add_argument("--runs", required=True, help="JSON list, or a file that holds one")
     run.add_argument("--seconds", type=float, default=float("inf"))
-    run.add_argument("--objects", type=int, default=None, help="use so few objects only, for a trial")
+    run.add_argument("--objects", type=int, default=None, help="use at most N objects, for a trial", metavar="N")
     args = parser.parse_args()
     if args.command == "settings":
         made = {r: settings(r, unlike=r in args.unlike) for r in args.dimension}

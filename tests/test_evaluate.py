@@ -16,6 +16,7 @@ from airpool import Channel, Coin, Network, Ranking, Threshold, calibrate, guara
 from airpool.cli import app, main
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects
+from airpool.evaluation.own_objects import of_latents
 from airpool.models.latents import Latents, read, read_views
 from airpool.protocol.inference import Baseline
 from airpool.protocol.waveform import Waveform
@@ -187,6 +188,20 @@ def test_own_latents_go_from_a_file_to_a_record(own_file):
     assert record["accuracy_mean"] == 1.0
     assert max(record["epsilon"]) <= 10
     assert record["objects"] == 60
+
+
+def test_own_latents_with_posteriors_are_one_call_and_stand_beside_the_vote():
+    latents, labels = two_classes(40)
+    sure = torch.nn.functional.one_hot(labels, 2)[:, None].expand(-1, 3, -1).float()
+    objects, net = Latents(latents, labels, posteriors=sure), network(0.05)
+    found = evaluate(of_latents(objects, net, by_sign), net, trials=2)
+    assert found.accuracy_mean == found.vote_accuracy == 1.0
+    scored = replace(net, scheme=Threshold())
+    assert of_latents(objects, scored, by_sign, participation=0.5).posteriors is sure
+    with pytest.raises(ValueError, match=r"scheme 2.1 chooses by scores: a file of latents must hold posteriors"):
+        of_latents(Latents(latents, labels), scored, by_sign)
+    with pytest.raises(ValueError, match=r"needs --participation"):
+        of_latents(objects, scored, by_sign)
 
 
 @pytest.mark.parametrize("ending", [".csv", ".json"])

@@ -106,7 +106,7 @@ def test_a_stream_without_another_end_is_given_up(tmp_path, refused):
     out = ("--out", tmp_path / "sum.npy", "--timeout", "0.2")
     assert "sent 0 of" in refused("radio", "receive", *NETWORK, "--recordings", address, *out)
     given = ("--latent", tmp_path / "z.npy", "--device", "0", "--out", address, "--timeout", "0.2")
-    assert "nobody has taken the samples" in refused("radio", "transmit", *NETWORK, *given)
+    assert "no reader has taken the samples" in refused("radio", "transmit", *NETWORK, *given)
 
 
 def test_over_the_waveform_labels_are_those_of_symbols_and_every_sample_is_accounted_for():

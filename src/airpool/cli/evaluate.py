@@ -1,6 +1,6 @@
 """`airpool evaluate`: accuracy, energy and ε of a network."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,13 +8,10 @@ import typer
 
 from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table, progress
-from airpool.network import Network, scheme_rules
+from airpool.network import Network
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from airpool.evaluation.objects import DecoderFor
-    from airpool.models.latents import Latents
+    from airpool.evaluation.objects import EncodedObjects
     from airpool.models.model import Model
 
 app = typer.Typer(add_completion=False)
@@ -50,7 +47,6 @@ def evaluate(
     from airpool.account.budget import calibrated
     from airpool.account.guarantee import guarantee
     from airpool.evaluation.evaluate import evaluate as evaluated
-    from airpool.evaluation.objects import EncodedObjects
     from airpool.models.pretrained import load
 
     if out is not None:
@@ -61,28 +57,20 @@ def evaluate(
         raise ValueError("--share divides --epsilon between scores and features, with exact accounting: give --epsilon")
     with progress("loading"):
         known = load(model) if latents is None else None
-        objects, server, cameras = _objects(wanted, known, codec, latents, views, split)
-    if codec is None and known is not None:
-        codec = known.codecs[0]
-    _, num_devices, dimension = objects.latents.shape
-    net = wanted.network(devices=num_devices, dimension=dimension)
-    wanted.check_dimension(net, dimension, f"the codec {codec}" if latents is None else str(latents))
+        if codec is None and known is not None:
+            codec = known.codecs[0]
+        shape, encoded = _objects(known, codec, latents=latents, views=views, split=split)
+    net = wanted.network(**shape)
+    wanted.check_dimension(net, shape["dimension"], f"the codec {codec}" if latents is None else str(latents))
     if epsilon is not None:
         with progress("calibrating"):
             net = calibrated(net, epsilon=epsilon, accounting=accounting, share=share, colluding=wanted.colluding)
     how: Any = {"instead": baseline, "trials": trials, "seed": seed}
     if wanted.colluding:
         how["report"] = guarantee(net, colluding=wanted.colluding)
+    objects, cameras = encoded(net, wanted.given.get("participation"))
     with progress("transmitting", total=len(objects.labels) * max(trials, 0)) as advance:
-        encoded = EncodedObjects(
-            objects.latents,
-            objects.labels,
-            server,
-            posteriors=_posteriors(net, objects),
-            participation=_expected(net, known, codec, given=wanted.given.get("participation")),
-            vote=_vote(objects, known, codec),
-        )
-        result = evaluated(encoded, net, on_inferences=advance, **how)
+        result = evaluated(objects, net, on_inferences=advance, **how)
     record = {**result.record(), "accounting": accounting, "codec": codec, "split": split, "cameras": cameras}
     if out is not None:
         one_row(record, function="airpool evaluate").write(out)
@@ -90,17 +78,15 @@ def evaluate(
 
 
 def _objects(
-    wanted: o.NetworkOptions,
-    model: "Model | None",
-    codec: str | None,
-    latents: Path | None,
-    views: Path | None,
-    split: str,
-) -> "tuple[Latents, DecoderFor, str | None]":
-    """Latents with their labels, what decodes them, and a note where the shipped cameras do not fit the devices."""
+    model: "Model | None", codec: str | None, *, latents: Path | None, views: Path | None, split: str
+) -> "tuple[dict[str, int], Callable[[Network, Any], tuple[EncodedObjects, str | None]]]":
+    """Devices and dimension of the objects; and for a network and its expected participation, the objects as it
+    transmits them, with a note where the model's sensors do not fit its devices."""
+    from airpool.evaluation import own_objects
+    from airpool.evaluation.objects import held_out
     from airpool.models.codecs.codec import SUFFIX
     from airpool.models.codecs.codec import load as load_codec
-    from airpool.models.latents import Latents, read, read_views
+    from airpool.models.latents import read, read_views
     from airpool.models.pretrained import Pretrained, check_views
 
     if latents is not None and views is not None:
@@ -113,11 +99,12 @@ def _objects(
             raise ValueError(f"{latents} brings a classifier, so --codec {codec} has nothing to decode: leave one out")
         if own is None and objects.classifier is None:
             raise ValueError(f"{latents} holds no classifier: add one, or give the --codec FILE that made the latents")
-        return objects, own.server if own is not None else lambda _: objects.decoder, None
+        server = own.server if own is not None else lambda _: objects.decoder
+        _, devices, dimension = objects.latents.shape
+        shape = {"devices": devices, "dimension": dimension}
+        return shape, lambda net, given: (own_objects.of_latents(objects, net, server, participation=given), None)
     if own is not None and views is None and own.reads != "posterior":
         raise ValueError("--codec FILE decodes --latents of your own; the shipped latents belong to the shipped codecs")
-    name = codec or model.codecs[0]
-    chosen = model.codec(name)
     if views is not None:
         if not isinstance(model, Pretrained):
             raise ValueError(f"--views are images, which {model.name} does not take: leave it out, or --model")
@@ -126,47 +113,15 @@ def _objects(
             check_views(seen, model.trunk.architecture)
         except ValueError as error:
             raise ValueError(f"{views}: {error}") from None
-        encoded, posteriors = model.seen(seen, codec=name)
-        return Latents(encoded, labels, posteriors=posteriors), chosen.server, None
+        shape = {"devices": seen.shape[1], "dimension": model.codec(codec).dimension}
+        return shape, lambda net, _: (own_objects.of_views(seen, labels, net, model, codec=codec), None)
     which: Any = split
-    held = model.held_out(which, codec=name)
-    held = held.fitted(wanted.network(devices=held.latents.shape[1]).devices.count)
-    return Latents(held.latents, held.labels, posteriors=held.posteriors), chosen.server, held.note
 
+    def shipped(net: Network, _: Any) -> "tuple[EncodedObjects, str | None]":
+        note = model.held_out(which, codec=codec).fitted(net.devices.count).note
+        return held_out(model, net, codec=codec, split=which, against_vote=True), note
 
-def _posteriors(net: Network, objects: "Latents") -> Any:
-    if not scheme_rules(net.scheme).scored:
-        return None
-    if objects.posteriors is None:
-        raise ValueError(
-            f"scheme {net.scheme.name} chooses by scores: a file of latents must hold posteriors (N, K, L) as well"
-        )
-    return objects.posteriors
-
-
-def _vote(objects: "Latents", model: "Model | None", codec: str | None) -> "tuple[Tensor, DecoderFor] | None":
-    """The vote beside a model's codec, or for posteriors of your own the one that needs no fit; None without."""
-    from airpool.models.codecs.vote import unfitted
-
-    posteriors = objects.posteriors
-    if posteriors is None or posteriors.shape[-1] <= int(objects.labels.max()):
-        return None
-    if model is not None:
-        return model.vote(posteriors, codec=codec)
-    own = unfitted(posteriors.shape[-1])
-    return own.encoder(posteriors), own.server
-
-
-def _expected(net: Network, model: "Model | None", codec: str | None, *, given: Any) -> Any:
-    """Expected participation of the devices: from the model's validation objects, or as the user says."""
-    if model is not None:
-        return model.participation(net, codec=codec)
-    rules, name = scheme_rules(net.scheme), net.scheme.name
-    if given is None and rules.expected(net) is None:
-        raise ValueError(
-            f"scheme {name} with --latents needs --participation, how often devices are expected to transmit"
-        )
-    return given if rules.scored else None
+    return model.wanted(codec), shipped
 
 
 def _costs(record: Mapping[str, Any]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, print_table, progress
+from airpool.cli.output import print_json, print_table, progress, say_written
 
 if TYPE_CHECKING:
     from airpool.evaluation.plan import Plan
@@ -67,9 +67,7 @@ def plan(
         print_json({**found.record(), "network": network_file.dump(chosen), "frontier": curve and curve.columns()})
         return
     _print(found)
-    for name, path in (("Network file", out), ("Frontier", plot)):
-        if path is not None:
-            typer.echo(f"{name}: {path}")
+    say_written({"Network file": out, "Frontier": plot})
     if out is not None:
         of = "" if model == "modelnet40" else f" --model {shlex.quote(model)}"
         file, codec = shlex.quote(str(out)), found.best.candidate.codec

@@ -112,7 +112,7 @@ def evaluate(
     seed: o.Seed = 0,
     json: o.Json = False,
 ) -> None:
-    """Measure accuracy over OFDM samples, the errors that come out of them, and ε against who keeps every sample.
+    """Measure accuracy over OFDM samples, their errors, and ε against a server that keeps every sample.
 
     Default: twelve devices on shipped latents, as in `airpool evaluate`.
     """

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, print_table, progress
+from airpool.cli.output import print_json, print_table, progress, say_written
 
 _SHOWN_ROWS, _SHOWN_FAILURES = 60, 20
 
@@ -56,8 +56,7 @@ def sweep(
         print_json(table.to_json())
     else:
         _show(table)
-        if out is not None:
-            typer.echo(f"Table: {out}")
+        say_written({"Table": out})
     if table.failures:
         listed = "".join(f"\n  {failure}" for failure in table.failures[:_SHOWN_FAILURES])
         more = len(table.failures) - _SHOWN_FAILURES

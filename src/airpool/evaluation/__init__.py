@@ -1,6 +1,6 @@
 """Evaluation of networks: accuracy by simulation and by theory, designs, plans, sweeps and audits.
 
-objects      encoded objects and their decoder
+objects      encoded objects and their decoder; own_objects: of your own latents or views
 evaluate     accuracy on given latents, with error bars, beside the guarantee; trial: one batch of it
 prediction   mean square error and proven accuracy without a simulation (theory/)
 design/      weights and clip norms for heterogeneous targets

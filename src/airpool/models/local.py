@@ -43,7 +43,7 @@ class Calibration:
     """Accuracy and expected calibration error (15 bins) of each of K devices on N objects.
 
     error_raw: at temperature 1. error: at the device's own temperature. error_by_chance: the mean error of perfectly
-    calibrated probabilities on so few objects.
+    calibrated probabilities on as few objects.
     """
 
     objects: int

@@ -136,7 +136,7 @@ def order(table: Rows) -> Judgement:
     more = all(min(aware) > plain for plain, *aware in zip(*leak.values(), strict=True))
     one, two, three = max(leak["1"]), min(leak["2.1"]), min(leak["2.2"])
     tests.append(tested("leaks", more, one=shown(one), two=shown(two), three=shown(three)))
-    return tests, {"everybody": span(over(table, "1, p = 1", "1", "feature"))}
+    return tests, {"all_devices": span(over(table, "1, p = 1", "1", "feature"))}
 
 
 def judge(table: Rows) -> Judgement:

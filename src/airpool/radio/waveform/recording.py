@@ -62,7 +62,7 @@ def push(address: str, samples: NDArray[np.complexfloating], *, timeout_s: float
             socket.bind(address)
             socket.send(samples.astype("<c8").tobytes())
         except zmq.Again:
-            raise ValueError(f"nobody has taken the samples at {address} within {timeout_s:g} s") from None
+            raise ValueError(f"no reader has taken the samples at {address} within {timeout_s:g} s") from None
         except zmq.ZMQError as error:
             socket.setsockopt(zmq.LINGER, 0)
             raise ValueError(f"{address}: {error.strerror}") from None
