@@ -9,8 +9,11 @@ device.py      one device: ready → announcement → charge → coin, score, fe
 terms.py       the server's request, checked against the device's own file; charge.py: the cost of an inference
 sources.py     where its view comes from; bundle.py, encoders.py: what it makes of a view, without torch
 server.py      announces, estimates, decodes, reports; http.py, metrics.py: how it answers
-secured.py     keys, ledgers and tokens of the roles     limits.py  token-bucket rate limiter
-telling.py     devices report their ledgers to the server's view of the fleet
+door.py        connections over HTTP, counted and timed; guard.py: who may ask; idempotency.py: repeated requests
+secured.py     keys, ledgers and tokens of the roles; limits.py: rates of messages and of log lines
+telling.py     devices report their ledgers to the server's view of the fleet; fleet_keeper.py: its connection to it
+logs.py        the log, JSON lines of known fields; library_logs.py: what gRPC, asyncio and uvicorn log
+vanishing.py   a temporary folder that is gone even after a kill
 ranking.py     the ranking server of Scheme 2.2
 seeded.py      a simulated device, whose noise gives no privacy
 roles.py       each role as a process; up.py: all of them on one machine
