@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from airpool.runtime import idempotency
 from airpool.runtime.http import Web, app
 from airpool.runtime.idempotency import Repeats, StartedInference
+from airpool.runtime.medium import DisconnectedError
 from airpool.runtime.server import InferenceResult
 
 from .systems import network, small
@@ -257,6 +258,32 @@ def test_accepted_connections_do_not_wait_to_fill_a_packet():
     seen = asyncio.run(play())
     assert len(seen) == 1
     assert seen[0] != 0
+
+
+def test_a_request_that_waits_when_the_server_stops_is_told_so():
+    async def play():
+        async with small(network(), running=()) as system:
+            begun, release = asyncio.Event(), asyncio.Event()
+
+            async def run_slot(*_):
+                begun.set()
+                await release.wait()
+                raise DisconnectedError("stopped")
+
+            system.server.port = cast("Any", SimpleNamespace(run_slot=run_slot))
+            web = Web(system.server, "127.0.0.1:0")
+            await web.start()
+            async with httpx.AsyncClient(base_url=f"http://{web.address}", trust_env=False, timeout=30) as client:
+                asked = asyncio.create_task(client.post("/infer"))
+                await begun.wait()
+                await web.stop()
+                found = await asked
+            release.set()
+            return found
+
+    found = asyncio.run(play())
+    assert found.status_code == 503
+    assert found.json()["reason"].startswith("the server is stopping")
 
 
 def test_beyond_loopback_it_does_not_start():

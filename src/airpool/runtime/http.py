@@ -60,7 +60,10 @@ def app(server: Server, token: str | None = None, fleet: "FleetKeeper | None" = 
             return JSONResponse({"reason": str(why)}, 422 if isinstance(why, ReusedKeyError) else 400)
         if not wait:
             return JSONResponse({"id": id, "status": "pending"}, 202)
-        found = await asyncio.shield(task)
+        try:
+            found = await asyncio.shield(task)
+        except asyncio.CancelledError:  # a client that hangs up cancels nothing: the server stops
+            return JSONResponse({"id": id, "reason": "the server is stopping: what was announced is spent"}, 503)
         return JSONResponse(found.to_json(), 200 if found.status in ("answered", "no answer") else 503)
 
     async def result(request: Request) -> Response:
