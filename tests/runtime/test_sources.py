@@ -107,10 +107,11 @@ def test_labels_are_read_from_the_names_of_files(tmp_path, model):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("devices", [12, 6, 24])
 @pytest.mark.parametrize("codec", ["vote", "compact"])
-def test_the_encoder_without_torch_is_that_of_the_model(model, codec):
+def test_the_encoder_without_torch_is_that_of_the_model(model, codec, devices):
     chosen, rng = model.codec(codec), torch.Generator().manual_seed(0)
-    maps = torch.rand(2, 12, 1280, 3, 3, generator=rng)
+    maps = torch.rand(2, devices, 1280, 3, 3, generator=rng)
     averages = maps.mean((-2, -1))
     wanted = model._posteriors(averages)
     latents = chosen.encoder(wanted if codec == "vote" else averages)
@@ -125,8 +126,8 @@ def test_the_encoder_without_torch_is_that_of_the_model(model, codec):
     own = codecs.moved(chosen, in_numpy)
     temperatures = model.head.temperatures.numpy()
     made = bundles.Bundle(Trunk(), head, temperatures, own, {})  # pyright: ignore[reportArgumentType]
-    for k in (0, 5, 11):
-        seen = made.encoder(device=k)(maps[1, k].numpy())
+    for k in (0, 5, devices - 1):
+        seen = made.encoder(device=k, devices=devices)(maps[1, k].numpy())
         np.testing.assert_allclose(np.asarray(seen.posterior), wanted[1, k], atol=1e-6)
         np.testing.assert_allclose(seen.latent, latents[1, k], atol=1e-5)
 
@@ -232,7 +233,7 @@ class Recorded:
     def __init__(self, *shape):
         self.view_shape = shape
 
-    def encoder(self, *, device):
+    def encoder(self, *, device, devices):
         return Seen
 
 

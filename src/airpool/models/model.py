@@ -12,6 +12,7 @@ from torch import Tensor
 
 from airpool._support.arrays import Array
 from airpool.models import stored
+from airpool.models.cameras import cameras
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import SUFFIX, Codec
 from airpool.models.sensors.stacking import mask
@@ -42,7 +43,7 @@ class Objects:
         Edge cases: more devices than sensors → those that share a sensor send the same latent, each with its own noise.
         """
         held = self.latents.shape[1]
-        which = stored.cameras(num_devices, held)
+        which = cameras(num_devices, held)
         if num_devices == held:
             return self
         if num_devices < held:

@@ -22,6 +22,7 @@ from torch import Tensor
 from airpool._support import draws, tensors
 from airpool._support.arrays import Array, require, require_array
 from airpool.models import local, stored, weights
+from airpool.models.cameras import temperatures
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import SUFFIX, Codec
 from airpool.models.layers import in_float64
@@ -105,10 +106,8 @@ class Pretrained(Model):
 
     def _posteriors(self, averages: Tensor) -> Tensor:
         """Posteriors of each camera, by its own temperature; of cameras that do not ship, by the mean of these."""
-        temperatures, devices = self.head.temperatures, averages.shape[1]
-        if devices != len(temperatures):
-            temperatures = temperatures.mean().expand(devices)
-        return local.local_distribution(averages, self.head.classifier, temperatures)
+        own = temperatures(self.head.temperatures, averages.shape[1])
+        return local.local_distribution(averages, self.head.classifier, own)
 
     def file(self, name: str) -> Path:
         """The path of a file, after its checksum was verified."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from airpool._support import tensors as tensor_file
 from airpool._support.arrays import Array
+from airpool.models.cameras import cameras
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import SUFFIX, Codec
 from airpool.network import Network, scheme_rules
@@ -26,7 +27,6 @@ Arrays = dict[str, NDArray[Any]]
 ASSETS = Path(__file__).parent / "assets"
 SPLITS: tuple[HeldOut, ...] = ("validation", "test")
 
-_MOST_PER_SENSOR = 10  # devices that may share one sensor of a model
 _REMEDY = "copy it again or fit anew"
 
 
@@ -77,21 +77,6 @@ def checked(codec: str | None, known: tuple[str, ...]) -> str:
     if codec is not None and codec not in known and not codec.endswith(SUFFIX):
         raise ValueError(f"codec {codec!r} must be one of {', '.join(known)}, or a file that ends with {SUFFIX}")
     return codec or known[0]
-
-
-def camera(device: int, devices: int, held: int) -> int:
-    """Index of the sensor, of a model's `held`, that a device has: evenly spaced, or all of them in turn."""
-    return device * held // devices if devices < held else device % held
-
-
-def cameras(num_devices: int, held: int) -> list[int]:
-    """The sensor of every device."""
-    if not 1 <= num_devices <= _MOST_PER_SENSOR * held:
-        raise ValueError(
-            f"num_devices={num_devices} must be from 1 to {_MOST_PER_SENSOR * held}: the model has {held} sensors, "
-            f"and at most {_MOST_PER_SENSOR} devices may share one; evaluate more devices on latents of your own"
-        )
-    return [camera(k, num_devices, held) for k in range(num_devices)]
 
 
 @cache

@@ -1,7 +1,7 @@
 """A device's trunk, local head and encoder in one file: read by NumPy and OpenVINO alone, made once with torch.
 
     bundle = read(Path("cameras.zip"))
-    seen = bundle.encoder(device=3)(view)      # view (C, H, H), bytes
+    seen = bundle.encoder(device=3, devices=12)(view)      # view (C, H, H), bytes
 
 The file is a zip of OpenVINO's xml and bin (models.int8), the matrices (npz, never pickle) and a description (JSON).
 """
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from airpool._support import files
 from airpool._support.version import __version__
+from airpool.models.cameras import temperatures
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import Codec
 from airpool.models.layers import Layers, in_numpy, softmax, through
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from airpool.models.pretrained import Pretrained
-    from airpool.models.vision.views import Cameras
 
 _LARGEST = 256 * 2**20  # bytes of all parts, unpacked
 
@@ -52,10 +52,9 @@ class Bundle:
         """Shape of a view, (C, H, H)."""
         return self.trunk.view_shape
 
-    def encoder(self, *, device: int) -> Callable[[NDArray[Any]], Seen]:
-        """Encoder of a view (C, H, H), bytes or floats in [0, 1]: to its latent and posterior."""
-        own = self.temperatures
-        temperature = np.float32(own[device] if device < len(own) else own.mean())
+    def encoder(self, *, device: int, devices: int) -> Callable[[NDArray[Any]], Seen]:
+        """Encoder of a view (C, H, H) of one of so many devices, bytes or floats in [0, 1]: to latent and posterior."""
+        temperature = np.float32(temperatures(self.temperatures, devices)[device])
 
         @np.errstate(all="ignore")
         def encode(view: NDArray[Any]) -> Seen:
@@ -159,19 +158,12 @@ def calibration_views(model: "Pretrained", count: int = 120) -> "Tensor":
     import torch
 
     from airpool.models.vision import shapes
-    from airpool.models.vision.views import views
+    from airpool.models.vision.views import Cameras, views
 
-    resolution, cameras, first = model.trunk.architecture.resolution, 12, set[str]()
+    ring, first = Cameras(resolution=model.trunk.architecture.resolution), set[str]()
     some = [shape for shape in shapes.all() if shape.label in first or first.add(shape.label)]
     seen = []
     for k in range(count):
-        shape, camera = some[k % len(some)], one_camera(resolution, 5 * k % cameras, cameras)
+        shape, camera = some[k % len(some)], ring.alone(5 * k % ring.num_views)
         seen.append(views([(shape.vertices, shape.faces)], camera)[0, 0])
     return torch.stack(seen)
-
-
-def one_camera(resolution: int, device: int, devices: int) -> "Cameras":
-    """The camera of one device of a ring."""
-    from airpool.models.vision.views import Cameras
-
-    return Cameras(num_views=1, first_azimuth_deg=360 * device / devices, resolution=resolution)

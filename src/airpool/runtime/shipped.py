@@ -11,13 +11,14 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool.models import stored
+from airpool.models.cameras import camera
 
 
 def latents(model: str, split: str, codec: str | None, device: int, devices: int) -> tuple[Floats, Floats]:
     """Latents (N, r) and posteriors (N, L) of one device; with more devices than cameras, these repeat."""
     held = stored.found(model)
     arrays = held.objects(split, codec)
-    view = stored.camera(device, devices, arrays["posteriors"].shape[1])
+    view = camera(device, devices, arrays["posteriors"].shape[1])
     turn = order(len(arrays["labels"]))
     own = {name: each[turn, view] if name in ("latents", "posteriors") else each for name, each in arrays.items()}
     posteriors = own["posteriors"].astype(np.float32)

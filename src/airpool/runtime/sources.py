@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from airpool._support.extras import load
 from airpool.runtime import shipped
-from airpool.runtime.bundle import Bundle, one_camera
+from airpool.runtime.bundle import Bundle
 from airpool.runtime.device import Seen, Source
 
 View = NDArray[Any]
@@ -54,7 +54,7 @@ def source_of(text: str, at: Place, *, codec: str | None = None, bundle: Bundle 
         raise ValueError(
             f"source {text!r} gives views: give --bundle FILE, which makes latents of them (airpool bundle)"
         )
-    view, encode = views[kind](rest, at, bundle), bundle.encoder(device=at.device)
+    view, encode = views[kind](rest, at, bundle), bundle.encoder(device=at.device, devices=at.devices)
     return lambda number: encode(view(number)), False
 
 
@@ -91,10 +91,10 @@ def _latents(text: str, at: Place, codec: str | None) -> Source:
 def _mesh(text: str, at: Place, bundle: Bundle) -> Callable[[int], View]:
     load("torch", "rendering a mesh")
     from airpool.models.vision import meshes
-    from airpool.models.vision.views import views
+    from airpool.models.vision.views import Cameras, views
 
     objects = [meshes.read(path) for path in in_turn(Path(text), _MESHES)]
-    camera = one_camera(bundle.view_shape[-1], at.device, at.devices)
+    camera = Cameras(at.devices, resolution=bundle.view_shape[-1]).alone(at.device)
 
     def view(number: int) -> View:
         mesh = objects[number % len(objects)]
@@ -166,7 +166,7 @@ def _function(text: str, at: Place, bundle: Bundle | None) -> Source:
         raise ValueError(f"source {text!r}: {error}; give MODULE:FUNCTION of what can be imported") from None
     wanted = {"device": at.device, "devices": at.devices}
     given = {key: value for key, value in wanted.items() if key in inspect.signature(function).parameters}
-    encode = None if bundle is None else bundle.encoder(device=at.device)
+    encode = None if bundle is None else bundle.encoder(device=at.device, devices=at.devices)
 
     def source(number: int) -> Seen:
         found = function(number, **given)

@@ -14,7 +14,7 @@ depth (20 bits) over darkness (11 bits), so one `scatter_reduce` keeps the neare
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -51,10 +51,18 @@ class Cameras:
         if not abs(self.elevation_deg) <= 90:
             raise ValueError(f"elevation_deg={self.elevation_deg} must be within ±90")
 
+    def azimuth_deg(self, k: int) -> float:
+        """Azimuth of camera k; all are evenly spaced."""
+        return self.first_azimuth_deg + 360 * k / self.num_views
+
+    def alone(self, k: int) -> "Cameras":
+        """Camera k by itself."""
+        return replace(self, num_views=1, first_azimuth_deg=self.azimuth_deg(k))
+
     def axes(self) -> list[tuple[tuple[float, ...], ...]]:
         """Directions of each view: right, down and away from the camera, as (x, y, z)."""
         e = math.radians(self.elevation_deg)
-        turns = [math.radians(self.first_azimuth_deg + 360 * k / self.num_views) for k in range(self.num_views)]
+        turns = [math.radians(self.azimuth_deg(k)) for k in range(self.num_views)]
         return [
             (
                 (math.cos(a), math.sin(a), 0.0),
