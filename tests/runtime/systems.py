@@ -89,16 +89,17 @@ async def small(
     own=None,
     secured=None,
     codec=None,
+    medium_rules=None,
     **air,
 ):
     """A system of the devices `running` (all). own: a network of its own for some device, by index.
 
-    secured: makes the port of secure access out of a device's port and index. codec: of the server.
+    secured: makes the port of secure access out of a device's port and index. codec: of the server. medium_rules: a registered medium.
     """
     count = net.devices.count
     z = latents(count=count) if z is None else z
     p = posteriors(count=count) if p is None else p
-    it = Air(net, seed=seed, **{"patience": 0.5, "slot_seconds": 2.0, **air})
+    it = Air(net, seed=seed, medium=medium_rules, **{"patience": 0.5, "slot_seconds": 2.0, **air})
     rank = RankingServer(net, seconds=1.0) if isinstance(net.scheme, Ranking) else None
     grpc_servers, channels = [], []
     if medium == "grpc":

@@ -92,11 +92,6 @@ class Air:
         self._turns: asyncio.Task[None] | None = None
         self._change = asyncio.Event()
 
-    @property
-    def secure(self) -> bool:
-        """Whether devices advertise, and every announcement is followed by messages of a round."""
-        return self._hub.secure
-
     # What devices do
 
     def connect(self, device: int, deliver: Deliver, *, simulated: bool, stated: StatedTerms | None = None) -> None:
@@ -108,6 +103,8 @@ class Air:
         if simulated != (self.seed is not None):
             how = ("live", "simulated")
             raise RejectedError(f"a {how[simulated]} device cannot take part over a {how[not simulated]} air")
+        if stated is None and self._hub.secure:
+            raise RejectedError(f"device {device} is of an older version: upgrade all devices of a secure sum together")
         if stated is None:
             logs.event("old version", device=device, reason="it states no terms; upgrade it")
         else:

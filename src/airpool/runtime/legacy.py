@@ -1,7 +1,8 @@
 """Version 0 of the wire, for one version more: its method names, and the form in which its devices get messages.
 
-A device, server or client of version 0 works with roles of version 1. Upgrade the air, the ranking server and the
-server first, then the devices: a device of version 1 finds no `airpool.v1` at an air of version 0.
+A device, server or client of version 0 works with roles of version 1, but for devices of a secure sum. Upgrade the
+air, the ranking server and the server first, then the devices: a device of version 1 finds no `airpool.v1` at an air
+of version 0.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -67,37 +68,13 @@ def _warned(path: str, handler: Any) -> Any:
     return handler._replace(stream_stream=stream)
 
 
-def deliverer(say: Callable[[wire.ToDevice], None], *, secure: bool) -> Deliver:
-    """Says a hub's messages to a device of version 0: one inference at a time, with its network file.
-
-    The first message of a secure round goes into the announcement, which therefore waits for it.
-    """
-    pending: list[wire.Announcement] = []
+def deliverer(say: Callable[[wire.ToDevice], None]) -> Deliver:
+    """Says a hub's messages to a device of version 0: one inference at a time, with its network file."""
 
     def deliver(said: Turn | RoundMessage | RoundOver) -> None:
-        match said:
-            case RoundOver():
-                say(wire.ToDevice(part=b""))
-            case RoundMessage() if pending:
-                announced = pending.pop()
-                announced.group = said.content
-                say(wire.ToDevice(announcement=announced))
-            case RoundMessage():
-                say(wire.ToDevice(part=said.content))
-            case (one,):
-                announced = wire.Announcement(
-                    id=one.id,
-                    number=one.number,
-                    gain=one.gain,
-                    asked=one.asked,
-                    devices=one.devices,
-                    epoch=one.epoch,
-                )
-                if secure:
-                    pending[:] = [announced]
-                else:
-                    say(wire.ToDevice(announcement=announced))
-            case _:
-                raise AssertionError("a device of version 0 is ready for one inference")
+        for one in said if isinstance(said, tuple) else ():
+            announced = {"id": one.id, "number": one.number, "gain": one.gain, "asked": one.asked}
+            announced |= {"devices": one.devices, "epoch": one.epoch}
+            say(wire.ToDevice(announcement=wire.Announcement(**announced)))
 
     return deliver

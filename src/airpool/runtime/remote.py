@@ -130,6 +130,8 @@ class RemoteDevice:
         raise DisconnectedError("the air has ended the connection")
 
     async def _why(self, error: Exception) -> str:
+        if await self._stream.code() == grpc.StatusCode.UNIMPLEMENTED:
+            return "the air is of an older version: upgrade it first"
         return (error.details() if isinstance(error, aio.AioRpcError) else await self._stream.details()) or "gone"
 
 

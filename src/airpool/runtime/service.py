@@ -45,7 +45,7 @@ class AirService(AirServicer):
             outgoing.put_nowait(message)
 
         if hello.protocol == 0:
-            stated, deliver = None, legacy.deliverer(say, secure=self._air.secure)
+            stated, deliver = None, legacy.deliverer(say)
         else:
             stated, deliver = medium.StatedTerms(hello.digest[:_DIGEST], hello.terms), _deliverer(say)
         try:
