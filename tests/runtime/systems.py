@@ -94,7 +94,8 @@ async def small(
 ):
     """A system of the devices `running` (all). own: a network of its own for some device, by index.
 
-    secured: makes the port of secure access out of a device's port and index. codec: of the server. medium_rules: a registered medium.
+    secured: makes the port of secure access out of a device's port and index. codec: of the server.
+    medium_rules: a registered medium.
     """
     count = net.devices.count
     z = latents(count=count) if z is None else z
