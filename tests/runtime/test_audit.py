@@ -51,7 +51,7 @@ async def _played(file, network, rounds):
             args = ("--network", str(file))
             started.append(await up.Process.started("air", *args, log=file.with_suffix(".air")))
             address = started[0].said["address"]
-            honest = ("--air", address, "--view", "0", "--source", "game_source:alternating")
+            honest = ("--air", address, "--device", "0", "--source", "game_source:alternating")
             started.append(await up.Process.started("device", *args, *honest, log=file.with_suffix(".device")))
             channel = await stack.enter_async_context(transport.channel(address, role="air"))
             ports = [await RemoteDevice.opened(channel, k, simulated=False, network=network) for k in range(1, DEVICES)]

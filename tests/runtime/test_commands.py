@@ -6,10 +6,10 @@ import pytest
 
 from airpool import Network
 from airpool.cli import main
-from airpool.cli.device import indices_of
 from airpool.cli.options import NetworkOptions
 from airpool.cli.up import network_of
 from airpool.network import file as network_file
+from airpool.runtime.starting import indices_of
 from airpool.runtime.up import RunTally, Setup, System
 
 
@@ -36,11 +36,11 @@ def file(tmp_path):
         (("air", "--slot-seconds", "0"), "slot_seconds=0.0 must be > 0"),
         (("air", "--simulate", "-1"), "the seed of a simulated run, -1, must be >= 0"),
         (("ranking",), "scheme.name='1' must be 2.2"),
-        (("device", "--air", "127.0.0.1:1", "--view", "4"), "--view 4 must be from 0 to 3"),
-        (("device", "--air", "127.0.0.1:1", "--view", "3-1"), "--view 3-1 must be from 0 to 3"),
-        (("device", "--air", "127.0.0.1:1", "--view", "0", "--budget", "-1"), "inferences=-1 must be >= 0"),
-        (("device", "--air", "10.0.0.1:1", "--view", "0"), "beyond this machine"),
-        (("device", "--air", "127.0.0.1:1", "--view", "0", "--source", "mesh:x.off"), "give --bundle FILE"),
+        (("device", "--air", "127.0.0.1:1", "--device", "4"), "--device 4 must be from 0 to 3"),
+        (("device", "--air", "127.0.0.1:1", "--device", "3-1"), "--device 3-1 must be from 0 to 3"),
+        (("device", "--air", "127.0.0.1:1", "--device", "0", "--budget", "-1"), "inferences=-1 must be >= 0"),
+        (("device", "--air", "10.0.0.1:1", "--device", "0"), "beyond this machine"),
+        (("device", "--air", "127.0.0.1:1", "--device", "0", "--source", "mesh:x.off"), "give --bundle FILE"),
         (("server", "--air", "nowhere"), "address 'nowhere' must be HOST:PORT"),
         (("server", "--air", "127.0.0.1:1", "--http", "nowhere"), "address 'nowhere' must be HOST:PORT"),
     ],

@@ -104,7 +104,7 @@ def test_an_announcement_that_is_repeated_is_not_answered_again(tmp_path):
         (["--budget-epsilon", "1"], "--budget-epsilon needs --ledger"),
         (["--ledger", "l.db", "--keys", "keys/device-0", "--simulate", "1"], "--ledger does not go with --simulate"),
         (["--ledger", "l.db", "--keys", "keys/device-0", "--budget", "3"], "--ledger does not go with --budget"),
-        (["--ledger", "l.db", "--keys", "keys", "--view", "0-1"], "l.db must be a folder"),
+        (["--ledger", "l.db", "--keys", "keys", "--device", "0-1"], "l.db must be a folder"),
         (["--scene", "a"], "--scene needs --ledger"),
         (["--ledger", "l.db", "--keys", "keys/device-0", "--window-epsilon", "1"], "--window-seconds go together"),
         (["--ledger", "l.db", "--keys", "keys/device-0", "--scene-epsilon", "1"], "--scene-epsilon needs --scene"),
@@ -119,7 +119,7 @@ def test_options_that_do_not_fit_are_an_error_of_one_line(options, said, refused
     monkeypatch.setattr("airpool.runtime.logs._state", {"role": "", "on": False})
     keys_for(tmp_path / "keys", 2)
     write_network(NET, "net.toml")
-    view = [] if "--view" in options else ["--view", "0"]
+    view = [] if "--device" in options else ["--device", "0"]
     assert said in refused("device", "--network", "net.toml", "--air", "127.0.0.1:1", *view, *options)
 
 
@@ -223,8 +223,7 @@ def test_a_view_that_cannot_be_reached_changes_nothing(tmp_path):
 @asynccontextmanager
 async def running(folder, *, epsilon=None, processes=COUNT):
     (folder / "ledgers").mkdir(exist_ok=True)
-    limit = () if epsilon is None else ("--budget-epsilon", repr(epsilon))
-    options = ("--ledger", str(folder / "ledgers"), *limit)
+    options = {"ledger": folder / "ledgers", "budget_epsilon": epsilon}
     setup = up.Setup(NET, processes, slot_seconds=2.0, device_options=options, keys=folder / "keys")
     async with up.running(setup) as system, up.client(system) as client:
 

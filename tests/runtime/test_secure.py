@@ -359,7 +359,7 @@ def test_kill_9_in_each_step_of_a_round_over_real_processes(tmp_path):
             str(file),
             "--air",
             at,
-            "--view",
+            "--device",
             view,
             "--identities",
             str(keys),

@@ -1,7 +1,7 @@
 """The command line: one module per command, loaded when the command is called. Each parses, calls and prints.
 
 options      shared options: those of a network            output           JSON, tables, progress
-training     of `airpool train`                            running, spending   of roles; of their ledgers
+training     of `airpool train`                            running          of the roles
 """
 
 import sys
@@ -30,6 +30,7 @@ COMMANDS = {
     "air": "Run the medium, a stand-in for the radio.",
     "server": "Run the server, over gRPC and HTTP.",
     "ranking": "Run the ranking server of Scheme 2.2.",
+    "check": "Check a role's file of options, without starting it.",
     "bundle": "Write what a device needs of a model into one file.",
     "radio": "Write and read the samples of a real radio.",
     "sweep": "Run a function over a grid of parameters.",

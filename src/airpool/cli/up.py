@@ -70,9 +70,8 @@ def up(
     source = source or f"latents:{model}/test"
     net = network_of(wanted, epsilon, share, model, codec)
     hosts = min(net.devices.count, 16) if processes is None else processes
-    of_device = () if bundle is None else ("--bundle", str(bundle), "--threads", "1")
-    of_device += () if ledger is None else ("--ledger", str(ledger))
-    of_device += () if budget_epsilon is None else ("--budget-epsilon", str(budget_epsilon))
+    of_device = {"ledger": ledger, "budget_epsilon": budget_epsilon, "bundle": bundle}
+    of_device |= {} if bundle is None else {"threads": 1}
     if ledger is not None:
         ledger.mkdir(parents=True, exist_ok=True, mode=0o700)
     run = {"simulate": simulate, "device_options": of_device, "keys": keys}

@@ -16,6 +16,7 @@ logs.py        the log, JSON lines of known fields; library_logs.py: what gRPC, 
 vanishing.py   a temporary folder that is gone even after a kill
 ranking.py     the ranking server of Scheme 2.2
 seeded.py      a simulated device, whose noise gives no privacy
+options.py     options of the roles as data; starting.py: a role from its options; charging.py: a device's charge
 roles.py       each role as a process; up.py: all of them on one machine
 """
 

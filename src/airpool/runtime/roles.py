@@ -36,15 +36,18 @@ from airpool.runtime.wire_pb2_grpc import (
 if TYPE_CHECKING:
     from airpool.runtime.telling import FleetService
 
-_GRACE_SECONDS = 1.0
-
 
 @dataclass(frozen=True)
 class Console:
-    """attached: the role stops when its stdin is closed. json: it says in JSON where it listens, else in words."""
+    """attached: the role stops when its stdin is closed. json: it says in JSON where it listens, else in words.
+
+    drain_seconds: that what is running may take to end. metrics: the address of metrics; None: nowhere.
+    """
 
     attached: bool = False
     json: bool = False
+    drain_seconds: float = 1.0
+    metrics: str | None = None
 
 
 _ALONE = Console()
@@ -57,7 +60,7 @@ async def run_air(
     server, where = await transport.serve(address, lambda it: add_AirServicer_to_server(service, it), credentials)
     async with _running("air", console, address=where):
         pass
-    await server.stop(_GRACE_SECONDS)
+    await server.stop(console.drain_seconds)
 
 
 async def run_ranking(
@@ -67,7 +70,7 @@ async def run_ranking(
     server, where = await transport.serve(address, lambda it: add_RankingServicer_to_server(service, it), credentials)
     async with _running("ranking", console, address=where):
         pass
-    await server.stop(_GRACE_SECONDS)
+    await server.stop(console.drain_seconds)
 
 
 async def run_server(
@@ -104,7 +107,7 @@ async def run_server(
         await web.stop()
     if fleet is not None:
         await fleet.keeper.stop()
-    await listening.stop(_GRACE_SECONDS)
+    await listening.stop(console.drain_seconds)
 
 
 async def run_devices(

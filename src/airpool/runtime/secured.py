@@ -121,6 +121,12 @@ class Kept:
 _KEPT = Kept()
 
 
+def files_of(path: Path, head: Path | None, device: int) -> tuple[Path, Path | None]:
+    """The files of one device's ledger and head, where folders with one for each device are given."""
+    file = path / f"device-{device}.db" if path.is_dir() else path
+    return file, head / f"device-{device}.head" if head is not None and head.is_dir() else head
+
+
 def booked(
     path: Path, key: Path, network: Network, device: int, budgets: Sequence[Budget], kept: Kept = _KEPT
 ) -> Booked:
@@ -129,8 +135,7 @@ def booked(
         raise ValueError(
             f"a scene of {len(kept.scene)} characters must have at most {LONGEST}: every charge would fail"
         )
-    file = path / f"device-{device}.db" if path.is_dir() else path
-    head = kept.head / f"device-{device}.head" if kept.head is not None and kept.head.is_dir() else kept.head
+    file, head = files_of(path, kept.head, device)
     more = {"head": head, "seen": kept.seen, "accepted": kept.accepted}
     try:
         ledger = Ledger(file, key, device=f"device-{device}", budgets=budgets, **more)

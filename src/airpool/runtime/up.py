@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,17 @@ from airpool.network import file as network_file
 from airpool.runtime import transport, vanishing
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.medium import DisconnectedError, slot_seconds_of
+from airpool.runtime.options import (
+    ANYWHERE,
+    AirOptions,
+    DeviceOptions,
+    RankingOptions,
+    RoleOptions,
+    ServerOptions,
+    data_of,
+    made,
+    role_of,
+)
 from airpool.runtime.remote import RemoteServer
 from airpool.runtime.wire_pb2_grpc import InferencesStub
 
@@ -27,7 +38,7 @@ _POLL_SECONDS, _REFUSED_SECONDS = 0.05, 5.0
 
 @dataclass(frozen=True)
 class Setup:
-    """Setup of a run. processes: number that host the devices. source, model, codec: as for the roles' commands."""
+    """Setup of a run. processes: number that host the devices. device_options: more of `DeviceOptions`, by name."""
 
     network: Network
     processes: int
@@ -38,7 +49,7 @@ class Setup:
     slot_seconds: float | None = None
     http: str | None = None
     simulate: int | None = None
-    device_options: tuple[str, ...] = ()
+    device_options: Mapping[str, Any] = field(default_factory=dict)
     keys: Path | None = None
 
     def __post_init__(self) -> None:
@@ -58,10 +69,13 @@ class Process:
         self._process, self.said = process, said
 
     @classmethod
-    async def started(cls, *args: str, log: Path) -> "Process":
+    async def started(cls, options: RoleOptions, log: Path) -> "Process":
+        """A role with these options, which it reads from a file beside its log."""
+        role, config = role_of(type(options)), log.with_suffix(".json")
+        files.write(config, json.dumps(data_of(options)))
         with files.log(log) as stderr:
             own = [word for path in plugins.loaded_files() for word in ("--plugin", str(path))]
-            command = [sys.executable, "-m", "airpool", *own, *args, "--attached", "--json"]
+            command = [sys.executable, "-m", "airpool", *own, role, "--config", config, "--attached", "--json"]
             pipe = asyncio.subprocess.PIPE
             # In a session of its own: Ctrl-C is for the one that has started it.
             process = await asyncio.create_subprocess_exec(
@@ -75,7 +89,7 @@ class Process:
             await _end(process)
             last = log.read_text("utf-8", "replace").strip().splitlines()[-1:]
             raise OSError(
-                f"airpool {args[0]} did not start: {(last or ['no message'])[0].removeprefix('error: ')}"
+                f"airpool {role} did not start: {(last or ['no message'])[0].removeprefix('error: ')}"
             ) from None
         except BaseException:
             await _end(process)
@@ -122,35 +136,35 @@ class System:
     async def start(self, name: str) -> Process:
         """Starts a role by its name; after a restart it has the same address."""
         before = self.roles.get(name)
-        args = self.command(name, before.said.get("address", _ANYWHERE) if before else _ANYWHERE)
-        self.roles[name] = await Process.started(*args, log=self.folder / f"{name}.log")
+        listen = before.said.get("address", ANYWHERE) if before else ANYWHERE
+        self.roles[name] = await Process.started(self.options(name, listen), self.folder / f"{name}.log")
         return self.roles[name]
 
-    def command(self, name: str, listen: str) -> list[str]:
-        setup, file = self.setup, str(self.folder / "network.toml")
-        role, _, view = name.partition(" ")
-        seed = [] if setup.simulate is None else ["--simulate", str(setup.simulate)]
-        slot = ["--slot-seconds", str(setup.seconds)]
-        codec = [] if setup.codec is None else ["--codec", setup.codec]
-        args = [role, "--network", file]
+    def options(self, name: str, listen: str) -> RoleOptions:
+        """Options of a role by its name: air, ranking, server, or "device 0-3"."""
+        setup = self.setup
+        role, _, devices = name.partition(" ")
+        given: dict[str, Any] = {"network": self.folder / "network.toml"}
         if setup.keys is not None:
-            args += ["--keys", str(setup.keys if role == "device" else setup.keys / role)]
+            given["keys"] = setup.keys if role == "device" else setup.keys / role
         secure = setup.network.channel.rules.medium == "secure sum"
         if secure and setup.keys is None and role in ("air", "device"):
-            args += ["--identities", str(self.folder / "identities")]
+            given["identities"] = self.folder / "identities"
         if role == "air":
-            quorum = [] if setup.quorum is None else ["--quorum", str(setup.quorum)]
-            return [*args, "--listen", listen, *slot, *quorum, *seed]
+            given |= {"listen": listen, "slot_seconds": setup.seconds, "quorum": setup.quorum}
+            return made(AirOptions, given, {"simulate": setup.simulate})
         if role == "ranking":
-            return [*args, "--listen", listen, "--seconds", str(setup.seconds / 2)]
-        args += ["--air", self.address("air")]
+            return made(RankingOptions, given, {"listen": listen, "seconds": setup.seconds / 2})
+        given |= {"air": self.address("air"), "codec": setup.codec, "simulate": setup.simulate}
         if role == "server":
-            http = [] if setup.http is None else ["--http", setup.http]
-            return [*args, "--listen", listen, *slot, "--model", setup.model, *codec, *http, *seed]
-        ranking = ["--ranking", self.address("ranking")] if scheme_rules(setup.network.scheme).ranked else []
-        if secure and setup.quorum is not None:
-            args += ["--quorum", str(setup.quorum)]
-        return [*args, "--view", view, "--source", setup.source, *codec, *ranking, *seed, *setup.device_options]
+            given |= {"listen": listen, "slot_seconds": setup.seconds, "model": setup.model, "http": setup.http}
+            return made(ServerOptions, given)
+        given |= {"device": devices, "source": setup.source}
+        if scheme_rules(setup.network.scheme).ranked:
+            given["ranking"] = self.address("ranking")
+        if secure:
+            given["quorum"] = setup.quorum
+        return made(DeviceOptions, given, setup.device_options)
 
     def address(self, name: str) -> str:
         return self.roles[name].said["address"]
@@ -205,9 +219,6 @@ class System:
         finally:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-
-
-_ANYWHERE = "127.0.0.1:0"
 
 
 @asynccontextmanager

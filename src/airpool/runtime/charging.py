@@ -1,0 +1,90 @@
+"""The charge of a device from its options: its own ledger with budgets, or a count in memory."""
+
+from pathlib import Path
+
+from airpool.network import Network
+from airpool.runtime import logs, secured
+from airpool.runtime.charge import Charge, Counted
+from airpool.runtime.ledger import backup
+from airpool.runtime.ledger.budget import Budget
+from airpool.runtime.ledger.chain import Row
+from airpool.runtime.ledger.refused import SpendingError
+from airpool.runtime.options import DeviceOptions
+
+# They mean something with a ledger alone.
+_OF_LEDGER = (
+    *("key", "head", "budget_epsilon", "window_epsilon", "window_seconds", "scene_epsilon", "scene"),
+    *("accept_plugin", "fleet"),
+)
+
+
+def budgets_of(options: DeviceOptions, network: Network) -> list[Budget]:
+    """The budgets of a ledger, for the network's δ and neighbours."""
+    if (options.window_epsilon is None) != (options.window_seconds is None):
+        raise ValueError("--window-epsilon and --window-seconds go together")
+    if options.scene_epsilon is not None and not options.scene:
+        raise ValueError("--scene-epsilon needs --scene, the name of the scene")
+    found = [
+        (options.budget_epsilon, {}),
+        (options.window_epsilon, {"window_s": options.window_seconds}),
+        (options.scene_epsilon, {"scene": True}),
+    ]
+    delta, relation = network.delta, network.neighbours
+    return [Budget(epsilon, delta, neighbours=relation, **rest) for epsilon, rest in found if epsilon is not None]
+
+
+def key_of(options: DeviceOptions, k: int) -> Path:
+    """The identity key of device k."""
+    return options.key or secured.home(options.keys or Path(), k) / "identity.key"
+
+
+def require_consistent(options: DeviceOptions, network: Network, *, several: bool) -> None:
+    """Raises a ValueError where options of the charge do not go together. several: a process hosts several devices."""
+    budgets_of(options, network)
+    if options.ledger is None:
+        for name in _OF_LEDGER:
+            if getattr(options, name) not in (None, "", ()):
+                flag = name.replace("_", "-")
+                raise ValueError(f"--{flag} needs --ledger: what was spent must outlive the process")
+        return
+    if options.simulate is not None or options.budget is not None:
+        other = "--simulate, whose noise gives no privacy" if options.simulate is not None else "--budget"
+        raise ValueError(f"--ledger does not go with {other}")
+    if several and not options.ledger.is_dir():
+        raise ValueError(f"--ledger {options.ledger} must be a folder where a process hosts several devices")
+    if several and options.key is not None:
+        raise ValueError("--key is for one device; give --keys, a folder with one for each")
+    if options.key is None and options.keys is None:
+        raise ValueError("--ledger needs --key, or --keys with an identity.key: `airpool keys` makes them")
+
+
+def charge_of(options: DeviceOptions, k: int, network: Network, seen: Row | None = None) -> Charge:
+    """Charge of device k. seen: the newest row that the fleet has of the device."""
+    if options.ledger is None:
+        return Counted(options.budget)
+    budgets = budgets_of(options, network)
+    for each in budgets:
+        promised = f"ε ≤ {each.epsilon:g} for {each.covers} and {each.neighbours} neighbours, if {each.assumes}"
+        logs.event("budget", device=k, reason=promised)
+    kept = secured.Kept(options.head, options.scene, seen, options.accept_plugin)
+    return secured.booked(options.ledger, key_of(options, k), network, k, budgets, kept)
+
+
+def check_ledger(options: DeviceOptions, k: int) -> None:
+    """Raises a ValueError where the ledger of device k would be refused; nothing is written or made."""
+    key = key_of(options, k)
+    public = secured.public_key(key)
+    assert options.ledger is not None
+    file, head = secured.files_of(options.ledger, options.head, k)
+    head = head or key.with_suffix(".head")
+    if not file.exists():
+        if head.exists():
+            raise ValueError(f"{file} is missing, but rows were written to it: {head}")
+        if not file.parent.is_dir():
+            raise ValueError(f"the folder of --ledger {file} does not exist")
+        return
+    try:
+        for wrong in backup.faults(backup.content(file), head=head, key=public):
+            raise ValueError(f"{file}: {wrong}")
+    except SpendingError as why:
+        raise ValueError(f"{why.status}: {why}") from None
