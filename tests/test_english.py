@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src/airpool"
-PACKAGES = ("_support", "cli", "evaluation", "models", "paper", "privacy", "protocol", "radio", "runtime")
+PACKAGES = [path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()]
 RIDDLE = re.compile(r"(What|How|Who|Whose|Whom|Which|Where|Why)\b")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 

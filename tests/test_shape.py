@@ -25,14 +25,12 @@ PARAMETERS = {
     "evaluation/audit/release.py:release",
     "evaluation/audit/whole.py:examined",
     "evaluation/settings.py:evaluate",
-    "models/pretrained.py:infer",
     "models/sensors/fitting.py:fit",
     "privacy/game.py:mixture",
-    "protocol/inference.py:infer_features",
     "protocol/simulation.py:receive",
     "radio/power.py:transmit",
 }
-LINES = {"runtime/medium.py"}
+LINES = {"runtime/air.py", "runtime/medium.py"}
 
 
 def functions(tree):

@@ -83,7 +83,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
 
 
 def _secure_sum(network: Network) -> list[str]:
-    """What a secure sum trusts, and on which integers it works (docs/secure-sum.md)."""
+    """Trust of a secure sum, and the integers it works on (docs/secure-sum.md)."""
     count, t = network.devices.count, network.survivors
     lines = [
         f"A secure sum, opened for at least {t} of {count} devices; the server may lie, and chooses which.",

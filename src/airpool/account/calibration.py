@@ -50,7 +50,7 @@ def calibrate(
     largest number of inferences.
 
     epsilon: one target for all devices or one for each; left out, the network's own `devices.epsilon`.
-    knob: "noise" multiplies everybody's noise by one factor; "weight" and "clip" change each device for itself;
+    knob: "noise" multiplies the noise of all devices by one factor; "weight" and "clip" change each device for itself;
         "inferences" leaves the devices as they are and says how often they may be used.
     per_device: share the noise out in proportion to what each device would need by itself for its own target.
 
@@ -130,7 +130,7 @@ def _largest_factor(network: Network, meets: Callable[..., Any]) -> Floats:
 
 
 def _closely(strength: Strength | Arrivals) -> float:
-    """How close to the best factor a search goes that computes a law at every step."""
+    """Relative tolerance of a search that computes a law at every step."""
     return _COSTLY if isinstance(strength, Arrivals) and strength.costly else _FINE
 
 

@@ -49,7 +49,7 @@ def redrawn(network: Network) -> bool:
 
 
 def why_local(network: Network, *, live: bool = False) -> str | None:
-    """Why an eavesdropper elsewhere is granted the local ε, in words; None where others' noise counts."""
+    """Reason why an eavesdropper elsewhere is granted the local ε, in words; None where others' noise counts."""
     channel = network.channel
     if channel.rules.separate:
         return "devices transmit one after the other"

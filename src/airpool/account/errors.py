@@ -1,4 +1,4 @@
-"""What errors of channel knowledge mean for ε: the laws of received strengths, or why only the local ε holds."""
+"""Errors of channel knowledge and ε: the laws of received strengths, or why only the local ε holds."""
 
 from functools import lru_cache
 from typing import Any
@@ -18,7 +18,7 @@ from airpool.radio.power import threshold, transmit
 
 
 def why_local(network: Network) -> str | None:
-    """Why nobody else's noise can be counted under the network's errors, in words; None where it can."""
+    """Reason why no other device's noise counts under the network's errors, in words; None where it does."""
     channel = network.channel
     several = channel.symbols == "real" or channel.antennas > 1  # components that the adversary has
     if channel.power_rule == "exact":
@@ -106,7 +106,7 @@ def _directions(network: Network, link: Link, power: Strength | None) -> Arrival
 
 
 def presence(network: Network, link: Link) -> Floats:
-    """How surely a device on the air is received. The law of a beam's gain is a sample's: no outage is counted on."""
+    """Probability that a device on the air is received. A beam's gain has a sampled law: no outage is counted on."""
     silent = network.channel.power_rule == "truncate" and link.fading.antennas == 1
     return 1 - link.outage if silent else np.ones(network.devices.count)
 

@@ -1,4 +1,4 @@
-"""What a scheme leaks: the distinguishing game of one inference, by the scheme's type.
+"""Leakage of a scheme: the distinguishing game of one inference, by the scheme's type.
 
 Coins do not depend on the features, so that the game is that of the sum. Scores bring games of their own.
 """

@@ -168,7 +168,7 @@ def _sure(received: Aggregate, found: Floats) -> bool:
 
 
 def score_epsilon(network: Network) -> Floats:
-    """What the score (2.2) or the decision made of it (2.1) costs each device if the features cost nothing.
+    """ε that the score (2.2) or the decision made of it (2.1) costs each device if the features cost nothing.
 
     The smallest ε that noise on the features can reach.
 
@@ -199,7 +199,7 @@ def _local_after(network: Network, received: Aggregate) -> Callable[[int], Float
 
 
 def _alone_after(network: Network, received: Aggregate) -> Callable[[int], Floats]:
-    """ε where nobody else's noise counts, but silence does: what is left if others' noise cannot be counted on."""
+    """ε where no other device's noise counts, but silence does."""
     alone = replace(received, alone=True, extra=0.0)
     return compose.spent(game(network, alone), network.delta, missed=alone.misses)
 
@@ -239,7 +239,7 @@ def _at_least(network: Network, received: Aggregate, lower: Floats | None) -> Fl
 
 
 def paper_claim(network: Network, tail: theorem1.Tail) -> theorem1.Claim:
-    """What the paper's Theorem 1 says of this network, for one inference."""
+    """The claim of the paper's Theorem 1 on this network, for one inference."""
     d, gamma = network.devices, network.channel.gamma
     factor = 1.0 if gamma == "auto" else gamma
     return theorem1.claim(

@@ -1,4 +1,4 @@
-"""What the adversary receives of a network, for the privacy core: power rules, errors, live noise (docs/air.md)."""
+"""Observation of the adversary, for the privacy core: power rules, errors, live noise (docs/air.md)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,16 +22,16 @@ def aggregate(
     live: bool = False,
     rough: bool = False,
 ) -> Aggregate:
-    """What the adversary receives of this network, for the privacy core (docs/air.md).
+    """Observation of the adversary in this network, for the privacy core (docs/air.md).
 
     truncate: g ∈ {0, 1}; a device in outage is silent, for itself and as noise for the others.
     backoff: g ≤ 1. A weak device leaks less than an aligned one, so it counts as aligned; its noise does not count.
     CSI errors: a random strength, drawn together with the outage. Where errors.why_local has a reason, only the
         device's own noise is sure to protect it.
-    paper: everybody arrives aligned where power never limits. Where it does, a full feature exceeds the limit and a
+    paper: all devices arrive aligned where power never limits. Where it does, a full feature exceeds the limit and a
         zero one never, for any receiver: a failure of that probability, in every inference.
-    secure access: everybody who is left is aligned. Removal is visible, since the server knows who sends; so is the
-        rest, if more collude than 2t > K + c allows: own noise alone counts then.
+    secure access: the devices that are left are aligned. Removal is visible, since the server knows who sends; so is
+        the rest, if more collude than 2t > K + c allows: own noise alone counts then.
     live: signals that arrive unaligned, or removal, need the receiver noise of case (c) of the theorem in
         `privacy.noise`; without it own noise alone counts, and removal is not covered at all.
     rough: few draws where laws are drawn. Every ε still holds and is a few per cent larger: for a search's first steps.

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class PrivacyReport:
-    """What each device of a network leaks, and under which assumptions.
+    """Leakage of each device of a network, and its assumptions.
 
     epsilon: per device, proven: the noise of all honest devices protects one feature.
     epsilon_lower: how far rounding may have raised `epsilon`, which it equals where the law is exact; None for a stream
         of inferences. No lower end of the truth where `epsilon` is a bound by itself: see `epsilon_at_least`.
-    epsilon_local: per device, nobody else trusted.
+    epsilon_local: per device, with no other device trusted.
     epsilon_object: all views change at once; feature privacy does not protect the object.
     epsilon_eavesdropper: per device, against the antennas of `network.adversary`; None where it has none.
     paper: what the paper's Theorem 1 claims for one inference of the same network.

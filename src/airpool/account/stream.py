@@ -37,9 +37,9 @@ def in_common(network: Network, received: Aggregate) -> bool:
 def spent_in_common(network: Network, received: Aggregate) -> Callable[[int], Floats]:
     """ε by number of inferences over one draw of the channel: δ_T(ε) = E[δ_G(ε; √T·μ)] (docs/radio.md).
 
-    Holds for: Scheme 1, zero-out and replace, with everybody taking part if there is more than one inference; elsewhere
-    inf, and the local ε takes over. Devices that drop out may be others in every inference, so that each set of them
-    counts as a draw of its own.
+    Holds for: Scheme 1, zero-out and replace, with all devices taking part if there is more than one inference;
+    elsewhere inf, and the local ε takes over. Devices that drop out may be others in every inference, so that each set
+    of them counts as a draw of its own.
     """
     certain = _certain(network, received)
 
@@ -56,7 +56,7 @@ def spent_in_common(network: Network, received: Aggregate) -> Callable[[int], Fl
 
 
 def _over_draws(network: Network, received: Aggregate, inferences: int, draws: int) -> Floats:
-    """ε of so many inferences, each over one of so many draws of the channel: the better of two bounds."""
+    """ε of many inferences, each over one of several draws of the channel: the better of two bounds."""
     kinds, missed = device.game(received, network.neighbours).of_device, np.minimum(inferences * received.misses, 1.0)
     epsilon = np.full(received.num_devices, np.inf)
     for kind in np.unique(kinds):
@@ -85,7 +85,7 @@ def spent_anew(network: Network, received: Aggregate) -> Callable[[int], Floats]
 
 
 def _certain(network: Network, received: Aggregate) -> bool:
-    """Whether everybody always takes part, so that given the channel an inference is one Gaussian against another."""
+    """Whether all devices always take part, so that given the channel an inference is one Gaussian against another."""
     return not scheme_rules(network.scheme).scored and bool(np.all(received.participation == 1))
 
 
@@ -120,7 +120,7 @@ def exceeded(network: Network, received: Aggregate, k: int) -> Exceeded | None:
 
 
 def most_draws(network: Network, inferences: int, epochs: int) -> int:
-    """How many different surroundings so many inferences can have had over so many draws of the channel.
+    """Largest number of different surroundings of the inferences, over the draws of the channel.
 
     Devices that drop out need not be the same every time: each set of them has a law of its own.
     """
@@ -130,7 +130,7 @@ def most_draws(network: Network, inferences: int, epochs: int) -> int:
 
 
 class StillStream(NamedTuple):
-    """So many inferences, over so many draws of the channel, of which each has a μ of this law."""
+    """Inferences over several draws of the channel, each draw with a μ of this law."""
 
     law: Exceeded
     inferences: int

@@ -25,7 +25,7 @@ def waveform_epsilon(network: Network, link: Uplink, *, run: int = 0, receiver: 
 
         μ_k² = (w_kC_k)²·λ_max[A_k^H (Σ_j σ_j²(A_jA_j^H + guards) + receiver)⁻¹ A_k]
 
-    Holds for: Scheme 1 with everybody taking part, zero-out and replace; circular noise in every symbol (an odd r is
+    Holds for: Scheme 1 with all devices taking part, zero-out and replace; circular noise in every symbol (an odd r is
     padded with noise, as protocol/waveform.py sends it); a receiver noise of at least −110 dB of the loudest direction.
     Never above the local ε.
     """
@@ -43,7 +43,7 @@ def waveform_epsilon(network: Network, link: Uplink, *, run: int = 0, receiver: 
 
 
 def why_local(network: Network, link: Uplink) -> str | None:
-    """Why nobody else's noise is counted over a waveform, in words; None where it is."""
+    """Reason why no other device's noise is counted over a waveform, in words; None where it is."""
     channel = network.channel
     if not channel.rules.superposes or channel.fading != "none" or not channel.known or channel.antennas > 1:
         return (

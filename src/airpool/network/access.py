@@ -44,7 +44,7 @@ class AccessRules:
 
 
 def outnumbered(network: Any, colluders: int) -> bool:
-    """Whether so many collude that a lying server could have two lists of survivors signed."""
+    """Whether enough devices collude that a lying server could have two lists of survivors signed."""
     return network.channel.rules.majority and 2 * network.survivors <= network.devices.count + colluders
 
 

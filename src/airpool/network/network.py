@@ -75,7 +75,7 @@ class Devices:
 
 @dataclass(frozen=True)
 class Channel:
-    """How the signals reach the server. `noise_std` is the receiver's, per real coordinate, in the unit of √mW.
+    """The channel from devices to server. `noise_std` is the receiver's, per real coordinate, in the unit of √mW.
 
     access: superposed (the radio adds up), orthogonal (one after the other), or secure: no radio at all, a secure sum
         over an ordinary network; power, path loss and outage play no part, and no other setting may be given.
@@ -124,7 +124,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class Adversary:
-    """Who else listens. antennas: of an eavesdropper that is not at the server; 0: its ε is not asked for."""
+    """An eavesdropper that is not at the server. antennas: its number of antennas; 0: its ε is not asked for."""
 
     antennas: Annotated[int, range(257)] = 0
 
@@ -243,7 +243,7 @@ class Network:
 
     @property
     def survivors(self) -> int:
-        """How many devices are left at least: all but the dropouts."""
+        """Least number of devices that are left: all but the dropouts."""
         return self.devices.count - self.dropouts
 
     @property

@@ -33,7 +33,7 @@ class PluginScheme(Protocol):
         ...
 
     def participation(self, network: Any, /) -> Any:
-        """How often each device transmits, (K,) in [0, 1].
+        """Probability that each device transmits, (K,) in [0, 1].
 
         network: what is public before any calibration: count, power and path loss of the devices, channel, dimension;
         everything else has its default.

@@ -1,4 +1,4 @@
-"""How often devices are expected to transmit: a public number, from calibration data.
+"""Expected participation of the devices: a public number, from calibration data.
 
 Never compute it from the inference at hand: scores are made of features, and would leak through it.
 """

@@ -1,4 +1,4 @@
-"""How often each device is among the k̃ lowest noisy scores, by quadrature: the law behind `ranking.participation`.
+"""Probability that a device is among the k̃ lowest noisy scores, by quadrature: the law behind `ranking.participation`.
 
     p_k = ∫ φ_k(x) Pr(#{j ≠ k : ũ_j < x} ≤ k̃ − 1) dx
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats
 
-# Beyond so many standard deviations a score is never found: Φ(−8.5) < 1e-17.
+# Standard deviations beyond which a score is never found: Φ(−8.5) < 1e-17.
 _REACH = 8.5
 # Gauss-Legendre: points on a panel, and its length in what changes fastest there. Doubling either changes nothing
 # above 1e-12 (tests/schemes/test_ranking.py).

@@ -19,7 +19,7 @@ from airpool.schemes import quadrature
 
 
 def selected(noisy_scores: Array, num_selected: int) -> Array:
-    """Who transmits, (..., K) of bool: exactly `num_selected` of each row, those of the lowest noisy scores.
+    """The devices that transmit, (..., K) of bool: `num_selected` of each row, those of the lowest noisy scores.
 
     Of equal scores the device of the lower index goes first, which leaks nothing: the server knows both.
 
@@ -34,7 +34,7 @@ def selected(noisy_scores: Array, num_selected: int) -> Array:
 
 
 def participation(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected: int) -> Floats:
-    """How often each device is among the lowest, from bounded scores (..., K), one row for each object.
+    """Probability that each device is among the lowest, from bounded scores (..., K), one row for each object.
 
         p_k = ∫ φ_k(x) Pr(#{j ≠ k : ũ_j < x} ≤ k̃ − 1) dx      good to about 1e-10; they sum to k̃
 

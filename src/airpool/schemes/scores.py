@@ -19,7 +19,7 @@ _MARGIN = 4.0
 
 
 class Range(NamedTuple):
-    """Where every bounded score lies; its length is the score's sensitivity."""
+    """Interval of every bounded score; its length is the score's sensitivity."""
 
     low: float
     high: float
