@@ -110,6 +110,8 @@ def test_baselines_say_what_they_cost(baseline):
         case "centralised":
             assert found.accuracy_mean == 1
             assert found.record()["epsilon"] == ["inf"] * 3
+        case _:
+            raise AssertionError(baseline)
 
 
 @pytest.mark.parametrize(

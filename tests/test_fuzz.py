@@ -165,6 +165,8 @@ def damaged(data, edits):
                 data = data[:at] + data[at : at + what] * 3 + data[at + what :]
             case "end":
                 data = data[:at]
+            case _:
+                raise AssertionError(how)
     return data
 
 

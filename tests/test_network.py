@@ -1,7 +1,7 @@
 """Networks are checked once, when they are made, with an error that names field and value."""
 
 import math
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,13 @@ def test_a_number_stands_for_all_devices_and_a_list_gives_one_each():
     assert d.weight == (1 / 3, 1 / 3, 1 / 3)
     assert d.epsilon is None
     assert d.column("power_dbm") == (30.0, 30.0, 30.0)
+
+
+def test_uniform_takes_every_field_of_devices_and_network():
+    plain = Network(devices=Devices(count=3), colluders=1)
+    of_devices = {each.name: getattr(plain.devices, each.name) for each in fields(Devices) if each.name != "count"}
+    rest = {each.name: getattr(plain, each.name) for each in fields(Network) if each.name != "devices"}
+    assert Network.uniform(num_devices=3, **of_devices, **rest) == plain
 
 
 def test_the_defaults_are_those_of_the_specification():

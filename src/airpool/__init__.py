@@ -10,6 +10,7 @@ from airpool._support.rooms import module_of
 from airpool._support.version import __version__
 
 if TYPE_CHECKING:
+    from airpool._support.errors import AirpoolError
     from airpool._support.plugins import register
     from airpool.account.calibration import calibrate
     from airpool.account.guarantee import PrivacyReport, guarantee
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from airpool.evaluation.prediction import predict
     from airpool.models.pretrained import infer, load
     from airpool.models.sensors.fitting import fit
-    from airpool.network import Channel, Coin, Devices, Network, NetworkError, Ranking, Threshold
+    from airpool.network import Adversary, Channel, Coin, Devices, Network, NetworkError, Ranking, Threshold
     from airpool.network.file import read as read_network
     from airpool.network.file import write as write_network
 
 __all__ = [
+    "Adversary",
+    "AirpoolError",
     "Channel",
     "Coin",
     "Devices",
@@ -55,7 +58,9 @@ __all__ = [
 
 # Name → where it is defined.
 _HOME = {
-    **dict.fromkeys(("Channel", "Coin", "Devices", "Network", "NetworkError", "Ranking", "Threshold"), "network"),
+    **dict.fromkeys(("Adversary", "Channel", "Coin", "Devices"), "network"),
+    **dict.fromkeys(("Network", "NetworkError", "Ranking", "Threshold"), "network"),
+    "AirpoolError": "_support.errors",
     "EncodedObjects": "evaluation.objects",
     "Evaluation": "evaluation.evaluate",
     "PrivacyReport": "account.guarantee",

@@ -63,6 +63,8 @@ async def _misbehaves(port, told, how):
         case "says nothing of sense":
             await port._write(wire.FromDevice())
             await port.withdraw(told.id, WithdrawalReason.BUDGET)
+        case _:
+            raise AssertionError(how)
 
 
 FAULTS = [

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
+from airpool._support.errors import AirpoolError
+
 Member = TypeVar("Member")
 
 # What can be registered → the registry of it. A new open set adds a line.
@@ -30,7 +32,7 @@ REGISTRIES = {
 _loaded: dict[Path, None] = {}  # files of `load_file`, in their order
 
 
-class PluginError(ValueError):
+class PluginError(AirpoolError, ValueError):
     """A plug-in that is unknown, incomplete, or fails to load."""
 
 

@@ -9,7 +9,7 @@ a network that can be made has an ε, a number or inf. The file format is networ
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from airpool.network.access import ACCESSES, Access, AccessRules
@@ -254,27 +254,19 @@ class Network:
         return self.dimension + self.dimension % 2 if padded else self.dimension
 
     @classmethod
-    def uniform(
-        cls,
-        *,
-        num_devices: int,
-        clip_norm: float = 1.0,
-        noise_std: float = 0.05,
-        participation: float = 1.0,
-        weight: float | None = None,
-        power_dbm: float = 30.0,
-        **rest: Any,
-    ) -> Self:
-        """A network of identical devices; `rest` are the other fields of Network."""
-        devices = Devices(
-            count=num_devices,
-            weight=weight,
-            clip_norm=clip_norm,
-            noise_std=noise_std,
-            participation=participation,
-            power_dbm=power_dbm,
-        )
-        return cls(devices=devices, **rest)
+    def uniform(cls, *, num_devices: int, **settings: Any) -> Self:
+        """A network of identical devices. settings: any other fields of Devices and of Network.
+
+        >>> Network.uniform(num_devices=2, path_loss_db=3, epsilon=2.0, delta=1e-6).devices.epsilon
+        (2.0, 2.0)
+        """
+        of_devices = {each.name for each in fields(Devices)} - {"count"}
+        known = of_devices | {each.name for each in fields(cls)} - {"devices"}
+        for name in settings:
+            if name not in known:
+                raise TypeError(f"Network.uniform has no setting {name!r}; it has {', '.join(sorted(known))}")
+        devices = Devices(num_devices, **{name: settings.pop(name) for name in of_devices & settings.keys()})
+        return cls(devices, **settings)
 
     @classmethod
     def paper(cls) -> Self:

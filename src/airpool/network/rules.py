@@ -6,8 +6,10 @@ from enum import EnumType
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+from airpool._support.errors import AirpoolError
 
-class NetworkError(ValueError):
+
+class NetworkError(AirpoolError, ValueError):
     """A value that a network cannot have; the message names the field, the value and what is allowed."""
 
 

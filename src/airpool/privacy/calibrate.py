@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats, as_floats
+from airpool._support.errors import AirpoolError
 from airpool._support.search import smallest, smallest_number
 from airpool.network.neighbours import Neighbours
 from airpool.privacy.aggregate import Aggregate
@@ -20,7 +21,7 @@ _LEAST, _MOST = 1e-12, 1e12
 _STEPS, _SMALL_STEPS = (2.0, 16.0, 256.0, 65536.0), (1.01, 1.1)
 
 
-class UnreachableError(ValueError):
+class UnreachableError(AirpoolError, ValueError):
     """No amount of noise meets the target; `smallest` is the ε that the most noise gives."""
 
     def __init__(self, target: float, smallest: float, advice: str = "") -> None:

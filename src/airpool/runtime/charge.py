@@ -4,10 +4,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from airpool._support.errors import AirpoolError
 from airpool.runtime.medium import WithdrawalReason
 
 
-class NotSentError(Exception):
+class NotSentError(AirpoolError):
     """The device does not take part; the text says why, in its own log. reason: the part of it that others learn."""
 
     def __init__(self, text: str, reason: WithdrawalReason = WithdrawalReason.INTERNAL) -> None:

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from airpool._support.errors import AirpoolError
 from airpool.runtime import logs
 from airpool.runtime.ledger import fleet
 from airpool.runtime.ledger.fleet import Fleet, FleetReportError
@@ -26,11 +27,11 @@ _Found = TypeVar("_Found")
 Pause = Callable[[], None]
 
 
-class ViewUnavailableError(Exception):
+class ViewUnavailableError(AirpoolError):
     """The view cannot be reached now, or has too much to do: try later."""
 
 
-class _StoppedError(Exception):
+class _StoppedError(AirpoolError):
     """The server is stopping."""
 
 

@@ -7,17 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from airpool._support.errors import AirpoolError
 from airpool.runtime.server import InferenceResult
 
 KEPT, KEPT_SECONDS, LONGEST_KEY = 10_000, 3600.0, 255
 MOST_WAITING = 100  # inferences, over HTTP and over gRPC each
 
 
-class BusyError(Exception):
+class BusyError(AirpoolError):
     """Too many inferences are waiting."""
 
 
-class ReusedKeyError(ValueError):
+class ReusedKeyError(AirpoolError, ValueError):
     """A key that came before with another request."""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from airpool._support.arrays import Floats
+from airpool._support.errors import AirpoolError
 from airpool._support.plugins import Registry
 from airpool.network import ACCESSES, Network, NetworkError
 
@@ -129,7 +130,7 @@ class StatedTerms:
     text: str = ""
 
 
-class DisconnectedError(Exception):
+class DisconnectedError(AirpoolError):
     """The medium is gone for now; the port may be opened again."""
 
 
@@ -137,7 +138,7 @@ class UnreachedError(DisconnectedError):
     """The other end was never reached: nothing was announced."""
 
 
-class RejectedError(Exception):
+class RejectedError(AirpoolError):
     """A connection, signal or score that is not accepted; the text names no value of it."""
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airpool._support.arrays import Floats, finite
+from airpool._support.errors import AirpoolError
 from airpool._support.search import smallest_number
 from airpool._support.threads import single_thread
 from airpool.account.calibration import most_feature, targets, with_column
@@ -40,7 +41,7 @@ _LARGEST_WEIGHT = 1e6
 _LOOSEST = 1e9
 
 
-class InfeasibleError(ValueError):
+class InfeasibleError(AirpoolError, ValueError):
     """The largest weights add up to less than one. factor: on the targets, the smallest that is feasible."""
 
     def __init__(self, total: float, factor: float, target: Floats) -> None:

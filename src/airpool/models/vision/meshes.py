@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from airpool._support.errors import AirpoolError
+
 SUFFIXES = (".off", ".obj", ".stl", ".ply")
 
 # Some files of ModelNet40 have their counts glued to the keyword: "OFF490 518 0".
@@ -20,7 +22,7 @@ _OFF_HEADER = re.compile(rb"\s*OFF[ \t]*(?=\d)")
 _OFF_COUNTS = re.compile(rb"\s*OFF(?:\s|#[^\n]*\n)+(\d{1,18})\s+(\d{1,18})\s")
 
 
-class MeshError(ValueError):
+class MeshError(AirpoolError, ValueError):
     """A file that is not a usable mesh."""
 
 

@@ -11,13 +11,14 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.x509.oid import NameOID
 
+from airpool._support.errors import AirpoolError
 from airpool.runtime.keys import secret
 from airpool.runtime.keys.secret import KeyFileError
 
 WARNING = timedelta(days=30)  # before expiry
 
 
-class UntrustedError(Exception):
+class UntrustedError(AirpoolError):
     """A peer that must not be served: unknown, expired or revoked. The message goes to the log."""
 
 

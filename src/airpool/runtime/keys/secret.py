@@ -9,12 +9,14 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from airpool._support.errors import AirpoolError
+
 _LARGEST = 1 << 16
 
 PrivateKey = EllipticCurvePrivateKey | Ed25519PrivateKey
 
 
-class KeyFileError(ValueError):
+class KeyFileError(AirpoolError, ValueError):
     """A key or certificate that must not be used; the message names the file and what to do, never its content."""
 
 

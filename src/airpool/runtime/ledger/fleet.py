@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from airpool._support.errors import AirpoolError
 from airpool._support.extras import load
 from airpool.network import Neighbours
 from airpool.runtime.ledger import chain
@@ -38,7 +39,7 @@ _ONE_MORE = (
 )
 
 
-class FleetReportError(ValueError):
+class FleetReportError(AirpoolError, ValueError):
     """Rows that the view does not take. A fork (two different rows of one number) is a restored or forged ledger."""
 
 

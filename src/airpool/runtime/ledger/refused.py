@@ -4,10 +4,12 @@ import errno
 import sqlite3
 from typing import Literal
 
+from airpool._support.errors import AirpoolError
+
 Status = Literal["over budget", "disk full", "read-only", "corrupt", "missing", "restored", "busy", "clash", "failed"]
 
 
-class SpendingError(Exception):
+class SpendingError(AirpoolError):
     """Nothing may be sent. `status` is one of a few words; the text names what is wrong and what to do."""
 
     def __init__(self, status: Status, text: str) -> None:

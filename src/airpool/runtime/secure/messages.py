@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple, Self
 
+from airpool._support.errors import AirpoolError
+
 ID = 16
 SHARE = 32
 CIPHERTEXT = 2 * SHARE + 16  # two shares, and an authentication tag
@@ -25,7 +27,7 @@ _HEAD = struct.Struct(">B16s")
 _ADVERT = struct.Struct("32s64s32s32s")
 
 
-class RefusedError(Exception):
+class RefusedError(AirpoolError):
     """A device or the server does not go on: what it was sent is not what the protocol allows."""
 
 
