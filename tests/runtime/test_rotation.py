@@ -1,19 +1,29 @@
 """Keys that are rotated while the roles run: connections use the new ones, and no process is started again."""
 
 import asyncio
+import itertools
+import json
 import ssl
+import time
 
+import numpy as np
 import pytest
 from cryptography import x509
 
-from airpool.runtime import secured, transport
+from airpool.network import Channel
+from airpool.runtime import device as devices
+from airpool.runtime import logs, secured, terms, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.air import Air
+from airpool.runtime.device import Device, Seen
 from airpool.runtime.keys import authority, reloaded
+from airpool.runtime.medium import PortOptions
+from airpool.runtime.remote import RemoteDevice, connected
+from airpool.runtime.secure_device import secured_by
 from airpool.runtime.service import AirService
 from airpool.runtime.wire_pb2_grpc import AirStub, add_AirServicer_to_server
 
-from .systems import network
+from .systems import R, network
 
 NET = network(2)
 
@@ -85,3 +95,74 @@ def test_half_copied_keys_are_not_used(keys, tmp_path):
     assert own.renewed().certificate == before
     authority.rotate(keys, "air")
     assert own.renewed().certificate == (keys / "air" / "tls.crt").read_bytes() != before
+
+
+def test_a_secure_fleet_goes_on_while_one_of_its_devices_is_rotated_revoked_and_replaced(keys, monkeypatch):
+    """No process is started again but that of the replacement, and no round is lost."""
+    monkeypatch.setattr("airpool.runtime.remote._LOOK_SECONDS", 0.05)
+    net, count = network(3, channel=Channel(access="secure"), dropouts=1), 3
+    authority.add(keys, "device-2")
+
+    async def hosted(at, k):
+        device = Device(k, net, lambda i: Seen(np.full(R, 0.1)))
+        ports = secured_by(net, [k], PortOptions(keys=keys, quorum=2))
+        own = secured.credentials(keys / f"device-{k}", f"device-{k}")
+
+        async def opened():
+            used = own.renewed()
+            how = {"simulated": False, "network": net, "stale": lambda: own.renewed() != used}
+            return await RemoteDevice.opened(channels[k], k, **how)
+
+        channels[k] = transport.channel(at, own, role="air")
+        await connected(opened, lambda line: devices.run(device, ports(line, k)))
+
+    channels = {}
+
+    async def play():
+        own = secured.credentials(keys / "air", "air")
+        air = Air(net, quorum=2, patience=10.0, options=PortOptions(keys=keys / "air"))
+        it, at = await transport.serve("127.0.0.1:0", lambda s: add_AirServicer_to_server(AirService(air, own), s), own)
+        tasks = {k: asyncio.create_task(hosted(at, k)) for k in range(count)}
+        numbers = itertools.count()
+
+        async def rounds(of, times=2):
+            async with asyncio.timeout(60):
+                while air.status().ready != of:
+                    await asyncio.sleep(0.02)
+            got = [await air.run_slot(f"id {(n := next(numbers))}", n, terms.stated(net)) for _ in range(times)]
+            assert [getattr(each, "devices", each) for each in got] == [of] * times
+
+        try:
+            await rounds(3)
+            authority.rotate(keys, "device-2")
+            await asyncio.sleep(0.3)
+            await rounds(3)
+            authority.rotate(keys, "air")
+            await rounds(3)
+            authority.revoke(keys, "device-2")
+            tasks[2].cancel()
+            await asyncio.wait([tasks[2]])
+            await rounds(2)
+            authority.reissue(keys, "device-2")
+            tasks[2] = asyncio.create_task(hosted(at, 2))
+            await rounds(3)
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.wait(tasks.values())
+            for channel in channels.values():
+                await channel.close()
+            await it.stop(0)
+
+    asyncio.run(play())
+
+
+def test_a_certificate_that_expires_soon_is_logged_once_a_day(keys, monkeypatch, capfd):
+    monkeypatch.setattr(logs, "_state", {"role": "air", "on": True})
+    authority.rotate(keys, "air", days=10)
+    own = secured.credentials(keys / "air", "air")
+    for _ in range(3):
+        own.renewed()
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if "expires in" in line]
+    assert [line["reason"] for line in lines] == ["the certificate of air expires in 9 days: `airpool keys rotate air`"]
+    assert 9 < (own.expires - time.time()) / 86_400 < 10

@@ -56,9 +56,12 @@ def test_an_advert_of_another_device_other_terms_or_a_revoked_device_is_rejected
             require_advert(good, device, terms, of)
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["without a roster", "with a roster"])
 @pytest.mark.parametrize("field", BAD_ADVERTS)
-def test_devices_refuse_a_bad_advert_before_the_charge_and_name_its_device(fleet, field):
+def test_devices_refuse_a_bad_advert_before_the_charge_and_name_its_device(fleet, field, known):
+    """A server with a roster has checked the advert by it: there the others' rosters may be old, and none is blamed."""
     game = told(fleet, **{field: BAD_ADVERTS[field]})
+    game.server = SumServer(TERMS, bytes(16), game.adverts, roster(fleet) if known else None)
     for k, message in game.server.messages().items():
         if k != LIAR:
             with pytest.raises(ComplaintError, match=f"device {LIAR}: ") as caught:
@@ -67,7 +70,8 @@ def test_devices_refuse_a_bad_advert_before_the_charge_and_name_its_device(fleet
             game.server.receive(k, caught.value.complaint)
     game.server.advance()
     assert game.server.outcome.total is None
-    assert game.server.outcome.blamed == {LIAR: "5 devices cannot use what it sent"}
+    assert game.server.outcome.blamed == ({} if known else {LIAR: "5 devices cannot use what it sent"})
+    assert game.server.outcome.doubted == ({LIAR: "5 devices cannot use what it sent"} if known else {})
 
 
 def test_a_hash_of_another_seed_is_noticed_when_the_sum_is_opened(fleet):

@@ -276,6 +276,8 @@ class Air:
         enough = not slot.dropped and len(arrived) >= self._fewest
         for k in arrived:
             self._standing.served(k)
+        for k, why in slot.doubted.items():
+            self._standing.failed(k, why, at_once=True)
         for k, why in slot.blamed.items():
             self._standing.banned(k, why)
         for k in slot.awaited & self._standing.connected.keys():

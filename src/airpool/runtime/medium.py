@@ -203,11 +203,13 @@ class Round(Protocol):
 
     carrier: whether any device transmitted. dropped: the reason why there is no sum; "": there is one.
     blamed: devices that did not follow the medium's protocol, with the reason; they are set aside for good.
+    doubted: devices that others do not accept, for a reason that may pass; they are set aside for a while.
     """
 
     carrier: bool
     dropped: str
     blamed: Mapping[int, str]
+    doubted: Mapping[int, str]
 
     @property
     def awaited(self) -> set[int]:

@@ -89,6 +89,7 @@ class Slot:
     ) -> None:
         self._awaited, self.carrier, self.dropped = set(devices), False, ""
         self.blamed: Mapping[int, str] = {}
+        self.doubted: Mapping[int, str] = {}
         self._network, self._limit, self._rng = network, reach * (1 + _ROUNDING), rng
         self._gain, self._off = drawn
         self._known: Floats = (self._gain if self._off is None else self._off.estimate)[0, 0]

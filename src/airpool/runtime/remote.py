@@ -34,6 +34,7 @@ PROTOCOL = 1
 _Reply = TypeVar("_Reply")
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.05, 1.0
 _EXTRA_SECONDS = 5.0
+_LOOK_SECONDS = 1.0  # between looks at the keys
 
 
 def packed(values: Floats) -> bytes:
@@ -46,15 +47,23 @@ def unpacked(content: bytes) -> Floats:
 
 
 class RemoteDevice:
-    """A device's line: one stream, opened by `opened`."""
+    """A device's line: one stream, stale: whether there are newer keys than those it was opened with."""
 
-    def __init__(self, stream: aio.StreamStreamCall, device: int) -> None:
-        self._stream, self._device = stream, device
+    def __init__(self, stream: aio.StreamStreamCall, device: int, stale: Callable[[], bool] | None = None) -> None:
+        self._stream, self._device, self._stale = stream, device, stale
 
     @classmethod
-    async def opened(cls, channel: aio.Channel, device: int, *, simulated: bool, network: Network) -> "RemoteDevice":
+    async def opened(
+        cls,
+        channel: aio.Channel,
+        device: int,
+        *,
+        simulated: bool,
+        network: Network,
+        stale: Callable[[], bool] | None = None,
+    ) -> "RemoteDevice":
         """network: the device's own; an air of another one rejects the device."""
-        port, own = cls(AirStub(channel).Connect(), device), terms.stated(network)
+        port, own = cls(AirStub(channel).Connect(), device, stale), terms.stated(network)
         hello = wire.Hello(device=device, simulated=simulated, protocol=PROTOCOL, version=__version__)
         hello.digest = own.digest
         if len(own.text) <= terms.LONGEST:
@@ -72,7 +81,7 @@ class RemoteDevice:
 
     async def announcements(self) -> Turn:
         while True:
-            said = await self._read()
+            said = await (self._read() if self._stale is None else self._read_while_fresh(self._stale))
             if said.WhichOneof("what") == "turn":
                 return tuple(
                     Announcement(each.id, each.number, each.gain, each.digest, each.devices, each.epoch)
@@ -128,6 +137,17 @@ class RemoteDevice:
         if isinstance(said, wire.ToDevice):
             return said
         raise DisconnectedError("the air has ended the connection")
+
+    async def _read_while_fresh(self, stale: Callable[[], bool]) -> wire.ToDevice:
+        """Ends the connection where there are newer keys: between turns, which costs no round."""
+        reading = asyncio.create_task(self._read())
+        try:
+            while not (await asyncio.wait([reading], timeout=_LOOK_SECONDS))[0]:
+                if stale():
+                    raise DisconnectedError("there are new keys: connecting again")
+            return reading.result()
+        finally:
+            reading.cancel()
 
     async def _why(self, error: Exception) -> str:
         if await self._stream.code() == grpc.StatusCode.UNIMPLEMENTED:

@@ -9,9 +9,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from grpc import aio
@@ -132,11 +133,17 @@ async def run_devices(
             await open_channels.enter_async_context(channel)
 
         async def one(device: Device) -> None:
-            channel = channels[device.index]
+            channel, own = channels[device.index], (credentials or {}).get(device.index)
+
+            def opened() -> Awaitable[RemoteDevice]:
+                stale = None if own is None else partial(_is_stale, own, own.renewed())
+                simulated = device.seed is not None
+                return RemoteDevice.opened(
+                    channel, device.index, simulated=simulated, network=device.network, stale=stale
+                )
+
             await connected(
-                lambda: RemoteDevice.opened(
-                    channel, device.index, simulated=device.seed is not None, network=device.network
-                ),
+                opened,
                 lambda line: devices.run(device, line if ports is None else ports(line, device.index)),
             )
 
@@ -149,6 +156,10 @@ async def run_devices(
         for ended in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(ended, Exception):
                 raise ended
+
+
+def _is_stale(own: PeerCredentials, used: PeerCredentials) -> bool:
+    return own.renewed() != used
 
 
 @asynccontextmanager

@@ -41,6 +41,7 @@ class SecureDevice:
         assert self._client is not None
         try:
             self._group = await self._line.message(announced.id)
+            self._session.renew()
             if self._group is None or self._client.accept(self._group) != inference_of(announced.id):
                 raise RefusedError("the round is of another inference than the one announced")
         except RefusedError as why:

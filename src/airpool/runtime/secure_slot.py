@@ -48,6 +48,7 @@ class SecureSlot:
     def __init__(self, id: str, server: SumServer, say: Callable[[int, RoundMessage | RoundOver], None]) -> None:
         self.id, self.carrier, self.dropped = id, True, ""
         self.blamed: Mapping[int, str] = {}
+        self.doubted: Mapping[int, str] = {}
         self._round, self._say = server, say
         self._gone: set[int] = set()
         self._late: set[int] = set()
@@ -101,7 +102,7 @@ class SecureSlot:
             without = self._round.waiting
             self._round.advance()
             if (outcome := self._round.outcome) is not None:
-                self.dropped, self.blamed = outcome.dropped, outcome.blamed
+                self.dropped, self.blamed, self.doubted = outcome.dropped, outcome.blamed, outcome.doubted
             self._end(without)
             self._send()
             self._check()

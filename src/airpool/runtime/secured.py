@@ -1,7 +1,10 @@
 """Keys and ledgers of the roles, from the folders that `airpool keys` makes."""
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from airpool.network import Network
@@ -21,25 +24,35 @@ from airpool.runtime.medium import WithdrawalReason
 from airpool.runtime.transport import PeerCredentials
 
 _SHORTEST_TOKEN = 16
+_DAY = 86_400.0
 _REASONS = {"over budget": WithdrawalReason.BUDGET, "clash": WithdrawalReason.REPEATED}
 
 
 def credentials(folder: Path, role: str) -> PeerCredentials:
     """Credentials of a role's sockets. The certificate must be that of the role: no role can act as another.
 
-    New keys in the folder are used from the next connection on; expiry is logged from 30 days before it.
+    New keys in the folder are used from the next connection on. From 30 days before they expire, a line of the log says
+    so every day.
     """
+    warned = -math.inf
 
     def load() -> PeerCredentials:
         own, trust = keys.load(folder)
         if own.name != role:
             raise KeyFileError(f"{folder} holds the keys of {own.name}, must be those of {role}")
-        if warning := keys.expiry_warning(role, keys.until(own.certificate)):
+        expires = keys.until(own.certificate).timestamp()
+        return PeerCredentials(own.ca, own.certificate, own.key, trust.name, expires=expires)
+
+    def newest() -> PeerCredentials:
+        nonlocal warned
+        found, now = held(), time.monotonic()
+        if now - warned >= _DAY and (warning := keys.expiry_warning(role, datetime.fromtimestamp(found.expires, UTC))):
+            warned = now
             logs.event("expiry", reason=warning)
-        return PeerCredentials(own.ca, own.certificate, own.key, trust.name)
+        return found
 
     paths = [folder / name for name in ("tls.crt", "tls.key", "ca.crt")]
-    newest = Reloaded(load, paths, report=lambda why: logs.event("keys", reason=why))
+    held = Reloaded(load, paths, report=lambda why: logs.event("keys", reason=why))
     return replace(newest(), newest=newest)
 
 

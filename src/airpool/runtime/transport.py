@@ -5,6 +5,7 @@ authority, and `identify` says who the other one is: air, server, ranking, or de
 """
 
 import ipaddress
+import math
 import resource
 import socket
 import ssl
@@ -54,7 +55,7 @@ class PeerCredentials:
     """PEM bytes of the authority, of the own certificate and its key.
 
     identify: the name in a peer's certificate (PEM); raises where it must not be served.
-    newest: the same credentials after their files have changed; None: they never do.
+    newest: the same credentials after their files have changed; None: they never do. expires: Unix time.
     """
 
     ca: bytes
@@ -62,6 +63,7 @@ class PeerCredentials:
     key: bytes = field(repr=False)
     identify: Callable[[bytes], str] | None = None
     newest: "Callable[[], PeerCredentials] | None" = field(default=None, repr=False, compare=False)
+    expires: float = math.inf
 
     def renewed(self) -> "PeerCredentials":
         return self if self.newest is None else self.newest()
@@ -150,11 +152,11 @@ async def refuse(context: Any, code: grpc.StatusCode, reason: str) -> None:
 
 async def _peer(context: Any, credentials: PeerCredentials | None) -> str | None:
     """The name in the peer's certificate; None without credentials."""
-    if credentials is None or credentials.identify is None:
+    if credentials is None or (identify := credentials.renewed().identify) is None:
         return None
     shown = context.auth_context().get("x509_pem_cert") or [b""]
     try:
-        return credentials.identify(shown[0])
+        return identify(shown[0])
     except Exception as error:
         await refuse(context, grpc.StatusCode.UNAUTHENTICATED, str(error)[:200])
     raise AssertionError("abort raises")

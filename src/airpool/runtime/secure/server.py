@@ -28,12 +28,14 @@ class Outcome:
     """total: the sum of the survivors' values, modulo 2^B; None where the round was dropped, and `dropped` says why.
 
     blamed: devices that did not follow the protocol, with the reason; they are to be left out of the next rounds.
+    doubted: devices whose adverts hold by the server's roster and not by the others'; they may have an older one.
     """
 
     total: Residues | None
     survivors: tuple[int, ...] = ()
     dropped: str = ""
     blamed: Mapping[int, str] = field(default_factory=dict)
+    doubted: Mapping[int, str] = field(default_factory=dict)
 
 
 def require_advert(content: bytes, device: int, terms: Terms, roster: Roster | None) -> Advert:
@@ -71,7 +73,7 @@ class SumServer:
         self._signatures: dict[int, bytes] = {}
         self._unread: dict[int, set[int]] = {}
         self._left: set[int] = set()
-        self._roster, self._blame = roster, Blame(len(ready), terms.survivors)
+        self._roster, self._blame, self._doubt = roster, *(Blame(len(ready), terms.survivors) for _ in range(2))
         self.outcome: Outcome | None = None
         said = messages.announcement(inference, ready)
         self._messages = dict.fromkeys(ready, said)
@@ -110,7 +112,7 @@ class SumServer:
         if rest or not accused or device in accused:
             raise RefusedError("a complaint that names no other device")
         self._left.add(device)
-        self._blame.complaint(device, accused)
+        (self._blame if self._roster is None else self._doubt).complaint(device, accused)
 
     def advance(self) -> None:
         """Goes on with those who have answered: to the next messages, or to the outcome."""
@@ -128,7 +130,8 @@ class SumServer:
 
     def _finish(self, total: Residues | None = None, *, dropped: str = "") -> None:
         survivors = () if total is None else tuple(self._masked)
-        self.outcome, self._messages = Outcome(total, survivors, dropped, self._blame.verdict()), {}
+        self.outcome = Outcome(total, survivors, dropped, self._blame.verdict(), self._doubt.verdict())
+        self._messages = {}
 
     def _read_shares(self, device: int, body: bytes) -> tuple[dict[int, bytes], dict[int, list[bytes]]]:
         devices = self._group.devices
