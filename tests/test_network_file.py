@@ -119,7 +119,7 @@ def test_a_network_survives_the_disk(tmp_path):
     assert read(str(tmp_path / "net.toml")) == network
 
 
-SINCE_2 = {"symbols", "redrawn", "antennas", "adversary"}
+SINCE_2 = {"symbols", "redrawn", "antennas", "adversary", "slots"}
 
 
 def test_every_key_of_the_specification_is_understood():

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from airpool import cli
 from airpool.cli import options, output
 from airpool.evaluation import settings
-from airpool.network import Adversary, Channel, Devices, Network, Ranking, Threshold
+from airpool.network import Adversary, Channel, Devices, Network, Ranking, Slots, Threshold
 from airpool.network.file import read, write
 
 ON_NETWORKS = (
@@ -50,10 +50,10 @@ def test_every_command_on_a_network_takes_the_same_options_for_it(path):
 
 
 def test_every_field_of_a_network_file_has_an_option():
-    tables = {"": Network, "devices": Devices, "channel": Channel, "adversary": Adversary}
+    tables = {"": Network, "devices": Devices, "channel": Channel, "adversary": Adversary, "slots": Slots}
     fields = {(table, name) for table, kind in tables.items() for name in inspect.signature(kind).parameters}
     fields |= {("scheme", name) for kind in (Ranking, Threshold) for name in ("name", *asdict(kind()))}
-    fields -= {("", name) for name in ("devices", "channel", "scheme", "adversary")}
+    fields -= {("", name) for name in ("devices", "channel", "scheme", "adversary", "slots")}
     fields -= {("devices", "epsilon")}  # --epsilon is the target
     assert {settings.KEYS[name] for name in options._NETWORK} == fields
 

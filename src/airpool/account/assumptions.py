@@ -55,7 +55,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
             "grid and coins."
         )
     if network.channel.power_rule == "paper" and np.any(received.failure > 0):
-        limited = float(np.max(received.misses)) * network.inferences
+        limited = float(np.max(received.misses)) * network.uses
         why = "at the power limit the paper's power rule reveals whether there is a feature"
         lines.append(
             f"ε is infinite: {why}."
@@ -78,8 +78,21 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
         lines.append(f"{credited}.")
     if network.inferences > 1:
         lines.append(f"ε covers {network.inferences} inferences together.")
+    lines += _slots(network)
     lines.append("A device's ε does not protect the object: see the object's ε.")
     return tuple(lines)
+
+
+def _slots(network: Network) -> list[str]:
+    """The sentence about an inference of several slots."""
+    slots = network.slots
+    if slots.count == 1:
+        return []
+    drawn = "drawn anew in each" if slots.redrawn else "the same in all slots of an inference"
+    return [
+        f"ε is the cap: all {slots.count} slots of an inference, however early the server stops. Coins, scores and "
+        f"channel are {drawn}. A second inference on the same view has a second cap."
+    ]
 
 
 def _secure_sum(network: Network) -> list[str]:
@@ -120,14 +133,14 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
             lines.append(
                 "The receiver's noise is at least 2^-17 of the privacy noise (case c of the live-noise theorem)."
             )
-    if network.inferences > 1 and network.channel.redrawn and varies(received):
+    if network.uses > 1 and network.channel.redrawn and varies(received):
         lines.append(
-            "The channel (gains, errors, who is too weak) is drawn anew in every inference. One that stays as it is "
+            "The channel (gains, errors, who is too weak) is drawn anew in every transmission. One that stays as it is "
             "over all of them has an ε of its own, larger or smaller: epsilon_if_static."
         )
-    if network.inferences > 1 and not network.channel.redrawn:
+    if network.uses > 1 and not network.channel.redrawn:
         lines.append(
-            f"One draw of the channel for all {network.inferences} inferences: an air that restarts or a device that "
+            f"One draw of the channel for all {network.uses} transmissions: an air that restarts or a device that "
             "moves draws again, which ε does not cover here. A ledger counts such epochs."
         )
         scored = scheme_rules(network.scheme).scored
@@ -139,7 +152,7 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
     if network.adversary.antennas:
         why = eavesdropper.why_local(network, live=live)
         over = "the same in all inferences"
-        if eavesdropper.redrawn(network) and network.inferences > 1:
+        if eavesdropper.redrawn(network) and network.uses > 1:
             over = "and all channels stay the same or are all drawn anew in each inference (the larger ε of the two)"
         lines.append(
             f"An eavesdropper elsewhere gets the local ε: {why}."

@@ -111,7 +111,7 @@ def _epsilon(network: Network, distance: float, law: tuple[Floats, Floats], chan
     on, on_there, off, off_there = chance
     if not np.isfinite(on) or not np.isfinite(on_there):
         return 0.0
-    times, one = network.inferences, law_of(*law)
+    times, one = network.uses, law_of(*law)
     if on == on_there:
         sums, weights, ratio = [law_of(law[0], law[1] * np.exp(on)).times(times)], np.ones(1), np.zeros(1)
     else:

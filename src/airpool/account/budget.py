@@ -78,7 +78,7 @@ def _gaussian_noise(network: Network, epsilon: float) -> float:
     """σ₀ = Δu √T/μ(ε), T inferences: at this noise the score may be published; with a margin for rounding."""
     low, high = score_range(scored(network.scheme))
     once = float(gaussian.noise_multiplier(epsilon, network.delta))
-    return (high - low) * once * float(np.sqrt(network.inferences)) * (1 + 1e-12)
+    return (high - low) * once * float(np.sqrt(network.uses)) * (1 + 1e-12)
 
 
 def _decision_noise(network: Network, target: float) -> float:

@@ -233,13 +233,14 @@ def _require_feasible_scores(network: Network, target: Floats) -> None:
 
 def _with_most_inferences(network: Network, received: Aggregate, target: Floats) -> Network:
     """As many inferences as the tightest target allows; an error where one is too many."""
-    once = device_epsilon(replace(network, inferences=1), received)
+    one, slots = replace(network, inferences=1), replace(network, inferences=1).uses
+    once = device_epsilon(one, received)
     if np.any(once > target):
         k = int(np.argmax(once / target))
         raise ValueError(f"ε={target[k]:g} does not allow one inference: device {k} spends {once[k]:.4g} on it")
     stream = epsilon_after(replace(network, inferences=2), received)
     # A stream is accounted for on a coarser grid than a single inference, rounded up: one fits all the same.
-    most = compose.most_inferences(lambda inferences: inferences == 1 or bool(np.all(stream(inferences) <= target)))
+    most = compose.most_inferences(lambda number: number == 1 or bool(np.all(stream(number * slots) <= target)))
     return replace(network, inferences=most)
 
 

@@ -37,9 +37,9 @@ def eavesdropped(network: Network, received: Aggregate, local: Floats, *, live: 
         return local
     there = replace(received, alone=False, extra=0.0, weakened=False, strength=_arrivals(network, link_of(network)))
     there = replace(there, presence=there.strength.presence) if there.strength else there
-    spent = spent_in_common(network, there)(network.inferences)
-    if network.inferences > 1 and redrawn(network):
-        spent = np.maximum(spent, spent_anew(network, there)(network.inferences))
+    spent = spent_in_common(network, there)(network.uses)
+    if network.uses > 1 and redrawn(network):
+        spent = np.maximum(spent, spent_anew(network, there)(network.uses))
     return np.minimum(spent, local)
 
 
@@ -59,7 +59,7 @@ def why_local(network: Network, *, live: bool = False) -> str | None:
         return "scores and removal are accounted for at the server alone"
     if live:
         return "live noise that arrives unaligned needs a receiver noise, which an eavesdropper need not have"
-    if network.inferences > 1 and min(network.devices.column("participation")) < 1:
+    if network.uses > 1 and min(network.devices.column("participation")) < 1:
         return "participation below 1 is not accounted for where channels stay the same"
     return None
 

@@ -17,7 +17,7 @@ from airpool.schemes.scores import score_range
 
 def game(network: Network, received: Aggregate) -> Game:
     """The distinguishing game of one inference: a curve δ(ε) for each kind of device, by scheme."""
-    cells = None if network.inferences == 1 else COMPOSED_CELLS
+    cells = None if network.uses == 1 else COMPOSED_CELLS
     if not scheme_rules(network.scheme).scored:
         return device.game(received, network.neighbours, cells=cells)
     scheme = scored(network.scheme)

@@ -63,17 +63,19 @@ def guarantee(
     with single_thread():
         received = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live)
         local_after = cache(_local_after(network, received))
-        if network.inferences == 1 and not np.any(received.misses):
+        if network.uses == 1 and not np.any(received.misses):
             lower, upper = solve(game(network, received), network.delta)
             if not _sure(received, upper):
                 lower, upper = (np.minimum(end, _alone_after(network, received)(1)) for end in (lower, upper))
                 lower = None if not network.neighbours.keeps_noise and received.strength is not None else lower
         else:
-            lower, upper = None, epsilon_after(network, received, local_after)(network.inferences)
-        local = local_after(network.inferences)
+            lower, upper = None, epsilon_after(network, received, local_after)(network.uses)
+        local = local_after(network.uses)
         if live:
             std, coordinates = network.devices.column("noise_std"), network.coordinates + 1
-            smallest = noise.smallest_delta(std, dimension=coordinates, epsilon=0.0, inferences=network.inferences)
+            smallest = noise.smallest_delta(
+                std, dimension=coordinates, epsilon=0.0, inferences=network.inferences * network.slots.count
+            )
             if network.delta < smallest:
                 raise ValueError(f"delta={network.delta:g} must be >= {smallest:.3g}, what live noise supports")
         return PrivacyReport(
@@ -103,8 +105,9 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
     count, rule = network.devices.count, network.channel.power_rule
     if g.shape[-1] != count:
         raise ValueError(f"alignment has shape {g.shape}, must end with the {count} devices")
-    if network.inferences > 1:
-        raise ValueError(f"inferences={network.inferences} must be 1: realised_epsilon is that of one inference")
+    if network.inferences * network.slots.count > 1:
+        slots = f"inferences={network.inferences}, slots={network.slots.count}"
+        raise ValueError(f"{slots} must be 1: realised_epsilon is that of one slot")
     if not network.neighbours.keeps_noise or scheme_rules(network.scheme).scored:
         raise ValueError(
             f"neighbours={network.neighbours!r} and scheme {network.scheme.name}: realised_epsilon needs zero-out or "
@@ -126,7 +129,7 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
 def epsilon(network: Network, received: Aggregate) -> Floats:
     """The proven ε of each device, without the rest of the report."""
     with single_thread():
-        return epsilon_after(network, received)(network.inferences)
+        return epsilon_after(network, received)(network.uses)
 
 
 def epsilon_after(
@@ -137,7 +140,7 @@ def epsilon_after(
     The network's own number says whether one is accounted for, or a stream of them on a coarser grid.
     local_after: the local ε, where it is known already.
     """
-    common = network.inferences > 1 and in_common(network, received)
+    common = network.uses > 1 and in_common(network, received)
     if common:
         spent = spent_in_common(network, received)
     else:
@@ -208,16 +211,16 @@ def _object_epsilon(network: Network, received: Aggregate) -> float:
     if scheme_rules(network.scheme).scored:
         # All scores may change as well: no finite bound is claimed.
         return float("inf")
-    if network.inferences > 1 and in_common(network, received):
+    if network.uses > 1 and in_common(network, received):
         received = replace(received, alone=True, extra=0.0)  # a bound for every draw of the channel
     played, missed = object_game(received, network.neighbours), min(float(np.sum(received.failure)), 1.0)
-    return float(compose.epsilon(played, network.delta, network.inferences, missed=missed)[0])
+    return float(compose.epsilon(played, network.delta, network.uses, missed=missed)[0])
 
 
 def _if_absent(network: Network, received: Aggregate, worst: float) -> tuple[float, ...]:
     """The worst device's ε if 0, 1 or 2 others collude or drop out; the first alone where the network says how many."""
     count, known = received.num_devices, received.absent or received.colluding or received.alone
-    if count > _ABSENT_UP_TO or known or network.inferences > 1:
+    if count > _ABSENT_UP_TO or known or network.uses > 1:
         return (worst,)
     more = (epsilon(network, replace(received, absent=absent)) for absent in range(1, min(3, count)))
     return (worst, *(float(np.max(each)) for each in more))
@@ -225,14 +228,14 @@ def _if_absent(network: Network, received: Aggregate, worst: float) -> tuple[flo
 
 def _if_static(network: Network, received: Aggregate) -> Floats | None:
     """ε of each device if one draw of the channel stays for all inferences; None where that is no other question."""
-    if network.inferences == 1 or not network.channel.redrawn or not varies(received):
+    if network.uses == 1 or not network.channel.redrawn or not varies(received):
         return None
     return epsilon(replace(network, channel=replace(network.channel, redrawn=False)), received)
 
 
 def _at_least(network: Network, received: Aggregate, lower: Floats | None) -> Floats | None:
     """A lower end of ε, for one inference or a stream; None where none is known."""
-    if network.inferences == 1:
+    if network.uses == 1:
         resolved = np.inf if not scheme_rules(network.scheme).scored and network.neighbours.keeps_noise else _RESOLVED
         return None if lower is None or bounded(network, received) else np.minimum(lower, resolved)
     return at_least(network, received)

@@ -34,6 +34,7 @@ def aggregate(
         the rest, if more collude than 2t > K + c allows: own noise alone counts then.
     live: signals that arrive unaligned, or removal, need the receiver noise of case (c) of the theorem in
         `privacy.noise`; without it own noise alone counts, and removal is not covered at all.
+    slots: where one draw serves all slots of an inference, they count as one transmission (`all_slots`).
     rough: few draws where laws are drawn. Every ε still holds and is a few per cent larger: for a search's first steps.
     """
     d, channel, rules = network.devices, network.channel, scheme_rules(network.scheme)
@@ -74,7 +75,7 @@ def aggregate(
     if channel.rules.senders_seen and not network.neighbours.keeps_noise:
         failure = np.ones(d.count)
     presence = np.ones(d.count) if channel.power_rule == "paper" else 1 - link.outage
-    return Aggregate(
+    found = Aggregate(
         shift=link.transmitters.feature_norm,
         variance=std**2,
         participation=np.array(d.column("participation")),
@@ -90,4 +91,23 @@ def aggregate(
         strength=strength,
         failure=np.minimum(failure, 1.0),
         excess=excess,
+    )
+    return found if network.slots.redrawn else all_slots(found, network.slots.count, network.dropouts)
+
+
+def all_slots(one: Aggregate, count: int, dropouts: int) -> Aggregate:
+    """The slots of an inference as one, where a single draw of coins and channel serves all of them.
+
+    Given the draw each slot is a Gaussian of the same leverage, so that √N times the shift has the law of N slots
+    (docs/proofs/privacy.md, "Slots of one inference"); removal shows in N times as many coordinates. Devices that drop
+    out may be others in every slot: where the draw is random, own noise alone is sure to protect a device then.
+    """
+    random = bool(np.any(one.received < 1)) or one.strength is not None
+    return replace(
+        one,
+        shift=one.shift * np.sqrt(count),
+        dimension=one.dimension * count,
+        failure=np.minimum(one.failure * count, 1.0),
+        excess=min(one.excess * count, 1.0),
+        alone=one.alone or (count > 1 and dropouts > 0 and random),
     )

@@ -76,7 +76,7 @@ class PrivacyReport:
     def __repr__(self) -> str:
         net = self.network
         worst = f"epsilon <= {shown(self.worst)}, delta={net.delta:g}, {net.neighbours}"
-        return f"PrivacyReport({net.devices.count} devices: {worst}, {net.inferences} inference(s))"
+        return f"PrivacyReport({net.devices.count} devices: {worst}, {net.inferences} inference(s){_slots(net)})"
 
     def _repr_html_(self) -> str:
         def line(cells: tuple[str, ...], tag: str) -> str:
@@ -99,6 +99,7 @@ class PrivacyReport:
             "epsilon_at_least": None if self.epsilon_at_least is None else _numbers(self.epsilon_at_least),
             "epsilon_if_absent": _numbers(self.epsilon_if_absent) if absent else None,
             **{name: getattr(network, name) for name in shared},
+            "slots": network.slots.count,
             "scheme": network.scheme.name,
             "live": self.live,
             "assumptions": list(self.assumptions),
@@ -171,9 +172,15 @@ _HEADER = ("device", "weight", "clip norm", "noise std", "participation", "ε de
 def _title(report: PrivacyReport) -> str:
     network = report.network
     times = f" over {network.inferences} inferences" if network.inferences > 1 else ""
+    times += _slots(network)
     cover = ", cover noise" if network.cover_noise else ""
     access = f", {title}" if (title := network.channel.rules.title) else ""
     return f"Privacy of each device: {network.neighbours} neighbours{access}{cover}, δ = {network.delta:g}{times}"
+
+
+def _slots(network: Network) -> str:
+    """Words on the cap: ε is that of all slots, however early the server stops."""
+    return f" of up to {network.slots.count} slots each" if network.slots.count > 1 else ""
 
 
 def _rows(report: PrivacyReport) -> list[tuple[str, ...]]:

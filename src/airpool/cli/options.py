@@ -10,7 +10,18 @@ from typing import Annotated, Any, get_args
 import typer
 
 from airpool.evaluation.settings import put
-from airpool.network import FADING, SCHEMES, Access, Neighbours, Network, PowerRule, Score, ScoreRule, Symbols
+from airpool.network import (
+    FADING,
+    SCHEMES,
+    Access,
+    Neighbours,
+    Network,
+    PowerRule,
+    Score,
+    ScoreRule,
+    StoppingRule,
+    Symbols,
+)
 from airpool.network import file as network_file
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -96,6 +107,11 @@ _NETWORK: dict[str, tuple[Any, str]] = {
     "colluders": (str, "How many others collude; or which, as in '#3,#7'."),
     "dropouts": (int, "How many others may drop out."),
     "inferences": (int, "Number of inferences that share the ε."),
+    "slots": (int, "Most slots of an inference; ε is that of all of them."),
+    "sure": (float, "Probability at which the server stops asking."),
+    "stopping_rule": (str, f"Rule by which it stops: {_words(StoppingRule)}."),
+    "slots_redrawn": (bool, "Coins, scores and channel are new in each slot, else once an inference."),
+    "abstain": (bool, "No answer where the server is not sure after the last slot."),
     "fading": (str, f"Fading: {', '.join(FADING)}, or a plug-in's law."),
     "k_factor_db": (float, "Rician K factor in dB."),
     "receiver_noise_std": (float, "Receiver noise σ_m per real coordinate, in √mW."),

@@ -1,9 +1,9 @@
 """Accuracy of a network on encoded objects, with error bars, beside its guarantee and beside the vote's."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,20 +13,19 @@ from airpool._support.files import jsonable
 from airpool._support.version import __version__
 from airpool.account.guarantee import PrivacyReport
 from airpool.evaluation import trial
-from airpool.evaluation.objects import DecoderFor, EncodedObjects, held_out
-from airpool.evaluation.trial import Draws, Trials
+from airpool.evaluation.inferences import inferences_of
+from airpool.evaluation.objects import EncodedObjects, held_out
+from airpool.evaluation.slots import SlotUse, slot_use
 from airpool.models.latents import check_labels
 from airpool.models.model import Model
-from airpool.network import Network, require_network
+from airpool.network import Network, require_network, require_one_slot
 from airpool.protocol.inference import Baseline, centralised, report_of, transmitted
 from airpool.protocol.medium import channel_uses
-from airpool.protocol.server import labels
 from airpool.protocol.simulation import check_latents, in_batches
+from airpool.protocol.slots import Asked
 from airpool.protocol.waveform import Waveform, waveform_report
-from airpool.radio.link import Link, link_of
 from airpool.runtime.secure.messages import traffic
 from airpool.runtime.secure.ring import ring_of
-from airpool.schemes.scores import Uncertainty
 
 _BATCH = 2**22  # coordinates of estimates per batch: 16 MB
 _QUANTILE = NormalDist().inv_cdf(0.975)
@@ -39,9 +38,9 @@ class Evaluation:
     accuracy_std: standard deviation over the trials, each of all objects once. accuracy_ci: of the mean, for the noise
     and for the choice of objects. class_mean: accuracy averaged over classes. no_answer: fraction of inferences without
     an answer, which count as wrong. mse: E‖ẑ − Σ w z‖². energy: of all devices, in mW · channel uses. channel_uses:
-    complex, per inference; secure access has neither. vote_accuracy: of the vote on the same noise; against_vote:
-    accuracy_mean minus that, with its standard error for the noise and for the choice of objects; None where there is
-    no vote to compare with.
+    complex, per slot; secure access has neither. slots: used by inferences that may have several; else None.
+    vote_accuracy: of the vote on the same noise; against_vote: accuracy_mean minus that, with its standard error for
+    the noise and for the choice of objects; None where there is no vote to compare with.
     """
 
     accuracy_mean: float
@@ -57,6 +56,7 @@ class Evaluation:
     seed: int
     baseline: Baseline | None
     report: PrivacyReport
+    slots: SlotUse | None = None
     vote_accuracy: float | None = None
     against_vote: float | None = None
     against_vote_error: float | None = None
@@ -73,6 +73,7 @@ class Evaluation:
         """The measurements, one number per column."""
         low, high = self.accuracy_ci
         names = ["class_mean", "no_answer", "mse", "energy", "channel_uses", "trials", "objects"]
+        more = {} if self.slots is None else self.slots.row()
         if self.vote_accuracy is not None:
             names += ["vote_accuracy", "against_vote", "against_vote_error"]
         return {
@@ -81,12 +82,14 @@ class Evaluation:
             "accuracy_low": low,
             "accuracy_high": high,
             **{name: getattr(self, name) for name in names},
+            **more,
         }
 
     def record(self) -> dict[str, Any]:
         """The evaluation as plain data; an infinite ε is the string "inf"."""
         network, report = self.report.network, self.report
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "report"}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("report", "slots")}
+        own |= {} if self.slots is None else {"slots": asdict(self.slots)}
         data = {
             "scheme": network.scheme.name,
             "access": network.channel.access,
@@ -102,14 +105,6 @@ class Evaluation:
             "version": __version__,
         }
         return jsonable(data)
-
-
-class _Sending(NamedTuple):
-    network: Network
-    link: Link | None
-    latents: Tensor
-    decoders: list[Callable[[Tensor], Tensor]]
-    which: Tensor | None
 
 
 def evaluate(
@@ -141,40 +136,24 @@ def evaluate(
     if trials < 1:
         raise ValueError(f"trials={trials} must be >= 1")
     waveform, baseline = (instead, None) if isinstance(instead, Waveform) else (None, instead)
+    slots = network.slots
+    if instead is not None:
+        require_one_slot(network, "a baseline or a waveform is one slot")
     if waveform is not None and report is not None:
         raise ValueError("report is that of symbols, and a waveform's samples tell more: leave report or waveform out")
-    sender, most = transmitted(network, baseline), int(targets.max())
+    sender = transmitted(network, baseline)
     report = report_of(sender, report) if waveform is None else waveform_report(sender, waveform)
-    bits, num_classes = Uncertainty(objects.posteriors, objects.scores, objects.num_classes).raw(network.scheme)
 
-    def sending(latents: Tensor, server: DecoderFor | tuple[Sequence[DecoderFor], Tensor]) -> _Sending:
-        net = replace(sender, dimension=latents.shape[-1])
-        check_latents(latents, net)
-        check_labels(targets, objects=len(latents))
-        public = trial.level_of(net, instead, objects.participation)
-        servers, which = server if isinstance(server, tuple) else ([server], None)
-        return _Sending(
-            net, None if baseline == "centralised" else link_of(net), latents, [each(public) for each in servers], which
-        )
-
-    def heard(of: _Sending, rows: slice, count: int, draws: Draws) -> Trials:
-        scores = None if bits is None else bits[rows], num_classes
-        return trial.heard(
-            of.latents[rows], of.network, draws, trials=count, instead=instead, link=of.link, scores=scores
-        )
-
-    def answers(of: _Sending, rows: slice, got: Trials) -> Tensor:
+    def answers(rows: slice, got: Asked, *, abstain: bool = slots.abstain) -> Tensor:
         """Mask of the correct labels, (n, t)."""
-        logits, *more = [decoder(got.estimate) for decoder in of.decoders]
-        if of.which is not None:
-            logits = torch.stack((logits, *more))[of.which[rows], torch.arange(len(logits))]
-        if most >= (classes := logits.shape[-1]):
-            raise ValueError(f"labels has {most}, must be below {classes}, the number of the server's classes")
-        return (labels(logits, got.any_signal) == targets[rows, None]).cpu()
+        found = got.labels(abstain=abstain).reshape(rows.stop - rows.start, -1)
+        return (found == targets[rows, None]).cpu()
 
-    own, voted = sending(latents, objects.server), None if vote is None else sending(*vote)
+    own = inferences_of(objects, network, instead)
+    voted = None if vote is None else inferences_of(objects, network, instead, vote=True)
     draws = trial.draws(latents.device, seed)
     right, vote_right = torch.zeros(2, len(latents), trials, dtype=torch.bool)
+    used, probability, best_right = torch.zeros(3, len(latents), trials)
     silent, square, energy, done = 0, 0.0, 0.0, dict.fromkeys(range(len(latents)), 0)
     batch = max(1, _BATCH // network.dimension) if waveform is None else trial.SAMPLED
     with torch.no_grad():
@@ -182,11 +161,15 @@ def evaluate(
             here = rows, slice(done[rows.start], done[rows.start] + count)
             done[rows.start] += count
             if voted is not None:
-                vote_right[here] = answers(voted, rows, heard(voted, rows, count, draws.again()))
-            got = heard(own, rows, count, draws)
-            right[here] = answers(own, rows, got)
-            silent += int((~got.any_signal).sum())
-            square += float((got.estimate - centralised(latents[rows], network).estimate).square().sum())
+                vote_right[here] = answers(rows, voted.asked(rows, count, draws.again()))
+            got = own.asked(rows, count, draws)
+            right[here] = answers(rows, got)
+            used[here], probability[here] = (x.reshape(-1, count).float().cpu() for x in (got.slots, got.probability))
+            best_right[here] = answers(rows, got, abstain=False).float()
+            answered = got.any_signal & got.sure if slots.abstain else got.any_signal
+            silent += int((~answered).sum())
+            wanted = centralised(latents[rows], network).estimate.repeat_interleave(count, dim=0)[:, 0]
+            square += float((got.estimate - wanted).square().sum())
             energy += float(got.energy.sum())
             on_inferences((rows.stop - rows.start) * count)
     inferences = len(latents) * trials
@@ -197,6 +180,7 @@ def evaluate(
         mse=square / inferences,
         energy=energy / inferences if sender.channel.rules.radio else 0.0,
         channel_uses=_channel_uses(sender, baseline),
+        slots=None if slots.count == 1 else slot_use(network, used, probability, best_right > 0, targets.cpu()),
         trials=trials,
         objects=len(latents),
         seed=seed,

@@ -12,7 +12,16 @@ from airpool.network import file as network_file
 KEYS: dict[str, tuple[str, str]] = {
     "devices": ("devices", "count"),
     **{f.name: ("devices", f.name) for f in fields(Devices) if f.name not in ("count", "epsilon")},
-    **{f.name: ("", f.name) for f in fields(Network) if f.name not in ("devices", "channel", "scheme", "adversary")},
+    **{
+        f.name: ("", f.name)
+        for f in fields(Network)
+        if f.name not in ("devices", "channel", "scheme", "adversary", "slots")
+    },
+    "slots": ("slots", "count"),
+    "sure": ("slots", "sure"),
+    "stopping_rule": ("slots", "rule"),
+    "slots_redrawn": ("slots", "redrawn"),
+    "abstain": ("slots", "abstain"),
     "receiver_noise_std": ("channel", "noise_std"),
     "server_antennas": ("channel", "antennas"),
     **{f.name: ("channel", f.name) for f in fields(Channel) if f.name not in ("noise_std", "antennas")},

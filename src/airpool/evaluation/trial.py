@@ -11,7 +11,7 @@ from torch import Tensor
 
 from airpool.network import Channel, Network, scheme_rules
 from airpool.protocol.inference import Baseline, centralised
-from airpool.protocol.simulation import receive
+from airpool.protocol.simulation import Drawn, receive
 from airpool.protocol.waveform import Waveform, receive_waveform
 from airpool.radio.link import Level, Link, level
 
@@ -19,10 +19,14 @@ SAMPLED = 2**9  # inferences per batch over a waveform
 
 
 class Draws(NamedTuple):
-    """Generators of the random draws: for symbols, and for samples."""
+    """Generators of the random draws: for symbols, and for samples.
+
+    drawn: coins, scores and channel of an earlier slot, which serve once more.
+    """
 
     symbols: torch.Generator
     samples: np.random.Generator
+    drawn: Drawn | None = None
 
     def again(self) -> "Draws":
         """The same draws once more."""
@@ -30,11 +34,15 @@ class Draws(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """Estimates (n, t, r), whether any device transmitted (n, t), and the energy of all devices (n, t)."""
+    """Estimates (n, t, r), whether any device transmitted (n, t), and the energy of all devices (n, t).
+
+    drawn: coins, scores and channel, over symbols.
+    """
 
     estimate: Tensor
     any_signal: Tensor
     energy: Tensor
+    drawn: Drawn | None = None
 
 
 def draws(device: torch.device, seed: int) -> Draws:
@@ -74,8 +82,9 @@ def heard(
             num_classes=scores[1],
             link=link,
             only_best=instead == "best-device",
+            drawn=draws.drawn,
         )
-    return Trials(received.estimate, received.any_signal, received.energy)
+    return Trials(received.estimate, received.any_signal, received.energy, received.drawn)
 
 
 def level_of(network: Network, instead: Baseline | Waveform | None, participation: ArrayLike | None) -> Level:

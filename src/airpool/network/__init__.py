@@ -1,6 +1,6 @@
 """A network as plain frozen data (`network`), the checks of its fields (`rules`), its file (`file`), the rules of each
 access (`access`), the relation of neighbours (`neighbours`), names of fading laws (`fading`) and schemes (`scheme`),
-the plug-ins it depends on (`plugins`), and units."""
+slots of an inference (`slots`), the plug-ins it depends on (`plugins`), and units."""
 
 from airpool.network.access import ACCESSES, Access, AccessRules
 from airpool.network.neighbours import Neighbours
@@ -27,6 +27,7 @@ from airpool.network.network import (
 )
 from airpool.network.plugins import NetworkPlugin, network_plugins
 from airpool.network.scheme import SCHEMES, scheme_rules
+from airpool.network.slots import Slots, StoppingRule, require_one_slot
 
 __all__ = [
     "ACCESSES",
@@ -49,11 +50,14 @@ __all__ = [
     "Score",
     "ScoreRule",
     "Scored",
+    "Slots",
+    "StoppingRule",
     "Symbols",
     "Threshold",
     "named_scheme",
     "network_plugins",
     "require_network",
+    "require_one_slot",
     "scheme_rules",
     "scored",
 ]

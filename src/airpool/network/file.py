@@ -17,6 +17,7 @@ from airpool.network import (
     Devices,
     Network,
     NetworkError,
+    Slots,
     named_scheme,
     require_network,
 )
@@ -35,7 +36,7 @@ _ALWAYS = {
     ),
     "scheme": ("score", "score_rule", "score_bound", "score_noise_std", "threshold", "num_selected"),
 }
-_TABLES = {"devices": Devices, "channel": Channel, "scheme": named_scheme, "adversary": Adversary}
+_TABLES = {"devices": Devices, "channel": Channel, "scheme": named_scheme, "adversary": Adversary, "slots": Slots}
 
 
 def read(path: str | Path) -> Network:

@@ -4,8 +4,7 @@
     >>> net.devices.weight[0]
     0.08333333333333333
 
-Every number has a range (`Rule`), wide enough for any use and narrow enough that no square, product or ratio overflows:
-a network that can be made has an ε, a number or inf. The file format is network_file.py.
+Every number has a range (`Rule`), wide enough for any use, and narrow enough that no square, product or ratio overflows.
 """
 
 import math
@@ -16,6 +15,7 @@ from airpool.network.access import ACCESSES, Access, AccessRules
 from airpool.network.neighbours import Neighbours
 from airpool.network.rules import NetworkError, PerDevice, Rule, check, checked, rules_of, whole
 from airpool.network.scheme import PluginScheme, rules_and_settings, scheme_rules
+from airpool.network.slots import Slots
 
 PowerRule = Literal["truncate", "backoff", "paper", "exact"]
 Symbols = Literal["complex", "real"]
@@ -216,6 +216,7 @@ class Network:
     channel: Channel = field(default_factory=Channel)
     scheme: Scheme = field(default_factory=Coin)
     adversary: Adversary = field(default_factory=Adversary)
+    slots: Slots = field(default_factory=Slots)
     dimension: Annotated[int, range(1, 10**9 + 1)] = 64
     delta: Annotated[float, _BETWEEN._replace(least=1e-300)] = 1e-5
     neighbours: Neighbours = Neighbours.ZERO_OUT
@@ -245,6 +246,16 @@ class Network:
     def survivors(self) -> int:
         """Least number of devices that are left: all but the dropouts."""
         return self.devices.count - self.dropouts
+
+    @property
+    def uses(self) -> int:
+        """Uses of the mechanism that ε composes: every slot, or every inference where one draw serves its slots."""
+        return self.inferences * (self.slots.count if self.slots.redrawn else 1)
+
+    @property
+    def one_slot(self) -> "Network":
+        """The network of a single slot, which devices, medium and ledger go by."""
+        return self if self.slots == Slots() else replace(self, slots=Slots())
 
     @property
     def coordinates(self) -> int:

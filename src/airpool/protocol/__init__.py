@@ -7,6 +7,7 @@ maps.py         encoder W, decoder D and classifier J: any function, torch modul
 randomness.py   where coins and noise come from: generators, or the operating system
 simulation.py   device, medium and estimate together in bulk, with seeded noise
 inference.py    features in, label and guarantee out; baselines
+slots.py        several slots of an inference, until the server is sure
 alone.py        one device by itself: its signal and its noisy score
 live.py         one real device, with the operating system's noise
 waveform.py     the same over OFDM samples

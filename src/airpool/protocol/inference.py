@@ -16,7 +16,7 @@ from airpool.network import Channel, Coin, Network
 from airpool.protocol import device
 from airpool.protocol import server as stations
 from airpool.protocol.maps import Map
-from airpool.protocol.simulation import Path, Received, check_latents, receive
+from airpool.protocol.simulation import Drawn, Path, Received, check_latents, receive
 from airpool.radio.power import Transmission
 from airpool.schemes.scores import Uncertainty
 
@@ -138,4 +138,5 @@ def centralised(latents: Array, network: Network, trials: int = 1) -> Received:
     once = xp.sum(like(network.devices.column("weight"), z)[:, None] * z, axis=1)
     ones = xp.ones_like(xp.broadcast_to(z[:, None, :, 0], (n, trials, num_devices)))
     nothing_sent = Transmission(0 * ones, ones, 1.0, ones)
-    return Received(xp.broadcast_to(once[:, None], (n, trials, r)), ones > 0, ones, nothing_sent, lambda: 0 * ones)
+    everybody = Drawn(ones, None, ones > 0, None)
+    return Received(xp.broadcast_to(once[:, None], (n, trials, r)), nothing_sent, lambda: 0 * ones, everybody)

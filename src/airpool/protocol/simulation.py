@@ -8,7 +8,7 @@ given. Noise comes from the generator that is passed in, and gives no privacy: a
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Literal
 
@@ -18,7 +18,7 @@ from array_api_compat import device as device_of
 
 from airpool._support import draws
 from airpool._support.arrays import Array, like, require_array
-from airpool.network import Network, require_network, scheme_rules
+from airpool.network import Network, require_network, require_one_slot, scheme_rules
 from airpool.protocol import device, medium, server
 from airpool.protocol.randomness import Seeded
 from airpool.radio.csi import Misalignment
@@ -41,12 +41,22 @@ class Received:
     """
 
     estimate: Array
-    taking_part: Array
-    gain: Array
     sent: Transmission
     squares: Callable[[], Array]
-    noisy_scores: Array | None = None
+    drawn: "Drawn"
     signals: Array | None = None
+
+    @property
+    def taking_part(self) -> Array:
+        return self.drawn.takes_part
+
+    @property
+    def gain(self) -> Array:
+        return self.drawn.gain
+
+    @property
+    def noisy_scores(self) -> Array | None:
+        return self.drawn.noisy_scores
 
     @property
     def alignment(self) -> Array:
@@ -74,6 +84,26 @@ class Received:
         return array_namespace(self.gain).sum(self.power, axis=-1)
 
 
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A draw of coins, scores and channel, (n, t, K): all that is random about a transmission but its noise."""
+
+    gain: Array
+    off: Misalignment | None
+    takes_part: Array
+    noisy_scores: Array | None
+
+    def of(self, rows: Array) -> "Drawn":
+        """The draw of some of the n·t inferences, one trial each."""
+
+        def some(values: Array) -> Array:
+            return values.reshape((-1, 1, values.shape[-1]))[rows]
+
+        off = self.off and Misalignment(*(some(getattr(self.off, each.name)) for each in fields(Misalignment)))
+        scores = None if self.noisy_scores is None else some(self.noisy_scores)
+        return Drawn(some(self.gain), off, some(self.takes_part), scores)
+
+
 @np.errstate(all="ignore")
 def receive(
     latents: Array,
@@ -86,15 +116,18 @@ def receive(
     num_classes: int | None = None,
     only_best: bool = False,
     link: Link | None = None,
+    drawn: Drawn | None = None,
 ) -> Received:
     """The server's estimates of latents (n, K, r), `trials` independent transmissions each.
 
     scores: (n, K), raw uncertainty in bits, for Schemes 2.1 and 2.2 only; bounded here, as accounted for.
     num_classes: of the posteriors behind the scores; the rule `scale` needs it.
     only_best: only the device with the strongest channel transmits; in Scheme 2.2, of those selected.
+    drawn: that of an earlier slot, which then serves this one too.
     Differs from the paper: in 2.1 and 2.2 nothing is divided by p_k, which depends on the score and would leak it.
     """
     check_latents(latents, network)
+    require_one_slot(network, "a simulated transmission is one slot")
     _check_generator(rng, latents)
     check_scores(scores, network.scheme, example=latents)
     if trials < 1:
@@ -112,19 +145,22 @@ def receive(
     # The full path has a generator for the air and one for each device; the fast path needs no more than one.
     air, *own = [rng, rng] if path == "fast" else draws.spawn(rng, shape[-1] + 1)
     source = Seeded(own)
-    gain = sample_gains(link.fading, shape, air, dtype=latents.dtype)
-    off = medium.misalignment(gain, network.channel, air)
-    takes_part, noisy_scores = device.taking_part(senders, source, gain, scores=scores, num_classes=num_classes)
-    if only_best:
-        takes_part = takes_part & _strongest(gain, takes_part, network)
+    if drawn is None:
+        gain = sample_gains(link.fading, shape, air, dtype=latents.dtype)
+        off = medium.misalignment(gain, network.channel, air)
+        takes_part, noisy_scores = device.taking_part(senders, source, gain, scores=scores, num_classes=num_classes)
+        if only_best:
+            takes_part = takes_part & _strongest(gain, takes_part, network)
+        drawn = Drawn(gain, off, takes_part, noisy_scores)
+    gain, off, takes_part = drawn.gain, drawn.off, drawn.takes_part
     if path == "fast":
         estimate, sent, squares = _fast(latents, senders, rng, gain=gain, off=off, takes_part=takes_part)
-        return Received(estimate, takes_part, gain, sent, squares, noisy_scores)
+        return Received(estimate, sent, squares, drawn)
     out = device.transmit(latents, senders, source, gain=gain, takes_part=takes_part, misalignment=off)
     y = medium.received(out.samples, network, gain=gain, off=off, rng=air, transmitting=out.sent.alignment != 0)
     squares = partial(array_namespace(latents).vecdot, out.noisy, out.noisy)
     estimate = server.estimate(y, link.gamma)
-    return Received(estimate, takes_part, gain, out.sent, squares, noisy_scores, out.noisy)
+    return Received(estimate, out.sent, squares, drawn, out.noisy)
 
 
 def _fast(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from airpool._support.arrays import Floats
 from airpool.account.guarantee import guarantee
 from airpool.account.report import PrivacyReport
-from airpool.network import Channel, Network, scheme_rules
+from airpool.network import Channel, Network, require_one_slot, scheme_rules
 from airpool.privacy.noise import live_noise
 from airpool.protocol import live
 from airpool.protocol.device import padded
@@ -111,6 +111,7 @@ def _filled(latents: Floats, network: Network) -> Floats:
 
 def require_plain(network: Network) -> None:
     """An error where the network's channel has what a waveform brings itself, or scores choose."""
+    require_one_slot(network, "a waveform carries one slot")
     channel = network.channel
     if channel.fading != "none" or not channel.known or channel.antennas > 1 or not channel.rules.superposes:
         raise ValueError(

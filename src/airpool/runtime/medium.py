@@ -13,7 +13,7 @@ from typing import Protocol
 from airpool._support.arrays import Floats
 from airpool._support.errors import AirpoolError
 from airpool._support.plugins import Registry
-from airpool.network import ACCESSES, Network, NetworkError
+from airpool.network import ACCESSES, Network, NetworkError, require_one_slot
 
 LONGEST_ID = 64  # characters of an inference's id
 
@@ -319,6 +319,7 @@ MEDIA: Registry[MediumRules] = Registry(
 
 def medium_of(network: Network) -> str:
     """The name of the medium that runs a network. Raises NetworkError if the network cannot run as processes."""
+    require_one_slot(network, "running devices send one slot an inference")
     channel = network.channel
     if channel.rules.medium is None:
         runs = " or ".join(name for name, rules in ACCESSES.items() if rules.medium is not None)

@@ -119,12 +119,13 @@ def examined(
 ) -> Examination:
     """Two games against each of these devices (by default the one with the largest ε), and measurements of all devices.
 
-    The claims are those of one inference. With antennas elsewhere the first game is theirs. `runs`: a side of each
-    game; the measurements need fewer. score: as of `audited`. played: the path to measure, by default the network's.
+    The claims are those of one slot. With antennas elsewhere the first game is theirs. `runs`: a side of each game; the
+    measurements need fewer. score: as of `audited`. played: the path to measure, by default the network's.
     No device drops out, which makes the first game weaker than the claim allows; in the second no other device counts.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence:g} must be > 0 and < 1")
+    network = network.one_slot
     claimed = guarantee(network, inferences=1)
     elsewhere = claimed.epsilon_eavesdropper is not None
     epsilon = claimed.epsilon if claimed.epsilon_eavesdropper is None else claimed.epsilon_eavesdropper

@@ -143,7 +143,7 @@ def design(
         weight = found.weight if previous is None or count < _ROUNDS // 2 - 1 else (found.weight + previous) / 2
         at = with_column(at, "weight", weight)
         after = link_of(at)
-        if network.inferences > 1:
+        if network.uses > 1:
             met = np.all(device_epsilon(at, aggregate(at, colluding=colluding, rough=rough)) <= aimed)
         else:  # ε grows with the device's own weight, so a weight below its limit suffices
             met = np.all(weight <= largest_weight(at, aimed, colluding=colluding, rough=rough) * (1 - _MARGIN / 2))
@@ -184,7 +184,7 @@ def largest_weight(
     aimed = targets(network, epsilon)
     received = aggregate(network, colluding=colluding, rough=rough)
     clip = np.array(network.devices.column("clip_norm"))
-    if not scheme_rules(network.scheme).scored and network.inferences == 1:
+    if not scheme_rules(network.scheme).scored and network.uses == 1:
         with single_thread():
             weight = largest_shift(received, aimed, network.delta, network.neighbours) / clip
     else:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from airpool._support.arrays import Floats, finite, require_shape
 from airpool.evaluation.theory.server import affine
 from airpool.evaluation.theory.together import at_most, joint_alignment
-from airpool.network import Network, scheme_rules
+from airpool.network import Network, require_one_slot, scheme_rules
 from airpool.protocol.device import clipped
 from airpool.protocol.medium import turned
 from airpool.protocol.simulation import check_latents
@@ -164,6 +164,7 @@ def require_coin(network: Network) -> None:
 def check_network(network: Network) -> None:
     """Raises an error unless participation and alignment are independent of features and noise."""
     require_coin(network)
+    require_one_slot(network, "the theory is that of one slot")
     if network.channel.power_rule not in ("truncate", "backoff"):
         raise ValueError(
             f"channel.power_rule={network.channel.power_rule!r} must be truncate or backoff: under the others the "

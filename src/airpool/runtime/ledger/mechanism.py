@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from airpool.network import Coin, Neighbours, Network, NetworkError, require_network
+from airpool.network import Coin, Neighbours, Network, NetworkError, Slots, require_network
 from airpool.network import file as network_file
 from airpool.runtime.ledger.plugins import UsedPlugin, used_plugins
 from airpool.runtime.ledger.refused import SpendingError
@@ -20,7 +20,7 @@ VERSION = 1
 _PLUGIN_KEYS = {"scheme": "plugin", "fading": "fading"}
 # What a report chooses, and a mechanism does not depend on. Not the adversary: an eavesdropper makes devices fill up
 # their last symbol, which removal shows.
-_CHOSEN: dict[str, Any] = {"delta": 1e-5, "inferences": 1}
+_CHOSEN: dict[str, Any] = {"delta": 1e-5, "inferences": 1, "slots": Slots()}
 
 
 @dataclass(frozen=True)

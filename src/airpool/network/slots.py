@@ -1,0 +1,34 @@
+"""Slots of one inference: the same features sent up to N times with fresh noise, until the server is sure."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from airpool.network.rules import NetworkError, Rule, check
+
+StoppingRule = Literal["posterior", "ratio", "falling"]
+MOST_SLOTS = 4096
+
+
+@dataclass(frozen=True)
+class Slots:
+    """count: N, the most slots of an inference; ε of an inference is that of all N, however early the server stops.
+
+    sure: how sure the server must be to stop before the last slot (`protocol.slots`, by its rule).
+    redrawn: coins, scores and gains are drawn anew in each slot, else once for all slots of an inference.
+    abstain: where the server is not sure after the last slot, it gives no answer instead of its best one.
+    """
+
+    count: Annotated[int, range(1, MOST_SLOTS + 1)] = 1
+    sure: Annotated[float, Rule("must be > 0 and <= 1", lambda x: 0 < x <= 1)] = 0.99
+    rule: StoppingRule = "posterior"
+    redrawn: bool = True
+    abstain: bool = False
+
+    def __post_init__(self) -> None:
+        check(self, "slots.")
+
+
+def require_one_slot(network: Any, what: str) -> None:
+    """Raises a NetworkError if an inference may have several slots. what: the thing that is one slot."""
+    if network.slots.count > 1:
+        raise NetworkError(f"slots.count={network.slots.count} must be 1: {what} (network.one_slot; evaluate asks on)")

@@ -1,0 +1,124 @@
+"""Slots until sure: one inference as a loop of device, medium and server, which ends when the server is sure.
+
+    ẑ_n = (1/n) Σ_{i ≤ n} ẑ_i      noise of level σ/√n      stop at the first n ≤ N at which the rule says so
+
+In each slot every device on the air sends the same clipped latent with fresh noise. ε of an inference is the cap, that
+of all N slots, whatever the server does (docs/slots.md); what it saves by stopping early is spending, not a guarantee.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, assert_never
+
+from array_api_compat import array_namespace
+from array_api_compat import device as device_of
+
+from airpool._support.arrays import Array
+from airpool.network import Slots
+from airpool.protocol import server
+
+
+class SlotEstimate(NamedTuple):
+    """One slot of m inferences: estimates (m, r), whether any device transmitted (m,), energy of all devices (m,)."""
+
+    estimate: Array
+    any_signal: Array
+    energy: Array
+
+
+# Another slot of these inferences, by their indices (m′,).
+Again = Callable[[Array], SlotEstimate]
+# Logits (m′, L) of means over n slots, (m′, r), of these inferences: decode(mean, n, indices).
+Decode = Callable[[Array, int, Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """m inferences when the server stopped, one value each; logits (m, L), the mean estimate (m, r).
+
+    probability: of the answer, by the server's posterior. slots: number used. sure: whether the rule is met. energy: of
+    all devices in all slots used.
+    """
+
+    logits: Array
+    estimate: Array
+    probability: Array
+    slots: Array
+    sure: Array
+    any_signal: Array
+    energy: Array
+
+    def labels(self, *, abstain: bool = False) -> Array:
+        """The likeliest class; NO_ANSWER where no device transmitted, and with abstain where the server is not sure."""
+        return server.labels(self.logits, self.any_signal & self.sure if abstain else self.any_signal)
+
+
+def stops(posterior: Array, slot: int, slots: Slots) -> Array:
+    """Whether the server is sure after `slot` slots, (...,), by its posterior (..., L).
+
+    posterior   the likeliest class has at least probability `sure`
+    ratio       it is at least sure/(1 − sure) times as likely as the next one (Wald's test of the two)
+    falling     as posterior, with a threshold that falls from `sure` in the first slot to ½ in the last
+    """
+    xp = array_namespace(posterior)
+    best = xp.max(posterior, axis=-1)
+    match slots.rule:
+        case "posterior":
+            return best >= slots.sure
+        case "ratio":
+            rest = xp.where(posterior == best[..., None], xp.zeros_like(posterior), posterior)
+            return best * (1 - slots.sure) >= slots.sure * xp.max(rest, axis=-1)
+        case "falling":
+            done = (slot - 1) / max(slots.count - 1, 1)
+            return best >= slots.sure - (slots.sure - 0.5) * done
+        case _:
+            assert_never(slots.rule)
+
+
+def until_sure(first: SlotEstimate, slots: Slots, again: Again, decode: Decode) -> Asked:
+    """m inferences from their first slot on, each until the server is sure or N slots are spent.
+
+    A slot in which no device transmits is spent and tells the server nothing.
+    """
+    xp = array_namespace(first.estimate)
+    pending = xp.arange(first.estimate.shape[0], device=device_of(first.estimate))
+    carried = xp.astype(first.any_signal, first.estimate.dtype)
+    total, heard, energy = first.estimate * carried[:, None], carried, first.energy
+    logits, posterior = _decoded(total, heard, decode, pending)
+    probability, sure, used = xp.max(posterior, axis=-1), stops(posterior, 1, slots) & (heard > 0), 0 * heard + 1
+    for slot in range(2, slots.count + 1):
+        pending = pending[~sure[pending]]
+        if pending.shape[0] == 0:
+            break
+        got = again(pending)
+        carried = xp.astype(got.any_signal, total.dtype)
+        total[pending] += got.estimate * carried[:, None]
+        heard[pending] += carried
+        energy[pending] += got.energy
+        used[pending] += 1
+        logits[pending], posterior = _decoded(total[pending], heard[pending], decode, pending)
+        probability[pending] = xp.max(posterior, axis=-1)
+        sure[pending] = stops(posterior, slot, slots) & (heard[pending] > 0)
+    return Asked(logits, total / _at_least_one(heard)[:, None], probability, used, sure, heard > 0, energy)
+
+
+def _decoded(total: Array, heard: Array, decode: Decode, which: Array) -> tuple[Array, Array]:
+    """Logits and posterior of the mean over the slots that were received, each by the decoder for that many."""
+    xp = array_namespace(total)
+    mean, numbers = total / _at_least_one(heard)[:, None], _at_least_one(heard)
+    most, logits = int(xp.max(numbers)), None
+    for n in range(1, most + 1):
+        these = numbers == n
+        if not bool(xp.any(these)):
+            continue
+        found = decode(mean[these], n, which[these])
+        if logits is None:
+            logits = xp.zeros((mean.shape[0], found.shape[-1]), dtype=found.dtype, device=device_of(found))
+        logits[these] = found
+    assert logits is not None
+    shifted = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
+    return logits, shifted / xp.sum(shifted, axis=-1, keepdims=True)
+
+
+def _at_least_one(heard: Array) -> Array:
+    return array_namespace(heard).where(heard > 0, heard, heard * 0 + 1)

@@ -1,0 +1,69 @@
+"""Slots until sure: when the server stops, and what its mean over slots is."""
+
+import numpy as np
+import pytest
+import torch
+
+from airpool.network import Slots
+from airpool.protocol.server import NO_ANSWER
+from airpool.protocol.slots import SlotEstimate, stops, until_sure
+
+POSTERIOR = np.array([[0.9, 0.06, 0.04], [0.6, 0.39, 0.01], [0.34, 0.33, 0.33]])
+
+
+def test_the_rules_say_when_to_stop():
+    assert stops(POSTERIOR, 1, Slots(4, sure=0.9)).tolist() == [True, False, False]
+    assert stops(POSTERIOR, 1, Slots(4, sure=0.6, rule="ratio")).tolist() == [True, True, False]
+    falling = Slots(4, sure=0.9, rule="falling")
+    assert stops(POSTERIOR, 1, falling).tolist() == [True, False, False]
+    assert stops(POSTERIOR, 4, falling).tolist() == [True, True, False]
+
+
+def asked(values, slots, kind=np.asarray, carried=None):
+    """Inferences whose slots bring values (N, m): one coordinate, whose logits are (n·mean, 0)."""
+    carried = np.ones_like(values, dtype=bool) if carried is None else carried
+    taken = np.zeros(values.shape[1], dtype=int)
+
+    def slot(which):
+        which = np.asarray(which)
+        at = taken[which]
+        taken[which] += 1
+        parts = values[at, which][:, None], carried[at, which], np.ones(len(which))
+        return SlotEstimate(*(kind(part) for part in parts))
+
+    def decode(mean, number, which):
+        assert len(mean) == len(which)
+        both = np.stack((number * np.asarray(mean)[:, 0], np.zeros(len(mean))), axis=1)
+        return kind(both)
+
+    return until_sure(slot(np.arange(values.shape[1])), slots, slot, decode), taken
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+def test_each_inference_ends_when_the_server_is_sure_of_it(kind):
+    values = np.array([[5.0, 1.0, 0.1], [9.0, 1.0, 0.1], [9.0, 2.0, 0.1]])
+    found, taken = asked(values, Slots(3, sure=0.97), kind)
+    assert found.slots.tolist() == [1, 3, 3]
+    assert taken.tolist() == [1, 3, 3]  # nothing more is sent once it is decided
+    assert found.sure.tolist() == [True, True, False]
+    np.testing.assert_allclose(np.asarray(found.estimate)[:, 0], [5.0, 4 / 3, 0.1])
+    np.testing.assert_allclose(np.asarray(found.probability), 1 / (1 + np.exp(-np.array([5.0, 4.0, 0.3]))))
+    assert found.energy.tolist() == [1, 3, 3]
+    assert found.labels().tolist() == [0, 0, 0]
+    assert found.labels(abstain=True).tolist() == [0, 0, NO_ANSWER]
+
+
+def test_a_slot_without_a_signal_is_spent_and_tells_nothing():
+    values = np.array([[7.0, 7.0], [1.0, 7.0], [3.0, 7.0]])
+    carried = np.array([[False, False], [True, False], [True, False]])
+    found, _ = asked(values, Slots(3, sure=0.999), carried=carried)
+    assert found.slots.tolist() == [3, 3]
+    np.testing.assert_allclose(found.estimate[:, 0], [2.0, 0.0])
+    assert found.labels().tolist() == [0, NO_ANSWER]
+    assert found.sure.tolist() == [False, False]
+
+
+def test_one_slot_is_the_inference_that_it_always_was():
+    found, taken = asked(np.array([[0.5, -2.0]]), Slots())
+    assert found.slots.tolist() == taken.tolist() == [1, 1]
+    assert found.labels().tolist() == [0, 1]
