@@ -4,7 +4,7 @@
     >>> net.devices.weight[0]
     0.08333333333333333
 
-Every number has a range (`Rule`), wide enough for any use, and narrow enough that no square, product or ratio overflows.
+Every number has a range (`Rule`): wide enough for any use, narrow enough that no square, product or ratio overflows.
 """
 
 import math
