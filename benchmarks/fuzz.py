@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -37,6 +37,7 @@ from airpool.network import file as network_file
 from airpool.runtime import secured, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.keys import authority
+from airpool.runtime.options import AirOptions, DeviceOptions, RoleOptions, ServerOptions, role_of
 from airpool.runtime.up import Process
 
 DEVICES, DIMENSION, WORKERS, PARTS = 4, 40, 16, 10
@@ -351,16 +352,18 @@ async def running(folder: Path) -> AsyncIterator[tuple[Target, dict[str, Process
     secret.write_text(token)
     roles: dict[str, Process] = {}
 
-    async def start(name: str, *args: str) -> Process:
-        roles[name] = await Process.started(name, "--network", str(network), *args, log=folder / f"{name}.log")
-        return roles[name]
+    async def start(options: RoleOptions) -> Process:
+        role = role_of(type(options))
+        roles[role] = await Process.started(options, folder / f"{role}.log")
+        return roles[role]
 
-    slot = ("--slot-seconds", "0.5")
     try:
-        air = (await start("air", "--keys", str(keys / "air"), "--quorum", "3", *slot)).said["address"]
-        http = ("--http", "127.0.0.1:0", "--token-file", str(secret), "--fleet", f"sqlite:///{folder / 'fleet.db'}")
-        server = await start("server", "--keys", str(keys / "server"), "--air", air, *slot, *http)
-        await start("device", "--keys", str(keys), "--air", air, "--view", "0-2")
+        options: RoleOptions = AirOptions(network=network, keys=keys / "air", quorum=3, slot_seconds=0.5)
+        air = (await start(options)).said["address"]
+        view = f"sqlite:///{folder / 'fleet.db'}"
+        http = ServerOptions(network=network, keys=keys / "server", air=air, slot_seconds=0.5, http="127.0.0.1:0")
+        server = await start(replace(http, token_file=secret, fleet=view))
+        await start(DeviceOptions(network=network, keys=keys, air=air, device="0-2"))
         yield Target(air, server.said["address"], server.said["http"], keys, token), roles
     finally:
         await asyncio.gather(*(each.stop() for each in roles.values()))
