@@ -4,7 +4,7 @@ import pytest
 import torch
 from studies.corruption import KINDS, Corruption, corrupted
 
-from airpool.models.vision.views import AMBIENT
+from airpool.models.vision.raster import AMBIENT
 
 SIDE = 32
 

@@ -2,12 +2,16 @@
 
 medium.py      what a device and a server may do on a medium; neither knows which one it uses
 air.py         the physics of a slot: gains, the sum, the receiver's noise; what is rejected, what is withheld
+radio_medium.py   the air as a medium
+secure_medium.py  the secure sum as one: secure_slot.py, secure_device.py, roster.py
+standing.py    the devices at a hub: connected, ready, stalled, set aside
 loopback.py    the medium in one process
 remote.py      the medium over gRPC, as devices and server use it; service.py: its other end; wire.proto: the messages
-transport.py   sockets of gRPC and HTTP, and their certificates
+transport.py   sockets of gRPC and HTTP, and their certificates; renewal.py: new keys without a restart
+legacy.py      version 0 of the wire
 device.py      one device: ready → announcement → charge → coin, score, feature → signal
 terms.py       the server's request, checked against the device's own file; charge.py: the cost of an inference
-sources.py     where its view comes from; bundle.py, encoders.py: what it makes of a view, without torch
+sources.py     where its view comes from; bundle.py: its encoder, without torch; shipped.py: held-out latents
 server.py      announces, estimates, decodes, reports; http.py, metrics.py: how it answers
 door.py        connections over HTTP, counted and timed; guard.py: who may ask; idempotency.py: repeated requests
 secured.py     keys, ledgers and tokens of the roles; limits.py: rates of messages and of log lines
@@ -18,6 +22,7 @@ ranking.py     the ranking server of Scheme 2.2
 seeded.py      a simulated device, whose noise gives no privacy
 options.py     options of the roles as data; starting.py: a role from its options; charging.py: a device's charge
 roles.py       each role as a process; up.py: all of them on one machine
+keys/, ledger/, secure/   identities; what a device has spent; the sum without a radio
 """
 
 from airpool._support.rooms import import_on_use

@@ -7,5 +7,6 @@ chain.py       rows tied to each other by hashes and signed by the device; what 
 store.py       the SQLite file      head.py  the newest row, outside the file      lock.py  one process at a time
 booking.py     an inference to charge, and its row
 ledger.py      all of it together: `Ledger(...).charge(id, mechanism)`
+clock.py       monotonic time         refused.py  why a device stays silent
 backup.py      copies and exports   fleet.py  the ledgers that devices have reported to a server
 """
