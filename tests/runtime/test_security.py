@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from airpool import Ranking
-from airpool.runtime import http, logs, secured, service, transport
+from airpool.runtime import http, logs, secured, service, starting, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.air import Air
 from airpool.runtime.http import Web
@@ -25,6 +25,7 @@ from airpool.runtime.keys import authority, credentials
 from airpool.runtime.keys.secret import KeyFileError
 from airpool.runtime.loopback import LoopbackServer
 from airpool.runtime.medium import DisconnectedError, WithdrawalReason
+from airpool.runtime.options import ServerOptions
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import RemoteDevice, RemoteRanking, RemoteServer
 from airpool.runtime.server import Server
@@ -506,6 +507,14 @@ def test_a_token_that_is_not_ascii_is_an_error_at_start(tmp_path, content):
     path.chmod(0o600)
     with pytest.raises(KeyFileError, match="is not ASCII"):
         secured.token(path)
+
+
+@pytest.mark.parametrize("content", ["", "short", "schlüssel" * 4, "two lines of a\ntoken that is long"])
+def test_a_token_of_the_environment_is_held_to_the_same(tmp_path, content):
+    options = ServerOptions(network=tmp_path, air="127.0.0.1:1", token=content)
+    with pytest.raises(KeyFileError, match="AIRPOOL_TOKEN") as caught:
+        starting._token(options)
+    assert not content or content not in str(caught.value)
 
 
 def test_http_that_comes_too_often_too_slowly_or_too_large_is_refused(monkeypatch, logged):

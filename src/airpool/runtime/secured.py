@@ -63,14 +63,19 @@ def home(folder: Path, device: int) -> Path:
 
 def token(path: Path) -> str:
     """The token that HTTP clients have to show, from a file that its owner alone can read."""
-    try:
-        found = secret.read(path).decode("ascii").strip()
-    except UnicodeDecodeError as error:
+    return checked_token(secret.read(path).decode("utf-8", "surrogateescape"), str(path))
+
+
+def checked_token(text: str, where: str) -> str:
+    """The token of a text; a KeyFileError that names where it is from, never the token, if it is not safe to use."""
+    found = text.strip()
+    if not found.isascii():
+        at = next(k for k, each in enumerate(text) if not each.isascii())
         raise KeyFileError(
-            f"{path}: byte {error.start + 1} is not ASCII; a token must be ASCII, such as `openssl rand -hex 32` writes"
-        ) from None
+            f"{where}: character {at + 1} is not ASCII; a token must be ASCII, such as `openssl rand -hex 32` writes"
+        )
     if len(found) < _SHORTEST_TOKEN or not found.isprintable():
-        raise KeyFileError(f"{path} must hold a token of at least {_SHORTEST_TOKEN} printable characters, on one line")
+        raise KeyFileError(f"{where} must hold a token of at least {_SHORTEST_TOKEN} printable characters, on one line")
     return found
 
 

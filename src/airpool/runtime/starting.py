@@ -100,7 +100,9 @@ async def _ranking(options: RankingOptions, console: Console) -> None:
 
 
 def _token(options: ServerOptions) -> str | None:
-    return options.token if options.token_file is None else secured.token(options.token_file)
+    if options.token_file is not None:
+        return secured.token(options.token_file)
+    return None if options.token is None else secured.checked_token(options.token, "AIRPOOL_TOKEN")
 
 
 async def _server(options: ServerOptions, console: Console) -> None:
