@@ -21,13 +21,13 @@ from airpool.runtime import up
 from airpool.runtime.keys import authority
 
 _REQUEST = b"POST /infer HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
+_CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+_CONTEXT.check_hostname, _CONTEXT.verify_mode = False, ssl.CERT_NONE
 
 
 async def client(address: str, until: float, statuses: Counter[str], seconds: list[float]) -> None:
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=_CONTEXT)
     while (began := time.perf_counter()) < until:
         writer.write(_REQUEST)
         head = await reader.readuntil(b"\r\n\r\n")
@@ -47,7 +47,7 @@ async def measured(devices: int, clients: list[int], seconds: float) -> list[dic
             authority.add(keys, name)
         ledgers.mkdir(mode=0o700)
         net = calibrate(Network.uniform(num_devices=devices, dimension=40), epsilon=0.05)
-        options = ("--ledger", str(ledgers), "--budget-epsilon", "1e6")
+        options = {"ledger": ledgers, "budget_epsilon": 1e6}
         setup = up.Setup(net, devices, http="127.0.0.1:0", keys=keys, device_options=options, slot_seconds=20.0)
         async with up.running(setup) as system:
             at = system.roles["server"].said["http"]

@@ -19,6 +19,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, ge
 ANYWHERE = "127.0.0.1:0"
 _SLOT = "How long a slot waits for its signals (default: 5 s; secure sums: + K/4 s)."
 _IDENTITIES = "Secure access without --keys: folder of roster.txt and device-K.key."
+_MEDIUM = "A registered medium, as of a plug-in (default: that of the network's access)."
 _LEDGER = "Ledger (ε at the network's δ and neighbours; default: no limit)"
 
 
@@ -58,6 +59,7 @@ class AirOptions(RoleOptions):
     patience: Annotated[float, RoleFlag("How long a slot waits for devices to be ready.")] = 1.0
     simulate: Annotated[int | None, RoleFlag("Seed of a simulated run; its noise gives no privacy.")] = None
     identities: Annotated[Path | None, RoleFlag(_IDENTITIES)] = None
+    medium: Annotated[str | None, RoleFlag(_MEDIUM)] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +104,7 @@ class DeviceOptions(RoleOptions):
     budget: Annotated[int | None, RoleFlag("Inferences that each device may spend (default: no limit).")] = None
     identities: Annotated[Path | None, RoleFlag(_IDENTITIES)] = None
     quorum: Annotated[int | None, RoleFlag("Secure access: fewest devices in a sum (default: all).")] = None
+    medium: Annotated[str | None, RoleFlag(_MEDIUM)] = None
     simulate: Annotated[int | None, RoleFlag("Seed of a simulated run; its noise gives no privacy.")] = None
     ledger: Annotated[
         Path | None, RoleFlag("The ledger's file, or a folder of one for each device.", panel=_LEDGER)

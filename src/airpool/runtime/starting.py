@@ -85,6 +85,7 @@ def _made_air(options: AirOptions, network: Network) -> Air:
         slot_seconds=options.slot_seconds,
         patience=options.patience,
         seed=options.simulate,
+        medium=options.medium,
         options=PortOptions(options.identities, options.keys),
     )
 
@@ -169,7 +170,7 @@ async def _devices(options: DeviceOptions, console: Console) -> None:
                 background.append(asyncio.create_task(telling.telling(view, charge.path)))
             hosted.append(Device(k, network, source, charge, rank, options.simulate, quick))
         given = PortOptions(options.identities, options.keys, options.quorum)
-        ports = MEDIA.get(medium_of(network)).ports(network, list(prepared.sources), given)
+        ports = MEDIA.get(options.medium or medium_of(network)).ports(network, list(prepared.sources), given)
         await run_devices(hosted, options.air, credentials=own or None, console=console, ports=ports)
 
 
