@@ -1,8 +1,8 @@
 """The running system: devices, air, server and ranking server as processes (extra `runtime`; docs/runtime.md).
 
 medium.py      what a device and a server may do on a medium; neither knows which one it uses
-air.py         the physics of a slot: gains, the sum, the receiver's noise; what is rejected, what is withheld
-radio_medium.py   the air as a medium
+air.py         the hub: turns of slots, what is withheld
+radio_medium.py   the air as a medium: gains, the sum, the receiver's noise; what is rejected
 secure_medium.py  the secure sum as one: secure_slot.py, secure_device.py, roster.py
 standing.py    the devices at a hub: connected, ready, stalled, set aside
 loopback.py    the medium in one process
@@ -10,7 +10,7 @@ remote.py      the medium over gRPC, as devices and server use it; service.py: i
 transport.py   sockets of gRPC and HTTP, and their certificates; renewal.py: new keys without a restart
 legacy.py      version 0 of the wire
 device.py      one device: ready → announcement → charge → coin, score, feature → signal
-terms.py       the server's request, checked against the device's own file; charge.py: the cost of an inference
+terms.py       settings on which all roles must agree, and their digest; charge.py: the cost of an inference
 sources.py     where its view comes from; bundle.py: its encoder, without torch; shipped.py: held-out latents
 server.py      announces, estimates, decodes, reports; http.py, metrics.py: how it answers
 door.py        connections over HTTP, counted and timed; guard.py: who may ask; idempotency.py: repeated requests
