@@ -18,3 +18,11 @@ def test_docstrings_name_the_thing_first(package):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             text = ast.get_docstring(node) if isinstance(node, DOCUMENTED) else None
             assert not RIDDLE.match(text or ""), f"{file}: {text}"
+
+
+@pytest.mark.parametrize("package", ["account", "network", "privacy", "radio", "schemes"])
+def test_docstrings_name_who_is_meant(package):
+    for file in sorted((SOURCE / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            text = ast.get_docstring(node) if isinstance(node, DOCUMENTED) else None
+            assert not re.search(r"\b(nobody|somebody|everybody|told|so many)\b", text or "", re.I), f"{file}: {text}"

@@ -57,7 +57,7 @@ def test_cover_noise_is_implied():
     assert net.cover_noise
     covered = Network.uniform(num_devices=12, participation=0.9, cover_noise=True)
     assert np.array_equal(guarantee(net).epsilon, guarantee(covered).epsilon)
-    assert any("nobody learns who took part" in line for line in guarantee(net).assumptions)
+    assert any("the adversary does not learn who took part" in line for line in guarantee(net).assumptions)
 
 
 def test_removal_shows():

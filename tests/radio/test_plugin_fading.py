@@ -48,6 +48,9 @@ def test_account_simulator_and_audit_take_it():
     report = airpool.guarantee(net)
     assert np.all(report.epsilon_local >= report.epsilon)
     assert any("Claimed by the plug-in weibull" in line and "fading.py" in line for line in report.assumptions)
+    assert report.claimed_by == ("weibull",)
+    assert report.to_json()["claimed_by"] == ["weibull"]
+    assert "claimed by the plug-in weibull" in report._repr_html_()
     assert link_of(net).outage == pytest.approx(0.1)
     found = audited(net, 0, claimed_epsilon=report.worst, runs=4_000, seed=0)
     assert found.epsilon_lower <= report.worst

@@ -20,7 +20,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
     if access.separate:
         lines.append(access.assumption)
     elif received.alone and access.majority:
-        lines.append("So many collude that the server could have two sums opened: only own noise counts (the local ε).")
+        lines.append("Enough collude that the server could have two sums opened: only own noise counts (the local ε).")
     elif received.alone:
         why = why_local(network) or "live noise that arrives unaligned needs a receiver noise of 2^-17 of it (case c)"
         lines.append(f"Signals need not arrive aligned, so only own noise counts (the local ε): {why}.")
@@ -33,7 +33,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
             "all others add their noise."
         )
     else:
-        lines.append("All other devices are honest and add their noise; nobody colludes or drops out.")
+        lines.append("All other devices are honest and add their noise; none colludes or drops out.")
     if access.majority:
         lines += _secure_sum(network)
     elif not received.alone:
@@ -66,7 +66,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
     if network.cover_noise and rules.scored:
         lines.append("Silent devices still transmit their noise; the adversary may know who they are.")
     elif network.cover_noise:
-        lines.append("Silent devices still transmit their noise, and nobody learns who took part.")
+        lines.append("Silent devices still transmit their noise, and the adversary does not learn who took part.")
     elif not rules.scored and network.neighbours.keeps_noise:
         lines.append("The adversary sees who takes part; ε is over the draw of participation (ex ante).")
     elif not rules.scored:

@@ -10,7 +10,7 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool._support.version import __version__
-from airpool.network import Network
+from airpool.network import Network, network_plugins
 from airpool.paper.formulas import theorem1
 
 if TYPE_CHECKING:
@@ -73,6 +73,11 @@ class PrivacyReport:
         """ε of each device from below, over a stream too; None where no lower end is known. Computed on first use."""
         return self.least()
 
+    @property
+    def claimed_by(self) -> tuple[str, ...]:
+        """Names of the plug-ins that ε rests on."""
+        return tuple(each.name for each in network_plugins(self.network))
+
     def __repr__(self) -> str:
         net = self.network
         worst = f"epsilon <= {shown(self.worst)}, delta={net.delta:g}, {net.neighbours}"
@@ -103,6 +108,7 @@ class PrivacyReport:
             "scheme": network.scheme.name,
             "live": self.live,
             "assumptions": list(self.assumptions),
+            "claimed_by": list(self.claimed_by),
             "paper": {
                 "epsilon": _numbers(paper.epsilon),
                 "delta": _numbers(paper.delta),
@@ -175,7 +181,9 @@ def _title(report: PrivacyReport) -> str:
     times += _slots(network)
     cover = ", cover noise" if network.cover_noise else ""
     access = f", {title}" if (title := network.channel.rules.title) else ""
-    return f"Privacy of each device: {network.neighbours} neighbours{access}{cover}, δ = {network.delta:g}{times}"
+    claimed = f", claimed by the plug-in {' and '.join(report.claimed_by)}" if report.claimed_by else ""
+    about = f"{network.neighbours} neighbours{access}{cover}, δ = {network.delta:g}{times}"
+    return f"Privacy of each device: {about}{claimed}"
 
 
 def _slots(network: Network) -> str:

@@ -100,6 +100,7 @@ class Evaluation:
             "epsilon_object": report.epsilon_object,
             "epsilon_paper": report.paper.epsilon,
             "neighbours": network.neighbours,
+            "claimed_by": report.claimed_by,
             "delta": network.delta,
             "inferences": network.inferences,
             "version": __version__,

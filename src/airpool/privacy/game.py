@@ -26,7 +26,7 @@ Given = Callable[[Floats, Integers, Floats, Direction], Floats]
 
 # Cells evaluated at a time, to keep memory flat.
 _CHUNK = 2**21
-# Long laws are looked at in blocks of so many cells first, and by cell only in blocks that decide: where the bounds on
+# Long laws are looked at in blocks of cells first, and by cell only in blocks that decide: where the bounds on
 # all others are together within this share of δ. Laws up to a length have small blocks, short ones none.
 _BLOCKS, _NEGLIGIBLE = ((2**11, 64), (2**8, 16)), 1e-12
 # Steps, of a factor of 16 each, in which the end of a search for a lower end is looked for.

@@ -22,9 +22,9 @@ from airpool.privacy.law import Arrivals, Law, alike, binomial, in_order, stacke
 
 # Draws, and their number at a time; beyond MOST_DEVICES devices they would take too long.
 DRAWS, _CHUNK, MOST_DEVICES = 3 * 2**18, 2**11, 64
-# Half as many draws, a quarter or a sixteenth where devices and components are so many or draws costly: a wider band.
+# Half as many draws, a quarter or a sixteenth where devices and components are many or draws costly: a wider band.
 _MANY, _VERY_MANY = 32, 128
-# One draw of so many for the first steps of a search: ε a few per cent larger.
+# One draw of this many for the first steps of a search: ε a few per cent larger.
 _ROUGHLY = 16
 # Width of a cell of ln R, sampled and computed, and the range of cells, in units of the largest device's noise.
 _STEP, _FINE_STEP, _LEAST, _MOST = 2.0**-9, 2.0**-13, 1e-6, 1e6
