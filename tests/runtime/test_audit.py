@@ -15,6 +15,7 @@ from airpool.network import file as network_file
 from airpool.protocol.live import live_report
 from airpool.runtime import terms, transport, up
 from airpool.runtime.medium import SlotSignal, Sum
+from airpool.runtime.options import AirOptions, DeviceOptions
 from airpool.runtime.remote import RemoteDevice, RemoteServer
 
 from .game_source import R
@@ -48,11 +49,10 @@ async def _played(file, network, rounds):
     started = []
     async with AsyncExitStack() as stack:
         try:
-            args = ("--network", str(file))
-            started.append(await up.Process.started("air", *args, log=file.with_suffix(".air")))
+            started.append(await up.Process.started(AirOptions(network=file), file.with_suffix(".air")))
             address = started[0].said["address"]
-            honest = ("--air", address, "--device", "0", "--source", "game_source:alternating")
-            started.append(await up.Process.started("device", *args, *honest, log=file.with_suffix(".device")))
+            honest = DeviceOptions(network=file, air=address, device="0", source="game_source:alternating")
+            started.append(await up.Process.started(honest, file.with_suffix(".device")))
             channel = await stack.enter_async_context(transport.channel(address, role="air"))
             ports = [await RemoteDevice.opened(channel, k, simulated=False, network=network) for k in range(1, DEVICES)]
             tasks = [asyncio.create_task(_colluding(port)) for port in ports]

@@ -23,6 +23,7 @@ from airpool.runtime.charge import Counted
 from airpool.runtime.keys import authority
 from airpool.runtime.loopback import LoopbackDevice
 from airpool.runtime.medium import PortOptions, RejectedError, RoundMessage, SlotSignal, Sum, Withheld
+from airpool.runtime.options import DeviceOptions
 from airpool.runtime.remote import RemoteServer
 from airpool.runtime.secure import identities
 from airpool.runtime.secure.group import Terms
@@ -353,20 +354,8 @@ def test_kill_9_in_each_step_of_a_round_over_real_processes(tmp_path):
     identities.write(keys, 7)
 
     async def started(view, at):
-        args = [
-            "device",
-            "--network",
-            str(file),
-            "--air",
-            at,
-            "--device",
-            view,
-            "--identities",
-            str(keys),
-            "--quorum",
-            "5",
-        ]
-        return await up.Process.started(*args, log=tmp_path / f"device-{view}.log")
+        options = DeviceOptions(network=file, air=at, device=view, identities=keys, quorum=5)
+        return await up.Process.started(options, tmp_path / f"device-{view}.log")
 
     async def ready(port, count):
         async with asyncio.timeout(120):
