@@ -21,6 +21,7 @@ vanishing.py   a temporary folder that is gone even after a kill
 ranking.py     the ranking server of Scheme 2.2
 seeded.py      a simulated device, whose noise gives no privacy
 options.py     options of the roles as data; starting.py: a role from its options; charging.py: a device's charge
+role_metrics.py  health and metrics of any role, over HTTP; health.py: the same over gRPC
 roles.py       each role as a process; up.py: all of them on one machine
 keys/, ledger/, secure/   identities; what a device has spent; the sum without a radio
 """

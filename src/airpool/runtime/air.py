@@ -5,6 +5,7 @@ devices' answers, and hands the server one sum for each. What is added up and re
 """
 
 import asyncio
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -262,15 +263,16 @@ class Air:
         )
 
     async def _run(self, request: _Request, slot: Round) -> None:
+        began = time.perf_counter()
         try:
             slot.start()
             await slot.ended(self._slot_seconds)
         finally:
             slot.close()
         if not request.done.done():
-            request.done.set_result(self._outcome(request, slot))
+            request.done.set_result(self._outcome(request, slot, time.perf_counter() - began))
 
-    def _outcome(self, request: _Request, slot: Round) -> Sum | Withheld:
+    def _outcome(self, request: _Request, slot: Round, seconds: float) -> Sum | Withheld:
         count, arrived = self.network.devices.count, slot.arrived
         missing = count - len(arrived)
         enough = not slot.dropped and len(arrived) >= self._fewest
@@ -284,7 +286,7 @@ class Air:
             logs.event("slow", id=request.id, device=k)
             if not enough:
                 self._standing.failed(k, "it did not answer in time")
-        logs.event("slot", id=request.id, devices=len(arrived), missing=missing)
+        logs.event("slot", id=request.id, devices=len(arrived), missing=missing, seconds=round(seconds, 4))
         if slot.dropped:
             return Withheld(f"withheld: {slot.dropped}" + self._standing.named(arrived), spent=True)
         if not enough:

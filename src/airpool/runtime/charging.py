@@ -1,15 +1,18 @@
 """The charge of a device from its options: its own ledger with budgets, or a count in memory."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from airpool.network import Network
-from airpool.runtime import logs, secured
+from airpool.runtime import logs
 from airpool.runtime.charge import Charge, Counted
-from airpool.runtime.ledger import backup
-from airpool.runtime.ledger.budget import Budget
-from airpool.runtime.ledger.chain import Row
-from airpool.runtime.ledger.refused import SpendingError
 from airpool.runtime.options import DeviceOptions
+
+if TYPE_CHECKING:  # they need the extra `ledger`
+    from grpc import aio
+
+    from airpool.runtime.ledger.budget import Budget
+    from airpool.runtime.ledger.chain import Row
 
 # They mean something with a ledger alone.
 _OF_LEDGER = (
@@ -18,8 +21,10 @@ _OF_LEDGER = (
 )
 
 
-def budgets_of(options: DeviceOptions, network: Network) -> list[Budget]:
+def budgets_of(options: DeviceOptions, network: Network) -> "list[Budget]":
     """The budgets of a ledger, for the network's δ and neighbours."""
+    from airpool.runtime.ledger.budget import Budget
+
     if (options.window_epsilon is None) != (options.window_seconds is None):
         raise ValueError("--window-epsilon and --window-seconds go together")
     if options.scene_epsilon is not None and not options.scene:
@@ -35,18 +40,20 @@ def budgets_of(options: DeviceOptions, network: Network) -> list[Budget]:
 
 def key_of(options: DeviceOptions, k: int) -> Path:
     """The identity key of device k."""
+    from airpool.runtime import secured
+
     return options.key or secured.home(options.keys or Path(), k) / "identity.key"
 
 
 def require_consistent(options: DeviceOptions, network: Network, *, several: bool) -> None:
     """Raises a ValueError where options of the charge do not go together. several: a process hosts several devices."""
-    budgets_of(options, network)
     if options.ledger is None:
         for name in _OF_LEDGER:
             if getattr(options, name) not in (None, "", ()):
                 flag = name.replace("_", "-")
                 raise ValueError(f"--{flag} needs --ledger: what was spent must outlive the process")
         return
+    budgets_of(options, network)
     if options.simulate is not None or options.budget is not None:
         other = "--simulate, whose noise gives no privacy" if options.simulate is not None else "--budget"
         raise ValueError(f"--ledger does not go with {other}")
@@ -58,10 +65,12 @@ def require_consistent(options: DeviceOptions, network: Network, *, several: boo
         raise ValueError("--ledger needs --key, or --keys with an identity.key: `airpool keys` makes them")
 
 
-def charge_of(options: DeviceOptions, k: int, network: Network, seen: Row | None = None) -> Charge:
+def charge_of(options: DeviceOptions, k: int, network: Network, seen: "Row | None" = None) -> Charge:
     """Charge of device k. seen: the newest row that the fleet has of the device."""
     if options.ledger is None:
         return Counted(options.budget)
+    from airpool.runtime import secured
+
     budgets = budgets_of(options, network)
     for each in budgets:
         promised = f"ε ≤ {each.epsilon:g} for {each.covers} and {each.neighbours} neighbours, if {each.assumes}"
@@ -70,8 +79,26 @@ def charge_of(options: DeviceOptions, k: int, network: Network, seen: Row | None
     return secured.booked(options.ledger, key_of(options, k), network, k, budgets, kept)
 
 
+async def newest(options: DeviceOptions, k: int, view: "aio.Channel") -> "Row | None":
+    """The newest row that the fleet has of device k."""
+    from airpool.runtime import secured, telling
+
+    return await telling.newest(view, secured.public_key(key_of(options, k)))
+
+
+async def reported(charge: Any, view: "aio.Channel") -> None:
+    """Reports new rows of a device's ledger to the fleet, without end."""
+    from airpool.runtime import telling
+
+    await telling.telling(view, charge.path)
+
+
 def check_ledger(options: DeviceOptions, k: int) -> None:
     """Raises a ValueError where the ledger of device k would be refused; nothing is written or made."""
+    from airpool.runtime import secured
+    from airpool.runtime.ledger import backup
+    from airpool.runtime.ledger.refused import SpendingError
+
     key = key_of(options, k)
     public = secured.public_key(key)
     assert options.ledger is not None

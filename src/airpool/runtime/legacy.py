@@ -29,12 +29,14 @@ class BothNames:
 
     def __init__(self, server: aio.Server) -> None:
         self._server: Any = server  # its type lacks registered methods
+        self.services = list[str]()
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         self._server.add_generic_rpc_handlers(handlers)
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
         self._server.add_registered_method_handlers(service, handlers)
+        self.services.append(service)
         package, _, name = service.rpartition(".")
         if package != "airpool.v1":
             return

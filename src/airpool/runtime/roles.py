@@ -24,6 +24,7 @@ from airpool.runtime.device import Device
 from airpool.runtime.medium import DevicePort, Line
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import RemoteDevice, connected
+from airpool.runtime.role_metrics import RoleMetrics, serving
 from airpool.runtime.server import Server
 from airpool.runtime.service import AirService, InferencesService, RankingService
 from airpool.runtime.transport import PeerCredentials
@@ -59,7 +60,7 @@ async def run_air(
 ) -> None:
     service = AirService(air, credentials)
     server, where = await transport.serve(address, lambda it: add_AirServicer_to_server(service, it), credentials)
-    async with _running("air", console, address=where):
+    async with _running(_metrics("air", credentials), console, address=where):
         pass
     await server.stop(console.drain_seconds)
 
@@ -69,7 +70,7 @@ async def run_ranking(
 ) -> None:
     service = RankingService(ranking, credentials)
     server, where = await transport.serve(address, lambda it: add_RankingServicer_to_server(service, it), credentials)
-    async with _running("ranking", console, address=where):
+    async with _running(_metrics("ranking", credentials), console, address=where):
         pass
     await server.stop(console.drain_seconds)
 
@@ -101,7 +102,7 @@ async def run_server(
     listening, said["address"] = await transport.serve(address, add, credentials)
     if web is not None:
         await web.start()
-    async with _running("server", console, **said):
+    async with _running(_metrics("server", credentials), console, **said):
         pass
     server.stop()
     if web is not None:
@@ -132,6 +133,13 @@ async def run_devices(
         for channel in {id(each): each for each in channels.values()}.values():
             await open_channels.enter_async_context(channel)
 
+        metrics = _metrics("device", credentials)
+        metrics.watch_budgets(hosted)
+
+        def port_of(line: Line, k: int) -> DevicePort:
+            port = line if ports is None else ports(line, k)
+            return port if console.metrics is None else metrics.metered(port, k)
+
         async def one(device: Device) -> None:
             channel, own = channels[device.index], (credentials or {}).get(device.index)
 
@@ -144,10 +152,10 @@ async def run_devices(
 
             await connected(
                 opened,
-                lambda line: devices.run(device, line if ports is None else ports(line, device.index)),
+                lambda line: devices.run(device, port_of(line, device.index)),
             )
 
-        async with _running("device", console) as stop:
+        async with _running(metrics, console) as stop:
             tasks = [asyncio.create_task(one(each)) for each in hosted]
             for task in tasks:
                 task.add_done_callback(lambda _: stop.set())
@@ -162,9 +170,27 @@ def _is_stale(own: PeerCredentials, used: PeerCredentials) -> bool:
     return own.renewed() != used
 
 
+def _metrics(role: str, credentials: "PeerCredentials | Mapping[int, PeerCredentials] | None") -> RoleMetrics:
+    """Metrics of a role, with the expiry of its certificates."""
+    if credentials is None:
+        return RoleMetrics(role)
+    from airpool.runtime.keys.credentials import until
+
+    own = {role: credentials} if isinstance(credentials, PeerCredentials) else credentials
+    return RoleMetrics(role, {str(name): until(each.certificate).timestamp() for name, each in own.items()})
+
+
 @asynccontextmanager
-async def _running(role: str, console: Console, **where: str) -> AsyncIterator[asyncio.Event]:
+async def _running(metrics: RoleMetrics, console: Console, **where: str) -> AsyncIterator[asyncio.Event]:
     """Announces that the role is up, and waits at the end of the block for the signal to stop."""
+    async with serving(metrics, console.metrics) as address:
+        where |= {} if address is None else {"metrics": address}
+        async with _announced(metrics.role, console, where) as stop:
+            yield stop
+
+
+@asynccontextmanager
+async def _announced(role: str, console: Console, where: Mapping[str, str]) -> AsyncIterator[asyncio.Event]:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for sign in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(sign, stop.set)

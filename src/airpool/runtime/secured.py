@@ -15,11 +15,13 @@ from airpool.runtime.keys import secret
 from airpool.runtime.keys.reloaded import Reloaded
 from airpool.runtime.keys.secret import KeyFileError
 from airpool.runtime.ledger import refused
+from airpool.runtime.ledger.backup import content
 from airpool.runtime.ledger.booking import LONGEST, Booking
 from airpool.runtime.ledger.budget import Budget
 from airpool.runtime.ledger.chain import Row
 from airpool.runtime.ledger.ledger import Ledger
 from airpool.runtime.ledger.mechanism import Mechanism, mechanism
+from airpool.runtime.ledger.spending import total
 from airpool.runtime.medium import WithdrawalReason
 from airpool.runtime.transport import PeerCredentials
 
@@ -124,6 +126,15 @@ class Booked:
             raise NotSentError(f"{why.status}: {why}", _REASONS.get(why.status, WithdrawalReason.DISK)) from None
         if not all(each.new for each in charged):
             raise NotSentError("this inference was charged before", WithdrawalReason.REPEATED)
+
+    def spent(self) -> tuple[float | None, float] | None:
+        """The budget for all inferences, and ε spent, read beside the ledger: no charge waits for it."""
+        whole = next((each for each in self._ledger.budgets if not each.scene and each.window_s is None), None)
+        delta, relation = (1e-5, "zero-out") if whole is None else (whole.delta, whole.neighbours)
+        try:
+            return whole and whole.epsilon, total(content(self.path).counts, delta, relation)
+        except (refused.SpendingError, ValueError):
+            return None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from airpool.network import Network
 from airpool.network import file as network_file
-from airpool.runtime import charging, logs, secured, telling, transport
+from airpool.runtime import charging, logs, transport
 from airpool.runtime.air import Air
 from airpool.runtime.device import Device, Source
 from airpool.runtime.medium import MEDIA, PortOptions, medium_of, slot_seconds_of
@@ -75,7 +75,11 @@ def _require_addresses(options: RoleOptions) -> None:
 
 def _credentials(options: RoleOptions) -> PeerCredentials | None:
     """Credentials of a role's sockets; None without keys."""
-    return None if options.keys is None else secured.credentials(options.keys, role_of(type(options)))
+    if options.keys is None:
+        return None
+    from airpool.runtime import secured
+
+    return secured.credentials(options.keys, role_of(type(options)))
 
 
 def _made_air(options: AirOptions, network: Network) -> Air:
@@ -101,9 +105,13 @@ async def _ranking(options: RankingOptions, console: Console) -> None:
 
 
 def _token(options: ServerOptions) -> str | None:
+    if options.token_file is None and options.token is None:
+        return None
+    from airpool.runtime import secured
+
     if options.token_file is not None:
         return secured.token(options.token_file)
-    return None if options.token is None else secured.checked_token(options.token, "AIRPOOL_TOKEN")
+    return secured.checked_token(str(options.token), "AIRPOOL_TOKEN")
 
 
 async def _server(options: ServerOptions, console: Console) -> None:
@@ -111,6 +119,7 @@ async def _server(options: ServerOptions, console: Console) -> None:
     chosen = codec_of(options.model, network, codec=options.codec)
     own, view = _credentials(options), None
     if options.fleet is not None:
+        from airpool.runtime import telling
         from airpool.runtime.fleet_keeper import FleetKeeper
 
         view = telling.FleetService(FleetKeeper(options.fleet), own)
@@ -135,11 +144,11 @@ class _Prepared:
 def _prepared(options: DeviceOptions, network: Network) -> _Prepared:
     indices = indices_of(options.device, network.devices.count)
     charging.require_consistent(options, network, several=len(indices) > 1)
-    own = (
-        {}
-        if options.keys is None
-        else {k: secured.credentials(secured.home(options.keys, k), f"device-{k}") for k in indices}
-    )
+    own = dict[int, PeerCredentials]()
+    if options.keys is not None:
+        from airpool.runtime import secured
+
+        own = {k: secured.credentials(secured.home(options.keys, k), f"device-{k}") for k in indices}
     made = None
     if options.bundle is not None:
         from airpool.runtime.bundle import read
@@ -157,17 +166,17 @@ async def _devices(options: DeviceOptions, console: Console) -> None:
     async with AsyncExitStack() as stack:
         stack.callback(lambda: [task.cancel() for task in background])
         for k, (source, quick) in prepared.sources.items():
-            rank, seen, view = None, None, None
+            rank, view, seen = None, None, None
             if options.ranking is not None:
                 channel = transport.channel(options.ranking, own.get(k), role="ranking")
                 rank = RemoteRanking(await stack.enter_async_context(channel))
             if options.fleet is not None:
                 channel = transport.channel(options.fleet, own.get(k), role="server")
                 view = await stack.enter_async_context(channel)
-                seen = await telling.newest(view, secured.public_key(charging.key_of(options, k)))
+                seen = await charging.newest(options, k, view)
             charge = charging.charge_of(options, k, network, seen)
-            if view is not None and isinstance(charge, secured.Booked):
-                background.append(asyncio.create_task(telling.telling(view, charge.path)))
+            if view is not None:
+                background.append(asyncio.create_task(charging.reported(charge, view)))
             hosted.append(Device(k, network, source, charge, rank, options.simulate, quick))
         given = PortOptions(options.identities, options.keys, options.quorum)
         ports = MEDIA.get(options.medium or medium_of(network)).ports(network, list(prepared.sources), given)

@@ -18,6 +18,7 @@ import grpc
 from grpc import aio
 
 from airpool.runtime import library_logs
+from airpool.runtime.health import add_health
 from airpool.runtime.legacy import BothNames
 from airpool.runtime.limits import Bucket, SparseLog
 from airpool.runtime.renewal import RenewedChannel
@@ -75,7 +76,9 @@ async def serve(
     """A started gRPC server and the address it listens at; port 0 is any free one. add: registers the services."""
     host, _ = split(address, credentials is not None)
     server = aio.server(options=[*_OPTIONS, ("grpc.max_allowed_incoming_connections", descriptors() * 5 // 8)])
-    add(BothNames(server))  # pyright: ignore[reportArgumentType]
+    both = BothNames(server)
+    add(both)  # pyright: ignore[reportArgumentType]
+    await add_health(server, both.services)
     try:
         if credentials is None:
             port = server.add_insecure_port(address)

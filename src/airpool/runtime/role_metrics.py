@@ -1,0 +1,167 @@
+"""Health and Prometheus metrics of any role, on a loopback port: events by name, refusals by reason, times, budgets.
+
+Counts are made of the log's own events, so nothing is measured here that may not be logged.
+"""
+
+import asyncio
+import json
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, cast, runtime_checkable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from airpool._support.version import __version__
+from airpool.runtime import logs, transport
+from airpool.runtime.device import Device
+from airpool.runtime.medium import DevicePort, SlotSignal
+from airpool.runtime.metrics import CONTENT_TYPE
+
+_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
+_REASONS = 64  # different ones, in all; a peer may have caused them
+_CONNECTIONS, _REQUEST_SECONDS, _REQUEST_BYTES = 16, 5.0, 8192
+_SPENT_SECONDS = 10.0  # between two looks at the ledgers
+
+
+class RoleMetrics:
+    """Metrics of one process. certificates: expiry (seconds since 1970) by name."""
+
+    def __init__(self, role: str, certificates: Mapping[str, float] | None = None) -> None:
+        self.role, self._registry, self._reasons = role, CollectorRegistry(), set[str]()
+        self._asked: list[Callable[[], Awaitable[None]]] = []
+        info = self._gauge("airpool_role", "Role and version of this process.", "role", "version")
+        info.labels(role, __version__).set(1)
+        self._events = Counter("airpool_events", "Events of the log.", ["event"], registry=self._registry)
+        self._refusals = Counter(
+            "airpool_refusals", "What was refused, by reason.", ["event", "reason"], registry=self._registry
+        )
+        self._slots = Histogram("airpool_slot_seconds", "Time of a slot.", buckets=_SECONDS, registry=self._registry)
+        self._last = self._gauge("airpool_last_event_timestamp_seconds", "Time of the newest event.", "event")
+        self._frame = self._gauge("airpool_last_frame_timestamp_seconds", "Time of the newest frame.", "device")
+        expiry = self._gauge("airpool_certificate_expiry_timestamp_seconds", "End of a certificate.", "name")
+        for name, until in (certificates or {}).items():
+            expiry.labels(name).set(until)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, registry=self._registry)
+
+    def observe(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Counts one event of the log."""
+        self._events.labels(event).inc()
+        self._last.labels(event).set(time.time())
+        if event == "slot" and (seconds := fields.get("seconds")) is not None:
+            self._slots.observe(seconds)
+        elif event != "budget" and (reason := fields.get("reason")):
+            self._refusals.labels(event, self._class(str(reason))).inc()
+
+    def _class(self, reason: str) -> str:
+        """A reason without its numbers and details, so that there are few of them."""
+        short = re.sub(r"\d[\d.e+-]*", "N", reason.partition(":")[0])[:60]
+        if short not in self._reasons and len(self._reasons) >= _REASONS:
+            return "other"
+        self._reasons.add(short)
+        return short
+
+    def metered(self, port: DevicePort, device: int) -> DevicePort:
+        """A port that notes the time when the device has transmitted."""
+        noted = self._frame.labels(str(device)).set_to_current_time
+        return cast(DevicePort, MeteredPort(port, noted))
+
+    def watch_budgets(self, hosted: Sequence[Device]) -> None:
+        """Shows budget and ε spent of the devices that keep a ledger, as of a few seconds ago."""
+        limit = self._gauge("airpool_budget_epsilon", "Budget of a device.", "device")
+        spent = self._gauge("airpool_spent_epsilon", "ε of all that a device has charged.", "device")
+        left = self._gauge("airpool_budget_left_epsilon", "Budget less ε spent.", "device")
+        looked = -_SPENT_SECONDS
+
+        async def look() -> None:
+            nonlocal looked
+            if time.monotonic() - looked < _SPENT_SECONDS:
+                return
+            looked = time.monotonic()
+            for each in hosted:
+                if isinstance(each.charge, Metered) and (found := await asyncio.to_thread(each.charge.spent)):
+                    name = str(each.index)
+                    spent.labels(name).set(found[1])
+                    if found[0] is not None:
+                        limit.labels(name).set(found[0])
+                        left.labels(name).set(max(0.0, found[0] - found[1]))
+
+        self._asked.append(look)
+
+    async def text(self) -> bytes:
+        for look in self._asked:
+            await look()
+        return generate_latest(self._registry)
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """A charge that knows what was spent."""
+
+    def spent(self) -> tuple[float | None, float] | None:
+        """The budget for all inferences, if there is one, and ε spent; None where it cannot be read now."""
+        ...
+
+
+class MeteredPort:
+    """A port that notes when a device has transmitted."""
+
+    def __init__(self, port: DevicePort, noted: Callable[[], None]) -> None:
+        self._port, self._noted = port, noted
+
+    async def transmit(self, signals: Sequence[SlotSignal]) -> None:
+        await self._port.transmit(signals)
+        self._noted()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+
+@asynccontextmanager
+async def serving(metrics: RoleMetrics, address: str | None) -> AsyncIterator[str | None]:
+    """Serves /metrics and /healthz at a loopback address while the block runs; gives the address. None: nowhere."""
+    if address is None:
+        yield None
+        return
+    there, sock = 0, transport.listening(address)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal there
+        there += 1
+        try:
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                if there <= _CONNECTIONS:
+                    request = await reader.readuntil(b"\r\n\r\n")
+                    writer.write(await _response(metrics, request.split(b" ", 2)[:2]))
+                    await writer.drain()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            there -= 1
+            writer.close()
+
+    server = await asyncio.start_server(answer, sock=sock, limit=_REQUEST_BYTES)
+    logs.observers.append(metrics.observe)
+    host, port = sock.getsockname()[:2]
+    try:
+        yield f"{host}:{port}"
+    finally:
+        logs.observers.remove(metrics.observe)
+        server.close()
+
+
+async def _response(metrics: RoleMetrics, asked: Sequence[bytes]) -> bytes:
+    match tuple(asked):
+        case (b"GET", b"/metrics"):
+            status, kind, body = "200 OK", CONTENT_TYPE, await metrics.text()
+        case (b"GET", b"/healthz"):
+            said = {"role": metrics.role, "version": __version__, "pid": os.getpid()}
+            status, kind, body = "200 OK", "application/json", json.dumps(said).encode()
+        case _:
+            status, kind, body = "404 Not Found", "text/plain", b"GET /metrics or /healthz\n"
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body
