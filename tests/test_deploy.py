@@ -16,7 +16,7 @@ import typer
 from airpool import cli
 
 ROOT = Path(__file__).resolve().parent.parent
-UNIT = ROOT / "deploy" / "airpool-device@.service"
+UNITS = sorted((ROOT / "deploy").glob("*.service"))
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 
@@ -51,20 +51,38 @@ def test_every_container_is_locked_down():
 
 
 def test_every_command_of_the_examples_exists_with_its_options():
-    (unit,) = re.findall(r"^ExecStart=(.*)$", UNIT.read_text("utf-8"), re.MULTILINE)
-    commands = [service["command"] for service in compose()["services"].values()]
-    for command, *arguments in [*commands, shlex.split(unit)[1:]]:
+    assert len(UNITS) == 4
+    for unit in UNITS:
+        for line in re.findall(r"^ExecStart\w*=(.*)$", unit.read_text("utf-8"), re.MULTILINE):
+            _, command, *arguments = shlex.split(line)
+            assert command in cli.COMMANDS
+            assert {argument for argument in arguments if argument.startswith("--")} <= options_of(command)
+    for command, *arguments in [service["command"] for service in compose()["services"].values()]:
         assert command in cli.COMMANDS
         given = {argument for argument in arguments if argument.startswith("--")}
         assert given <= options_of(command)
         assert {"--keys", "--network"} <= given
 
 
+@pytest.mark.parametrize("role", ["air", "ranking", "server", "device"])
+def test_every_role_has_an_example_of_options_and_a_unit_that_takes_it(role):
+    from airpool.runtime import options
+
+    found = options.read(ROOT / "deploy" / f"{role}.toml")
+    assert isinstance(found, options.ROLES[role])
+    assert found.keys is not None
+    (unit,) = (path.read_text("utf-8") for path in UNITS if path.name.startswith(f"airpool-{role}"))
+    assert f"airpool {role} --config /etc/airpool/{role}" in unit
+    stop = re.search(r"TimeoutStopSec=(\d+)", unit)
+    assert found.drain_seconds < (int(stop[1]) if stop else 90)
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze here")
-def test_systemd_accepts_the_unit_and_finds_it_tight(tmp_path):
+@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.stem)
+def test_systemd_accepts_the_unit_and_finds_it_tight(tmp_path, unit):
     program = Path(sys.executable).with_name("airpool")
-    copied = tmp_path / "airpool-device@3.service"
-    copied.write_text(UNIT.read_text("utf-8").replace("/opt/airpool/bin/airpool", str(program)))
+    copied = tmp_path / unit.name.replace("@", "@3")
+    copied.write_text(unit.read_text("utf-8").replace("/opt/airpool/bin/airpool", str(program)))
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", copied], capture_output=True, text=True, check=False, timeout=60
     )
