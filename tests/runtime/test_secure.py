@@ -175,7 +175,7 @@ def test_a_wrong_or_copied_advert_does_not_make_a_device_ready():
     async def play():
         air = Air(network(2, channel=SECURE), patience=0.1)
         for k in range(2):
-            air.connect(k, lambda _: pytest.fail("announced"), simulated=False)
+            air.connect(k, lambda _: pytest.fail("announced"), simulated=False, stated=terms.stated(air.network))
         with pytest.raises(RejectedError, match="an advert of 0 bytes, must be 160"):
             air.ready(1)
         with pytest.raises(RejectedError, match="a key of small order"):
