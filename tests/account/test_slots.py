@@ -1,13 +1,15 @@
 """The cap of an inference of several slots: the composition of all of them, drawn anew in each or once for all."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from airpool.account.calibration import calibrate
 from airpool.account.guarantee import guarantee, realised_epsilon
-from airpool.network import Channel, Network, NetworkError, Ranking, Slots, Threshold
+from airpool.network import Adversary, Channel, Network, NetworkError, Ranking, Slots, Threshold
 from airpool.network.file import dump, parse
 from airpool.privacy import gaussian
 
@@ -81,6 +83,44 @@ def test_dropouts_that_differ_from_slot_to_slot_leave_own_noise_alone():
     assert guarantee(certain).worst == pytest.approx(guarantee(network(dropouts=1)).worst, rel=1e-9)
 
 
+def test_dropouts_in_turn_are_covered_where_a_score_decides_once():
+    """Three devices of Scheme 2.1, and the other two drop out in turn: brute force over who transmits.
+
+    Each is silent with probability s = 0.49e-5 (score 1). One that always drops out leaves the device alone with
+    probability s, two in turn leave it half alone with 2s. Its own silence costs s, since a score of 0 is never silent.
+    """
+    s = 0.49e-5
+    scheme = Threshold(score_noise_std=0.05, threshold=1.0 + 0.05 * float(norm.isf(s)))
+    net = Network.uniform(num_devices=3, noise_std=0.03, scheme=scheme, slots=ONCE, dropouts=1)
+    found = guarantee(net)
+    mu = 4 / 3 / 0.03 / np.sqrt([1.0, 4 / 3, 2.0])
+    chance = np.array([s**2, 2 * s * (1 - s), (1 - s) ** 2])
+    worst = min(found.worst, 1e4)
+    assert s + (1 - s) * chance @ gaussian.delta(worst, mu) <= net.delta
+    assert found.epsilon_at_least is None
+
+
+def test_dropouts_do_not_matter_beyond_their_noise_under_cover():
+    """All noise is there whoever takes part: whichever drop out in a slot, that of the others is left."""
+    covered = {"participation": 0.7, "cover_noise": True}
+    left = guarantee(network(ONCE, dropouts=3, **covered)).worst
+    nine = replace(network(ONCE, **covered), colluders=3)
+    assert left == pytest.approx(guarantee(nine).worst, rel=1e-9)
+    assert left < guarantee(network(ONCE, dropouts=3, **covered)).epsilon_local[0] / 2
+
+
+def test_an_eavesdropper_that_counts_slots_gets_the_local_epsilon():
+    """When the server stops shows what it received, wherever the listener is."""
+    for slots in (ANEW, ONCE):
+        found = guarantee(network(slots, adversary=Adversary(antennas=2)))
+        np.testing.assert_array_equal(found.epsilon_eavesdropper, found.epsilon_local)
+        assert any("number of slots" in line for line in found.assumptions)
+
+
+def test_what_absent_devices_would_cost_is_said_of_one_slot_alone():
+    assert len(guarantee(network(ONCE, participation=0.9)).epsilon_if_absent) == 1
+
+
 @pytest.mark.parametrize("slots", [ANEW, ONCE], ids=["anew", "once"])
 def test_calibration_meets_the_cap(slots):
     net = calibrate(network(slots, participation=0.9, channel=Channel(fading="rician")), epsilon=2.0)
@@ -113,6 +153,11 @@ def test_the_file_keeps_slots_and_leaves_out_a_single_one():
     net = network(Slots(64, sure=0.95, rule="falling", redrawn=False, abstain=True))
     assert parse(dump(net)) == net
     assert "slots" not in dump(network(Slots()))
-    for bad, why in (({"count": 0}, "slots.count=0"), ({"sure": 1.5}, "slots.sure=1.5"), ({"rule": "x"}, "slots.rule")):
+    bad: list[tuple[dict[str, Any], str]] = [
+        ({"count": 0}, "slots.count=0"),
+        ({"sure": 1.5}, "slots.sure=1.5"),
+        ({"rule": "x"}, "slots.rule"),
+    ]
+    for settings, why in bad:
         with pytest.raises(NetworkError, match=why):
-            Slots(**bad)
+            Slots(**settings)

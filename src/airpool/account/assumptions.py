@@ -133,14 +133,15 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
             lines.append(
                 "The receiver's noise is at least 2^-17 of the privacy noise (case c of the live-noise theorem)."
             )
+    use = "slot" if network.uses > network.inferences else "inference"
     if network.uses > 1 and network.channel.redrawn and varies(received):
         lines.append(
-            "The channel (gains, errors, who is too weak) is drawn anew in every transmission. One that stays as it is "
+            f"The channel (gains, errors, who is too weak) is drawn anew in every {use}. One that stays as it is "
             "over all of them has an ε of its own, larger or smaller: epsilon_if_static."
         )
     if network.uses > 1 and not network.channel.redrawn:
         lines.append(
-            f"One draw of the channel for all {network.uses} transmissions: an air that restarts or a device that "
+            f"One draw of the channel for all {network.uses} {use}s: an air that restarts or a device that "
             "moves draws again, which ε does not cover here. A ledger counts such epochs."
         )
         scored = scheme_rules(network.scheme).scored

@@ -57,6 +57,8 @@ def why_local(network: Network, *, live: bool = False) -> str | None:
         return f"under power_rule = {channel.power_rule} the strength of a signal depends on its noise"
     if scheme_rules(network.scheme).scored or not network.neighbours.keeps_noise:
         return "scores and removal are accounted for at the server alone"
+    if network.slots.count > 1:
+        return "the number of slots depends on what the server received, and everyone hears it"
     if live:
         return "live noise that arrives unaligned needs a receiver noise, which an eavesdropper need not have"
     if network.uses > 1 and min(network.devices.column("participation")) < 1:

@@ -220,7 +220,7 @@ def _object_epsilon(network: Network, received: Aggregate) -> float:
 def _if_absent(network: Network, received: Aggregate, worst: float) -> tuple[float, ...]:
     """The worst device's ε if 0, 1 or 2 others collude or drop out; the first alone where the network says how many."""
     count, known = received.num_devices, received.absent or received.colluding or received.alone
-    if count > _ABSENT_UP_TO or known or network.uses > 1:
+    if count > _ABSENT_UP_TO or known or network.inferences * network.slots.count > 1:
         return (worst,)
     more = (epsilon(network, replace(received, absent=absent)) for absent in range(1, min(3, count)))
     return (worst, *(float(np.max(each)) for each in more))

@@ -92,22 +92,26 @@ def aggregate(
         failure=np.minimum(failure, 1.0),
         excess=excess,
     )
-    return found if network.slots.redrawn else all_slots(found, network.slots.count, network.dropouts)
+    return found if network.slots.redrawn else all_slots(network, found)
 
 
-def all_slots(one: Aggregate, count: int, dropouts: int) -> Aggregate:
+def all_slots(network: Network, one: Aggregate) -> Aggregate:
     """The slots of an inference as one, where a single draw of coins and channel serves all of them.
 
     Given the draw each slot is a Gaussian of the same leverage, so that √N times the shift has the law of N slots
     (docs/proofs/privacy.md, "Slots of one inference"); removal shows in N times as many coordinates. Devices that drop
-    out may be others in every slot: where the draw is random, own noise alone is sure to protect a device then.
+    out may be others in every slot: where the draw decides whose noise there is, own noise alone is sure to protect a
+    device then.
     """
-    random = bool(np.any(one.received < 1)) or one.strength is not None
+    count, rules = network.slots.count, scheme_rules(network.scheme)
+    # Under cover noise all noise is there, whoever takes part; of Scheme 2.2 the least that a selection leaves counts.
+    chosen = not one.cover_noise and (bool(np.any(one.participation < 1)) or (rules.scored and not rules.ranked))
+    random = chosen or bool(np.any(one.presence < 1)) or one.strength is not None
     return replace(
         one,
         shift=one.shift * np.sqrt(count),
         dimension=one.dimension * count,
         failure=np.minimum(one.failure * count, 1.0),
         excess=min(one.excess * count, 1.0),
-        alone=one.alone or (count > 1 and dropouts > 0 and random),
+        alone=one.alone or (count > 1 and network.dropouts > 0 and random),
     )

@@ -3,7 +3,8 @@
     ẑ_n = (1/n) Σ_{i ≤ n} ẑ_i      noise of level σ/√n      stop at the first n ≤ N at which the rule says so
 
 In each slot every device on the air sends the same clipped latent with fresh noise. ε of an inference is the cap, that
-of all N slots, whatever the server does (docs/slots.md); what it saves by stopping early is spending, not a guarantee.
+of all N slots, whatever the server does (docs/proofs/privacy.md, "Slots of one inference"); what it saves by stopping
+early is spending, not a guarantee.
 """
 
 from collections.abc import Callable
