@@ -30,6 +30,7 @@ COMMANDS = {
     "air": "Run the medium, a stand-in for the radio.",
     "server": "Run the server, over gRPC and HTTP.",
     "ranking": "Run the ranking server of Scheme 2.2.",
+    "fleet": "Show who is up, what was spent, and until when it is certified.",
     "check": "Check a role's file of options, without starting it.",
     "bundle": "Write what a device needs of a model into one file.",
     "radio": "Write and read the samples of a real radio.",

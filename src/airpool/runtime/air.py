@@ -95,7 +95,9 @@ class Air:
 
     # What devices do
 
-    def connect(self, device: int, deliver: Deliver, *, simulated: bool, stated: StatedTerms | None = None) -> None:
+    def connect(
+        self, device: int, deliver: Deliver, *, simulated: bool, stated: StatedTerms | None = None, version: str = ""
+    ) -> None:
         """Connects a device. stated: its terms, which must be those of this air; None: it is of version 0."""
         if not 0 <= device < self.network.devices.count:
             raise RejectedError(f"device {device} must be from 0 to {self.network.devices.count - 1}")
@@ -113,7 +115,7 @@ class Air:
             if why := terms.difference(self.network, stated, **words):
                 logs.event("rejected", device=device, reason=why)
                 raise RejectedError(why)
-        self._standing.connect(device, deliver)
+        self._standing.connect(device, deliver, version)
         logs.event("connected", device=device, connected=len(self._standing.connected))
 
     def disconnect(self, device: int) -> None:
@@ -173,8 +175,8 @@ class Air:
         busy = set().union(*(each.awaited for each in self._rounds.values()))
         faults = self._standing.faults(busy)
         able = len(connected) - sum(1 for fault in faults if fault.device in connected)
-        ready = len(self._standing.ready())
-        return AirStatus(count, self.quorum, len(connected), able, ready, faults, __version__)
+        ready, versions = len(self._standing.ready()), {k: each.version for k, each in connected.items()}
+        return AirStatus(count, self.quorum, len(connected), able, ready, faults, __version__, versions)
 
     async def run_slot(self, id: str, number: int, asked: StatedTerms) -> Sum | Withheld:
         """One slot: announced to all that are ready, if these are enough. If it is cancelled, the slot ends at once."""

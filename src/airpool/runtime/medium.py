@@ -5,7 +5,7 @@ sum (secure_medium.py). Each runs in one process (loopback.py) and over gRPC (re
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -111,7 +111,10 @@ class DeviceFault:
 
 @dataclass(frozen=True)
 class AirStatus:
-    """able: devices that are connected, and neither stalled nor set aside. ready: of these, ready at this moment."""
+    """able: devices that are connected, and neither stalled nor set aside. ready: of these, ready at this moment.
+
+    version: of the air. versions: of the connected devices, by index.
+    """
 
     devices: int
     quorum: int
@@ -120,6 +123,7 @@ class AirStatus:
     ready: int
     faults: tuple[DeviceFault, ...] = ()
     version: str = ""
+    versions: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,8 @@ class RemoteServer:
     async def status(self) -> AirStatus:
         got = await _called(self._air.Status(wire.Nothing(), timeout=transport.CALL_SECONDS), "the air")
         faults = tuple(DeviceFault(each.device, each.reason, each.seconds) for each in got.faults)
-        return AirStatus(got.devices, got.quorum, got.connected, got.able, got.ready, faults, got.version)
+        of_devices, of_air = (faults, got.version, dict(got.versions)), (got.connected, got.able, got.ready)
+        return AirStatus(got.devices, got.quorum, *of_air, *of_devices)
 
     async def run_slot(self, id: str, number: int, asked: StatedTerms) -> Sum | Withheld:
         await _reached(self._channel, "the air")

@@ -22,7 +22,7 @@ from airpool.runtime.server import InferenceResult, Server, new_id
 from airpool.runtime.transport import PeerCredentials
 from airpool.runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
 
-_DIGEST = 64  # characters
+_DIGEST, _VERSION = 64, 32  # characters
 _QUEUED = 64  # messages that a device may leave unread
 _MESSAGES = 2_000.0  # of one device in a second
 _TRUSTED_SECONDS = 1.0
@@ -49,7 +49,8 @@ class AirService(AirServicer):
         else:
             stated, deliver = medium.StatedTerms(hello.digest[:_DIGEST], hello.terms), _deliverer(say)
         try:
-            self._air.connect(hello.device, deliver, simulated=hello.simulated, stated=stated)
+            how = {"simulated": hello.simulated, "stated": stated, "version": hello.version[:_VERSION]}
+            self._air.connect(hello.device, deliver, **how)
         except RejectedError as why:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(why))
         trusted = partial(transport.require_peer, context, f"device-{hello.device}", self._credentials)
@@ -141,6 +142,7 @@ class AirService(AirServicer):
             faults=faults,
             version=now.version,
             devices=now.devices,
+            versions=now.versions,
         )
 
 

@@ -29,6 +29,7 @@ class Connection:
     inferences: int = 0
     advert: bytes = b""
     stalled: bool = False
+    version: str = ""
 
 
 @dataclass
@@ -52,8 +53,8 @@ class Standing:
     connected: dict[int, Connection] = field(default_factory=dict)
     _failures: dict[int, _Failures] = field(default_factory=dict)
 
-    def connect(self, device: int, deliver: Deliver) -> None:
-        self.connected[device] = Connection(deliver, self.clock())
+    def connect(self, device: int, deliver: Deliver, version: str = "") -> None:
+        self.connected[device] = Connection(deliver, self.clock(), version=version)
 
     def answered(self, device: int, *, late: bool) -> None:
         """Notes the end of a turn that was announced to this device. late: it has not answered."""

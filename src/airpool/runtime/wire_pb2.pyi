@@ -197,7 +197,14 @@ class SlotOutcome(_message.Message):
     def __init__(self, y: _Optional[bytes] = ..., devices: _Optional[int] = ..., carrier: _Optional[bool] = ..., simulated: _Optional[bool] = ..., withheld: _Optional[bool] = ..., reason: _Optional[str] = ..., spent: _Optional[bool] = ..., rejected: _Optional[bool] = ...) -> None: ...
 
 class AirStatus(_message.Message):
-    __slots__ = ("ready", "quorum", "connected", "able", "faults", "version", "devices")
+    __slots__ = ("ready", "quorum", "connected", "able", "faults", "version", "devices", "versions")
+    class VersionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: str
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[str] = ...) -> None: ...
     READY_FIELD_NUMBER: _ClassVar[int]
     QUORUM_FIELD_NUMBER: _ClassVar[int]
     CONNECTED_FIELD_NUMBER: _ClassVar[int]
@@ -205,6 +212,7 @@ class AirStatus(_message.Message):
     FAULTS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
     ready: int
     quorum: int
     connected: int
@@ -212,7 +220,8 @@ class AirStatus(_message.Message):
     faults: _containers.RepeatedCompositeFieldContainer[Fault]
     version: str
     devices: int
-    def __init__(self, ready: _Optional[int] = ..., quorum: _Optional[int] = ..., connected: _Optional[int] = ..., able: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., version: _Optional[str] = ..., devices: _Optional[int] = ...) -> None: ...
+    versions: _containers.ScalarMap[int, str]
+    def __init__(self, ready: _Optional[int] = ..., quorum: _Optional[int] = ..., connected: _Optional[int] = ..., able: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., version: _Optional[str] = ..., devices: _Optional[int] = ..., versions: _Optional[_Mapping[int, str]] = ...) -> None: ...
 
 class Fault(_message.Message):
     __slots__ = ("device", "reason", "seconds")

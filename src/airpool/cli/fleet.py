@@ -1,0 +1,102 @@
+"""`airpool fleet`: the devices of a running system, their versions, refusals, spending and certificates."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from airpool._support import files
+from airpool.cli import options as o
+from airpool.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from airpool.runtime.medium import AirStatus
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def fleet(
+    air: Annotated[str, typer.Option(help="Address of the air.")],
+    keys: Annotated[Path | None, typer.Option(help="The authority's folder, with the server's keys in it.")] = None,
+    view: Annotated[
+        str | None, typer.Option(help="View of the ledgers: sqlite:///FILE or postgresql://USER@HOST/BASE.")
+    ] = None,
+    budget_epsilon: Annotated[float | None, typer.Option(help="Budget of each device, to show what is left.")] = None,
+    delta: Annotated[float, typer.Option(help="δ at which ε is computed.")] = 1e-5,
+    json: o.Json = False,
+) -> None:
+    """Show who is up, with which version, the last refusal, ε spent and left, and the expiry of certificates."""
+    import asyncio
+
+    status = asyncio.run(_status(air, keys))
+    spent, until = _spent(view, delta), _until(keys)
+    faults = {each.device: each for each in status.faults}
+    found = []
+    for k in range(status.devices):
+        name, fault = f"device-{k}", faults.get(k)
+        found.append(
+            {
+                "device": k,
+                "up": k in status.versions,
+                "version": status.versions.get(k),
+                "last_refusal": None if fault is None else fault.reason,
+                "epsilon": spent.get(name),
+                "left": max(0.0, budget_epsilon - spent[name]) if budget_epsilon and name in spent else None,
+                "certificate_until": until.get(name),
+            }
+        )
+    if json:
+        air_says = {"version": status.version, "quorum": status.quorum, "able": status.able}
+        print_json(files.jsonable({"air": air_says, "devices": found}))
+        return
+    print_table(
+        ("device", "up", "version", "last refusal", "ε spent", "ε left", "certificate until"),
+        [tuple(_shown(value) for value in each.values()) for each in found],
+    )
+    typer.echo(f"air {status.version}: {status.able} of {status.devices} devices are able, {status.quorum} needed")
+
+
+async def _status(air: str, keys: Path | None) -> "AirStatus":
+    from airpool.runtime import transport
+    from airpool.runtime.medium import DisconnectedError
+    from airpool.runtime.remote import RemoteServer
+
+    own = None
+    if keys is not None:
+        from airpool.runtime import secured
+
+        own = secured.credentials(keys / "server", "server")
+    async with transport.channel(air, own, role="air") as channel:
+        try:
+            return await RemoteServer(channel, slot_seconds=1.0).status()
+        except DisconnectedError as why:
+            raise OSError(f"the air at {air} does not answer: {why}") from None
+
+
+def _spent(view: str | None, delta: float) -> dict[str, float]:
+    """ε of each device, as far as it has reported."""
+    if view is None:
+        return {}
+    from airpool.runtime.ledger.fleet import Fleet
+
+    found = Fleet(view)
+    try:
+        return {each.device: each.epsilon for each in found.accounts(delta)}
+    finally:
+        found.close()
+
+
+def _until(keys: Path | None) -> dict[str, str]:
+    """The day on which the newest certificate of each name expires."""
+    if keys is None:
+        return {}
+    from airpool.runtime.keys import authority
+
+    return {each.name: each.until[:10] for each in authority.issued(keys) if each.kind == "tls" and not each.revoked}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "–" if value in (None, "") else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,72 @@
+"""`airpool fleet`: who is up, which version, the last refusal, what is left, until when a certificate holds."""
+
+import asyncio
+import json
+
+from typer.testing import CliRunner
+
+from airpool import Network
+from airpool._support.version import __version__
+from airpool.cli import app
+from airpool.runtime import transport
+from airpool.runtime.air import Air
+from airpool.runtime.keys import authority
+from airpool.runtime.ledger.backup import content
+from airpool.runtime.ledger.fleet import Fleet
+from airpool.runtime.ledger.ledger import Ledger
+from airpool.runtime.ledger.mechanism import mechanism
+from airpool.runtime.remote import RemoteDevice
+from airpool.runtime.secured import credentials
+from airpool.runtime.service import AirService
+from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server
+
+NET = Network.uniform(num_devices=3, noise_std=0.5, dropouts=1)
+
+
+def test_fleet_shows_each_device(tmp_path):
+    keys, view = tmp_path / "keys", f"sqlite:///{tmp_path / 'fleet.db'}"
+    authority.create(keys)
+    for k in range(3):
+        authority.add(keys, f"device-{k}")
+    with Ledger(tmp_path / "l.db", keys / "device-0" / "identity.key", device="device-0") as ledger:
+        ledger.charge("a", mechanism(NET, device=0))
+        spent = ledger.epsilon(1e-5)
+    base = Fleet(view)
+    base.take(content(tmp_path / "l.db"))
+    base.close()
+
+    async def play():
+        air, own = Air(NET), credentials(keys / "air", "air")
+        service = AirService(air, own)
+        server, where = await transport.serve("127.0.0.1:0", lambda it: add_AirServicer_to_server(service, it), own)
+        mine = credentials(keys / "device-0", "device-0")
+        try:
+            async with transport.channel(where, mine, role="air") as channel:
+                port = await RemoteDevice.opened(channel, 0, simulated=False, network=NET)
+                for _ in range(2):
+                    air._standing.failed(0, "it withdrew (budget)")
+                words = ["fleet", "--air", where, "--keys", str(keys), "--view", view, "--budget-epsilon", "8"]
+                found = [await asyncio.to_thread(CliRunner().invoke, app, [*words, *more]) for more in (["--json"], [])]
+                port.close()
+                return found
+        finally:
+            await server.stop(None)
+
+    said, table = asyncio.run(play())
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.output)
+    assert found["air"]["version"] == __version__
+    first, second, _ = found["devices"]
+    assert (first["up"], first["version"]) == (True, __version__)
+    assert (second["up"], second["version"]) == (False, None)
+    assert "it withdrew (budget)" in first["last_refusal"]
+    assert abs(first["epsilon"] - spent) < 1e-9
+    assert abs(first["left"] - (8 - spent)) < 1e-9
+    assert first["certificate_until"] > "2000-01-01"
+    assert "certificate until" in " ".join(table.output.split())
+
+
+def test_fleet_says_that_the_air_does_not_answer():
+    result = CliRunner().invoke(app, ["fleet", "--air", "127.0.0.1:1"])
+    assert isinstance(result.exception, OSError)
+    assert "the air at 127.0.0.1:1 does not answer" in str(result.exception)
