@@ -20,8 +20,8 @@ from airpool._support.version import __version__
 from airpool.account.guarantee import guarantee
 from airpool.evaluation.design import weights
 from airpool.evaluation.design.heterogeneous import WAYS, Booleans, Way, designed
-from airpool.evaluation.evaluate import DecoderFor, evaluate
-from airpool.evaluation.objects import EncodedObjects
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import DecoderFor, EncodedObjects
 from airpool.network import Network
 
 

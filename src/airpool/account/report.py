@@ -188,7 +188,10 @@ def _title(report: PrivacyReport) -> str:
 
 def _slots(network: Network) -> str:
     """Words on the cap: ε is that of all slots, however early the server stops."""
-    return f" of up to {network.slots.count} slots each" if network.slots.count > 1 else ""
+    if network.slots.count == 1:
+        return ""
+    each = " each" if network.inferences > 1 else ", one inference"
+    return f"{each} of up to {network.slots.count} slots"
 
 
 def _rows(report: PrivacyReport) -> list[tuple[str, ...]]:

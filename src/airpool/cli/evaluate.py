@@ -132,6 +132,14 @@ def _costs(record: Mapping[str, Any]) -> dict[str, str]:
     return {"energy": f"{record['energy']:.4g} mW · channel uses", "channel uses": str(record["channel_uses"])}
 
 
+def _slots(record: Mapping[str, Any]) -> dict[str, str]:
+    """Slots that inferences used, beside the cap that is promised."""
+    if (used := record.get("slots")) is None:
+        return {}
+    spent = f"ε = {float(used['mean_epsilon']):.3f}: a mean after the fact, promised to no inference"
+    return {"slots": f"{used['mean']:.2f} on average of at most {used['cap']}", "spent on average": spent}
+
+
 def _print(record: Mapping[str, Any]) -> None:
     from airpool.account.report import shown
 
@@ -152,6 +160,7 @@ def _print(record: Mapping[str, Any]) -> None:
         "the paper's claim": worst(record["epsilon_paper"]),
         "mean square error": f"{record['mse']:.4g}",
         **_costs(record),
+        **_slots(record),
         "objects × trials": f"{record['objects']} × {record['trials']}, seed {record['seed']}",
     }
     if record["vote_accuracy"] is not None:
