@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from airpool.runtime.keys import authority
 from airpool.runtime.ledger import head
 from airpool.runtime.medium import DisconnectedError, RejectedError, SlotSignal, WithdrawalReason
 from airpool.runtime.server import Server
-from airpool.runtime.standing import FIRST_SECONDS, Standing
+from airpool.runtime.standing import FIRST_SECONDS, FORGIVEN_AFTER, Standing
 
 from .systems import R, decoder, latents, network, small
 
@@ -38,7 +39,7 @@ class Refusing(Counted):
     def refusal(self, *, probe=False):
         return None
 
-    def charge_all(self, inferences):
+    def charge_all(self, inferences) -> None:
         raise NotSentError("the disk is full", WithdrawalReason.DISK)
 
 
@@ -168,7 +169,8 @@ def test_who_serves_again_is_forgiven_and_who_does_not_is_set_aside_for_longer_e
     now = [0.0]
     standing = Standing(2, 1.0, lambda: now[0])
     standing.failed(0, "x")
-    standing.served(0)
+    for _ in range(FORGIVEN_AFTER):
+        standing.served(0)
     standing.failed(0, "x")
     assert standing.aside(0) is None
     for wait in (FIRST_SECONDS, 2 * FIRST_SECONDS, 4 * FIRST_SECONDS):
@@ -178,7 +180,8 @@ def test_who_serves_again_is_forgiven_and_who_does_not_is_set_aside_for_longer_e
         assert fault.seconds == wait
         now[0] += wait
         assert standing.aside(0) is None
-    standing.served(0)
+    for _ in range(FORGIVEN_AFTER):
+        standing.served(0)
     standing.failed(0, "x")
     assert standing.aside(0) is None
 
@@ -380,3 +383,68 @@ def test_texts_of_peers_are_cut_in_logs(capsys, monkeypatch):
     monkeypatch.setattr(logs, "_state", {"role": "air", "on": True})
     logs.event("rejected", reason="x" * 10**6)
     assert len(capsys.readouterr().err) < 400
+
+
+def test_a_device_that_hangs_up_in_every_slot_costs_the_others_two_inferences_and_is_named():
+    """As one that crashes at each announcement, and is started again."""
+    charges = [Counted() for _ in range(3)]
+
+    async def play():
+        async with small(network(3), "grpc", running=(0, 2), charges=charges, patience=0.3) as system:
+            results = []
+            for _ in range(5):
+                port = await system.open_port(1)
+                await port.ready()
+                running = asyncio.create_task(system.server.infer())
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(port.announcements(), 0.5)
+                port.close()
+                results.append(await running)
+            return results, system.air.status()
+
+    results, status = asyncio.run(play())
+    assert [each.status for each in results] == ["withheld"] * 2 + ["below quorum"] * 3
+    assert [each.spent for each in charges] == [2, 0, 2]
+    assert "device 1: it hung up in a slot" in results[0].reason
+    assert [(each.device, each.reason) for each in status.faults] == [(1, "set aside: it hung up in a slot")]
+
+
+def test_a_device_that_refuses_every_other_inference_is_set_aside_too(quick):
+    class Alternating(Refusing):
+        def charge_all(self, inferences):
+            self.spent += 1
+            if self.spent % 2 == 0:
+                super().charge_all(inferences)
+
+    charges = [Counted(), Alternating(), Counted()]
+
+    async def play():
+        async with small(network(3), charges=charges, patience=0.3) as system:
+            return [await system.server.infer() for _ in range(8)]
+
+    results = asyncio.run(play())
+    assert [each.status for each in results] == ["answered", "withheld"] * 2 + ["below quorum"] * 4
+
+
+@pytest.mark.parametrize("without", [(0, 1, 2), (1,)], ids=["all", "one"])
+def test_no_device_is_set_aside_where_the_ranking_server_is_gone_for_most(without):
+    """A turn of eight inferences is lost. If one device alone had no ranking, it is at fault."""
+
+    async def play():
+        async with small(network(3, scheme=Ranking(num_selected=2)), running=()) as system:
+            ports = [await system.open_port(k) for k in range(3)]
+            for port in ports:
+                await port.ready(8)
+            running = [asyncio.create_task(system.server.infer()) for _ in range(8)]
+            for k, port in enumerate(ports):
+                for told in await port.announcements():
+                    if k in without:
+                        await port.withdraw(told.id, WithdrawalReason.RANKING)
+                    else:
+                        await port.transmit([SlotSignal(told.id, np.zeros(R), 0.0)])
+            return await asyncio.gather(*running), system.air.status()
+
+    results, status = asyncio.run(play())
+    assert all("it withdrew (ranking)" in each.reason for each in results)
+    aside = [each.device for each in status.faults if "set aside" in each.reason]
+    assert aside == ([] if len(without) > 1 else [1])

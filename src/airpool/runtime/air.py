@@ -37,6 +37,7 @@ from airpool.runtime.standing import Standing
 PATIENCE_SECONDS = 1.0
 _DEFAULT = PortOptions()
 _MOST_WAITING = 256
+_HUNG_UP = "it hung up in a slot"
 
 
 @dataclass(eq=False)
@@ -89,6 +90,9 @@ class Air:
         self._hub = rules.hub(HubSetup(network, self.quorum, seed, self._say, options))
         self._standing, self._digest = Standing(count, patience), terms.stated(network).digest
         self._rounds: dict[str, Round] = {}
+        self._left: dict[
+            str, dict[int, str]
+        ] = {}  # by round: who left it, and how, where the end decides whose fault it is
         self._waiting: list[_Request] = []
         self._turns: asyncio.Task[None] | None = None
         self._change = asyncio.Event()
@@ -120,7 +124,9 @@ class Air:
 
     def disconnect(self, device: int) -> None:
         self._standing.connected.pop(device, None)
-        for each in self._rounds.values():
+        for id, each in self._rounds.items():
+            if device not in each.arrived:
+                self._left.setdefault(id, {}).setdefault(device, _HUNG_UP)
             each.lose(device)
         self._change.set()
         logs.event("disconnected", device=device, connected=len(self._standing.connected))
@@ -164,8 +170,11 @@ class Air:
         slot = self._rounds.get(id)
         if slot is not None and device in slot.awaited:
             logs.event("withdrawn", id=id, device=device, reason=reason.value)
-            if reason is not WithdrawalReason.ROUND:  # another device may have broken the round
-                self._standing.failed(device, f"it withdrew ({reason.value})")
+            why = f"it withdrew ({reason.value})"
+            if reason is WithdrawalReason.RANKING:
+                self._left.setdefault(id, {})[device] = why
+            elif reason is not WithdrawalReason.ROUND:  # another device may have broken the round
+                self._standing.failed(device, why)
             slot.lose(device)
 
     # What the server does
@@ -256,7 +265,7 @@ class Air:
             late = set().union(*(each.awaited for each in self._rounds.values()))
             for k in there:
                 self._standing.answered(k, late=k in late)
-            self._rounds = {}
+            self._rounds, self._left = {}, {}
 
     def _announced(self, request: _Request, device: int, devices: int) -> Announcement:
         gain = self._rounds[request.id].gain(device)
@@ -288,6 +297,7 @@ class Air:
             logs.event("slow", id=request.id, device=k)
             if not enough:
                 self._standing.failed(k, "it did not answer in time")
+        self._judge(self._left.get(request.id, {}), enough=enough)
         logs.event("slot", id=request.id, devices=len(arrived), missing=missing, seconds=round(seconds, 4))
         if slot.dropped:
             return Withheld(f"withheld: {slot.dropped}" + self._standing.named(arrived), spent=True)
@@ -295,6 +305,15 @@ class Air:
             why = f"withheld: {missing} of {count} devices are missing, {self.network.dropouts} may be"
             return Withheld(why + self._standing.named(arrived), spent=True)
         return Sum(slot.received(), len(arrived), slot.carrier, simulated=self.seed is not None)
+
+    def _judge(self, left: dict[int, str], *, enough: bool) -> None:
+        """Counts who left a round: by hanging up, if the sum was withheld; for want of a ranking, unless most did."""
+        without = sum(1 for why in left.values() if why != _HUNG_UP)
+        for k, why in left.items():
+            if (not enough) if why == _HUNG_UP else 2 * without <= self.network.devices.count:
+                self._standing.failed(k, why)
+            elif why != _HUNG_UP:
+                self._standing.noted(k, why)
 
     def _say(self, device: int, message: RoundMessage | RoundOver) -> None:
         if (line := self._standing.connected.get(device)) is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from airpool.runtime import logs
 from airpool.runtime.medium import Deliver, DeviceFault
 
-IN_A_ROW = 2
+MOST_FAILURES, FORGIVEN_AFTER = 2, 20
 FIRST_SECONDS, LONGEST_SECONDS = 30.0, 3600.0
 _FOR_GOOD = 1e9  # seconds
 _NAMED = 5
@@ -34,7 +34,8 @@ class Connection:
 
 @dataclass
 class _Failures:
-    in_a_row: int = 0
+    count: int = 0
+    served: int = 0  # inferences since the last one
     reason: str = ""
     seconds: float = FIRST_SECONDS
     until: float = 0.0
@@ -44,7 +45,7 @@ class _Failures:
 class Standing:
     """patience: time after which a device that is not ready counts as stalled.
 
-    From the second failure in a row on a device is set aside, each time twice as long, until it serves.
+    From its second failure on a device is set aside, each time twice as long; 20 inferences served in a row clear it.
     """
 
     devices: int
@@ -62,21 +63,23 @@ class Standing:
             it.since, it.stalled = self.clock(), late and not it.inferences
 
     def served(self, device: int) -> None:
-        if self.aside(device) is None:
-            self._failures.pop(device, None)
+        if (its := self._failures.get(device)) is not None and self.aside(device) is None:
+            its.served += 1
+            if its.served >= FORGIVEN_AFTER or not its.count:
+                del self._failures[device]
 
     def failed(self, device: int, reason: str, *, at_once: bool = False) -> None:
         """Notes a failure. at_once: the device is set aside for this one alone."""
         its = self._failures.setdefault(device, _Failures())
-        its.in_a_row, its.reason = its.in_a_row + 1, reason
-        if (at_once or its.in_a_row >= IN_A_ROW) and its.until <= self.clock():
+        its.count, its.served, its.reason = its.count + 1, 0, reason
+        if (at_once or its.count >= MOST_FAILURES) and its.until <= self.clock():
             its.until = self.clock() + its.seconds
             logs.event("set aside", device=device, reason=reason, seconds=its.seconds)
             its.seconds = min(2 * its.seconds, LONGEST_SECONDS)
 
     def banned(self, device: int, reason: str) -> None:
         """Sets a device aside for good: it did not follow the protocol."""
-        self._failures[device] = _Failures(IN_A_ROW, reason, LONGEST_SECONDS, math.inf)
+        self._failures[device] = _Failures(reason=reason, until=math.inf)
         logs.event("set aside", device=device, reason=reason)
 
     def noted(self, device: int, reason: str) -> None:
