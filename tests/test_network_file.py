@@ -166,6 +166,8 @@ def test_a_list_gives_one_value_each_and_whole_numbers_are_numbers():
         ("version = 1\ndelta = 1.0\n[devices]\ncount = 2", r"delta=1\.0 must be > 0 and < 1"),
         ("version = 1\ndelta = 0\n[devices]\ncount = 2", "delta=0 must be > 0 and < 1"),
         ("this is not toml", "not valid TOML: "),
+        ("a = " + "[" * 30_000, "not valid TOML: "),
+        ("version = 1" + "0" * 5000, "not valid TOML: "),
         ("", "the key version is missing"),
     ],
 )

@@ -64,6 +64,9 @@ def test_a_flag_wins_over_the_file_and_the_file_over_the_default(folder):
         (DEVICE + "source = 3", "source=3 must be text"),
         (DEVICE + "accept_plugin = 'x'", "accept_plugin='x' must be a list of texts"),
         (DEVICE + "drain_seconds = -1", "drain_seconds=-1 must be >= 0"),
+        (DEVICE + "drain_seconds = nan", "drain_seconds=nan must be >= 0 and finite"),
+        (DEVICE + "drain_seconds = inf", "drain_seconds=inf must be >= 0 and finite"),
+        ("role = ['air']", "role = ['air'] must be one of air, ranking, server, device"),
         ("role = 'device'\nnetwork = 'net.toml'", "--air is missing: give it as an option, or air in the file"),
         ("role = 'server'\nnetwork = 'net.toml'\nair = 'x:1'\ntoken = 'x'", "unknown option 'token' of server"),
         ("role = ", "not valid TOML"),
@@ -196,3 +199,10 @@ def test_every_option_has_a_flag_with_help():
         known = o.flags_of(kind)
         for f in fields(kind):
             assert known[f.name].secret or (f"--{f.name.replace('_', '-')}" in flags and known[f.name].help)
+
+
+def test_a_range_of_devices_is_checked_before_it_is_listed():
+    from airpool.runtime.starting import indices_of
+
+    with pytest.raises(ValueError, match="--device 0-99999999999999 must be from 0 to 3"):
+        indices_of("0-99999999999999", 4)

@@ -58,7 +58,7 @@ def parse(text: str) -> Network:
     """
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a bare ValueError
         raise NetworkError(f"not valid TOML: {error}") from None
     return build(data)
 

@@ -8,6 +8,7 @@ gives it. Values are checked by their type.
 """
 
 import json
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -156,7 +157,7 @@ def read(path: Path) -> RoleOptions:
     """The options in a file, which names its role: `role = "air"`."""
     data = tables(path)
     role = data.get("role")
-    if role not in ROLES:
+    if not isinstance(role, str) or role not in ROLES:
         raise ValueError(f"{path}: role = {role!r} must be one of {', '.join(ROLES)}")
     return made(ROLES[role], data, where=f"{path}: ", folder=path.parent)
 
@@ -196,8 +197,8 @@ def made(kind: type[Role], *layers: Mapping[str, Any], where: str = "", folder: 
         if f.name not in values and f.default is MISSING:
             flag = f.name.replace("_", "-")
             raise ValueError(f"{where}--{flag} is missing: give it as an option, or {f.name} in the file of --config")
-    if values.get("drain_seconds", 0.0) < 0:
-        raise ValueError(f"{where}drain_seconds={values['drain_seconds']:g} must be >= 0")
+    if not 0 <= values.get("drain_seconds", 0.0) < math.inf:
+        raise ValueError(f"{where}drain_seconds={values['drain_seconds']:g} must be >= 0 and finite")
     return kind(**values)
 
 

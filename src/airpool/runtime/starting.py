@@ -190,9 +190,9 @@ def indices_of(text: str, devices: int) -> list[int]:
     """
     first, _, last = text.partition("-")
     try:
-        found = list(range(int(first), int(last or first) + 1))
+        found = range(int(first), int(last or first) + 1)
     except ValueError:
-        found = []
+        found = range(0)
     if not found or not 0 <= found[0] <= found[-1] < devices:
         raise ValueError(f"--device {text} must be from 0 to {devices - 1}, or a range as in 0-3")
-    return found
+    return list(found)
