@@ -124,6 +124,20 @@ class Broken(Weibull):
         raise RuntimeError("no table of quantiles")
 
 
+@dataclass(frozen=True)
+class Weaker(Weibull):
+    """Draws gains that are too weak more often than its cdf says: others' noise that ε counts on is missing."""
+
+    def sample(self, shape, rng, dtype=None):
+        return np.where(rng.random(shape) < 0.2, 0.01, self.quantile(rng.random(shape)))
+
+
+@dataclass(frozen=True)
+class Flat(Weibull):
+    def sample(self, shape, rng, dtype=None):
+        return self.quantile(rng.random(shape[:-1]))
+
+
 @pytest.fixture
 def registered():
     before = dict(LAWS._added)
@@ -146,6 +160,8 @@ def test_a_registered_law_is_rayleigh_where_it_should_be(registered):
     [
         (Loud, "has mean power 9, must be 1"),
         (Torn, "must be the same"),
+        (Weaker, "its sample does not follow its cdf"),
+        (Flat, "sample((100, 100), rng) gives shape (100,)"),
         (Broken, "RuntimeError: no table of quantiles"),
     ],
 )

@@ -17,6 +17,7 @@ from airpool._support import plugins
 from airpool._support.plugins import PluginError
 from airpool.cli import app
 from airpool.evaluation.audit.adversary import audited
+from airpool.evaluation.plan.candidates import brought, built
 from airpool.evaluation.sweep.code import version_of
 from airpool.network import SCHEMES, Coin, Devices, Network, NetworkError, file, named_scheme, scheme_rules
 from airpool.protocol import alone, live
@@ -158,6 +159,7 @@ def made(given: Any, name: str = "test-scheme") -> Any:
         (lambda net: [0.5], r"'test-scheme': its participation\(network\) gives shape \(1,\), must be \(3,\)"),
         (lambda net: [0.5, 1.5, 0], r"gives \[0.5, 1.5, 0.0\], must be between 0 and 1"),
         (lambda net: [0.5, np.nan, 0], r"gives .*nan.*, must be between 0 and 1"),
+        (lambda net: np.random.default_rng().random(3), "gives other numbers each time"),
         (lambda net: net.nonsense, r"'test-scheme': its participation\(network\) fails: AttributeError"),
     ],
 )
@@ -191,6 +193,18 @@ def test_a_setting_that_it_does_not_have_is_an_error():
     with pytest.raises(NetworkError, match=r"energy-aware.*scheme\.budget_mw=-1.0 must be > 0"):
         named_scheme("energy-aware", budget_mw=-1.0)
     assert scheme_rules(named_scheme("energy-aware", budget_mw=3.0)).options == ("budget_mw",)
+
+
+def test_a_plan_tries_it_beside_the_others():
+    net = Network.uniform(num_devices=12, scheme=named_scheme("energy-aware"))
+    model = airpool.load("modelnet40")
+    (found,) = brought(net, ("vote",))
+    assert found.words == "vote, scheme energy-aware"
+    built_net = built(found, net, np.full(12, 2.0), model)
+    assert built_net.scheme == net.scheme
+    assert built_net.devices.participation == net.devices.participation
+    assert airpool.guarantee(built_net).worst <= 2
+    assert brought(Network.uniform(num_devices=12), ("vote",)) == ()
 
 
 @pytest.mark.check

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
-_DECIDED = ("weight", "clip_norm", "noise_std", "participation", "dimension", "cover_noise", "scheme")
+_DECIDED = ("weight", "clip_norm", "noise_std", "participation", "dimension", "cover_noise")
 
 
 @app.command()
@@ -37,17 +37,20 @@ def plan(
     devices.
 
     Accuracy is predicted on validation objects, for classes that come as often as there. Options that the plan decides
-    are refused.
+    are refused. --scheme takes a plug-in's, which is tried beside airpool's own.
     """
     from airpool.evaluation.plan.frontier import FACTORS, draw, frontier
     from airpool.models.pretrained import load
     from airpool.network import file as network_file
+    from airpool.network import scheme_rules
 
     wanted.refuse(_DECIDED, "the plan decides it")
     wanted.refuse_named_colluders()
     with progress("loading"):
         known = load(model)
     net = wanted.network(devices=known.num_devices)
+    if scheme_rules(net.scheme).coins is None:
+        wanted.refuse(("scheme",), "the plan decides it; a plug-in's is tried beside airpool's own")
     target: Any = net.devices.epsilon if epsilon is None and accuracy is None else epsilon
     if target is None and accuracy is None:
         raise ValueError("give --epsilon, or --accuracy for the smallest ε that reaches it")
@@ -76,13 +79,14 @@ def plan(
 
 def _search(net: "Network", model: Any, target: Any, accuracy: float | None, seed: int) -> "Plan":
     from airpool.evaluation.plan import fewest_devices, plan, smallest_epsilon
-    from airpool.evaluation.plan.candidates import candidates
+    from airpool.evaluation.plan.candidates import brought, candidates
 
     each = isinstance(target, list | tuple)
     if accuracy is None:
         covered = net.channel.rules.cover_noise
-        tried = len(candidates(net.devices.count, model.deployable, heterogeneous=each, covered=covered))
-        with progress("planning", total=tried) as advance:
+        tried = candidates(net.devices.count, model.deployable, heterogeneous=each, covered=covered)
+        tried += brought(net, model.deployable)
+        with progress("planning", total=len(tried)) as advance:
             return plan(net, model=model, epsilon=target, seed=seed, on_candidate=lambda _: advance(1))
     if target is None:
         with progress("finding the smallest ε"):

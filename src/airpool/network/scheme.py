@@ -150,11 +150,13 @@ def _probabilities(scheme: PluginScheme, network: Any) -> tuple[float, ...]:
     """The participation that a plug-in gives; an error that names it where that is none."""
     count, this = network.devices.count, f"scheme {scheme.name!r}: its participation(network)"
     try:
-        found = np.asarray(scheme.participation(network), dtype=np.float64)
+        found, again = (np.asarray(scheme.participation(network), dtype=np.float64) for _ in range(2))
     except Exception as error:
         raise NetworkError(f"{this} fails: {type(error).__name__}: {error}") from error
     if found.shape != (count,):
         raise NetworkError(f"{this} gives shape {found.shape}, must be ({count},), one number for each device")
     if not np.all((found >= 0) & (found <= 1)):
         raise NetworkError(f"{this} gives {found.tolist()}, must be between 0 and 1")
+    if not np.array_equal(found, again):
+        raise NetworkError(f"{this} gives other numbers each time: the coins are airpool's, a plug-in draws nothing")
     return tuple(found.tolist())

@@ -11,7 +11,9 @@ antennas are accounted for. Laws of plug-ins are checked when they are first use
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +27,8 @@ from airpool.network.units import db_to_linear
 _GAUSSIAN_LIMIT = 1e9
 # Nodes of the checks of a plug-in's law, in normal scores: probabilities from 1e-12 to 1 − 1e-12.
 _SCORES = np.linspace(-7.0, 7.0, 1401)
+# Distance of 10,000 draws from their law that is exceeded with a probability below 1e-11.
+_FARTHEST = 0.037
 # Values that stand for a law where it enters a mixture: probabilities are off by 2^-15 at most.
 _MIXTURE = 2**14
 
@@ -130,7 +134,7 @@ def mixture(law: FadingLaw) -> Floats:
 
 
 def require_law(name: str, law: FadingLaw) -> None:
-    """Raises NetworkError unless `cdf` and `quantile` are one distribution of gains ≥ 0 with mean power 1."""
+    """Raises NetworkError unless cdf, quantile and sample are one distribution of gains ≥ 0 with mean power 1."""
     from scipy.special import ndtr
 
     p = np.asarray(ndtr(_SCORES))
@@ -150,6 +154,25 @@ def require_law(name: str, law: FadingLaw) -> None:
         raise NetworkError(f"fading {name!r}: cdf(quantile({p[worst]:.3g})) is {back[worst]:.3g}, must be the same")
     if not abs(power - 1) < 0.01:
         raise NetworkError(f"fading {name!r} has mean power {power:.3g}, must be 1: use path_loss_db for the strength")
+    if (sample := getattr(law, "sample", None)) is not None:
+        _require_sample(name, law, sample)
+
+
+def _require_sample(name: str, law: FadingLaw, sample: Callable[..., Any]) -> None:
+    """Raises NetworkError unless `sample` follows `cdf`, by Kolmogorov and Smirnov's distance."""
+    shape = (100, 100)
+    try:
+        drawn = np.asarray(sample(shape, np.random.default_rng(0), dtype=None), dtype=np.float64)
+        rank = np.sort(np.asarray(law.cdf(drawn), dtype=np.float64).ravel())
+    except Exception as error:
+        raise NetworkError(f"fading {name!r}: its sample fails: {type(error).__name__}: {error}") from error
+    if drawn.shape != shape:
+        raise NetworkError(f"fading {name!r}: sample({shape}, rng) gives shape {drawn.shape}")
+    distance = float(np.max(np.abs(rank - (np.arange(rank.size) + 0.5) / rank.size)))
+    if not (np.all(drawn >= 0) and distance < _FARTHEST):
+        raise NetworkError(
+            f"fading {name!r}: its sample does not follow its cdf (distance {distance:.2g} over {rank.size} draws)"
+        )
 
 
 def _require(name: str, value: object, least: float, most: float) -> None:

@@ -42,6 +42,8 @@ class Candidate:
         rules = scheme_rules(self.scheme)
         if rules.scored:
             chosen = f"{rules.words(self.scheme)}, {self.share:.0%} for the score"
+        elif rules.coins is not None:
+            chosen = rules.words(self.scheme) + (", cover noise" if self.cover_noise else "")
         else:
             chosen = f"p = {self.participation:g}" + (", cover noise" if self.cover_noise else "")
         return f"{self.codec}, {chosen}" + ("" if self.handle == "noise" else f", own {self.handle}")
@@ -64,6 +66,14 @@ def candidates(
     ranked = [Candidate(first, scheme=Ranking(num_selected=n), share=share) for n in counts for share in (0.02, 0.1)]
     local = [Candidate(first, scheme=Threshold(threshold=t), share=share) for t in (0.5, 1.0) for share in (0.1, 0.3)]
     return (*plain, *(replace(plain[0], handle=handle) for handle in own), *ranked, *local)
+
+
+def brought(given: Network, codecs: tuple[str, ...]) -> tuple[Candidate, ...]:
+    """Candidates with the scheme that the network brings; none where it is airpool's own."""
+    if scheme_rules(given.scheme).coins is None:
+        return ()
+    covered = given.channel.rules.cover_noise
+    return tuple(Candidate(codec, cover_noise=covered, scheme=given.scheme) for codec in codecs)
 
 
 def built(candidate: Candidate, given: Network, targets: Floats, model: "Model") -> Network:

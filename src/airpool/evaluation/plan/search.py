@@ -13,7 +13,7 @@ from airpool._support.files import jsonable
 from airpool.account.guarantee import PrivacyReport
 from airpool.evaluation.evaluate import Evaluation, evaluate
 from airpool.evaluation.objects import held_out
-from airpool.evaluation.plan.candidates import PAPER, Candidate, built, candidates
+from airpool.evaluation.plan.candidates import PAPER, Candidate, brought, built, candidates
 from airpool.network import Devices, Network
 
 if TYPE_CHECKING:
@@ -102,8 +102,9 @@ def plan(
 ) -> Plan:
     """The most accurate of the candidates for these devices, this channel and this ε.
 
-    given: as in `candidates.network`. epsilon: for all devices, or one each. The last stage draws fresh noise, so that
-    the selection does not bias it; the interval includes the choice of the validation objects.
+    given: as in `candidates.built`; where its scheme is a plug-in's, that is tried too. epsilon: for all devices, or
+    one each. choice: the candidates, all by default. The last stage draws fresh noise, so that the selection does not
+    bias it; the interval includes the choice of the validation objects.
     Edge cases: no candidate can be built → an error with the reason of the first.
     """
     count = given.devices.count
@@ -114,6 +115,7 @@ def plan(
     if choice is None:
         each_its_own, covered = bool(np.any(targets != targets[0])), given.channel.rules.cover_noise
         choice = candidates(count, model.deployable, heterogeneous=each_its_own, covered=covered)
+        choice = (*choice, *brought(given, model.deployable))
     going: list[tuple[Candidate, Network]] = []
     impossible: list[tuple[Candidate, str]] = []
     for each in choice:
