@@ -82,9 +82,12 @@ def test_another_noise_in_one_network_file_costs_the_others_nothing(medium):
                 await system.open_port(1)
             return await system.infer(11), await readiness(system.server)
 
-    results, (ready, _) = asyncio.run(play())
+    results, (ready, metrics) = asyncio.run(play())
     assert {each.status for each in results} == {"below quorum"}
+    assert all("device 1: not connected: device 1 is set to noise_std" in each.reason for each in results)
     assert ready.status_code == 503
+    assert ready.json()["faults"]["1"].startswith("not connected: device 1 is set to noise_std")
+    assert 'airpool_device_fault{device="1",reason="not connected"} 1.0' in metrics.text
     assert [each.spent for each in charges] == [0, 0, 0]
 
 
@@ -169,6 +172,9 @@ def test_who_serves_again_is_forgiven_and_who_does_not_is_set_aside_for_longer_e
     now = [0.0]
     standing = Standing(2, 1.0, lambda: now[0])
     standing.failed(0, "x")
+    assert standing.named() == "; device 0: x"
+    standing.served(0)
+    assert standing.named() == ""
     for _ in range(FORGIVEN_AFTER):
         standing.served(0)
     standing.failed(0, "x")

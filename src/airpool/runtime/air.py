@@ -118,6 +118,7 @@ class Air:
             words = {"they": f"device {device} is set to", "own_side": "this air is set to"}
             if why := terms.difference(self.network, stated, **words):
                 logs.event("rejected", device=device, reason=why)
+                self._standing.refused(device, why)
                 raise RejectedError(why)
         self._standing.connect(device, deliver, version)
         logs.event("connected", device=device, connected=len(self._standing.connected))

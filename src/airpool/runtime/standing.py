@@ -53,9 +53,15 @@ class Standing:
     clock: Callable[[], float] = time.monotonic
     connected: dict[int, Connection] = field(default_factory=dict)
     _failures: dict[int, _Failures] = field(default_factory=dict)
+    _refused: dict[int, str] = field(default_factory=dict)  # by device, why it may not connect
 
     def connect(self, device: int, deliver: Deliver, version: str = "") -> None:
         self.connected[device] = Connection(deliver, self.clock(), version=version)
+        self._refused.pop(device, None)
+
+    def refused(self, device: int, reason: str) -> None:
+        """Notes why a device may not connect, until it does."""
+        self._refused[device] = reason
 
     def answered(self, device: int, *, late: bool) -> None:
         """Notes the end of a turn that was announced to this device. late: it has not answered."""
@@ -64,7 +70,7 @@ class Standing:
 
     def served(self, device: int) -> None:
         if (its := self._failures.get(device)) is not None and self.aside(device) is None:
-            its.served += 1
+            its.served, its.reason = its.served + 1, ""
             if its.served >= FORGIVEN_AFTER or not its.count:
                 del self._failures[device]
 
@@ -98,6 +104,8 @@ class Standing:
         if (aside := self.aside(device)) is not None:
             return aside
         it = self.connected.get(device)
+        if it is None and device in self._refused:
+            return DeviceFault(device, f"not connected: {self._refused[device]}")
         if it is None or it.inferences:
             return None
         if it.stalled or (device not in busy and self.clock() - it.since > self.patience):
