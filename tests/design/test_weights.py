@@ -398,6 +398,6 @@ def test_the_public_function_has_one_signature_for_weights_and_one_for_clip_norm
     assert set(for_weights.parameters) - set(for_clips.parameters) == {"normalise"}
     assert np.all(airpool.design(noisy(), z, epsilon=6.0, normalise="free").epsilon <= 6.0)
     with pytest.raises(TypeError, match="normalise"):
-        airpool.design(noisy(), z, knob="clip", epsilon=6.0, normalise="free")
+        airpool.design(noisy(), z, knob="clip", epsilon=6.0, normalise="free")  # pyright: ignore
     with pytest.raises(ValueError, match="knob='noise' must be weight or clip"):
-        airpool.design(noisy(), z, knob="noise")
+        airpool.design(noisy(), z, knob="noise")  # pyright: ignore

@@ -43,6 +43,7 @@ class _Finder:
     def find_spec(name, path=None, target=None):
         if name != "airpool.network.network":
             return None
+        assert path is not None
         file = str(Path(path[0]) / "network.py")
         return spec_from_file_location(name, file, loader=_Later(name, file))
 

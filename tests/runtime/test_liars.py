@@ -74,7 +74,7 @@ class Liar(SecureDevice):
 
 def lying(folder, trick):
     """Ports of all devices, of which one lies."""
-    honest = secured_by(NET, range(COUNT), PortOptions(identities=folder, **OPTIONS))
+    honest = secured_by(NET, range(COUNT), PortOptions(identities=folder, quorum=OPTIONS["quorum"]))
 
     def port(line, k):
         if k != LIAR:
@@ -136,7 +136,7 @@ def test_over_processes_a_device_of_another_identity_is_left_out_and_the_others_
     """Device 3's private key is another one than the roster of the others and of the hub has."""
 
     async def play():
-        setup = up.Setup(network(COUNT, dimension=40, channel=NET.channel, dropouts=1), COUNT, **OPTIONS)
+        setup = up.Setup(network(COUNT, dimension=40, channel=NET.channel, dropouts=1), COUNT, quorum=COUNT - 1)
         async with up.running(setup) as system, up.client(system) as asked:
             log, folder = system.folder / f"device {LIAR}-{LIAR}.log", system.folder / "identities"
             await system.roles[f"device {LIAR}-{LIAR}"].stop()

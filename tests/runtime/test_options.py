@@ -4,6 +4,7 @@ import json
 import socket
 import sys
 from dataclasses import fields
+from typing import Any, cast
 
 import pytest
 
@@ -108,13 +109,13 @@ def test_a_file_of_another_role_is_refused(folder, monkeypatch, capsys):
 def test_options_travel_as_data_and_read_back(folder):
     setup = up.Setup(Network.uniform(num_devices=4), 2, quorum=3, device_options={"budget": 7})
     system = up.System(setup, folder)
-    system.roles = {name: up.Process(None, {"address": "127.0.0.1:7"}) for name in ("air", "ranking")}
+    system.roles = {name: up.Process(cast(Any, None), {"address": "127.0.0.1:7"}) for name in ("air", "ranking")}
     for name in ("air", "ranking", "server", "device 0-1"):
         found = system.options(name, "127.0.0.1:0")
         path = folder / f"{name}.json"
         path.write_text(json.dumps(o.data_of(found)), "utf-8")
         assert o.read(path) == found
-    assert o.read(folder / "device 0-1.json").budget == 7
+    assert cast(Any, o.read(folder / "device 0-1.json")).budget == 7
 
 
 # A check without a start

@@ -4,6 +4,7 @@ import asyncio
 import re
 import subprocess
 import sys
+from typing import Any, cast
 
 import pytest
 
@@ -80,9 +81,9 @@ def test_a_metered_port_notes_frames_and_passes_the_rest_on():
         def close(self):
             self.closed = True
 
-    noted, port = [], Port()
+    noted, port = [], cast(Any, Port())
     metered = MeteredPort(port, lambda: noted.append(1))
-    asyncio.run(metered.transmit(["x"]))
+    asyncio.run(metered.transmit(cast(Any, ["x"])))
     metered.close()
     assert (noted, port.sent, port.closed) == ([1], ["x"], True)
 
@@ -100,13 +101,14 @@ def test_grpc_says_that_it_serves_and_lists_its_services():
         server, where = await transport.serve("127.0.0.1:0", lambda it: add_RankingServicer_to_server(service, it))
         try:
             async with transport.channel(where, role="ranking") as channel:
-                stub = health_pb2_grpc.HealthStub(channel)
+                stub: Any = health_pb2_grpc.HealthStub(channel)
                 found = [
                     (await stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=10)).status
                     for name in ("", "airpool.v1.Ranking")
                 ]
                 ask = reflection_pb2.ServerReflectionRequest(list_services="")
-                call = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(iter([ask]), timeout=10)
+                reflection: Any = reflection_pb2_grpc.ServerReflectionStub(cast(Any, channel))
+                call = reflection.ServerReflectionInfo(iter([ask]), timeout=10)
                 listed = (await call.read()).list_services_response.service
             return found, {each.name for each in listed}
         finally:

@@ -314,7 +314,9 @@ def test_rotated_revoked_and_reissued_devices_need_no_restart_of_the_others(tmp_
     def total():
         for each in running:
             each.renew()
-        return rehearse(values, terms, running).outcome.total.tolist()
+        found = rehearse(values, terms, running).outcome.total
+        assert found is not None
+        return found.tolist()
 
     assert total() == [111, 111]
     authority.rotate(tmp_path / "keys", "device-2")

@@ -298,7 +298,7 @@ def test_the_papers_bound_is_what_it_prints(seed, count, p):
     d, r = 4, 3
     f, W, D = rng.standard_normal((2, count, d)), rng.standard_normal((count, r, d)), rng.standard_normal((d, r))
     w, std = rng.uniform(0, 1, count), rng.uniform(0, 1, count)
-    found = bound(f, encoder=W, decoder=D, weight=w, noise_std=std, participation=p, channel_noise_std=0.3, gamma=2.0)
+    found = bound(f, encoder=W, decoder=D, weight=w, noise_std=std, participation=p, channel_noise_std=0.3 / 2.0)
     size = np.linalg.norm(D) ** 2
     for n in range(2):
         total = d * size * (sum(p * s**2 for s in std) + 0.3**2 / 2.0**2)
