@@ -44,6 +44,23 @@ def test_the_example_is_one_short_file():
     assert len(EXAMPLE.read_text("utf-8").splitlines()) <= 80
 
 
+@pytest.mark.parametrize(
+    ("member", "does", "message"),
+    [
+        ("encoder", lambda self, x: x[..., :3], r"its encoder gives shape \(.*3\), must be"),
+        ("encoder", lambda self, x: x[..., :R] * float("nan"), "its encoder gives NaN"),
+        ("encoder", lambda self, x: 1 / 0, "its encoder fails: ZeroDivisionError"),
+        ("server", lambda self, level: lambda x: x[..., :5], r"its server gives logits of shape \(.*5\), must be"),
+        ("server", lambda self, level: lambda x: x.nonsense, "its server fails: AttributeError"),
+        ("server", lambda self, level: 1 / 0, "its server fails: ZeroDivisionError"),
+    ],
+)
+def test_a_broken_one_is_named(file, monkeypatch, member, does, message):
+    monkeypatch.setattr(codecs.CODECS.get("sketch"), member, does)
+    with pytest.raises(plugins.PluginError, match=f"codec 'sketch': {message}"):
+        evaluate(held_out(airpool.load("modelnet40"), network(), codec=file), network(), trials=1)
+
+
 def test_where_it_comes_from_is_known(file):
     origin = codecs.CODECS.origin("sketch")
     assert origin is not None

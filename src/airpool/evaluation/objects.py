@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.vote import Vote, crossed
 from airpool.network import Network, scheme_rules
 from airpool.radio.link import Level
@@ -60,7 +62,9 @@ def held_out(
     return EncodedObjects(
         objects.latents,
         objects.labels,
-        crossed(chosen, held.latents, held.labels) if unseen and isinstance(chosen, Vote) else chosen.server,
+        crossed(chosen, held.latents, held.labels)
+        if unseen and isinstance(chosen, Vote)
+        else partial(codecs.decoder, chosen),
         posteriors=objects.posteriors if scheme_rules(network.scheme).scored else None,
         participation=model.participation(network, codec=codec),
         vote=model.vote(objects.posteriors, codec=codec) if against_vote else None,

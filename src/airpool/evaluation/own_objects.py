@@ -1,10 +1,12 @@
 """Encoded objects of your own: latents, or views of the shipped model's cameras."""
 
+from functools import partial
 from typing import Any
 
 from torch import Tensor
 
 from airpool.evaluation.objects import DecoderFor, EncodedObjects
+from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.vote import unfitted
 from airpool.models.latents import Latents
 from airpool.models.pretrained import Pretrained
@@ -39,7 +41,7 @@ def of_views(
     return EncodedObjects(
         latents,
         labels,
-        model.codec(codec).server,
+        partial(codecs.decoder, model.codec(codec)),
         posteriors=posteriors if scheme_rules(network.scheme).scored else None,
         participation=model.participation(network, codec=codec),
         vote=model.vote(posteriors, codec=codec) if posteriors.shape[-1] > int(labels.max()) else None,

@@ -182,10 +182,10 @@ def infer(
         if present is not None:
             latents, posteriors = declared(latents, posteriors, present)
         public = level(network, participation=model.participation(network, codec=codec))
-        features, probabilities, server = latents, posteriors, chosen.server(public)
+        features, probabilities, server = latents, posteriors, codecs.decoder(chosen, public)
         if isinstance(rng, np.random.Generator):
             features, probabilities = (None if x is None else x.double().cpu().numpy() for x in (latents, posteriors))
-            server = codecs.moved(chosen, in_float64).server(public)  # as a running server computes it
+            server = codecs.decoder(codecs.moved(chosen, in_float64), public)  # as a running server computes it
         uncertainty = Uncertainty(probabilities)
         return infer_features(features, network, server=server, rng=rng, uncertainty=uncertainty, simulation=simulation)
 

@@ -11,10 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from airpool._support import tensors as tensor_file
 from airpool._support.arrays import Array
+from airpool._support.plugins import PluginError
 from airpool.models.cameras import cameras
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import SUFFIX, Codec
@@ -66,7 +68,10 @@ class StoredModel:
 def latents_of(codec: Codec, arrays: Mapping[str, Array], posteriors: Array) -> Array:
     """Latents of held-out objects: of their posteriors where the codec reads these, else those of the file."""
     if codec.reads == "posterior":
-        return codecs.encoded(codec, {"posterior": posteriors})
+        latents = codecs.encoded(codec, {"posterior": posteriors})
+        if bool(array_namespace(latents).any(array_namespace(latents).isnan(latents))):
+            raise PluginError(f"codec {codec.kind!r}: its encoder gives NaN for stored objects")
+        return latents
     if "latents" not in arrays:
         raise ValueError(f"codec {codec.kind!r} reads a view's {codec.reads}, which is not stored of held-out objects")
     return codecs.unpacked(arrays)

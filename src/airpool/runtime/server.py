@@ -263,4 +263,4 @@ def codec_of(model: str, network: Network, *, codec: str | None = None, names: S
             f"dimension={chosen.dimension}"
         )
     at = level(network, participation=held.participation(network, codec=codec))
-    return ServerCodec(chosen.server(at), tuple(names) or held.classes, chosen.dimension, codec or chosen.kind)
+    return ServerCodec(codecs.decoder(chosen, at), tuple(names) or held.classes, chosen.dimension, codec or chosen.kind)

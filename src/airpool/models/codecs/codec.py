@@ -7,7 +7,8 @@ A codec is written once, for NumPy arrays and torch tensors: training, the simul
 call the same code (docs/plugins.md). Everything here but `load` and `in_torch` works without torch.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -83,11 +84,37 @@ def encoded(codec: Codec, view: Mapping[str, Array]) -> Array:
     if codec.reads not in view:
         raise ValueError(f"codec {codec.kind!r} reads a view's {codec.reads}, there is its {' and '.join(view)} alone")
     read = view[codec.reads]
-    latents = codec.encoder(read)
+    with _named(codec, "encoder"):
+        latents = codec.encoder(read)
     wanted = (*read.shape[:-1], codec.dimension)
     if (found := tuple(getattr(latents, "shape", ()))) != wanted:
         raise PluginError(f"codec {codec.kind!r}: its encoder gives shape {found}, must be {wanted}")
     return latents
+
+
+def decoder(codec: Codec, level: Level) -> Callable[[Array], Array]:
+    """The codec's server for this level. An error names the codec where it gives something else than logits."""
+    with _named(codec, "server"):
+        decode = codec.server(level)
+
+    def logits(estimate: Array) -> Array:
+        with _named(codec, "server"):
+            found = decode(estimate)
+        wanted = (*estimate.shape[:-1], codec.num_classes)
+        if (shape := tuple(getattr(found, "shape", ()))) != wanted:
+            raise PluginError(f"codec {codec.kind!r}: its server gives logits of shape {shape}, must be {wanted}")
+        return found
+
+    return logits
+
+
+@contextmanager
+def _named(codec: Codec, member: str) -> Iterator[None]:
+    """Names the codec in what its own code raises."""
+    try:
+        yield
+    except Exception as error:
+        raise PluginError(f"codec {codec.kind!r}: its {member} fails: {type(error).__name__}: {error}") from error
 
 
 def matrices(codec: Codec, level: Level) -> tuple[tuple[Floats, Floats], ...]:
