@@ -301,3 +301,12 @@ def test_up_that_is_told_to_end_leaves_nothing_behind(tmp_path):
             running.wait()
     assert "inferences" in (tmp_path / "out").read_text()
     assert not list(tmp_path.glob("airpool-*"))
+
+
+def test_an_air_that_is_stopped_logs_json_alone():
+    async def play():
+        async with up.running(up.Setup(network(2), 1)) as system:
+            await system.roles["air"].stop()
+            return (system.folder / "air.log").read_text().splitlines()
+
+    assert [json.loads(line)["event"] for line in asyncio.run(play())][-1] == "disconnected"

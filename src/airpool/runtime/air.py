@@ -188,6 +188,10 @@ class Air:
         ready, versions = len(self._standing.ready()), {k: each.version for k, each in connected.items()}
         return AirStatus(count, self.quorum, len(connected), able, ready, faults, __version__, versions)
 
+    @property
+    def busy(self) -> bool:
+        return bool(self._rounds or self._waiting)
+
     async def run_slot(self, id: str, number: int, asked: StatedTerms) -> Sum | Withheld:
         """One slot: announced to all that are ready, if these are enough. If it is cancelled, the slot ends at once."""
         if why := self._objection(id, asked):

@@ -53,6 +53,7 @@ class Console:
 
 
 _ALONE = Console()
+_HANG_UP_SECONDS = 0.5
 
 
 async def run_air(
@@ -62,7 +63,9 @@ async def run_air(
     server, where = await transport.serve(address, lambda it: add_AirServicer_to_server(service, it), credentials)
     async with _running(_metrics("air", credentials), console, address=where):
         pass
-    await server.stop(console.drain_seconds)
+    stopping = asyncio.create_task(server.stop(console.drain_seconds + _HANG_UP_SECONDS))
+    await service.close(console.drain_seconds)
+    await stopping
 
 
 async def run_ranking(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -26,12 +27,14 @@ _DIGEST, _VERSION = 64, 32  # characters
 _QUEUED = 64  # messages that a device may leave unread
 _MESSAGES = 2_000.0  # of one device in a second
 _TRUSTED_SECONDS = 1.0
+_POLL_SECONDS = 0.02
 _CALLS = 2_000.0  # of all clients in a second
 
 
 class AirService(AirServicer):
     def __init__(self, air: Air, credentials: PeerCredentials | None = None) -> None:
         self._air, self._credentials = air, credentials
+        self._lines = set[Callable[[None], None]]()
 
     async def Connect(
         self, request_iterator: AsyncIterator[wire.FromDevice], context: Any
@@ -55,13 +58,27 @@ class AirService(AirServicer):
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(why))
         trusted = partial(transport.require_peer, context, f"device-{hello.device}", self._credentials)
         listening = asyncio.create_task(self._listen(hello, request_iterator, say, trusted))
+        self._lines.add(say)
         try:
             yield wire.ToDevice(welcome=wire.Welcome(protocol=PROTOCOL, version=__version__))
             while (message := await outgoing.get()) is not None:
                 yield message
         finally:
+            self._lines.discard(say)
             listening.cancel()
             self._air.disconnect(hello.device)
+
+    async def close(self, seconds: float) -> None:
+        """Ends the connections of all devices: as soon as no inference runs, at last after so many seconds.
+
+        Handlers that gRPC has to cancel would print a traceback each.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._air.busy:
+                    await asyncio.sleep(_POLL_SECONDS)
+        for say in tuple(self._lines):
+            say(None)
 
     async def _hello(self, requests: AsyncIterator[wire.FromDevice], context: Any) -> wire.Hello:
         try:
