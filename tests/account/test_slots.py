@@ -145,7 +145,7 @@ def test_the_report_says_that_it_is_a_cap():
     found = guarantee(network())
     assert any("the cap" in line for line in found.assumptions)
     assert found.to_json()["slots"] == 16
-    with pytest.raises(ValueError, match="slots=16"):
+    with pytest.raises(ValueError, match=r"slots\.count=16"):
         realised_epsilon(network(), np.ones(12))
 
 

@@ -1,7 +1,6 @@
 """Links that are dead without a word: a proxy that stops forwarding, as a cut cable does."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -62,17 +61,13 @@ def test_a_dead_link_is_noticed_at_both_ends_within_a_quarter_of_a_minute():
                 port = await RemoteDevice.opened(channel, 0, simulated=False, network=network(1))
                 await port.ready()
                 proxy.cut()
-                began = time.monotonic()
                 async with asyncio.timeout(0.75 * BY_DEFAULT):
                     with pytest.raises(DisconnectedError):
                         await port.announcements()
-                    device_took = time.monotonic() - began
                     while air.status().connected:
                         await asyncio.sleep(0.1)
-                return device_took, time.monotonic() - began
         finally:
             await proxy.close()
             await server.stop(0)
 
-    device_took, air_took = asyncio.run(play())
-    print(f"the device noticed after {device_took:.1f} s, the air after {air_took:.1f} s")
+    asyncio.run(play())

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import time
 from contextlib import suppress
 
 import numpy as np
@@ -241,16 +240,14 @@ def test_a_slot_ends_early_once_those_have_come_that_epsilon_counts_on(capsys, m
     net = network(3, dropouts=1)
 
     async def play():
-        async with small(net, running=(0, 1), quorum=2, slot_seconds=60.0, patience=30.0) as system:
+        async with small(net, running=(0, 1), quorum=2, slot_seconds=600.0, patience=30.0) as system:
             slow = await system.open_port(2)
             await slow.ready()
-            began = time.monotonic()
-            results = await system.infer(3)
-            return results, time.monotonic() - began
+            async with asyncio.timeout(60):  # a tenth of a slot
+                return await system.infer(3)
 
-    results, took = asyncio.run(play())
+    results = asyncio.run(play())
     assert [(each.status, each.devices) for each in results] == [("answered", 2)] * 3
-    assert took < 30
     assert '"event": "slow", "id": ' in (said := capsys.readouterr().err)
     assert '"device": 2' in said
 

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import json
 import ssl
-import time
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -165,4 +165,4 @@ def test_a_certificate_that_expires_soon_is_logged_once_a_day(keys, monkeypatch,
         own.renewed()
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if "expires in" in line]
     assert [line["reason"] for line in lines] == ["the certificate of air expires in 9 days: `airpool keys rotate air`"]
-    assert 9 < (own.expires - time.time()) / 86_400 < 10
+    assert 9 < (own.expires - datetime.now(UTC).timestamp()) / 86_400 < 10

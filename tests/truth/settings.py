@@ -4,9 +4,10 @@
 """
 
 from dataclasses import fields, replace
+from enum import StrEnum
 from typing import Any, get_args, get_type_hints
 
-from airpool.network import FADING, SCHEMES, Adversary, Channel, Devices, Network, Ranking, Threshold
+from airpool.network import FADING, SCHEMES, Adversary, Channel, Devices, Network, Ranking, Slots, Threshold
 
 BASE = Network(
     devices=Devices(count=3, weight=0.5, clip_norm=1.0, noise_std=0.5, participation=0.8),
@@ -23,6 +24,7 @@ FULL = replace(BASE, devices=replace(BASE.devices, participation=1.0))
 BEAM = replace(FADED, devices=Devices(count=2, weight=0.5, noise_std=0.1))
 QUIET = replace(BASE, channel=Channel(), adversary=Adversary(0))
 SCORED = replace(BASE, scheme=Threshold(score_noise_std=1.0))
+SLOTTED = replace(BASE, slots=Slots(4, sure=0.7))
 RANKED = replace(BASE, scheme=Ranking(num_selected=2, score_noise_std=1.0))
 
 
@@ -79,23 +81,31 @@ SETTINGS: dict[str, tuple[Network, str, dict[str, Any]]] = {
     "colluders": (BASE, "network", {"colluders": 1}),
     "dropouts": (BASE, "network", {"dropouts": 1}),
     "inferences": (BASE, "network", {"inferences": 5}),
+    "slots.count": (BASE, "slots", {"count": 4}),
+    "slots.sure": (SLOTTED, "slots", {"sure": 0.999}),
+    "slots.rule=ratio": (SLOTTED, "slots", {"rule": "ratio"}),
+    "slots.rule=falling": (SLOTTED, "slots", {"rule": "falling"}),
+    "slots.redrawn": (SLOTTED, "slots", {"redrawn": False}),
+    "slots.abstain": (SLOTTED, "slots", {"abstain": True}),
 }
 
 
 def every_setting() -> set[str]:
     """All rows that there must be: every field of every part, and every word that a field may be."""
     out: set[str] = set()
-    default = {"superposed", "truncate", "complex", "zero-out"}  # every other word is a change from these
+    default = {"superposed", "truncate", "complex", "zero-out", "posterior"}  # every other word is a change from these
     parts: dict[str, tuple[type[Any], ...]] = {
-        "": (Network,), "devices.": (Devices,), "channel.": (Channel,), "adversary.": (Adversary,),
+        "": (Network,), "devices.": (Devices,), "channel.": (Channel,), "adversary.": (Adversary,), "slots.": (Slots,),
         "scheme.": tuple(SCHEMES.get(name).settings for name in SCHEMES.builtin),
     }  # fmt: skip
     for prefix, kinds in parts.items():
         for kind in kinds:
             hints = get_type_hints(kind)
             for each in fields(kind):
-                words = [word for word in get_args(hints[each.name]) if isinstance(word, str)]
-                if prefix == "" and each.name in ("devices", "channel", "adversary", "scheme"):
+                hint = hints[each.name]
+                closed = list(hint) if isinstance(hint, type) and issubclass(hint, StrEnum) else get_args(hint)
+                words = [str(word) for word in closed if isinstance(word, str)]
+                if prefix == "" and each.name in ("devices", "channel", "adversary", "scheme", "slots"):
                     continue  # these are the parts
                 named = len(words) > 1 and prefix != "scheme."
                 out |= (

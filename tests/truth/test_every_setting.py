@@ -77,6 +77,12 @@ cover_noise                         -     =      -     -        =        =      
 colluders                           +     =      +     +        +        x      +      =        +
 dropouts                            +     =      +     +        +        x      +      =        +
 inferences                          +     +      +     +        x        +      +      +        +
+slots.count                         +     +      +     +        x        +      =      +        x
+slots.sure                          =     =      =     =        x        =      =      =        x
+slots.rule=ratio                    =     =      =     =        x        =      =      =        x
+slots.rule=falling                  =     =      =     =        x        =      =      =        x
+slots.redrawn                       +     =      +     =        x        =      =      -        x
+slots.abstain                       =     =      =     =        x        =      =      =        x
 """
 
 # Mean square error, expected estimate, how often there is no answer, certificates of accuracy from below and (ceiling)
@@ -127,6 +133,12 @@ cover_noise                       +        =      -      -    -       -         
 colluders                         =        =      =      =    =       =         =     =        =
 dropouts                          =        =      =      =    =       =         =     =        =
 inferences                        =        =      =      =    =       =         =     =        =
+slots.count                       x        x      x      x    x       x         x     x        -
+slots.sure                        x        x      x      x    x       x         x     x        -
+slots.rule=ratio                  x        x      x      x    x       x         x     x        +
+slots.rule=falling                x        x      x      x    x       x         x     x        +
+slots.redrawn                     x        x      x      x    x       x         x     x        +
+slots.abstain                     x        x      x      x    x       x         x     x        =
 """
 
 # Columns that compute a whole report for every cell: minutes on a busy machine.
@@ -136,6 +148,7 @@ SLOW = {"inferred", "measured"}
 ELSEWHERE = {
     "audit": "attacks what `guarantee` claims (tests/audit)",
     "audited": "attacks what `guarantee` claims (tests/audit)",
+    "budgets_of": "limits that a device was given, no number of a network",
     "calibrate": "searches for the noise at which `guarantee` meets a target (tests/account/test_calibrate.py)",
     "calibrate_claim": "scales noise to the paper's claim, which is no promise",
     "calibrated": "calls calibrate, split or calibrate_claim",
@@ -146,15 +159,18 @@ ELSEWHERE = {
     "held_out": "objects to evaluate with, no number",
     "fewest_devices": "calls plan",
     "infer": "calls infer_features",
+    "inferences_of": "inferences to evaluate with, no number",
     "live_frame": "carries `guarantee(live=True)`, of which it promises the local ε (tests/protocol/test_live.py)",
     "live_report": "guarantee(live=True) (tests/protocol/test_live.py)",
     "paper_claim": "the paper's Theorem 1 as printed, which is no promise",
     "plan": "calls calibrate and evaluate",
+    "require_budget": "refuses where what `total` says exceeds a budget",
     "scaled_error": "the column `error`, for weights to be chosen (tests/design)",
     "smallest_epsilon": "calls plan",
     "spent_anew": "part of the column `eaves`",
     "spent_in_common": "part of the columns `epsilon` and `eaves`",
     "split": "calls calibrate and score_epsilon",
+    "stream_epsilon": "`epsilon_after` of a number of slots, a figure beside the cap (tests/test_evaluate_slots.py)",
     "waveform_report": "the report that evaluate gives over a waveform: `waveform_epsilon` and the column `local`",
 }
 

@@ -106,7 +106,7 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
     if g.shape[-1] != count:
         raise ValueError(f"alignment has shape {g.shape}, must end with the {count} devices")
     if network.inferences * network.slots.count > 1:
-        slots = f"inferences={network.inferences}, slots={network.slots.count}"
+        slots = f"inferences={network.inferences}, slots.count={network.slots.count}"
         raise ValueError(f"{slots} must be 1: realised_epsilon is that of one slot")
     if not network.neighbours.keeps_noise or scheme_rules(network.scheme).scored:
         raise ValueError(

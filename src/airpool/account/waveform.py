@@ -36,7 +36,7 @@ def waveform_epsilon(network: Network, link: Uplink, *, run: int = 0, receiver: 
     both = [sample_maps(link, k, run) for k in range(d.count)]
     noises = [s * np.concatenate(pair, axis=1) for s, pair in zip(std, both, strict=True)]
     found = leverages([a for a, _ in both], noises, receiver=receiver)
-    distance = shift * network.neighbours.sensitivity * np.sqrt(network.uses)
+    distance = shift * network.neighbours.sensitivity * np.sqrt(network.inferences * network.slots.count)
     with np.errstate(divide="ignore"):
         local = gaussian.epsilon(distance / std, network.delta)
     return np.minimum(gaussian.epsilon(distance * np.sqrt(found), network.delta), local)

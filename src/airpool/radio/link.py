@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats, probability
-from airpool.network import Network, NetworkError, scheme_rules
+from airpool.network import Network, NetworkError, require_one_slot, scheme_rules
 from airpool.radio.fading import Fading, cdf
 from airpool.radio.power import Transmitters, threshold
 
@@ -154,6 +154,7 @@ def level(network: Network, link: Link | None = None, *, participation: ArrayLik
     >>> round(level(net).signal, 6), round(level(net).noise_std, 6)
     (0.9, 0.164317)
     """
+    require_one_slot(network, "the level is that of one slot")
     link = link_of(network) if link is None else link
     d, channel = network.devices, network.channel
     moments = alignment(network, link)

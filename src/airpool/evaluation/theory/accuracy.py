@@ -25,7 +25,7 @@ from airpool.evaluation.theory.margin import margin, quotient
 from airpool.evaluation.theory.mse import pooled_error, require_coin
 from airpool.evaluation.theory.server import LayeredServer, affine, bounded_scores, class_labels, gamma, gaps
 from airpool.evaluation.theory.together import at_most, drawn, fade_together
-from airpool.network import Network
+from airpool.network import Network, require_one_slot
 from airpool.radio.link import Link, link_of
 
 # Relative error of SciPy's ndtr and of exp in double precision: Cephes states 5.7e-14 at most.
@@ -40,6 +40,7 @@ def no_answer(network: Network, link: Link | None = None) -> float:
     >>> round(no_answer(Network.uniform(num_devices=2, participation=0.9)), 4)
     0.01
     """
+    require_one_slot(network, "the theory is that of one slot")
     require_coin(network)
     link = link_of(network) if link is None else link
     truncate = network.channel.power_rule == "truncate"

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from airpool._support.arrays import Floats, require_shape
 from airpool.evaluation.theory.mse import require_coin
 from airpool.evaluation.theory.together import drawn, fade_together
-from airpool.network import Network
+from airpool.network import Network, require_one_slot
 from airpool.protocol.device import clipped
 from airpool.radio.link import Link, link_of
 
@@ -60,6 +60,7 @@ def law(network: Network, *, most: int = MOST_PATTERNS, link: Link | None = None
     >>> law(Network.uniform(num_devices=12, participation=0.9)).probability[0].round(6)
     np.float64(0.28243)
     """
+    require_one_slot(network, "the theory is that of one slot")
     if most < 1:
         raise ValueError(f"most={most} must be ≥ 1")
     link = link_of(network) if link is None else link

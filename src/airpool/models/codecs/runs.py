@@ -68,9 +68,10 @@ def described(net: Network) -> str:
 def _record(nets: Sequence[Network]) -> dict[str, Any]:
     """Record of the networks in a plan: their ε, and all settings that they share."""
     net = nets[0]
+    # Without slots, which no plan has: a codec is trained for one.
     tables = {table: asdict(getattr(net, table)) for table in ("devices", "channel", "scheme", "adversary")}
     shared = {f"{table}.{name}": value for table, values in tables.items() for name, value in values.items()}
-    shared |= {f.name: getattr(net, f.name) for f in fields(net) if f.name not in tables}
+    shared |= {f.name: getattr(net, f.name) for f in fields(net) if f.name not in (*tables, "slots")}
     for name in ("devices.noise_std", "devices.epsilon"):
         del shared[name]
     return {"epsilon": [each.devices.column("epsilon")[0] for each in nets], **shared}
