@@ -35,3 +35,19 @@ def test_both_accounts_of_a_replaced_device_are_in_the_fleet_view(tmp_path):
     assert [each.device for each in accounts] == ["device-3"] * 2
     assert sorted(each.inferences for each in accounts) == [2, 5]
     assert len({each.key for each in accounts}) == 2
+
+
+def test_a_replacement_begins_a_ledger_where_the_old_head_lies_beside_the_key(tmp_path):
+    keys, one = tmp_path / "keys", mechanism(Network.uniform(num_devices=4, noise_std=0.5), device=3)
+    folder = keys / "device-3"
+    authority.create(keys)
+    authority.add(keys, "device-3")
+
+    def spend(path):
+        Ledger(path, folder / "identity.key", device="device-3", head=folder / "identity.head").charge("one", one)
+
+    spend(tmp_path / "old.db")
+    authority.revoke(keys, "device-3")
+    authority.reissue(keys, "device-3")
+    spend(tmp_path / "new.db")
+    assert len(list(folder.glob("identity*.head"))) == 2

@@ -112,7 +112,7 @@ def rotate(folder: Path, name: str, *, days: float = 365) -> None:
 def reissue(folder: Path, name: str, *, days: float = 365) -> None:
     """New keys and a new identity for a revoked name, whose replacement begins a new ledger.
 
-    The old certificates stay revoked.
+    The old certificates stay revoked. The old head, which lies beside the key, is kept under another name.
     """
     known = _of(folder, name)
     if not _revoked(known, name):
@@ -123,6 +123,8 @@ def reissue(folder: Path, name: str, *, days: float = 365) -> None:
     _days(days)
     (folder / name).mkdir(mode=0o700, exist_ok=True)
     identity = Ed25519PrivateKey.generate()
+    if (head := folder / name / "identity.head").exists():
+        head.rename(head.with_name(f"identity-before-{len(known)}.head"))
     secret.write(folder / name / "identity.key", secret.pem(identity))
     known = [*known, _certify(folder, name, "identity", identity.public_key(), days)]
     _record(folder, [*known, _connection(folder, name, days)])
