@@ -8,18 +8,17 @@ Radio: symbols of 1 µs, one inference after the other, no pilots. Network: 10 M
 received.
 """
 
-import argparse
 from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from airpool import Channel, Network, calibrate
-from airpool._support.figures import BLACK, BLUE, GREEN, ORANGE, RED, figure
+from airpool._support.figures import BLACK, BLUE, GREEN, ORANGE, RED
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.sweep import grid, run
 from airpool.models.pretrained import load
-from studies.tables import FIGURES, RESULTS, column, copy_as_csv, rows, save
+from studies.tables import RESULTS, column, draw_or_measure, rows, save
 
 NAME = "secure-comparison"
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -105,16 +104,5 @@ def paint(axes: Axes) -> None:
     axes.legend(loc="lower right")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fresh", action="store_true", help="measure again")
-    if parser.parse_args().fresh:
-        measure()
-    copy_as_csv([NAME], RESULTS, FIGURES)
-    for ending in ("svg", "png"):
-        with figure(FIGURES / f"secure-sum.{ending}", width=5.6, height=3.8) as (_, axes):
-            paint(axes)
-
-
 if __name__ == "__main__":
-    main()
+    draw_or_measure(__doc__, NAME, "secure-sum", measure=measure, paint=paint)

@@ -7,14 +7,13 @@ threshold whose spending on validation objects, decoded by votes that were fitte
 `most_mu_square`.
 """
 
-import argparse
 from dataclasses import replace
 
 import torch
 from matplotlib.axes import Axes
 
 from airpool import Channel, Network, calibrate, evaluate
-from airpool._support.figures import BLACK, BLUE, GREEN, ORANGE, figure
+from airpool._support.figures import BLACK, BLUE, GREEN, ORANGE
 from airpool.evaluation.inferences import inferences_of
 from airpool.evaluation.objects import held_out
 from airpool.evaluation.slots import largest_sure, one_slot_mu
@@ -22,7 +21,7 @@ from airpool.evaluation.sweep import run
 from airpool.evaluation.trial import draws
 from airpool.models.pretrained import load
 from airpool.network import Slots
-from studies.tables import FIGURES, RESULTS, column, copy_as_csv, rows, save
+from studies.tables import RESULTS, column, draw_or_measure, rows, save
 
 NAME = "slots"
 TRIALS, SHARE = 20, 0.95
@@ -47,11 +46,9 @@ def threshold(net: Network, most_mu_square: float) -> float:
     never = replace(net, slots=replace(net.slots, sure=1.0))
     found = inferences_of(held_out(load("modelnet40"), net, split="validation", unseen=True), never)
     best: list[torch.Tensor] = []
-    random = draws(torch.device("cpu"), 1)
     for count in range(1, net.slots.count + 1):
         part = replace(found, slots=replace(never.slots, count=count))
-        random = draws(torch.device("cpu"), 1)
-        best.append(part.asked(slice(0, len(found.latents)), 4, random).probability)
+        best.append(part.asked(slice(0, len(found.latents)), 4, draws(torch.device("cpu"), 1)).probability)
     return largest_sure(best, SHARE * most_mu_square / mu**2)
 
 
@@ -106,16 +103,5 @@ def paint(axes: Axes) -> None:
     axes.legend(loc="lower right")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fresh", action="store_true", help="measure again")
-    if parser.parse_args().fresh:
-        measure()
-    copy_as_csv([NAME], RESULTS, FIGURES)
-    for ending in ("svg", "png"):
-        with figure(FIGURES / f"slots.{ending}", width=5.6, height=3.8) as (_, axes):
-            paint(axes)
-
-
 if __name__ == "__main__":
-    main()
+    draw_or_measure(__doc__, NAME, "slots", measure=measure, paint=paint)

@@ -1,18 +1,21 @@
 """The tables behind the figures of the docs: written by sweeps, read as rows, copied as CSV beside the figure."""
 
+import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from airpool._support.figures import write_csv
+from matplotlib.axes import Axes
+
+from airpool._support.figures import figure, write_csv
 from airpool.evaluation.sweep import Table
 from airpool.paper.figures.tables import Rows, column, read, where
 
 RESULTS = Path(__file__).parent / "results"
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 
-__all__ = ["FIGURES", "RESULTS", "Rows", "column", "copy_as_csv", "rows", "save"]
+__all__ = ["FIGURES", "RESULTS", "Rows", "column", "copy_as_csv", "draw_or_measure", "rows", "save"]
 
 
 def save(table: Table, path: Path) -> None:
@@ -32,3 +35,17 @@ def copy_as_csv(names: Sequence[str], results: Path, figures: Path) -> None:
     for name in names:
         path = results / f"{name}.json"
         write_csv(figures / f"{name}.csv", json.loads(path.read_text("utf-8"))["columns"], comment=read(path).line())
+
+
+def draw_or_measure(
+    doc: str | None, name: str, picture: str, *, measure: Callable[[], None], paint: Callable[[Axes], None]
+) -> None:
+    """The command of a study with one table and one figure: draws it from results/NAME.json; --fresh measures first."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--fresh", action="store_true", help="measure again")
+    if parser.parse_args().fresh:
+        measure()
+    copy_as_csv([name], RESULTS, FIGURES)
+    for ending in ("svg", "png"):
+        with figure(FIGURES / f"{picture}.{ending}", width=5.6, height=3.8) as (_, axes):
+            paint(axes)

@@ -166,11 +166,11 @@ def evaluate(
             got = own.asked(rows, count, draws)
             right[here] = answers(rows, got)
             used[here], probability[here] = (x.reshape(-1, count).float().cpu() for x in (got.slots, got.probability))
-            best_right[here] = answers(rows, got, abstain=False).float()
+            best_right[here] = (answers(rows, got, abstain=False) if slots.abstain else right[here]).float()
             answered = got.any_signal & got.sure if slots.abstain else got.any_signal
             silent += int((~answered).sum())
-            wanted = centralised(latents[rows], network).estimate.repeat_interleave(count, dim=0)[:, 0]
-            square += float((got.estimate - wanted).square().sum())
+            estimate = got.estimate.unflatten(0, (-1, count))
+            square += float((estimate - centralised(latents[rows], network).estimate).square().sum())
             energy += float(got.energy.sum())
             on_inferences((rows.stop - rows.start) * count)
     inferences = len(latents) * trials

@@ -106,17 +106,13 @@ def until_sure(first: SlotEstimate, slots: Slots, again: Again, decode: Decode) 
 def _decoded(total: Array, heard: Array, decode: Decode, which: Array) -> tuple[Array, Array]:
     """Logits and posterior of the mean over the slots that were received, each by the decoder for that many."""
     xp = array_namespace(total)
-    mean, numbers = total / _at_least_one(heard)[:, None], _at_least_one(heard)
-    most, logits = int(xp.max(numbers)), None
-    for n in range(1, most + 1):
+    numbers = _at_least_one(heard)
+    mean, (first, *more) = total / numbers[:, None], [int(n) for n in xp.unique_values(numbers)]
+    # Nearly always all inferences have received as many slots: then one decoder serves all.
+    logits = xp.asarray(decode(mean, first, which), copy=True)  # rows are written later
+    for n in more:
         these = numbers == n
-        if not bool(xp.any(these)):
-            continue
-        found = decode(mean[these], n, which[these])
-        if logits is None:
-            logits = xp.zeros((mean.shape[0], found.shape[-1]), dtype=found.dtype, device=device_of(found))
-        logits[these] = found
-    assert logits is not None
+        logits[these] = decode(mean[these], n, which[these])
     shifted = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
     return logits, shifted / xp.sum(shifted, axis=-1, keepdims=True)
 
