@@ -16,7 +16,7 @@ from airpool.protocol.inference import Baseline, transmitted
 from airpool.protocol.simulation import Drawn, check_latents
 from airpool.protocol.slots import Asked, SlotEstimate, until_sure
 from airpool.protocol.waveform import Waveform
-from airpool.radio.link import Level, Link, link_of
+from airpool.radio.link import Link, link_of
 from airpool.schemes.scores import Uncertainty
 
 Server = DecoderFor | tuple[Sequence[DecoderFor], Tensor]
@@ -83,7 +83,7 @@ def inferences_of(
     check_latents(latents, one)
     check_labels(objects.labels, objects=len(latents))
     at = trial.level_of(one, instead, objects.participation)
-    levels = [Level(at.signal, at.noise_std / n**0.5) for n in range(1, sender.slots.count + 1)]
+    levels = [at.of_mean(n) for n in range(1, sender.slots.count + 1)]
     servers, which = server if isinstance(server, tuple) else ([server], None)
     return Inferences(
         network=one,

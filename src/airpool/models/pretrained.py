@@ -33,7 +33,7 @@ from airpool.models.stored import HeldOut
 from airpool.models.vision import features
 from airpool.models.vision.mvcnn import MVCNN, Architecture
 from airpool.network import Network, require_network, scheme_rules
-from airpool.protocol.inference import Inference, Simulation, infer_features
+from airpool.protocol.inference import BySlots, Inference, Simulation, infer_features
 from airpool.radio.link import level
 from airpool.schemes.scores import Uncertainty
 
@@ -158,7 +158,7 @@ def infer(
     present: Array | None = None,
     simulation: Simulation | None = None,
 ) -> Inference:
-    """Labels of N objects, sent through a network, with its guarantee.
+    """Labels of N objects, sent through a network, with its guarantee; in up to network.slots.count slots, until sure.
 
     inputs: views (N, K, 2, H, H) of the shipped model; of one that `airpool.fit` made, features as it was given.
     The network's dimension must be the codec's r, its clip norms at most 1, the length of a latent. In Schemes 2.1 and
@@ -181,11 +181,12 @@ def infer(
         latents, posteriors = model.seen(inputs, codec=codec) if chooses else (model.encode(inputs, codec=codec), None)
         if present is not None:
             latents, posteriors = declared(latents, posteriors, present)
-        public = level(network, participation=model.participation(network, codec=codec))
-        features, probabilities, server = latents, posteriors, codecs.decoder(chosen, public)
+        public = level(network.one_slot, participation=model.participation(network, codec=codec))
+        features, probabilities = latents, posteriors
         if isinstance(rng, np.random.Generator):
             features, probabilities = (None if x is None else x.double().cpu().numpy() for x in (latents, posteriors))
-            server = codecs.decoder(codecs.moved(chosen, in_float64), public)  # as a running server computes it
+            chosen = codecs.moved(chosen, in_float64)  # as a running server computes it
+        server = BySlots(lambda slots: codecs.decoder(chosen, public.of_mean(slots)))
         uncertainty = Uncertainty(probabilities)
         return infer_features(features, network, server=server, rng=rng, uncertainty=uncertainty, simulation=simulation)
 

@@ -3,7 +3,7 @@
 Encoder and server are functions, torch modules or matrices; no model is imported here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -12,11 +12,12 @@ from array_api_compat import array_namespace
 from airpool._support.arrays import Array, like
 from airpool._support.draws import Generator
 from airpool.account.guarantee import PrivacyReport, guarantee
-from airpool.network import Channel, Coin, Network
+from airpool.network import Channel, Coin, Network, require_one_slot
 from airpool.protocol import device
 from airpool.protocol import server as stations
 from airpool.protocol.maps import Map
 from airpool.protocol.simulation import Drawn, Path, Received, check_latents, receive
+from airpool.protocol.slots import SlotEstimate, until_sure
 from airpool.radio.power import Transmission
 from airpool.schemes.scores import Uncertainty
 
@@ -38,15 +39,34 @@ class Simulation:
     report: PrivacyReport | None = None
 
 
+@dataclass(frozen=True)
+class BySlots:
+    """A server that decodes the mean over n slots by a map of its own: `of(n)`, for noise of level σ/√n."""
+
+    of: Callable[[int], Map]
+
+
+Servers = Map | Sequence[Map] | BySlots
+
+
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """Labels with everything that led to them. server.NO_ANSWER (−1) where no device transmitted.
+    """Labels with everything that led to them, (n, t). server.NO_ANSWER (−1) where no device transmitted, and under
+    `abstain` where the server is not sure.
 
+    estimate: mean over the slots used, (n, t, r). probability: of the likeliest class. slots: number used; sure:
+    whether the stopping rule is met. energy: of all devices in all slots used. received: the first slot.
+    report: the guarantee of all slots, however few were used.
     latents: z of each device before it is clipped, (n, K, r), known to a simulator alone.
     """
 
     label: Array
     logits: Array
+    estimate: Array
+    probability: Array
+    slots: Array
+    sure: Array
+    energy: Array
     received: Received
     report: PrivacyReport
     latents: Array
@@ -57,7 +77,7 @@ def infer_features(
     features: Array,
     network: Network,
     *,
-    server: Map | Sequence[Map],
+    server: Servers,
     rng: Generator,
     encoder: Map | Sequence[Map] | None = None,
     uncertainty: Uncertainty | None = None,
@@ -65,31 +85,56 @@ def infer_features(
 ) -> Inference:
     """Labels of n objects from the features (n, K, d) of their views.
 
-    server: from estimates (..., r) to logits (..., L); a sequence is applied in turn, such as decoder and classifier.
+    server: from estimates (..., r) to logits (..., L); a sequence is applied in turn, such as decoder and classifier;
+        `BySlots` has one for the mean over each number of slots.
     encoder: left out, the features are the latents; a sequence gives every device its own.
     uncertainty: of each device's own classifier; Schemes 2.1 and 2.2 need it.
+    Up to network.slots.count slots are sent, until the server is sure.
     """
     how = simulation or Simulation()
     latents = device.encode(features, encoder)
     check_latents(latents, network)
+    if how.baseline is not None:
+        require_one_slot(network, "a baseline is one slot")
     sender = transmitted(network, how.baseline)
-    report = report_of(sender, how.report)
-    if how.baseline == "centralised":
-        received = centralised(latents, network, how.trials)
-    else:
+    report, one = report_of(sender, how.report), sender.one_slot
+    bits, num_classes = (None, None)
+    if how.baseline != "centralised":
         bits, num_classes = (uncertainty or Uncertainty()).raw(network.scheme)
-        received = receive(
-            latents,
-            sender,
-            rng=rng,
-            trials=how.trials,
-            path=how.path,
-            scores=bits,
-            num_classes=num_classes,
-            only_best=how.baseline == "best-device",
+
+    def slot(these: Array | slice, trials: int, drawn: Drawn | None = None) -> Received:
+        if how.baseline == "centralised":
+            return centralised(latents, network, trials)
+        scores = {"scores": None if bits is None else bits[these], "num_classes": num_classes}
+        best = how.baseline == "best-device"
+        return receive(
+            latents[these], one, rng=rng, trials=trials, path=how.path, only_best=best, drawn=drawn, **scores
         )
-    logits = stations.decode(received.estimate, server)
-    return Inference(stations.labels(logits, received.any_signal), logits, received, report, latents)
+
+    def again(pending: Array) -> SlotEstimate:
+        drawn = None if network.slots.redrawn else first.drawn.of(pending)
+        return _flat(slot(pending // how.trials, 1, drawn))
+
+    first = slot(slice(None), how.trials)
+    asked = until_sure(_flat(first), network.slots, again, lambda mean, n, _: stations.decode(mean, _of(server, n)))
+
+    def shaped(values: Array) -> Array:
+        return values.reshape((latents.shape[0], how.trials, *values.shape[1:]))
+
+    label = asked.labels(abstain=network.slots.abstain)
+    found = (label, asked.logits, asked.estimate, asked.probability, asked.slots, asked.sure, asked.energy)
+    return Inference(*map(shaped, found), first, report, latents)
+
+
+def _flat(got: Received) -> SlotEstimate:
+    """A slot of n objects in t trials as one row for each inference."""
+    return SlotEstimate(
+        got.estimate.reshape((-1, got.estimate.shape[-1])), *(x.reshape(-1) for x in (got.any_signal, got.energy))
+    )
+
+
+def _of(server: Servers, slots: int) -> Map | Sequence[Map]:
+    return server.of(slots) if isinstance(server, BySlots) else server
 
 
 def transmitted(network: Network, baseline: Baseline | None = None) -> Network:

@@ -76,31 +76,67 @@ def stops(posterior: Array, slot: int, slots: Slots) -> Array:
             assert_never(slots.rule)
 
 
-def until_sure(first: SlotEstimate, slots: Slots, again: Again, decode: Decode) -> Asked:
-    """m inferences from their first slot on, each until the server is sure or N slots are spent.
+class Asking:
+    """m inferences under way: what their slots have brought so far, and of which ones the server is sure.
 
-    A slot in which no device transmits is spent and tells the server nothing.
+    The one accumulating step of simulators, which take a slot of many inferences at once, and of a running server,
+    which takes one slot of one inference. Estimates are arrays as `like`, (m, r).
     """
-    xp = array_namespace(first.estimate)
-    pending = xp.arange(first.estimate.shape[0], device=device_of(first.estimate))
-    carried = xp.astype(first.any_signal, first.estimate.dtype)
-    total, heard, energy = first.estimate * carried[:, None], carried, first.energy
-    logits, posterior = _decoded(total, heard, decode, pending)
-    probability, sure, used = xp.max(posterior, axis=-1), stops(posterior, 1, slots) & (heard > 0), 0 * heard + 1
-    for slot in range(2, slots.count + 1):
-        pending = pending[~sure[pending]]
+
+    def __init__(self, slots: Slots, decode: Decode, like: Array) -> None:
+        xp, count = array_namespace(like), like.shape[0]
+        self._slots, self._decode = slots, decode
+        self._every = xp.arange(count, device=device_of(like))
+        self._total, self._heard = xp.zeros_like(like), xp.zeros_like(like[:, 0])
+        self._energy, self._used = xp.zeros_like(self._heard), xp.zeros_like(self._heard)
+        self._sure = xp.zeros_like(self._heard, dtype=xp.bool)
+        self._logits: Array = None
+        self._probability: Array = None
+
+    @property
+    def pending(self) -> Array:
+        """Indices of the inferences that another slot is asked of: the server is not sure, and N are not spent."""
+        return self._every[~self._sure & (self._used < self._slots.count)]
+
+    def take(self, which: Array, got: SlotEstimate) -> None:
+        """Adds a slot of these inferences, which have used equally many; the first is one of all.
+
+        A slot in which no device transmits is spent and tells the server nothing.
+        """
+        xp, count = array_namespace(self._total), self._total.shape[0]
+        at = slice(None) if which.shape[0] == count else which  # all of them: without copies
+        carried = xp.astype(got.any_signal, self._total.dtype)
+        self._total[at] += got.estimate * carried[:, None]
+        self._heard[at] += carried
+        self._energy[at] += got.energy
+        self._used[at] += 1
+        logits, posterior = _decoded(self._total[at], self._heard[at], self._decode, which)
+        probability = xp.max(posterior, axis=-1)
+        if self._logits is None:
+            self._logits, self._probability = logits, probability
+        else:
+            self._logits[at], self._probability[at] = logits, probability
+        slot = int(self._used[at][0])
+        self._sure[at] = stops(posterior, slot, self._slots) & (self._heard[at] > 0)
+
+    @property
+    def asked(self) -> Asked:
+        """The inferences so far, of which each has used at least one slot."""
+        mean = self._total / _at_least_one(self._heard)[:, None]
+        found = self._logits, mean, self._probability, self._used, self._sure, self._heard > 0, self._energy
+        return Asked(*found)
+
+
+def until_sure(first: SlotEstimate, slots: Slots, again: Again, decode: Decode) -> Asked:
+    """m inferences from their first slot on, each until the server is sure or N slots are spent."""
+    asking = Asking(slots, decode, first.estimate)
+    pending, got = asking.pending, first
+    while True:
+        asking.take(pending, got)
+        pending = asking.pending
         if pending.shape[0] == 0:
-            break
+            return asking.asked
         got = again(pending)
-        carried = xp.astype(got.any_signal, total.dtype)
-        total[pending] += got.estimate * carried[:, None]
-        heard[pending] += carried
-        energy[pending] += got.energy
-        used[pending] += 1
-        logits[pending], posterior = _decoded(total[pending], heard[pending], decode, pending)
-        probability[pending] = xp.max(posterior, axis=-1)
-        sure[pending] = stops(posterior, slot, slots) & (heard[pending] > 0)
-    return Asked(logits, total / _at_least_one(heard)[:, None], probability, used, sure, heard > 0, energy)
 
 
 def _decoded(total: Array, heard: Array, decode: Decode, which: Array) -> tuple[Array, Array]:

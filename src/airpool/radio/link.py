@@ -139,6 +139,10 @@ class Level:
     signal: float
     noise_std: float
 
+    def of_mean(self, slots: int) -> "Level":
+        """The level of the mean over so many slots: σ/√n."""
+        return Level(self.signal, self.noise_std / slots**0.5)
+
 
 def level(network: Network, link: Link | None = None, *, participation: ArrayLike | None = None) -> Level:
     """The public level of ẑ = Σ τ g (w z + n) + m/γ, which a server knows in advance.
