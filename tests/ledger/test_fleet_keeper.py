@@ -161,7 +161,8 @@ def test_a_server_starts_without_its_view_and_says_so(monkeypatch, capfd):
     from airpool import Network
     from airpool.runtime.air import Air
     from airpool.runtime.loopback import LoopbackServer
-    from airpool.runtime.server import Server, ServerCodec
+    from airpool.runtime.results import ServerCodec
+    from airpool.runtime.server import Server
 
     monkeypatch.setattr(logs, "_state", {"role": "server", "on": True})
     net = Network.uniform(num_devices=2, noise_std=0.05, dimension=2)

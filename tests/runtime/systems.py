@@ -17,7 +17,8 @@ from airpool.runtime.device import Device, Seen
 from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import RemoteDevice, RemoteRanking, RemoteServer
-from airpool.runtime.server import Server, ServerCodec
+from airpool.runtime.results import ServerCodec
+from airpool.runtime.server import Server
 from airpool.runtime.service import AirService, RankingService
 from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server, add_RankingServicer_to_server
 from airpool.schemes.scores import Uncertainty

@@ -13,7 +13,7 @@ from airpool.runtime import idempotency
 from airpool.runtime.http import Web, app
 from airpool.runtime.idempotency import Repeats, StartedInference
 from airpool.runtime.medium import DisconnectedError
-from airpool.runtime.server import InferenceResult
+from airpool.runtime.results import InferenceResult
 
 from .systems import network, small
 

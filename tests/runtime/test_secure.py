@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from airpool import Network, Ranking, Threshold
-from airpool.network import Channel
+from airpool.network import Channel, Slots
 from airpool.network import file as network_file
 from airpool.protocol.live import live_report
 from airpool.runtime import roster, terms, transport, up
@@ -43,6 +43,8 @@ NETWORKS = {
     "everybody": network(channel=SECURE),
     "coin": network(participation=0.5, channel=SECURE),
     "threshold": network(scheme=Threshold(score_bound=1.0, threshold=0.5), channel=SECURE),
+    "slots": network(noise_std=0.4, slots=Slots(5, sure=0.9), channel=SECURE),
+    "slots drawn once": network(participation=0.7, slots=Slots(3, sure=0.99, redrawn=False), channel=SECURE),
     "ranking": network(scheme=Ranking(score_bound=1.0, num_selected=2), channel=SECURE),
 }
 TOLERANT = network(6, channel=SECURE, dropouts=2)

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from airpool._support.arrays import Floats
+from airpool._support.arrays import Array, Floats
 from airpool.account.report import PrivacyReport
 from airpool.network import Network, require_network, scheme_rules, scored
 from airpool.protocol import device as stations
@@ -48,11 +48,19 @@ class Choice:
 
     score: Scheme 2.1, the raw uncertainty in bits. num_classes: of its posterior, where the score rule is `scale`.
     selected: Scheme 2.2, the ranking server's answer to `noisy_score`.
+    takes_part: of any scheme, what an earlier slot has decided (`takes_part`) where one draw serves all slots.
     """
 
     score: float | None = None
     num_classes: int | None = None
     selected: bool | None = None
+    takes_part: bool | None = None
+
+
+def takes_part(network: Network, source: Randomness, *, device: int, choice: Choice = Choice()) -> bool:  # noqa: B008
+    """τ of a device, for all slots of an inference. A secret of the device wherever its silence is not seen."""
+    _check(choice, network)
+    return bool(_drawn(_senders(network, device), source, np.ones((1, 1, 1)), choice)[0, 0, 0])
 
 
 @np.errstate(all="ignore")
@@ -80,11 +88,7 @@ def signal(
         raise ValueError(f"gain={gain} must be >= 0 and finite")
     report, senders, h = source.report(network), _senders(network, int(device)), np.full((1, 1, 1), float(gain))
     _check(choice, network)
-    scores = None if choice.score is None else np.array([[choice.score]], dtype=np.float64)
-    takes_part, _ = stations.taking_part(
-        senders, source, h, scores=scores, num_classes=choice.num_classes, selected=choice.selected
-    )
-    out = stations.transmit(z[None, None], senders, source, gain=h, takes_part=takes_part)
+    out = stations.transmit(z[None, None], senders, source, gain=h, takes_part=_drawn(senders, source, h, choice))
     # Adding zero turns the −0 of a silent device into 0: its sign would be a bit of z̃.
     return Signal(out.samples[0, 0, 0] + 0.0, float(out.sent.scale[0, 0, 0]), report)
 
@@ -104,7 +108,17 @@ def noisy_score(score: float, network: Network, source: Randomness, *, num_class
     return float(drawn[0, 0, 0])
 
 
+@np.errstate(all="ignore")
+def _drawn(senders: Senders, source: Randomness, gain: Floats, choice: Choice) -> Array:
+    scores = None if choice.score is None else np.array([[choice.score]], dtype=np.float64)
+    known = choice.selected if choice.takes_part is None else choice.takes_part
+    drawn = {"scores": scores, "num_classes": choice.num_classes, "selected": known}
+    return stations.taking_part(senders, source, gain, **drawn)[0]
+
+
 def _check(choice: Choice, network: Network) -> None:
+    if choice.takes_part is not None:
+        return
     rules = scheme_rules(network.scheme)
     wanted = "selected" if rules.ranked else "score" if rules.scored else None
     for name in ("score", "selected"):

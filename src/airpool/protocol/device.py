@@ -107,16 +107,17 @@ def taking_part(
     """τ of each device, (n, t, K) as gains are, and the noisy scores that decided it, if any did.
 
     A coin (Scheme 1), the device's own noisy score ũ ≤ η (2.1), or the ranking server's answer to all ũ (2.2).
-    scores: (n, K), raw, in bits. selected: the ranking server's answer to a device that runs alone.
+    scores: (n, K), raw, in bits. selected: decided before, for a device that runs alone: by the ranking server, or in
+    an earlier slot.
     """
     network, xp, shape = senders.network, array_namespace(gain), tuple(gain.shape)
     rules = scheme_rules(network.scheme)
+    if selected is not None:
+        return xp.full_like(gain, bool(selected), dtype=xp.bool), None
     if not rules.scored:
         if all(p == 1 for p in network.devices.column("participation")):
             return xp.ones_like(gain, dtype=xp.bool), None
         return source.coins(np.array(senders.column("participation")), shape, dtype=gain.dtype), None
-    if selected is not None:
-        return xp.full_like(gain, bool(selected), dtype=xp.bool), None
     scheme = scored(network.scheme)
     u = bounded(xp.astype(scores, gain.dtype), scheme, num_classes)
     if source.on_grid and not rules.ranked:

@@ -123,7 +123,7 @@ def infer_features(
 
     label = asked.labels(abstain=network.slots.abstain)
     found = (label, asked.logits, asked.estimate, asked.probability, asked.slots, asked.sure, asked.energy)
-    return Inference(*map(shaped, found), first, report, latents)
+    return Inference(*map(shaped, found), received=first, report=report, latents=latents)
 
 
 def _flat(got: Received) -> SlotEstimate:

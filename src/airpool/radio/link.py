@@ -140,7 +140,7 @@ class Level:
     noise_std: float
 
     def of_mean(self, slots: int) -> "Level":
-        """The level of the mean over so many slots: σ/√n."""
+        """The level of the mean over n slots: noise σ/√n."""
         return Level(self.signal, self.noise_std / slots**0.5)
 
 

@@ -1,7 +1,8 @@
 """The running system: devices, air, server and ranking server as processes (extra `runtime`; docs/runtime.md).
 
 medium.py      what a device and a server may do on a medium; neither knows which one it uses
-air.py         the hub: turns of slots, what is withheld
+air.py         the hub: turns of slots, what is withheld; turns.py: the next turn
+under_way.py   inferences of several slots: names of the slots, what is reserved for those to come
 radio_medium.py   the air as a medium: gains, the sum, the receiver's noise; what is rejected
 secure_medium.py  the secure sum as one: secure_slot.py, secure_device.py, roster.py
 standing.py    the devices at a hub: connected, ready, stalled, set aside
@@ -12,7 +13,8 @@ legacy.py      version 0 of the wire
 device.py      one device: ready → announcement → charge → coin, score, feature → signal
 terms.py       settings on which all roles must agree, and their digest; charge.py: the cost of an inference
 sources.py     where its view comes from; bundle.py: its encoder, without torch; shipped.py: held-out latents
-server.py      announces, estimates, decodes, reports; http.py, metrics.py: how it answers
+server.py      announces, estimates, decodes, reports; asking.py: slot after slot until it is sure; results.py: results
+http.py        the server's answers over HTTP; metrics.py: its counts
 door.py        connections over HTTP, counted and timed; guard.py: who may ask; idempotency.py: repeated requests
 secured.py     keys, ledgers and tokens of the roles; limits.py: rates of messages and of log lines
 telling.py     devices report their ledgers to the server's view of the fleet; fleet_keeper.py: its connection to it

@@ -6,18 +6,18 @@ devices' answers, and hands the server one sum for each. What is added up and re
 
 import asyncio
 import time
-from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from airpool._support.version import __version__
 from airpool.network import Network
 from airpool.runtime import logs, seeded, terms
 from airpool.runtime.medium import (
+    FIRST_SLOT,
     LONGEST_ID,
     MEDIA,
     AirStatus,
     Announcement,
+    AskedSlot,
     Deliver,
     HubSetup,
     PortOptions,
@@ -33,22 +33,13 @@ from airpool.runtime.medium import (
     medium_of,
 )
 from airpool.runtime.standing import Standing
+from airpool.runtime.turns import Request, finish, next_turn
+from airpool.runtime.under_way import UnderWay, slot_name
 
 PATIENCE_SECONDS = 1.0
 _DEFAULT = PortOptions()
 _MOST_WAITING = 256
 _HUNG_UP = "it hung up in a slot"
-
-
-@dataclass(eq=False)
-class _Request:
-    """An inference that the server has asked for. asked: its network file. running: its round, once announced."""
-
-    id: str
-    number: int
-    asked: str
-    done: "asyncio.Future[Sum | Withheld]"
-    running: "asyncio.Task[None] | None" = None
 
 
 class Air:
@@ -89,11 +80,12 @@ class Air:
         self._slot_seconds, self._fewest = slot_seconds, fewest
         self._hub = rules.hub(HubSetup(network, self.quorum, seed, self._say, options))
         self._standing, self._digest = Standing(count, patience), terms.stated(network).digest
+        self._under_way = UnderWay(network.slots)
         self._rounds: dict[str, Round] = {}
         self._left: dict[
             str, dict[int, str]
         ] = {}  # by round: who left it, and how, where the end decides whose fault it is
-        self._waiting: list[_Request] = []
+        self._waiting: list[Request] = []
         self._turns: asyncio.Task[None] | None = None
         self._change = asyncio.Event()
 
@@ -110,7 +102,7 @@ class Air:
         if simulated != (self.seed is not None):
             how = ("live", "simulated")
             raise RejectedError(f"a {how[simulated]} device cannot take part over a {how[not simulated]} air")
-        if stated is None and self._hub.secure:
+        if stated is None and (self._hub.secure or self.network.slots.count > 1):
             raise RejectedError(f"device {device} is of an older version: upgrade all devices of a secure sum together")
         if stated is None:
             logs.event("old version", device=device, reason="it states no terms; upgrade it")
@@ -132,15 +124,15 @@ class Air:
         self._change.set()
         logs.event("disconnected", device=device, connected=len(self._standing.connected))
 
-    def ready(self, device: int, inferences: int = 1) -> None:
+    def ready(self, device: int, inferences: int = 1, left: int | None = None) -> None:
         """Marks a device as ready for one turn of at most this many; raises RejectedError if an advert is missing."""
-        self._admit(device, None, max(1, inferences))
+        self._admit(device, None, max(1, inferences), left)
 
-    def advertise(self, device: int, advert: bytes) -> None:
+    def advertise(self, device: int, advert: bytes, left: int | None = None) -> None:
         """Marks a device as ready for one secure round; raises RejectedError if its advert is invalid."""
-        self._admit(device, advert, 1)
+        self._admit(device, advert, 1, left)
 
-    def _admit(self, device: int, advert: bytes | None, inferences: int) -> None:
+    def _admit(self, device: int, advert: bytes | None, inferences: int, left: int | None) -> None:
         connected = self._standing.connected
         if (it := connected.get(device)) is not None:
             others = [each.advert for k, each in connected.items() if k != device and each.inferences]
@@ -151,7 +143,7 @@ class Air:
                 self._standing.noted(device, f"its advert was rejected: {why}")
                 logs.event("rejected", device=device, reason=str(why))
                 raise
-            it.inferences, it.advert, it.stalled = inferences, advert or b"", False
+            it.inferences, it.advert, it.stalled, it.left = inferences, advert or b"", False, left
             self._change.set()
 
     def take(self, device: int, sent: SlotSignal | RoundMessage) -> None:
@@ -192,12 +184,15 @@ class Air:
     def busy(self) -> bool:
         return bool(self._rounds or self._waiting)
 
-    async def run_slot(self, id: str, number: int, asked: StatedTerms) -> Sum | Withheld:
+    async def run_slot(self, id: str, number: int, asked: StatedTerms, of: AskedSlot = FIRST_SLOT) -> Sum | Withheld:
         """One slot: announced to all that are ready, if these are enough. If it is cancelled, the slot ends at once."""
-        if why := self._objection(id, asked):
+        for over in of.ended:
+            self._end(over)
+        name = slot_name(id, of.slot, self.network.slots)
+        if why := self._objection(id, name, asked, of.slot):
             logs.event("rejected", reason=why)
             return Withheld(f"rejected: {why}", spent=False, rejected=True)
-        request = _Request(id, number, asked.text, asyncio.get_running_loop().create_future())
+        request = Request(name, number, asked.text, id, of.slot, asyncio.get_running_loop().create_future())
         self._waiting.append(request)
         if self._turns is None or self._turns.done():
             self._turns = asyncio.create_task(self._take_turns())
@@ -208,12 +203,25 @@ class Air:
                 self._waiting.remove(request)
             if request.running is not None:
                 request.running.cancel()
+            if not request.done.done():
+                self._end(id)  # the server has hung up
 
-    def _objection(self, id: str, asked: StatedTerms) -> str | None:
+    def _end(self, inference: str) -> None:
+        """Reserves nothing more for an inference, and tells the devices with their next turn."""
+        self._under_way.end(inference)
+        for it in self._standing.connected.values():
+            it.ended.append(inference[:LONGEST_ID])
+
+    def _objection(self, id: str, name: str, asked: StatedTerms, slot: int) -> str | None:
         """The reason why nothing is announced; None if there is none."""
+        slots = self.network.slots
         if not 0 < len(id) <= LONGEST_ID:
             return f"the id of an inference must have 1 to {LONGEST_ID} characters"
-        if id in self._rounds or any(each.id == id for each in self._waiting):
+        if not 1 <= slot <= slots.count:
+            return f"slot {slot} of an inference of at most {slots.count}"
+        if slot > 1 and not slots.redrawn and self._under_way.get(id) is None:
+            return f"slot {slot} of an inference whose draw this air does not have"
+        if name in self._rounds or any(each.id == name for each in self._waiting):
             return "an inference of this id is running"
         if len(self._waiting) >= _MOST_WAITING:
             return f"{_MOST_WAITING} inferences are waiting"
@@ -223,19 +231,20 @@ class Air:
     async def _take_turns(self) -> None:
         while self._waiting:
             await self._gathered()
-            there = self._standing.ready()
+            self._standing.needed = self._under_way.needed
+            ready = {k: self._standing.connected[k] for k in self._standing.ready()}
+            turn, there = next_turn(self._waiting, ready, self._hub.inferences, self._under_way)
             if len(there) < self.quorum:
                 few = f"below quorum: {len(there)} devices are ready, {self.quorum} are needed"
-                _finish(self._waiting, Withheld(few + self._standing.named(there), spent=False))
+                finish(self._waiting, Withheld(few + self._standing.named(there), spent=False))
                 self._waiting.clear()
                 continue
-            most = min(self._hub.inferences, *(self._standing.connected[k].inferences for k in there))
-            turn, self._waiting = self._waiting[:most], self._waiting[most:]
+            self._waiting = [each for each in self._waiting if each not in turn]
             try:
-                await self._turn(turn, sorted(there))
+                await self._turn(turn, there)
             except Exception as error:
                 logs.event("failed", reason=f"{type(error).__name__}: {error}")
-                _finish(turn, Withheld(f"withheld: the air failed: {type(error).__name__}", spent=True))
+                finish(turn, Withheld(f"withheld: the air failed: {type(error).__name__}", spent=True))
 
     async def _gathered(self) -> None:
         """Waits until all that are connected are ready again, and enough for a quorum; not longer than the patience."""
@@ -250,15 +259,18 @@ class Air:
                 await asyncio.wait_for(self._change.wait(), left)
         self._standing.give_up()
 
-    async def _turn(self, turn: list[_Request], there: list[int]) -> None:
+    async def _turn(self, turn: list[Request], there: list[int]) -> None:
         """Announces inferences together, and runs their slots to the end of each."""
         lines = {k: self._standing.connected[k] for k in there}
         adverts = {k: line.advert for k, line in lines.items()}
         self._rounds = {each.id: self._hub.opened(each.id, each.number, adverts) for each in turn}
         try:
+            for each in turn:
+                self._under_way.note(each.inference, each.slot)
             for k, line in lines.items():
                 line.inferences = 0
                 line.deliver(tuple(self._announced(each, k, len(there)) for each in turn))
+                line.ended.clear()
             running = [asyncio.create_task(self._run(each, self._rounds[each.id])) for each in turn]
             for each, task in zip(turn, running, strict=True):
                 each.running = task
@@ -272,13 +284,12 @@ class Air:
                 self._standing.answered(k, late=k in late)
             self._rounds, self._left = {}, {}
 
-    def _announced(self, request: _Request, device: int, devices: int) -> Announcement:
-        gain = self._rounds[request.id].gain(device)
-        return Announcement(
-            request.id, request.number, gain, self._digest, devices, self._hub.epoch, asked=request.asked
-        )
+    def _announced(self, request: Request, device: int, devices: int) -> Announcement:
+        gain, ended = self._rounds[request.id].gain(device), tuple(self._standing.connected[device].ended)
+        what = (request.id, request.number, gain, self._digest, devices, self._hub.epoch, request.asked)
+        return Announcement(*what, request.inference, request.slot, ended)
 
-    async def _run(self, request: _Request, slot: Round) -> None:
+    async def _run(self, request: Request, slot: Round) -> None:
         began = time.perf_counter()
         try:
             slot.start()
@@ -288,7 +299,7 @@ class Air:
         if not request.done.done():
             request.done.set_result(self._outcome(request, slot, time.perf_counter() - began))
 
-    def _outcome(self, request: _Request, slot: Round, seconds: float) -> Sum | Withheld:
+    def _outcome(self, request: Request, slot: Round, seconds: float) -> Sum | Withheld:
         count, arrived = self.network.devices.count, slot.arrived
         missing = count - len(arrived)
         enough = not slot.dropped and len(arrived) >= self._fewest
@@ -323,9 +334,3 @@ class Air:
     def _say(self, device: int, message: RoundMessage | RoundOver) -> None:
         if (line := self._standing.connected.get(device)) is not None:
             line.deliver(message)
-
-
-def _finish(requests: Iterable[_Request], outcome: Sum | Withheld) -> None:
-    for each in requests:
-        if not each.done.done():
-            each.done.set_result(outcome)

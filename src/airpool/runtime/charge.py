@@ -1,4 +1,7 @@
-"""Charging a device for an inference, before coin, score and feature exist. The ledger plugs in here."""
+"""Charging a device for a slot, before coin, score and feature exist. The ledger plugs in here.
+
+An inference of one slot is charged by its id, one of several slot by slot (under_way.py).
+"""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -18,8 +21,8 @@ class NotSentError(AirpoolError):
 
 class Charge(Protocol):
     def charge(self, inference_id: str, epoch: str = "") -> None:
-        """Books one inference, in an epoch of the channel; "": in one of its own. Raises NotSentError where nothing is
-        left, and where this id was booked before: one charge pays for one transmission."""
+        """Books one slot, in an epoch of the channel; "": in one of its own. Raises NotSentError where nothing is left,
+        and where this id was booked before: one charge pays for one transmission."""
         ...
 
 

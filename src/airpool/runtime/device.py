@@ -1,5 +1,8 @@
 """The device: ready → announcements → charge → coin, score, feature → signals. It does not know which medium it uses.
 
+Of an inference of several slots it charges each one before it sends it, always of the same view; it begins one only if
+its budget covers all slots (under_way.py).
+
 Noise, clip norm, weight and participation come from its own network file, the budget from its own charge. The terms of
 an announcement are compared with its own (terms.py) before anything is charged; from the charge on the inference is
 spent. A device that had to refuse is not ready for a while: every inference it refuses spends the others' budgets.
@@ -12,11 +15,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from airpool._support.arrays import Floats
 from airpool.network import Network, scheme_rules, scored
 from airpool.privacy.noise import live_noise
 from airpool.protocol import alone, live
 from airpool.protocol.alone import Choice
+from airpool.protocol.randomness import Randomness
 from airpool.runtime import logs, seeded, terms
 from airpool.runtime.charge import Batched, Charge, Counted, Foreseen, NotSentError
 from airpool.runtime.medium import (
@@ -31,16 +34,8 @@ from airpool.runtime.medium import (
     WithdrawalReason,
     medium_of,
 )
+from airpool.runtime.under_way import Seen, UnderWay, slot_name
 from airpool.schemes.scores import uncertainty
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """One view, encoded: the latent (r,), and the device's own posterior (L,) where scores choose."""
-
-    latent: Floats
-    posterior: Floats | None = None
-
 
 _SHORTEST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _TURN = 8
@@ -58,9 +53,11 @@ class Device:
     ranking: RankingPort | None = None
     seed: int | None = None
     quick: bool = True
+    under_way: UnderWay = field(init=False)
 
     def __post_init__(self) -> None:
         medium_of(self.network)  # refuses a network that cannot run as processes
+        object.__setattr__(self, "under_way", UnderWay(self.network.slots))
         if not 0 <= self.index < self.network.devices.count:
             raise ValueError(f"device {self.index} must be from 0 to {self.network.devices.count - 1}")
         if scheme_rules(self.network.scheme).ranked and self.ranking is None:
@@ -75,7 +72,7 @@ async def run(device: Device, port: DevicePort) -> None:
     """Takes part in inferences until the medium is gone (DisconnectedError) or the task is cancelled."""
     wait, refused = _SHORTEST_WAIT, False
     while True:
-        await port.ready(await _allowed(device, probe=refused))
+        await port.ready(*await _allowed(device, probe=refused))
         turn = await port.announcements()
         refused = not turn or not await answer(device, port, turn)
         if refused:
@@ -83,17 +80,20 @@ async def run(device: Device, port: DevicePort) -> None:
         wait = min(2 * wait, _LONGEST_WAIT) if refused else _SHORTEST_WAIT
 
 
-async def _allowed(device: Device, *, probe: bool) -> int:
-    """The most inferences of the next turn. Waits while there would be none: not to be ready costs no budget."""
+async def _allowed(device: Device, *, probe: bool) -> tuple[int, ...]:
+    """The most slots of the next turn, and those that the budget covers where an inference has several.
+
+    Waits while there would be none: not to be ready costs no budget.
+    """
     said, wait = None, _SHORTEST_WAIT
     while True:
         why = None
         if device.ranking is not None and not await device.ranking.reachable():
             why = "the ranking server cannot be reached"
-        elif most := _covered(device, probe=probe):
-            return most
+        elif found := _covered(device, probe=probe):
+            return found
         elif isinstance(device.charge, Foreseen):
-            why = device.charge.refusal(probe=True)
+            why = device.charge.refusal(probe=True) or "the budget does not cover all slots of another inference"
         if why is not None and why != said:
             logs.event("refused", device=device.index, reason=why)
             said = why
@@ -101,16 +101,29 @@ async def _allowed(device: Device, *, probe: bool) -> int:
         wait, probe = min(2 * wait, _LONGEST_WAIT), True
 
 
-def _covered(device: Device, *, probe: bool) -> int:
-    """The number of inferences that the charge foresees to cover, as many as one turn may have.
+def _covered(device: Device, *, probe: bool) -> tuple[int, ...]:
+    """The numbers of `_allowed`, from what the charge foresees to cover; none if no inference could begin or go on.
 
-    More than one where views take no time: a slow view would hold up all others of its turn.
+    More than one slot in a turn where views take no time: a slow view would hold up all others of its turn.
     """
     if probe and isinstance(device.charge, Foreseen) and device.charge.refusal(probe=True) is not None:
-        return 0
+        return ()
+    under_way, most = device.under_way, _TURN if device.quick else 1
+    if device.network.slots.count == 1:
+        found = _left(device, most)
+        return (found,) if found else ()
+    left = _left(device, under_way.reserved + most * under_way.cap)
+    goes_on = len(under_way) > 0 and (left > 0 or under_way.reserved == 0)
+    return (most, left) if goes_on or left >= under_way.cap else ()
+
+
+def _left(device: Device, most: int) -> int:
+    """The number of slots that the budget covers, up to `most`; one, or all, where the charge does not count."""
     if isinstance(device.charge, Batched):
-        return device.charge.covered(_TURN if device.quick else 1)
-    return 1 if not isinstance(device.charge, Foreseen) or device.charge.refusal() is None else 0
+        return device.charge.covered(most)
+    if isinstance(device.charge, Foreseen) and device.charge.refusal() is not None:
+        return 0
+    return 1 if device.network.slots.count == 1 else most
 
 
 async def answer(device: Device, port: DevicePort, turn: Turn) -> bool:
@@ -118,20 +131,28 @@ async def answer(device: Device, port: DevicePort, turn: Turn) -> bool:
 
     True if nothing was refused.
     """
-    refused, accepted = dict[str, NotSentError](), list[Announcement]()
+    refused, accepted, begun = dict[str, NotSentError](), list[Announcement](), list[Announcement]()
     for told in turn:
         try:
             _check(device, told)
             await port.accept(told)
+            if _begins(device, told):
+                begun.append(told)
             accepted.append(told)
         except NotSentError as why:
             refused[told.id] = why
     refused |= _charge(device, accepted)
+    for told in begun:
+        if told.id in refused:
+            device.under_way.end(told.inference)
     made = await asyncio.gather(*(_signal(device, told) for told in accepted if told.id not in refused))
     signals = [each for each in made if isinstance(each, SlotSignal)]
     refused |= dict(each for each in made if not isinstance(each, SlotSignal))
     if signals:
         await port.transmit(signals)
+    for told in accepted:
+        if told.slot == device.network.slots.count:
+            device.under_way.end(told.inference)
     for id, why in refused.items():
         logs.event("refused", id=id[:LONGEST_ID], device=device.index, reason=str(why))
         await port.withdraw(id, why.reason)
@@ -140,9 +161,12 @@ async def answer(device: Device, port: DevicePort, turn: Turn) -> bool:
 
 def _check(device: Device, told: Announcement) -> None:
     """Raises NotSentError where the device must not take part; nothing is charged then."""
-    net = device.network
-    if not 0 < len(told.id) <= LONGEST_ID:
+    net, inference = device.network, told.inference or told.id
+    if not 0 < len(inference) <= LONGEST_ID:
         raise NotSentError(f"the id of an inference must have 1 to {LONGEST_ID} characters", WithdrawalReason.TERMS)
+    if not 1 <= told.slot <= net.slots.count or told.id != slot_name(inference, told.slot, net.slots):
+        why = f"slot {told.slot} of an inference of at most {net.slots.count}, or an id that is not its own"
+        raise NotSentError(why, WithdrawalReason.TERMS)
     if not 0 <= told.gain < math.inf:
         raise NotSentError(f"gain={told.gain} must be >= 0 and finite", WithdrawalReason.TERMS)
     if told.devices < net.devices.count - net.dropouts:
@@ -154,12 +178,34 @@ def _check(device: Device, told: Announcement) -> None:
         raise NotSentError(why, WithdrawalReason.TERMS)
 
 
-def _charge(device: Device, turn: Sequence[Announcement]) -> dict[str, NotSentError]:
-    """Books the inferences; those that could not be, by id. A charge that fails means silence.
+def _begins(device: Device, told: Announcement) -> bool:
+    """Notes a slot of an inference of several, and whether it is the first one that this device hears of.
 
-    An epoch that is none counts as a new one.
+    Raises NotSentError where an inference must not begin, or cannot go on.
     """
-    booked = [(told.id, told.epoch if _is_name(told.epoch) else "") for told in turn]
+    under_way, slots = device.under_way, device.network.slots
+    for inference in told.ended:
+        under_way.end(inference)
+    going = under_way.get(told.inference)
+    if slots.count == 1:
+        return False
+    if told.slot == 1 and going is None and _left(device, under_way.needed) < under_way.needed:
+        raise NotSentError("the budget does not cover all slots of another inference", WithdrawalReason.BUDGET)
+    if told.slot > 1 and not slots.redrawn and (going is None or going.drawn is None or told.slot <= going.slot):
+        why = "a slot of an inference whose draw this device does not have, or one that was before"
+        raise NotSentError(why, WithdrawalReason.ROUND)
+    under_way.note(told.inference, told.slot)
+    return going is None
+
+
+def _charge(device: Device, turn: Sequence[Announcement]) -> dict[str, NotSentError]:
+    """Books the slots; those that could not be, by id. A charge that fails means silence.
+
+    Where one draw serves all slots of an inference, the first one pays for all. An epoch that is none counts as a new
+    one.
+    """
+    paid = [told for told in turn if told.slot == 1 or device.network.slots.redrawn]
+    booked = [(told.id, told.epoch if _is_name(told.epoch) else "") for told in paid]
     if len(booked) > 1 and isinstance(device.charge, Batched):
         batch = device.charge
         if _tried(lambda: batch.charge_all(booked)) is None:
@@ -185,22 +231,38 @@ def _tried(charge: Callable[[], None]) -> NotSentError | None:
 
 async def _signal(device: Device, told: Announcement) -> SlotSignal | tuple[str, NotSentError]:
     """The signal of an inference that was charged; its id and the reason where there is none."""
-    net, k = device.network, device.index
-    source = live.LIVE if device.seed is None else seeded.source(device.seed, told.number, k)
-    seen = _seen(device, told.number) if device.quick else await asyncio.to_thread(_seen, device, told.number)
-    score, classes = _score(net, seen)
-    selected = None
-    if scheme_rules(net.scheme).ranked:
-        assert score is not None
-        assert device.ranking is not None
-        noisy = alone.noisy_score(score, net, source, num_classes=classes)
+    net, k, going = device.network, device.index, device.under_way.get(told.inference)
+    source = live.LIVE
+    if device.seed is not None:
+        source = seeded.source(device.seed, told.number, k, slot=told.slot, devices=net.devices.count)
+    seen = None if going is None else going.seen
+    if seen is None:
+        seen = _seen(device, told.number) if device.quick else await asyncio.to_thread(_seen, device, told.number)
+    if going is not None and going.drawn is not None:
+        choice, gain = Choice(takes_part=going.drawn[0]), going.drawn[1]
+    else:
         try:
-            selected, score = await device.ranking.selected(told.id, k, told.devices, noisy), None
+            choice, gain = await _choice(device, told, seen, source), told.gain
         except DisconnectedError as why:
             return told.id, NotSentError(f"no answer from the ranking server: {why}", WithdrawalReason.RANKING)
-    choice = Choice(score, classes, selected)
-    sent = alone.signal(seen.latent, net, source, device=k, gain=told.gain, choice=choice)
+        if going is not None and not net.slots.redrawn:
+            choice = Choice(takes_part=alone.takes_part(net, source, device=k, choice=choice))
+            going.drawn = choice.takes_part is True, gain
+    if going is not None:
+        going.seen = seen
+    sent = alone.signal(seen.latent, net, source, device=k, gain=gain, choice=choice)
     return SlotSignal(told.id, sent.samples, sent.scale)
+
+
+async def _choice(device: Device, told: Announcement, seen: Seen, source: Randomness) -> Choice:
+    """The input of a scheme that goes by scores; in Scheme 2.2 the ranking server's answer."""
+    net, (score, classes) = device.network, _score(device.network, seen)
+    if not scheme_rules(net.scheme).ranked:
+        return Choice(score, classes)
+    assert score is not None
+    assert device.ranking is not None
+    noisy = alone.noisy_score(score, net, source, num_classes=classes)
+    return Choice(None, classes, await device.ranking.selected(told.id, device.index, told.devices, noisy))
 
 
 def _seen(device: Device, number: int) -> Seen:

@@ -19,7 +19,8 @@ from airpool.runtime.guard import Guard
 from airpool.runtime.idempotency import MOST_WAITING, BusyError, Repeats, ReusedKeyError, StartedInference
 from airpool.runtime.medium import AirStatus, DisconnectedError
 from airpool.runtime.metrics import CONTENT_TYPE, Metrics
-from airpool.runtime.server import InferenceResult, Server, new_id
+from airpool.runtime.results import InferenceResult
+from airpool.runtime.server import Server, new_id
 from airpool.runtime.transport import PeerCredentials
 
 if TYPE_CHECKING:

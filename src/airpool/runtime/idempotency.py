@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from airpool._support.errors import AirpoolError
-from airpool.runtime.server import InferenceResult
+from airpool.runtime.results import InferenceResult
 
 KEPT, KEPT_SECONDS, LONGEST_KEY = 10_000, 3600.0, 255
 MOST_WAITING = 100  # inferences, over HTTP and over gRPC each

@@ -7,8 +7,10 @@ from airpool.network import Network
 from airpool.runtime import terms
 from airpool.runtime.air import Air
 from airpool.runtime.medium import (
+    FIRST_SLOT,
     AirStatus,
     Announcement,
+    AskedSlot,
     RejectedError,
     RoundMessage,
     RoundOver,
@@ -33,12 +35,12 @@ class LoopbackDevice:
         stated = terms.stated(network or air.network)
         air.connect(device, self._received.put_nowait, simulated=air.seed is not None, stated=stated)
 
-    async def ready(self, inferences: int = 1) -> None:
-        self._air.ready(self._device, inferences)
+    async def ready(self, inferences: int = 1, left: int | None = None) -> None:
+        self._air.ready(self._device, inferences, left)
 
-    async def advertise(self, advert: bytes) -> None:
+    async def advertise(self, advert: bytes, left: int | None = None) -> None:
         try:
-            self._air.advertise(self._device, advert)
+            self._air.advertise(self._device, advert, left)
         except RejectedError:
             self._received.put_nowait(())
 
@@ -86,5 +88,5 @@ class LoopbackServer:
     async def status(self) -> AirStatus:
         return self._air.status()
 
-    async def run_slot(self, id: str, number: int, asked: StatedTerms) -> Sum | Withheld:
-        return await self._air.run_slot(id, number, asked)
+    async def run_slot(self, id: str, number: int, asked: StatedTerms, of: AskedSlot = FIRST_SLOT) -> Sum | Withheld:
+        return await self._air.run_slot(id, number, asked, of)

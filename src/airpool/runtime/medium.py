@@ -13,19 +13,20 @@ from typing import Protocol
 from airpool._support.arrays import Floats
 from airpool._support.errors import AirpoolError
 from airpool._support.plugins import Registry
-from airpool.network import ACCESSES, Network, NetworkError, require_one_slot
+from airpool.network import ACCESSES, Network, NetworkError
 
 LONGEST_ID = 64  # characters of an inference's id
 
 
 @dataclass(frozen=True)
 class Announcement:
-    """One inference, as a device learns of it.
+    """One slot of an inference, as a device learns of it.
 
-    id: of the inference, never used twice. number: its place in the run. gain: this device's own channel, as far as the
-    device knows it. digest: of the terms that the server goes by (terms.py). devices: number announced to.
-    epoch: names the draw of the channel, as long as no gain or error of any device changes; "" where the medium does
-    not vouch for that. asked: the server's network file, for devices of version 0, which compare it themselves.
+    id: of the slot, never used twice. number: place of the inference in the run. gain: this device's own channel, as
+    far as it knows it. digest: of the terms that the server goes by (terms.py). devices: number announced to. epoch:
+    names the draw of the channel, as long as no gain or error of any device changes; "" where the medium does not vouch
+    for that. asked: the server's network file, for devices of version 0, which compare it themselves. inference, slot:
+    of which id is made (under_way.py); "": id is that of the inference. ended: inferences that are over.
     """
 
     id: str
@@ -35,6 +36,20 @@ class Announcement:
     devices: int
     epoch: str = ""
     asked: str = ""
+    inference: str = ""
+    slot: int = 1
+    ended: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AskedSlot:
+    """The slot of an inference that a server asks for, from 1 to N. ended: inferences of which it asks no more."""
+
+    slot: int = 1
+    ended: tuple[str, ...] = ()
+
+
+FIRST_SLOT = AskedSlot()
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +162,11 @@ class RejectedError(AirpoolError):
 
 
 class DevicePort(Protocol):
-    async def ready(self, inferences: int = 1) -> None:
-        """Declares readiness for one turn of at most this many: before coin, score and feature exist."""
+    async def ready(self, inferences: int = 1, left: int | None = None) -> None:
+        """Declares readiness for one turn of at most this many: before coin, score and feature exist.
+
+        left: slots that the budget covers, where an inference has several.
+        """
         ...
 
     async def announcements(self) -> Turn:
@@ -173,8 +191,8 @@ class DevicePort(Protocol):
 class Line(DevicePort, Protocol):
     """A device's connection to a hub: a port, and the messages of a secure round."""
 
-    async def advertise(self, advert: bytes) -> None:
-        """Declares readiness for one secure round."""
+    async def advertise(self, advert: bytes, left: int | None = None) -> None:
+        """Declares readiness for one secure round; left: as of `ready`."""
         ...
 
     async def answer(self, message: RoundMessage) -> None: ...
@@ -187,8 +205,8 @@ class Line(DevicePort, Protocol):
 class ServerPort(Protocol):
     async def status(self) -> AirStatus: ...
 
-    async def run_slot(self, id: str, number: int, asked: StatedTerms) -> Sum | Withheld:
-        """Announces an inference, if enough devices are ready, and waits for the end of its slot."""
+    async def run_slot(self, id: str, number: int, asked: StatedTerms, of: AskedSlot = FIRST_SLOT) -> Sum | Withheld:
+        """Announces a slot of an inference, if enough devices are ready, and waits for its end."""
         ...
 
 
@@ -323,7 +341,6 @@ MEDIA: Registry[MediumRules] = Registry(
 
 def medium_of(network: Network) -> str:
     """The name of the medium that runs a network. Raises NetworkError if the network cannot run as processes."""
-    require_one_slot(network, "running devices send one slot an inference")
     channel = network.channel
     if channel.rules.medium is None:
         runs = " or ".join(name for name, rules in ACCESSES.items() if rules.medium is not None)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from airpool.runtime.medium import AirStatus
-from airpool.runtime.server import InferenceResult, Server
+from airpool.runtime.results import InferenceResult
+from airpool.runtime.server import Server
 
 if TYPE_CHECKING:
     from airpool.runtime.fleet_keeper import FleetKeeper

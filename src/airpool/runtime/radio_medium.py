@@ -6,6 +6,7 @@ an empty one. A device whose signal is rejected counts as missing, as one that c
 
 import asyncio
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
@@ -29,6 +30,7 @@ from airpool.runtime.medium import (
     RoundMessage,
     SlotSignal,
 )
+from airpool.runtime.under_way import MOST_KEPT, parts
 
 _Drawn = tuple[Floats, Misalignment | None]  # gains (1, 1, K), and what devices do not know of them
 _ROUNDING = 1e-9
@@ -52,13 +54,14 @@ class RadioMedium:
 
 
 class RadioHub:
-    """Draws the channel of every slot; a channel that stands still is drawn once."""
+    """Draws the channel of every slot, or of every inference; a channel that stands still is drawn once."""
 
     def __init__(self, network: Network, seed: int | None) -> None:
         self.inferences, self.secure = _TURN, False
         self._network, self._seed = network, seed
         self._link, self._rng = link_of(network), np.random.default_rng()
         self._still: _Drawn | None = None
+        self._of_inference: OrderedDict[str, _Drawn] = OrderedDict()  # where one draw serves all slots
         # Gains that stand still do so until this hub ends: the next one draws anew, and says so.
         self.epoch = "" if network.channel.redrawn or seed is not None else secrets.token_hex(8)
 
@@ -67,8 +70,14 @@ class RadioHub:
             raise RejectedError("this network takes signals, not a secure sum")
 
     def opened(self, id: str, number: int, adverts: Mapping[int, bytes]) -> Round:
-        rng = self._rng if self._seed is None else seeded.child(self._seed, number, 0)
-        return Slot(adverts, self._network, self._link.transmitters.reach, rng, self._drawn(rng))
+        (inference, slot), count = parts(id, self._network.slots), self._network.devices.count
+        rng = self._rng if self._seed is None else seeded.of_air(self._seed, number, slot=slot, devices=count)
+        drawn = self._of_inference.pop(inference, None) or self._drawn(rng)
+        if not self._network.slots.redrawn:
+            self._of_inference[inference] = drawn
+            while len(self._of_inference) > MOST_KEPT:
+                self._of_inference.popitem(last=False)
+        return Slot(adverts, self._network, self._link.transmitters.reach, rng, drawn)
 
     def _drawn(self, rng: draws.Generator) -> _Drawn:
         """Gains and errors of a slot: fresh ones, or those of the first slot where the channel stands still."""

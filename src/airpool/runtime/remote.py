@@ -15,8 +15,10 @@ from airpool.network import Network
 from airpool.runtime import logs, terms, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.medium import (
+    FIRST_SLOT,
     AirStatus,
     Announcement,
+    AskedSlot,
     DeviceFault,
     DisconnectedError,
     RoundMessage,
@@ -73,20 +75,20 @@ class RemoteDevice:
             raise DisconnectedError("the air did not welcome this device")
         return port
 
-    async def ready(self, inferences: int = 1) -> None:
-        await self._write(wire.FromDevice(ready=wire.Ready(inferences=inferences)))
+    async def ready(self, inferences: int = 1, left: int | None = None) -> None:
+        await self._write(wire.FromDevice(ready=wire.Ready(inferences=inferences, left=left)))
 
-    async def advertise(self, advert: bytes) -> None:
-        await self._write(wire.FromDevice(advert=advert))
+    async def advertise(self, advert: bytes, left: int | None = None) -> None:
+        if left is None:
+            await self._write(wire.FromDevice(advert=advert))
+        else:
+            await self._write(wire.FromDevice(ready=wire.Ready(inferences=1, left=left, advert=advert)))
 
     async def announcements(self) -> Turn:
         while True:
             said = await (self._read() if self._stale is None else self._read_while_fresh(self._stale))
             if said.WhichOneof("what") == "turn":
-                return tuple(
-                    Announcement(each.id, each.number, each.gain, each.digest, each.devices, each.epoch)
-                    for each in said.turn.announcements
-                )
+                return tuple(_announced(each) for each in said.turn.announcements)
             if why := said.rejected or said.unready:
                 logs.event("rejected", device=self._device, reason=why)
             if said.unready:
@@ -155,6 +157,11 @@ class RemoteDevice:
         return (error.details() if isinstance(error, aio.AioRpcError) else await self._stream.details()) or "gone"
 
 
+def _announced(told: wire.Announcement) -> Announcement:
+    what = (told.id, told.number, told.gain, told.digest, told.devices, told.epoch)
+    return Announcement(*what, inference=told.inference, slot=told.slot or 1, ended=tuple(told.ended))
+
+
 class RemoteServer:
     """The server's port. One call for each slot, over one connection."""
 
@@ -168,9 +175,11 @@ class RemoteServer:
         of_devices, of_air = (faults, got.version, dict(got.versions)), (got.connected, got.able, got.ready)
         return AirStatus(got.devices, got.quorum, *of_air, *of_devices)
 
-    async def run_slot(self, id: str, number: int, asked: StatedTerms) -> Sum | Withheld:
+    async def run_slot(self, id: str, number: int, asked: StatedTerms, of: AskedSlot = FIRST_SLOT) -> Sum | Withheld:
         await _reached(self._channel, "the air")
         request = wire.SlotRequest(id=id, number=number, asked=asked.text, digest=asked.digest)
+        if of != FIRST_SLOT:
+            request.MergeFrom(wire.SlotRequest(slot=of.slot, ended=of.ended))
         got = await _called(self._air.RunSlot(request, timeout=self._seconds), "the air")
         if got.withheld:
             return Withheld(got.reason, got.spent, got.rejected)

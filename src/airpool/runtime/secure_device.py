@@ -27,11 +27,11 @@ class SecureDevice:
         self._values: Residues | None = None
         self._group: bytes | None = None
 
-    async def ready(self, inferences: int = 1) -> None:
-        """One round, whatever the number: an advert is good for one."""
+    async def ready(self, inferences: int = 1, left: int | None = None) -> None:
+        """One round, whatever the number: an advert is good for one, with keys and seeds of its own."""
         self._session.renew()
         self._client = Client(self._session, self._terms, self._taken)
-        await self._line.advertise(self._client.advert.to_bytes())
+        await self._line.advertise(self._client.advert.to_bytes(), left)
 
     async def announcements(self) -> Turn:
         return await self._line.announcements()

@@ -105,14 +105,10 @@ class Booked:
         return None
 
     def covered(self, most: int) -> int:
-        """The number of next inferences that the budgets cover: `most`, a half of it, and so on."""
-        while most:
-            try:
-                self._ledger.prepare(self._one, scene=self._scene, epoch=self._epoch, inferences=most)
-                break
-            except refused.SpendingError:
-                most //= 2
-        return most
+        try:
+            return self._ledger.prepare(self._one, scene=self._scene, epoch=self._epoch, most=most)
+        except refused.SpendingError:
+            return 0
 
     def charge(self, inference_id: str, epoch: str = "") -> None:
         self.charge_all([(inference_id, epoch)])

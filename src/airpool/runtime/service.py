@@ -19,11 +19,13 @@ from airpool.runtime.limits import Bucket
 from airpool.runtime.medium import RejectedError
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import PROTOCOL, packed, unpacked
-from airpool.runtime.server import InferenceResult, Server, new_id
+from airpool.runtime.results import InferenceResult
+from airpool.runtime.server import Server, new_id
 from airpool.runtime.transport import PeerCredentials
 from airpool.runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
 
 _DIGEST, _VERSION = 64, 32  # characters
+_ENDED = 64  # inferences that a server may say are over
 _QUEUED = 64  # messages that a device may leave unread
 _MESSAGES = 2_000.0  # of one device in a second
 _TRUSTED_SECONDS = 1.0
@@ -123,7 +125,10 @@ class AirService(AirServicer):
         air = self._air
         match said.WhichOneof("what"):
             case "ready":
-                return [lambda: air.ready(device, said.ready.inferences)]
+                left = said.ready.left if said.ready.HasField("left") else None
+                if said.ready.advert:
+                    return [lambda: air.advertise(device, said.ready.advert, left)]
+                return [lambda: air.ready(device, said.ready.inferences, left)]
             case "advert":
                 return [lambda: air.advertise(device, said.advert)]
             case "answer":
@@ -142,7 +147,8 @@ class AirService(AirServicer):
     async def RunSlot(self, request: wire.SlotRequest, context: Any) -> wire.SlotOutcome:
         await transport.require_peer(context, "server", self._credentials)
         asked = medium.StatedTerms(request.digest[:_DIGEST], request.asked)
-        got = await self._air.run_slot(request.id, request.number, asked)
+        of = medium.AskedSlot(request.slot or 1, tuple(request.ended[:_ENDED]))
+        got = await self._air.run_slot(request.id, request.number, asked, of)
         if isinstance(got, medium.Withheld):
             return wire.SlotOutcome(withheld=True, reason=got.reason, spent=got.spent, rejected=got.rejected)
         return wire.SlotOutcome(y=packed(got.y), devices=got.devices, carrier=got.carrier, simulated=got.simulated)
@@ -173,13 +179,14 @@ def to_device(said: medium.Turn | medium.RoundMessage | medium.RoundOver) -> wir
         return wire.ToDevice(message=wire.RoundMessage(id=said.id, content=said.content))
     if isinstance(said, medium.RoundOver):
         return wire.ToDevice(over=wire.RoundOver(id=said.id))
-    announced = [
-        wire.Announcement(
-            id=each.id, number=each.number, gain=each.gain, devices=each.devices, epoch=each.epoch, digest=each.digest
-        )
-        for each in said
-    ]
-    return wire.ToDevice(turn=wire.Turn(announcements=announced))
+    return wire.ToDevice(turn=wire.Turn(announcements=[_announcement(each) for each in said]))
+
+
+def _announcement(told: medium.Announcement) -> wire.Announcement:
+    what = {name: getattr(told, name) for name in ("id", "number", "gain", "devices", "epoch", "digest", "ended")}
+    if told.inference not in ("", told.id):  # of several slots
+        what |= {"inference": told.inference, "slot": told.slot}
+    return wire.Announcement(**what)
 
 
 def _signal_of(sent: wire.Signal) -> medium.SlotSignal:
@@ -276,4 +283,8 @@ def message_of(result: InferenceResult) -> wire.Result:
             delta=promised.delta,
             neighbours=promised.neighbours,
         ),
+        slots=result.slots,
+        cap=result.cap,
+        sure=result.sure,
+        probability=result.probability,
     )

@@ -5,23 +5,27 @@ A device that leaves slots again and again is set aside for a while, so that it 
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from airpool.runtime import logs
 from airpool.runtime.medium import Deliver, DeviceFault
+from airpool.runtime.under_way import MOST_KEPT
 
 MOST_FAILURES, FORGIVEN_AFTER = 2, 20
 FIRST_SECONDS, LONGEST_SECONDS = 30.0, 3600.0
 _FOR_GOOD = 1e9  # seconds
 _NAMED = 5
+OVER_BUDGET = "its budget does not cover another inference"
 
 
 @dataclass(eq=False)
 class Connection:
     """A connected device. inferences: the most of its next turn; 0: it is not ready. since: when it last answered.
 
-    stalled: it is not waited for until it is ready again.
+    stalled: it is not waited for until it is ready again. left: slots that its budget covers, where an inference has
+    several; None: not said. ended: inferences that are over, of which it has yet to hear.
     """
 
     deliver: Deliver
@@ -30,6 +34,8 @@ class Connection:
     advert: bytes = b""
     stalled: bool = False
     version: str = ""
+    left: int | None = None
+    ended: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
 
 
 @dataclass
@@ -54,6 +60,7 @@ class Standing:
     connected: dict[int, Connection] = field(default_factory=dict)
     _failures: dict[int, _Failures] = field(default_factory=dict)
     _refused: dict[int, str] = field(default_factory=dict)  # by device, why it may not connect
+    needed: int = 0  # slots that a budget must cover for another inference
 
     def connect(self, device: int, deliver: Deliver, version: str = "") -> None:
         self.connected[device] = Connection(deliver, self.clock(), version=version)
@@ -106,6 +113,8 @@ class Standing:
         it = self.connected.get(device)
         if it is None and device in self._refused:
             return DeviceFault(device, f"not connected: {self._refused[device]}")
+        if it is not None and it.left is not None and it.left < self.needed:
+            return DeviceFault(device, OVER_BUDGET)
         if it is None or it.inferences:
             return None
         if it.stalled or (device not in busy and self.clock() - it.since > self.patience):

@@ -65,10 +65,14 @@ class Hello(_message.Message):
     def __init__(self, device: _Optional[int] = ..., simulated: _Optional[bool] = ..., protocol: _Optional[int] = ..., version: _Optional[str] = ..., digest: _Optional[str] = ..., terms: _Optional[str] = ...) -> None: ...
 
 class Ready(_message.Message):
-    __slots__ = ("inferences",)
+    __slots__ = ("inferences", "left", "advert")
     INFERENCES_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    ADVERT_FIELD_NUMBER: _ClassVar[int]
     inferences: int
-    def __init__(self, inferences: _Optional[int] = ...) -> None: ...
+    left: int
+    advert: bytes
+    def __init__(self, inferences: _Optional[int] = ..., left: _Optional[int] = ..., advert: _Optional[bytes] = ...) -> None: ...
 
 class Answers(_message.Message):
     __slots__ = ("signals", "withdrawals")
@@ -145,7 +149,7 @@ class Turn(_message.Message):
     def __init__(self, announcements: _Optional[_Iterable[_Union[Announcement, _Mapping]]] = ...) -> None: ...
 
 class Announcement(_message.Message):
-    __slots__ = ("id", "number", "gain", "asked", "devices", "group", "epoch", "digest")
+    __slots__ = ("id", "number", "gain", "asked", "devices", "group", "epoch", "digest", "inference", "slot", "ended")
     ID_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     GAIN_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +158,9 @@ class Announcement(_message.Message):
     GROUP_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    INFERENCE_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
     id: str
     number: int
     gain: float
@@ -162,19 +169,26 @@ class Announcement(_message.Message):
     group: bytes
     epoch: str
     digest: str
-    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., gain: _Optional[float] = ..., asked: _Optional[str] = ..., devices: _Optional[int] = ..., group: _Optional[bytes] = ..., epoch: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
+    inference: str
+    slot: int
+    ended: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., gain: _Optional[float] = ..., asked: _Optional[str] = ..., devices: _Optional[int] = ..., group: _Optional[bytes] = ..., epoch: _Optional[str] = ..., digest: _Optional[str] = ..., inference: _Optional[str] = ..., slot: _Optional[int] = ..., ended: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SlotRequest(_message.Message):
-    __slots__ = ("id", "number", "asked", "digest")
+    __slots__ = ("id", "number", "asked", "digest", "slot", "ended")
     ID_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     ASKED_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
     id: str
     number: int
     asked: str
     digest: str
-    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., asked: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
+    slot: int
+    ended: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., asked: _Optional[str] = ..., digest: _Optional[str] = ..., slot: _Optional[int] = ..., ended: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SlotOutcome(_message.Message):
     __slots__ = ("y", "devices", "carrier", "simulated", "withheld", "reason", "spent", "rejected")
@@ -258,7 +272,7 @@ class ResultRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ...) -> None: ...
 
 class Result(_message.Message):
-    __slots__ = ("id", "number", "status", "label", "name", "probabilities", "logits", "devices", "spent", "seconds", "reason", "simulated", "note", "guarantee")
+    __slots__ = ("id", "number", "status", "label", "name", "probabilities", "logits", "devices", "spent", "seconds", "reason", "simulated", "note", "guarantee", "slots", "cap", "sure", "probability")
     ID_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -273,6 +287,10 @@ class Result(_message.Message):
     SIMULATED_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
     GUARANTEE_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    CAP_FIELD_NUMBER: _ClassVar[int]
+    SURE_FIELD_NUMBER: _ClassVar[int]
+    PROBABILITY_FIELD_NUMBER: _ClassVar[int]
     id: str
     number: int
     status: str
@@ -287,7 +305,11 @@ class Result(_message.Message):
     simulated: bool
     note: str
     guarantee: Guarantee
-    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., status: _Optional[str] = ..., label: _Optional[int] = ..., name: _Optional[str] = ..., probabilities: _Optional[_Iterable[float]] = ..., logits: _Optional[_Iterable[float]] = ..., devices: _Optional[int] = ..., spent: _Optional[bool] = ..., seconds: _Optional[float] = ..., reason: _Optional[str] = ..., simulated: _Optional[bool] = ..., note: _Optional[str] = ..., guarantee: _Optional[_Union[Guarantee, _Mapping]] = ...) -> None: ...
+    slots: int
+    cap: int
+    sure: bool
+    probability: float
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., status: _Optional[str] = ..., label: _Optional[int] = ..., name: _Optional[str] = ..., probabilities: _Optional[_Iterable[float]] = ..., logits: _Optional[_Iterable[float]] = ..., devices: _Optional[int] = ..., spent: _Optional[bool] = ..., seconds: _Optional[float] = ..., reason: _Optional[str] = ..., simulated: _Optional[bool] = ..., note: _Optional[str] = ..., guarantee: _Optional[_Union[Guarantee, _Mapping]] = ..., slots: _Optional[int] = ..., cap: _Optional[int] = ..., sure: _Optional[bool] = ..., probability: _Optional[float] = ...) -> None: ...
 
 class Guarantee(_message.Message):
     __slots__ = ("device", "local", "object", "delta", "neighbours")

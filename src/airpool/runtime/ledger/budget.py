@@ -1,6 +1,7 @@
 """Budgets: a limit on ε for a relation of neighbours, in all, in each scene, or in any window; their assumptions."""
 
 import math
+from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -132,10 +133,10 @@ class Tally:
                 self._count("", *self._recent.popleft()[1:], -1)
         scene = scene if self.budget.scene else ""
         found = {digest: use for digest, use in self._used[scene].items() if use.inferences}
-        for place, key in enumerate(more):
+        for key, number in Counter(more).items():
             use = found.get(key[0], Use(0, 0))
-            another = self._is_new(scene, key) and (not key[1] or key not in more[:place])
-            found[key[0]] = Use(use.inferences + 1, use.epochs + another)
+            epochs = number if not key[1] else int(self._is_new(scene, key))
+            found[key[0]] = Use(use.inferences + number, use.epochs + epochs)
         return found
 
     def _count(self, scene: str, digest: str, epoch: str, change: int) -> None:
@@ -173,3 +174,22 @@ def require_budget(
                 f"{budget.neighbours} neighbours, is spent: with {sum(use.inferences for use in counts.values())} "
                 f"inferences ε would be {spent}",
             )
+
+
+def most_covered(
+    tally: Tally,
+    allowance: Allowance,
+    booking: Booking,
+    mechanisms: Mapping[str, Mechanism],
+    elapsed: int,
+    *,
+    most: int,
+) -> int:
+    """The number of times that the budget of a tally covers this inference too, at a moment; at most `most`."""
+    scene, one = booking.scene if tally.budget.scene else "", (booking.mechanism.digest, booking.epoch)
+
+    def exceeds(number: int) -> bool:
+        counts = tally.used(scene, elapsed, more=[one] * number)
+        return not allowance.fits({mechanisms[digest]: use for digest, use in counts.items()})
+
+    return most if not exceeds(most) else bisect_left(range(1, most), True, key=exceeds)

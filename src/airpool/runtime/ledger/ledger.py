@@ -25,7 +25,7 @@ from airpool.network import Neighbours
 from airpool.runtime.keys import secret
 from airpool.runtime.ledger import chain, clock, head
 from airpool.runtime.ledger.booking import Booking, Charged
-from airpool.runtime.ledger.budget import Allowance, Budget, Tally, require_budget
+from airpool.runtime.ledger.budget import Allowance, Budget, Tally, most_covered, require_budget
 from airpool.runtime.ledger.chain import Origin, Row, Tip
 from airpool.runtime.ledger.clock import Moment
 from airpool.runtime.ledger.head import Head
@@ -136,18 +136,21 @@ class Ledger:
             head.write(self.head_path, Head(self.origin.hash, self.tip))
             self._stamps = store.stamps()
 
-    def prepare(self, mechanism: Mechanism, *, scene: str = "", epoch: str | None = None, inferences: int = 1) -> None:
-        """Composes what the first charge of a mechanism would have to wait for; raises SpendingError if it would.
+    def prepare(self, mechanism: Mechanism, *, scene: str = "", epoch: str | None = None, most: int = 1) -> int:
+        """The number of next inferences of a mechanism that the budgets cover, up to `most`.
 
-        epoch: None, where it is not known yet, is that of the last row: `charge` decides when it is. inferences: number
-        of the next ones that the budgets must cover.
+        Composes what the first charge would have to wait for; raises SpendingError where it would be refused. epoch:
+        None, where it is not known yet, is that of the last row: `charge` decides when it is.
         """
         with self._alone():
             self._current()
             self._mechanisms.setdefault(mechanism.digest, mechanism)
             self._require_plugins(mechanism.plugins)
             known = self._last.epoch if self._last and epoch is None else epoch or ""
-            self._require_budget([Booking("", mechanism, scene, known)] * inferences, self._now().elapsed)
+            next_one, now = Booking("", mechanism, scene, known), self._now().elapsed
+            self._require_budget([next_one], now)
+            both = zip(self._tallies, self._allowances, strict=True)
+            return min([most_covered(*each, next_one, self._mechanisms, now, most=most) for each in both], default=most)
 
     def epsilon(
         self, delta: float, *, scene: str | None = None, neighbours: Neighbours | str = Neighbours.ZERO_OUT

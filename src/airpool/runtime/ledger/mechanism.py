@@ -1,4 +1,6 @@
-"""Mechanism of one inference of a device: the network at its noise floor, as canonical text with a digest.
+"""Mechanism of one slot of a device: the network at its noise floor, as canonical text with a digest.
+
+An inference of one slot is that slot. Where one draw serves all slots of an inference, they are one row together.
 
 A row of a ledger names its mechanism by the digest. The text is all that is needed to compute ε again, years later.
 """
@@ -20,7 +22,7 @@ VERSION = 1
 _PLUGIN_KEYS = {"scheme": "plugin", "fading": "fading"}
 # What a report chooses, and a mechanism does not depend on. Not the adversary: an eavesdropper makes devices fill up
 # their last symbol, which removal shows.
-_CHOSEN: dict[str, Any] = {"delta": 1e-5, "inferences": 1, "slots": Slots()}
+_CHOSEN: dict[str, Any] = {"delta": 1e-5, "inferences": 1}
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,16 @@ def mechanism(network: Network, *, device: int, quorum: int | None = None, live:
     if isinstance(quorum, bool) or not isinstance(quorum, int) or not 1 <= quorum <= count:
         raise NetworkError(f"quorum={quorum!r} must be from 1 to the {count} devices")
     missing = min(network.dropouts + count - quorum, count - 1)
-    network = replace(network, dropouts=missing, devices=replace(network.devices, epsilon=None), **_CHOSEN)
+    network = _of_row(replace(network, dropouts=missing, devices=replace(network.devices, epsilon=None), **_CHOSEN))
     plugins = used_plugins(network)
     coins = any(each.what == "scheme" for each in plugins)
     return Mechanism(replace(network, scheme=Coin()) if coins else network, device, live, plugins)
+
+
+def _of_row(network: Network) -> Network:
+    """The network of what one row pays for: a slot; all slots of an inference where one draw serves them."""
+    slots = network.slots
+    return replace(network, slots=Slots() if slots.redrawn or slots.count == 1 else Slots(slots.count, redrawn=False))
 
 
 def parse(text: str) -> Mechanism:
@@ -97,7 +105,7 @@ def parse(text: str) -> Mechanism:
         if version != VERSION:
             raise NetworkError(f"version={version!r} is not known here, only {VERSION}: update airpool")
         device, live = body["device"], body["live"]
-        network = replace(network_file.build(body["network"]), **_CHOSEN)
+        network = _of_row(replace(network_file.build(body["network"]), **_CHOSEN))
         named = ((what, body[key]) for what, key in _PLUGIN_KEYS.items() if key in body)
         found = Mechanism(network, device, live, tuple(UsedPlugin(what, *map(str, rest)) for what, rest in named))
         good = type(device) is int and type(live) is bool and _json(body) == text

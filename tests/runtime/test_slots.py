@@ -1,0 +1,313 @@
+"""Inferences of several slots in the running system: until the server is sure, each slot booked before it is sent."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from airpool import Ranking, Threshold, guarantee
+from airpool.network import Channel, Slots
+from airpool.runtime import device as devices
+from airpool.runtime import secured
+from airpool.runtime.charge import Counted
+from airpool.runtime.device import Device, Seen
+from airpool.runtime.keys import authority
+from airpool.runtime.ledger import backup
+from airpool.runtime.ledger.budget import Budget
+from airpool.runtime.medium import Announcement, AskedSlot, DisconnectedError, Sum, Withheld
+from airpool.runtime.server import Server
+from airpool.runtime.terms import stated
+from airpool.runtime.under_way import UnderWay, parts, slot_name
+
+from .systems import R, decoder, latents, network, posteriors, simulated, small
+
+MEDIA = ("loopback", "grpc")
+SIXTEEN = Slots(16, sure=0.95)
+SCHEMES = {
+    "coins": {"participation": 0.7},
+    "scores": {"scheme": Threshold(threshold=1.0, score_noise_std=0.5)},
+    "ranking": {"scheme": Ranking(num_selected=2, score_noise_std=0.5)},
+    "fading": {"channel": Channel(fading="rayleigh", noise_std=0.01)},
+}
+
+
+@pytest.mark.parametrize("redrawn", [True, False], ids=["anew", "once"])
+@pytest.mark.parametrize("name", SCHEMES)
+def test_one_seed_gives_what_the_simulator_gives_slot_by_slot(name, redrawn):
+    net = network(noise_std=0.4, slots=Slots(6, sure=0.9, redrawn=redrawn), **SCHEMES[name])
+
+    async def play():
+        async with small(net, seed=5) as system:
+            return await system.infer(6)
+
+    used = []
+    for number, found in enumerate(asyncio.run(play())):
+        wanted = simulated(net, number)
+        assert (found.slots, found.sure) == (int(wanted.slots[0, 0]), bool(wanted.sure[0, 0]))
+        np.testing.assert_allclose(found.logits, wanted.logits[0, 0], rtol=1e-9)
+        assert found.label == int(wanted.label[0, 0])
+        assert found.probability == pytest.approx(float(wanted.probability[0, 0]))
+        used.append(found.slots)
+    assert max(used) > 1
+
+
+@pytest.mark.parametrize("medium", MEDIA)
+def test_the_server_stops_when_it_is_sure_and_says_so(medium):
+    net = network(noise_std=0.5, slots=SIXTEEN)
+    charges = [Counted() for _ in range(4)]
+
+    async def play():
+        async with small(net, medium, charges=charges) as system:
+            return await asyncio.gather(*(system.server.infer() for _ in range(12)))
+
+    found = asyncio.run(play())
+    assert {each.status for each in found} == {"answered"}
+    assert all(each.sure == (each.probability >= 0.95) for each in found)
+    assert all(each.sure or each.slots == 16 for each in found)
+    assert {each.slots for each in found} > {1}
+    spent = sum(each.slots for each in found)
+    assert [each.spent for each in charges] == [spent] * 4
+    told = found[0].to_json()
+    assert (told["cap"], told["guarantee"]["device"]) == (16, guarantee(net, live=True).worst)
+
+
+def test_a_server_that_abstains_gives_no_answer_where_it_is_not_sure():
+    net = network(noise_std=2.0, slots=Slots(2, sure=0.999999, abstain=True))
+
+    async def play():
+        async with small(net) as system:
+            return (await system.infer())[0]
+
+    found = asyncio.run(play())
+    assert (found.status, found.reason, found.label, found.slots, found.sure) == ("no answer", "not sure", -1, 2, False)
+
+
+class Scripted:
+    """A port that brings what a list says, slot by slot."""
+
+    def __init__(self, *outcomes):
+        self.outcomes, self.asked = list(outcomes), []
+
+    async def run_slot(self, id, number, asked, of=None):
+        self.asked.append((id, of or AskedSlot()))
+        got = self.outcomes.pop(0)
+        if isinstance(got, Exception):
+            raise got
+        return got
+
+
+BRINGS = Sum(0.01 * np.ones(R), 4, True)
+LOST = Withheld("withheld: 1 of 4 devices is missing", spent=True)
+FEW = Withheld("below quorum: 3 devices are ready, 4 are needed", spent=False)
+
+
+@pytest.mark.parametrize("abstain", [False, True])
+@pytest.mark.parametrize(
+    ("outcomes", "status", "slots", "reason"),
+    [
+        ([BRINGS, LOST, BRINGS], "answered", 3, ""),
+        ([LOST, LOST, LOST], "withheld", 3, LOST.reason),
+        ([BRINGS, FEW], "answered", 1, f"not sure: {FEW.reason}"),
+        ([FEW], "below quorum", 0, FEW.reason),
+        ([LOST, FEW], "withheld", 1, f"{LOST.reason}; {FEW.reason}"),
+        ([BRINGS, DisconnectedError("the air is gone")], "answered", 2, "not sure: the air is gone"),
+        ([DisconnectedError("the air is gone")], "failed", 1, "the air is gone"),
+        ([BRINGS, Sum(np.ones(R + 1), 4, True)], "failed", 2, "a sum of 7 numbers, must be 6: the air has another"),
+        ([Sum(np.ones(R), 4, False)] * 3, "no answer", 3, "no device transmitted"),
+    ],
+)
+def test_what_becomes_of_a_slot_that_is_lost(outcomes, status, slots, reason, abstain):
+    net = network(slots=Slots(3, sure=1.0, abstain=abstain))
+    port = Scripted(*outcomes)
+    found = asyncio.run(Server(net, decoder(0.1), port).infer())
+    if abstain and status == "answered":
+        status, reason = "no answer", reason or "not sure"
+    assert (found.status, found.slots, found.sure, found.spent) == (status, slots, False, slots > 0)
+    assert found.reason.startswith(reason)
+    assert bool(found.reason) == bool(reason)
+    assert [of.slot for _, of in port.asked] == list(range(1, len(outcomes) + 1))
+
+
+def test_the_deadline_is_that_of_the_whole_inference():
+    class Slow:
+        async def run_slot(self, id, number, asked, of=None):
+            await asyncio.sleep(0.05)
+            return BRINGS
+
+    net = network(slots=Slots(4096, sure=1.0))
+    found = asyncio.run(Server(net, decoder(0.1), Slow(), deadline=0.3).infer())
+    assert found.status == "answered"
+    assert 1 <= found.slots <= 7
+    assert found.reason == "not sure: no sum within 0.3 s"
+
+
+def test_the_medium_hears_which_inferences_are_over():
+    net, port = network(slots=Slots(3, sure=0.01)), Scripted(BRINGS, BRINGS)
+    server = Server(net, decoder(100.0), port)
+
+    async def play():
+        return [await server.infer("a"), await server.infer("b")]
+
+    assert [each.slots for each in asyncio.run(play())] == [1, 1]
+    assert port.asked == [("a", AskedSlot()), ("b", AskedSlot(1, ("a",)))]
+
+
+# What is reserved
+
+
+def test_the_id_of_a_slot_belongs_to_one_slot_of_one_inference():
+    assert parts(slot_name("a/1", 2, SIXTEEN), SIXTEEN) == ("a/1", 2)
+    assert slot_name("a", 1, Slots()) == "a"
+
+
+def test_slots_to_come_are_reserved_until_the_inference_is_over():
+    now = [0.0]
+    it = UnderWay(SIXTEEN, lambda: now[0])
+    it.note("a", 1)
+    it.note("b", 3)
+    assert (it.reserved, it.needed) == (15 + 13, 15 + 13 + 16)
+    it.note("a", 16)
+    it.end("b")
+    assert it.reserved == 0
+    it.note("c", 1)
+    now[0] = 61.0
+    assert (it.reserved, it.get("c")) == (0, None)
+    assert UnderWay(Slots(16, redrawn=False)).needed == 1
+
+
+# What is booked
+
+
+def ledgers(folder, net, budget, count=4):
+    keys = folder / "keys"
+    if not keys.exists():
+        authority.create(keys)
+        for k in range(count):
+            authority.add(keys, f"device-{k}")
+        (folder / "ledgers").mkdir()
+    made = [Budget(budget, net.delta)]
+    return [
+        secured.booked(folder / "ledgers", keys / f"device-{k}" / "identity.key", net, k, made) for k in range(count)
+    ]
+
+
+def rows(folder, k=0):
+    return [row.inference for row in backup.content(folder / "ledgers" / f"device-{k}.db").rows]
+
+
+def epsilon_of(net, slots):
+    return float(guarantee(net.one_slot, inferences=slots, live=True).epsilon[0])
+
+
+@pytest.mark.parametrize("medium", MEDIA)
+def test_a_device_starts_no_inference_whose_cap_is_not_left(medium, tmp_path):
+    net = network(noise_std=1.0, slots=Slots(4, sure=0.999999))
+    charges = ledgers(tmp_path, net, epsilon_of(net, 11))
+
+    async def play():
+        async with small(net, medium, charges=charges, patience=0.2) as system:
+            return await system.infer(4)
+
+    found = asyncio.run(play())
+    assert [(each.status, each.slots) for each in found] == [("answered", 4)] * 2 + [("below quorum", 0)] * 2
+    for k in range(4):
+        assert rows(tmp_path, k) == [f"{each.id}/{slot}" for each in found[:2] for slot in range(1, 5)]
+    assert charges[0]._ledger.epsilon(net.delta) == epsilon_of(net, 8)
+
+
+def test_what_an_inference_did_not_use_is_there_for_the_next(tmp_path):
+    net = network(noise_std=1.0, slots=Slots(8, sure=0.01))
+    charges = ledgers(tmp_path, net, epsilon_of(net, 10))
+
+    async def play():
+        async with small(net, charges=charges, codec=decoder(100.0), patience=0.2) as system:
+            return await system.infer(5)
+
+    found = asyncio.run(play())  # of one slot each: 10, 9, 8 slots are left before them
+    assert [each.status for each in found] == ["answered"] * 3 + ["below quorum"] * 2
+    assert len(rows(tmp_path)) == 3
+    assert "its budget does not cover another inference" in found[-1].reason
+
+
+def test_inferences_side_by_side_all_get_to_their_cap(tmp_path):
+    net = network(noise_std=1.0, slots=Slots(4, sure=0.999999))
+    charges = ledgers(tmp_path, net, epsilon_of(net, 14))
+
+    async def play():
+        async with small(net, charges=charges, patience=0.2) as system:
+            return await asyncio.gather(*(system.server.infer() for _ in range(6)))
+
+    found = asyncio.run(play())
+    assert sorted((each.status, each.slots) for each in found) == [("answered", 4)] * 3 + [("below quorum", 0)] * 3
+    assert len(rows(tmp_path)) == 12
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("redrawn", [True, False], ids=["anew", "once"])
+def test_the_ledger_is_never_below_what_was_sent(name, redrawn, tmp_path):
+    net = network(noise_std=1.0, slots=Slots(3, sure=0.9999, redrawn=redrawn), **SCHEMES[name])
+    charges = ledgers(tmp_path, net, 1e6)
+
+    async def play():
+        async with small(net, charges=charges, patience=0.2) as system:
+            return await system.infer(2)
+
+    used = sum(each.slots for each in asyncio.run(play()))
+    spent = charges[0]._ledger.epsilon(net.delta)
+    if redrawn:
+        assert len(rows(tmp_path)) == used
+        assert spent == epsilon_of(net, used)
+    else:
+        assert len(rows(tmp_path)) == 2  # the first slot pays for all
+        assert spent == float(guarantee(net, inferences=2, live=True).epsilon[0])
+
+
+# A hostile server
+
+
+class Told:
+    """A device's port that notes what is sent and why a slot is left."""
+
+    def __init__(self):
+        self.sent, self.left = [], []
+
+    async def accept(self, announced):
+        pass
+
+    async def transmit(self, signals):
+        self.sent += [each.id for each in signals]
+
+    async def withdraw(self, id, reason):
+        self.left.append((id, reason.value))
+
+
+def announced(net, inference, slot, id=None, **rest):
+    name = id or slot_name(inference, slot, net.slots)
+    return Announcement(name, 0, 1.0, stated(net).digest, 4, inference=inference, slot=slot, **rest)
+
+
+def asked_by(net, charge, *announcements, source=None):
+    """A device that answers these, one after the other, and its port."""
+    device, port = Device(0, net, source or (lambda _: Seen(latents()[0, 0], posteriors()[0, 0])), charge), Told()
+    for each in announcements:
+        asyncio.run(devices.answer(device, port, (each,)))
+    return port
+
+
+@pytest.mark.parametrize("redrawn", [True, False], ids=["anew", "once"])
+def test_a_server_that_never_stops_gets_n_slots_and_none_twice(redrawn):
+    net = network(slots=Slots(3, redrawn=redrawn))
+    asked = [announced(net, "a", slot) for slot in (1, 1, 2, 2, 3, 3, 4, 0, 1)]
+    asked += [announced(net, "a", 2, id="a"), announced(net, "a", 2, id="a/9"), announced(net, "", 2)]
+    charge = Counted()
+    assert asked_by(net, charge, *asked).sent == ["a/1", "a/2", "a/3"]
+    assert charge.spent == (3 if redrawn else 1)
+
+
+def test_a_server_that_opens_inference_after_inference_gets_what_the_budget_allows():
+    net, charge = network(slots=Slots(4)), Counted(10)
+    asked = [announced(net, f"{i}", slot, ended=(f"{i - 1}",)) for i in range(9) for slot in (1, 2, 3, 4, 5)]
+    port = asked_by(net, charge, *asked)
+    assert port.sent == [f"{i}/{slot}" for i in range(2) for slot in (1, 2, 3, 4)] + ["2/2", "2/3"]
+    assert charge.spent == 10
+    assert {why for id, why in port.left if id in ("2/1", "8/4")} == {"budget"}
