@@ -40,7 +40,10 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
         counts = found.counts
         spent = total(counts, delta, relation)
         each = [(mechanism, use, total({mechanism: 1}, delta, relation)) for mechanism, use in counts.items()]
-    summary = {"device": found.origin.device, "inferences": len(found.rows), "delta": delta, "neighbours": neighbours}
+    # Slots of one inference have its name before the slash.
+    inferences = len({row.inference.rpartition("/")[0] or row.inference for row in found.rows})
+    summary = {"device": found.origin.device, "inferences": inferences, "slots": len(found.rows)}
+    summary |= {"delta": delta, "neighbours": neighbours}
     if json:
         parts = [
             {
@@ -52,7 +55,7 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
         print_json(files.jsonable({**summary, "epsilon": spent, "key": found.origin.key, "mechanisms": parts}))
         return
     print_table(
-        ("mechanism", "device", "inferences", "epochs", "ε of one"),
+        ("mechanism", "device", "rows", "epochs", "ε of one"),
         [
             (mechanism.digest[:12], str(mechanism.device), str(use.inferences), str(use.epochs), shown(one, 4))
             for mechanism, use, one in each
@@ -63,7 +66,8 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
             changed = "" if _unchanged(plugin, mechanism) else "; ε is computed with another source of it"
             typer.echo(f"{mechanism.digest[:12]}: plug-in {plugin.words}{changed}")
     last = f", the last on {_day(found.rows[-1].date)}" if found.rows else ""
-    typer.echo(f"{found.origin.device or 'this device'}: {len(found.rows)} inferences{last}")
+    of_slots = "" if inferences == len(found.rows) else f" of {len(found.rows)} slots"
+    typer.echo(f"{found.origin.device or 'this device'}: {inferences} inferences{of_slots}{last}")
     typer.echo(f"ε = {shown(spent, 4)} at δ = {delta:g} for {neighbours} neighbours, all of them together")
 
 

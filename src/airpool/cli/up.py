@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -83,6 +84,8 @@ def up(
     except (KeyboardInterrupt, asyncio.CancelledError):
         took = sum(tally.seconds)
     record = {**tally.record(took), "processes": hosts}
+    if net.slots.count > 1 and record["slots"] is not None:
+        record["slots"]["mean_epsilon"] = _mean_epsilon(net, record["slots"]["mean"])
     print_json(record) if json else _print(record)
     if tally.count and not tally.statuses["answered"]:
         raise typer.Exit(1)
@@ -101,6 +104,13 @@ def network_of(wanted: o.NetworkOptions, epsilon: float | None, share: float, mo
     with progress("calibrating"):
         by_score = share if scheme_rules(net.scheme).scored else None
         return calibrated(net, epsilon=epsilon or 2.0, share=by_score)
+
+
+def _mean_epsilon(net: Network, slots: float) -> float:
+    """ε of a stream of the mean number of slots, rounded up: known after the fact, and promised to no inference."""
+    from airpool.account.guarantee import guarantee
+
+    return guarantee(net.one_slot, inferences=max(1, ceil(slots)), live=True).worst
 
 
 def _dimension(model: str, codec: str | None) -> int:
@@ -174,6 +184,11 @@ def _rows(record: dict[str, Any]) -> dict[str, str]:
     if record["epsilon"] is not None:
         device, alone, whole = (shown(float(record["epsilon"][name])) for name in ("device", "local", "object"))
         rows["ε of one inference"] = f"{device} device, {alone} local, {whole} object; δ = {record['delta']:g}"
+    if record["slots"] is not None and record["slots"]["cap"] > 1:
+        rows["ε of one inference"] += f"; all {record['slots']['cap']} slots"
+        rows["slots"] = f"{record['slots']['mean']:.2f} on average of at most {record['slots']['cap']}"
+        if "mean_epsilon" in record["slots"]:
+            rows["spent on average"] = f"ε = {shown(record['slots']['mean_epsilon'])}: a figure, not a promise"
     if record["note"]:
         rows["note"] = record["note"]
     return rows

@@ -12,12 +12,10 @@ from airpool._support.version import __version__
 from airpool.network import Network
 from airpool.runtime import logs, seeded, terms
 from airpool.runtime.medium import (
-    FIRST_SLOT,
     LONGEST_ID,
     MEDIA,
     AirStatus,
     Announcement,
-    AskedSlot,
     Deliver,
     HubSetup,
     PortOptions,
@@ -34,7 +32,7 @@ from airpool.runtime.medium import (
 )
 from airpool.runtime.standing import Standing
 from airpool.runtime.turns import Request, finish, next_turn
-from airpool.runtime.under_way import UnderWay, slot_name
+from airpool.runtime.under_way import FIRST_SLOT, AskedSlot, UnderWay, slot_name
 
 PATIENCE_SECONDS = 1.0
 _DEFAULT = PortOptions()
@@ -82,9 +80,7 @@ class Air:
         self._standing, self._digest = Standing(count, patience), terms.stated(network).digest
         self._under_way = UnderWay(network.slots)
         self._rounds: dict[str, Round] = {}
-        self._left: dict[
-            str, dict[int, str]
-        ] = {}  # by round: who left it, and how, where the end decides whose fault it is
+        self._left: dict[str, dict[int, str]] = {}  # by round: who left it, and how, if the end decides whose fault
         self._waiting: list[Request] = []
         self._turns: asyncio.Task[None] | None = None
         self._change = asyncio.Event()
@@ -207,7 +203,7 @@ class Air:
                 self._end(id)  # the server has hung up
 
     def _end(self, inference: str) -> None:
-        """Reserves nothing more for an inference, and tells the devices with their next turn."""
+        """Reserves nothing more for an inference; devices hear of it with their next turn."""
         self._under_way.end(inference)
         for it in self._standing.connected.values():
             it.ended.append(inference[:LONGEST_ID])

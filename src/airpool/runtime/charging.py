@@ -7,6 +7,7 @@ from airpool.network import Network
 from airpool.runtime import logs
 from airpool.runtime.charge import Charge, Counted
 from airpool.runtime.options import DeviceOptions
+from airpool.runtime.under_way import cap
 
 if TYPE_CHECKING:  # they need the extra `ledger`
     from grpc import aio
@@ -67,8 +68,8 @@ def require_consistent(options: DeviceOptions, network: Network, *, several: boo
 
 def charge_of(options: DeviceOptions, k: int, network: Network, seen: "Row | None" = None) -> Charge:
     """Charge of device k. seen: the newest row that the fleet has of the device."""
-    if options.ledger is None:
-        return Counted(options.budget)
+    if options.ledger is None:  # as much as so many whole inferences
+        return Counted(options.budget and options.budget * cap(network.slots))
     from airpool.runtime import secured
 
     budgets = budgets_of(options, network)

@@ -7,10 +7,8 @@ from airpool.network import Network
 from airpool.runtime import terms
 from airpool.runtime.air import Air
 from airpool.runtime.medium import (
-    FIRST_SLOT,
     AirStatus,
     Announcement,
-    AskedSlot,
     RejectedError,
     RoundMessage,
     RoundOver,
@@ -21,6 +19,7 @@ from airpool.runtime.medium import (
     WithdrawalReason,
     Withheld,
 )
+from airpool.runtime.under_way import FIRST_SLOT, AskedSlot
 
 
 class LoopbackDevice:

@@ -14,6 +14,7 @@ from airpool._support.arrays import Floats
 from airpool._support.errors import AirpoolError
 from airpool._support.plugins import Registry
 from airpool.network import ACCESSES, Network, NetworkError
+from airpool.runtime.under_way import FIRST_SLOT, AskedSlot
 
 LONGEST_ID = 64  # characters of an inference's id
 
@@ -39,17 +40,6 @@ class Announcement:
     inference: str = ""
     slot: int = 1
     ended: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class AskedSlot:
-    """The slot of an inference that a server asks for, from 1 to N. ended: inferences of which it asks no more."""
-
-    slot: int = 1
-    ended: tuple[str, ...] = ()
-
-
-FIRST_SLOT = AskedSlot()
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,10 +85,7 @@ Deliver = Callable[[Turn | RoundMessage | RoundOver], None]  # hands a device wh
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """y, (coordinates,), and nothing else of the devices.
-
-    devices: number in the slot to its end, silent ones included. carrier: whether any device transmitted.
-    """
+    """y, (coordinates,). devices: number in the slot to its end, silent ones included. carrier: any transmitted."""
 
     y: Floats
     devices: int
@@ -163,10 +150,8 @@ class RejectedError(AirpoolError):
 
 class DevicePort(Protocol):
     async def ready(self, inferences: int = 1, left: int | None = None) -> None:
-        """Declares readiness for one turn of at most this many: before coin, score and feature exist.
-
-        left: slots that the budget covers, where an inference has several.
-        """
+        """Declares readiness for one turn of at most this many: before coin, score and feature exist. left: slots that
+        the budget covers, where an inference has several."""
         ...
 
     async def announcements(self) -> Turn:
@@ -283,10 +268,7 @@ class PortOptions:
 
 @dataclass(frozen=True)
 class HubSetup:
-    """quorum: devices that must be ready. seed: of a simulated run. say: hands a device a message of a round.
-
-    options: the hub's own settings of the medium.
-    """
+    """quorum: devices that must be ready. say: hands a device a message of a round. options: the hub's own settings."""
 
     network: Network
     quorum: int

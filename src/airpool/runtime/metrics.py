@@ -26,6 +26,7 @@ class Metrics:
                 view.labels(what).set_function(lambda what=what: float(getattr(fleet.status, what)))
         counter = Counter("airpool_inferences", "Inferences by what came of them.", ["status"], registry=self._registry)
         spent = Counter("airpool_inferences_spent", "Inferences that count as spent.", registry=self._registry)
+        slots = Counter("airpool_slots", "Slots that inferences have used.", registry=self._registry)
         seconds = Histogram("airpool_inference_seconds", "Time.", buckets=_SECONDS, registry=self._registry)
         self._ready = Gauge("airpool_devices_ready", "Devices that are counted on.", registry=self._registry)
         self._quorum = Gauge("airpool_quorum", "Devices that a slot needs.", registry=self._registry)
@@ -39,6 +40,7 @@ class Metrics:
         def observe(result: InferenceResult) -> None:
             counter.labels(result.status).inc()
             spent.inc(result.spent)
+            slots.inc(result.slots)
             seconds.observe(result.seconds)
 
         server.observers.append(observe)

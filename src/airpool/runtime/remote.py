@@ -15,10 +15,8 @@ from airpool.network import Network
 from airpool.runtime import logs, terms, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.medium import (
-    FIRST_SLOT,
     AirStatus,
     Announcement,
-    AskedSlot,
     DeviceFault,
     DisconnectedError,
     RoundMessage,
@@ -30,6 +28,7 @@ from airpool.runtime.medium import (
     WithdrawalReason,
     Withheld,
 )
+from airpool.runtime.under_way import FIRST_SLOT, AskedSlot
 from airpool.runtime.wire_pb2_grpc import AirStub, RankingStub
 
 PROTOCOL = 1

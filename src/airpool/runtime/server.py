@@ -22,8 +22,9 @@ from airpool.protocol.live import live_report
 from airpool.radio.link import level, link_of
 from airpool.runtime import logs, terms
 from airpool.runtime.asking import OneInference
-from airpool.runtime.medium import FIRST_SLOT, AskedSlot, DisconnectedError, ServerPort, UnreachedError, medium_of
+from airpool.runtime.medium import DisconnectedError, ServerPort, UnreachedError, medium_of
 from airpool.runtime.results import Guarantee, InferenceResult, ServerCodec
+from airpool.runtime.under_way import FIRST_SLOT, AskedSlot
 
 KEPT = 1000  # results that can be asked for again
 DEADLINE_SECONDS = 20.0

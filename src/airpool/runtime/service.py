@@ -22,6 +22,7 @@ from airpool.runtime.remote import PROTOCOL, packed, unpacked
 from airpool.runtime.results import InferenceResult
 from airpool.runtime.server import Server, new_id
 from airpool.runtime.transport import PeerCredentials
+from airpool.runtime.under_way import AskedSlot
 from airpool.runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
 
 _DIGEST, _VERSION = 64, 32  # characters
@@ -147,7 +148,7 @@ class AirService(AirServicer):
     async def RunSlot(self, request: wire.SlotRequest, context: Any) -> wire.SlotOutcome:
         await transport.require_peer(context, "server", self._credentials)
         asked = medium.StatedTerms(request.digest[:_DIGEST], request.asked)
-        of = medium.AskedSlot(request.slot or 1, tuple(request.ended[:_ENDED]))
+        of = AskedSlot(request.slot or 1, tuple(request.ended[:_ENDED]))
         got = await self._air.run_slot(request.id, request.number, asked, of)
         if isinstance(got, medium.Withheld):
             return wire.SlotOutcome(withheld=True, reason=got.reason, spent=got.spent, rejected=got.rejected)

@@ -15,6 +15,17 @@ from airpool.network import Slots
 MOST_KEPT, KEPT_SECONDS = 64, 60.0  # inferences, and the time since the last slot of one
 
 
+@dataclass(frozen=True)
+class AskedSlot:
+    """The slot of an inference that a server asks for, from 1 to N. ended: inferences of which it asks no more."""
+
+    slot: int = 1
+    ended: tuple[str, ...] = ()
+
+
+FIRST_SLOT = AskedSlot()
+
+
 def slot_name(inference: str, slot: int, slots: Slots) -> str:
     """The id of a slot, and the name that it is booked by; that of an inference of one slot is its own.
 

@@ -257,19 +257,22 @@ async def client(system: System) -> AsyncIterator[InferencesStub]:
 class RunTally:
     """Results of the inferences so far. distinct: those with a higher number than the one before.
 
-    Of the times, the last 100,000 are kept.
+    Of the times, the last 100,000 are kept. slots: used by the inferences that were announced.
     """
 
     labels: Sequence[int] | None
     statuses: Counter[str] = field(default_factory=Counter)
     right: int = 0
     distinct: int = 0
+    slots: int = 0
+    announced: int = 0
     seconds: deque[float] = field(default_factory=lambda: deque(maxlen=100_000))
     last: wire.Result | None = None
 
     def add(self, result: wire.Result) -> None:
         self.statuses[result.status] += 1
         self.seconds.append(result.seconds)
+        self.slots, self.announced = self.slots + result.slots, self.announced + (result.slots > 0)
         self.distinct += self.last is None or result.number > self.last.number
         self.last = result
         if self.labels is not None:
@@ -291,6 +294,7 @@ class RunTally:
             "p50_ms": float(np.percentile(times, 50)) if len(times) else None,
             "p99_ms": float(np.percentile(times, 99)) if len(times) else None,
             "devices": told.devices if told else 0,
+            "slots": {"mean": self.slots / max(self.announced, 1), "cap": told.cap} if told else None,
             "epsilon": {name: _number(getattr(told.guarantee, name)) for name in ("device", "local", "object")}
             if told
             else None,
