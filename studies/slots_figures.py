@@ -16,7 +16,8 @@ from airpool import Channel, Network, calibrate, evaluate
 from airpool._support.figures import BLACK, BLUE, GREEN, ORANGE
 from airpool.evaluation.inferences import inferences_of
 from airpool.evaluation.objects import held_out
-from airpool.evaluation.slots import largest_sure, one_slot_mu
+from airpool.account.lifetime import one_slot_mu
+from airpool.evaluation.slots import largest_sure
 from airpool.evaluation.sweep import run
 from airpool.evaluation.trial import draws
 from airpool.models.pretrained import load

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from airpool import EncodedObjects, calibrate, evaluate
-from airpool.evaluation.slots import largest_sure, one_slot_mu, stream_epsilon
+from airpool.account.lifetime import one_slot_mu, stream_epsilon
+from airpool.evaluation.slots import largest_sure
 from airpool.network import Channel, Network, Slots
 from airpool.protocol.simulation import receive
 from airpool.radio.link import level
