@@ -128,12 +128,12 @@ def _finish_life(found: "LifePlan", model: str, out: Path | None, *, json: bool)
     low, high = best.option.interval
     typer.echo(
         f"Take {how}, cap ε = {cap}.\n"
-        f"Promised: ε ≤ {cap} for an inference and ε ≤ {found.wanted.budget:g} in all, {row['budget_slots']:,} slots and"
-        f" at least {row['inferences_at_least']:,} inferences"
+        f"Promised: ε ≤ {cap} for an inference and ε ≤ {found.wanted.budget:g} in all, {row['budget_slots']:,} slots "
+        f"and at least {row['inferences_at_least']:,} inferences"
         + (", if every one goes to the cap.\n" if several else ".\n")
         + f"Figures, promised to nobody: accuracy {row['accuracy']:.3f}, {low:.3f} to {high:.3f} on as many other "
-        f"objects (95 %, validation, {run.objects} objects, {run.trials} runs); on average {row['mean_slots']:.2f} slots, "
-        f"{row['mean_channel_uses']:,.0f} channel uses and {row['mean_energy']:,.4g} mW·uses an inference, and "
+        f"objects (95 %, validation, {run.objects} objects, {run.trials} runs); on average {row['mean_slots']:.2f} "
+        f"slots, {row['mean_channel_uses']:,.0f} channel uses and {row['mean_energy']:,.4g} mW·uses an inference, and "
         f"{row['inferences_on_average']:,.0f} inferences."
     )
     header = ("cap ε promised", "slots at\u00a0most", "sure", "accuracy")
