@@ -2,9 +2,9 @@
 
 Draws docs/figures/slots{,-budget,-classes}.{svg,png} from results/slots{,-classes}.json in seconds; --fresh measures
 them again, in ten minutes, and resumes where it was stopped. Twelve cameras, the shipped vote on the test objects, 20
-trials (5 along thresholds), δ = 1e-5, zero-out neighbours. The promise is the cap; spending is a mean after the fact, Σμ² as if no device
-were ever in an outage. Rows whose `sure` is 0 take the largest threshold whose spending on validation objects, decoded
-by votes that were fitted to others, is at most 95 % of `most_mu_square`.
+trials (5 along thresholds), δ = 1e-5, zero-out neighbours. The promise is the cap; spending is a mean after the fact,
+Σμ² as if no device were ever in an outage. Rows whose `sure` is 0 take the largest threshold whose spending on
+validation objects, decoded by votes that were fitted to others, is at most 95 % of `most_mu_square`.
 """
 
 from dataclasses import replace

@@ -29,6 +29,7 @@ def test_the_number_of_slots_is_that_of_squared_distances():
     """Σμ² adds up: an independent answer from the Gaussian curve alone."""
     net = network()
     mu = one_slot_mu(net)
+    assert mu is not None
     total = 1 / float(gaussian.noise_multiplier(8.0, net.delta))
     assert lifetime(net, epsilon=8.0).slots == int(total**2 / mu**2)
 
@@ -44,6 +45,7 @@ def test_the_worst_case_is_what_the_report_promises():
 def test_a_mean_at_the_cap_lasts_as_long_as_the_worst_case_and_less_lasts_longer():
     net = network()
     at_cap, half = (lifetime(net, epsilon=8.0, mean_slots=mean) for mean in (16.0, 8.0))
+    assert at_cap.on_average is not None
     assert at_cap.at_least <= at_cap.on_average < at_cap.at_least + 1
     assert half.on_average == pytest.approx(1 + (half.slots - 16) / 8)
     assert lifetime(net, epsilon=8.0).on_average is None
@@ -54,6 +56,7 @@ def test_a_mean_at_the_cap_lasts_as_long_as_the_worst_case_and_less_lasts_longer
 def test_the_figure_of_a_mean_is_the_gaussian_of_its_slots():
     net = network()
     mu = one_slot_mu(net)
+    assert mu is not None
     wanted = float(gaussian.epsilon(mu * sqrt(ceil(7.4)), net.delta))
     assert mean_epsilon(net, 7.4) == pytest.approx(wanted, rel=1e-6)
     assert mean_epsilon(net, 16.0) == pytest.approx(2.0, rel=1e-3)
