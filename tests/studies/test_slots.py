@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from studies import slots_figures, slots_posterior, slots_sensors
 from studies.tables import FIGURES
 
 from airpool._support.figures import figure
+from studies import slots_figures, slots_posterior, slots_sensors
 
 
 def test_a_calibrated_server_has_no_calibration_error():
