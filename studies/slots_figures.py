@@ -130,7 +130,7 @@ def paint_budget(axes: Axes) -> None:
     """Inferences against accuracy: at equal accuracy, one slot is the cheapest that reaches it."""
     curves(axes, "accuracy", "inferences_on_average")
     axes.set(xlabel="accuracy, test objects", ylabel=f"inferences until ε = {BUDGET:g} is spent, on average")
-    axes.set(xlim=(0.8, 0.93), ylim=(0, 60))
+    axes.set(xlim=(0.8, 0.93), ylim=(0, 50))
     axes.legend(loc="lower left")
 
 

@@ -176,7 +176,7 @@ def paint_risk(axes: Axes) -> None:
         if sure < 1:
             axes.plot(found["abstaining_coverage"], found["abstaining_risk"], "o", color=colour)
     axes.set(xlabel="coverage: inferences that are answered", ylabel="risk: answers that are wrong")
-    axes.set(xlim=(0.5, 1.0), ylim=(0, None))
+    axes.set(xlim=(0.5, 1.0), ylim=(0, 0.16))
     axes.legend(loc="upper left", title="points: --abstain")
 
 

@@ -75,8 +75,10 @@ def paint(axes: Axes) -> None:
             x, y = column(mine, "mu_square"), column(mine, "accuracy")
             axes.plot(x, y, f"{look}-", color=colour, markerfacecolor="white", label=label)
     axes.set(xlabel="mean Σμ² spent by an inference (a figure; promised is the cap)", ylabel="accuracy, test objects")
-    axes.set(xscale="log", ylim=(0.6, 1.0))
-    axes.legend(loc="lower right")
+    axes.set(xscale="log", ylim=(0.6, 1.0), xlim=(0.015, 4))
+    axes.set_xticks([0.02, 0.1, 0.5, 2], labels=["0.02", "0.1", "0.5", "2"])
+    axes.minorticks_off()
+    axes.legend(loc="lower left")
 
 
 if __name__ == "__main__":
