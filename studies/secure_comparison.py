@@ -105,4 +105,4 @@ def paint(axes: Axes) -> None:
 
 
 if __name__ == "__main__":
-    draw_or_measure(__doc__, NAME, "secure-sum", measure=measure, paint=paint)
+    draw_or_measure(__doc__, [NAME], {"secure-sum": paint}, measure=measure)

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +38,19 @@ def copy_as_csv(names: Sequence[str], results: Path, figures: Path) -> None:
 
 
 def draw_or_measure(
-    doc: str | None, name: str, picture: str, *, measure: Callable[[], None], paint: Callable[[Axes], None]
+    doc: str | None,
+    names: Sequence[str],
+    pictures: Mapping[str, Callable[[Axes], None]],
+    *,
+    measure: Callable[[], None],
 ) -> None:
-    """The command of a study with one table and one figure: draws it from results/NAME.json; --fresh measures first."""
-    parser = argparse.ArgumentParser(description=doc)
+    """The command of a study: draws its pictures from results/NAME.json of each name; --fresh measures first."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fresh", action="store_true", help="measure again")
     if parser.parse_args().fresh:
         measure()
-    copy_as_csv([name], RESULTS, FIGURES)
-    for ending in ("svg", "png"):
-        with figure(FIGURES / f"{picture}.{ending}", width=5.6, height=3.8) as (_, axes):
-            paint(axes)
+    copy_as_csv(names, RESULTS, FIGURES)
+    for picture, paint in pictures.items():
+        for ending in ("svg", "png"):
+            with figure(FIGURES / f"{picture}.{ending}", width=5.6, height=3.8) as (_, axes):
+                paint(axes)

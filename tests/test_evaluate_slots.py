@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from airpool import EncodedObjects, calibrate, evaluate
-from airpool.evaluation.slots import largest_sure, one_slot_mu, stream_epsilon
-from airpool.network import Channel, Network, Slots
+from airpool.account.lifetime import one_slot_mu, stream_epsilon
+from airpool.evaluation.slots import largest_sure, traces
+from airpool.network import Channel, Network, Ranking, Slots
 from airpool.protocol.simulation import receive
 from airpool.radio.link import level
 
@@ -100,3 +101,61 @@ def test_the_threshold_is_the_largest_that_is_allowed():
 def test_the_level_of_a_mean_is_that_of_less_noise():
     net = network(Slots(16))
     assert level(net.one_slot).noise_std == level(replace(net, slots=Slots())).noise_std
+
+
+def test_traces_tell_what_any_threshold_uses_and_gives():
+    net = network(Slots(8, sure=0.9), epsilon=2.0)
+    traced = traces(objects(400), net, trials=10, seed=1)
+    found = evaluate(objects(400), net, trials=10, seed=2)
+    assert found.slots is not None
+    # 4,000 inferences each: four standard errors of their difference.
+    assert np.mean(traced.used(0.9)) == pytest.approx(found.slots.mean, abs=4 * 2.8 * (2 / 4000) ** 0.5)
+    assert traced.accuracy(0.9) == pytest.approx(found.accuracy_mean, abs=4 * (2 * 0.09 / 4000) ** 0.5)
+    assert traced.used(0.0).max() == 1
+    assert traced.used(1.1).min() == 8
+    assert traced.right[0].mean() < traced.right[-1].mean()
+
+
+def test_the_smallest_threshold_reaches_the_accuracy_and_none_reaches_the_impossible():
+    traced = traces(objects(200), network(Slots(8), epsilon=2.0), trials=5)
+    wanted = (traced.right[0].mean() + traced.right[-1].mean()) / 2
+    sure = traced.smallest_sure(wanted)
+    assert sure is not None
+    assert traced.accuracy(sure) >= wanted
+    assert traced.smallest_sure(1.1) is None
+
+
+def test_frames_that_are_all_the_same_are_slots_of_one_view():
+    still = objects()
+    frames = replace(still, frames=still.latents[:, None].repeat(1, 7, 1, 1))
+    net = network(Slots(8))
+    assert evaluate(frames, net).record() == evaluate(still, net).record()
+
+
+def test_each_slot_sends_its_own_frame():
+    """Frames that cancel the first one leave nothing to decide by; frames that agree decide."""
+    seen = objects()
+    net = network(Slots(2, sure=1.0), epsilon=2.0)
+    assert evaluate(replace(seen, frames=seen.latents[:, None]), net).accuracy_mean > 0.5
+    undone = evaluate(replace(seen, frames=-seen.latents[:, None]), net).accuracy_mean
+    assert undone == pytest.approx(1 / CLASSES, abs=4 * (0.19 / 1200) ** 0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"frames": torch.zeros(60, 2, DEVICES, CLASSES)}, r"slots\.count=8 must be <= 3, the number of frames"),
+        ({"frames": torch.zeros(60, 7, DEVICES, 3)}, r"frames is \(60, 7, 6, 3\), must be \(60, F, 6, 4\)"),
+        ({"frames": torch.full((60, 7, DEVICES, CLASSES), torch.nan)}, "frames.*must be finite"),
+    ],
+)
+def test_frames_that_do_not_fit_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(replace(objects(), **change), network(Slots(8)))
+
+
+def test_frames_are_refused_where_scores_choose():
+    seen, ranked = objects(), replace(network(Slots(2)), scheme=Ranking(num_selected=3))
+    scored = replace(seen, frames=seen.latents[:, None], scores=torch.zeros(60, DEVICES), num_classes=CLASSES)
+    with pytest.raises(ValueError, match="schemes without scores"):
+        evaluate(scored, ranked)

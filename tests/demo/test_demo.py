@@ -257,6 +257,21 @@ def test_a_model_without_a_vote_shows_none(model, monkeypatch):
     assert tables.voted(*curves) is None
 
 
+def test_what_is_promised_of_slots_stands_beside_what_was_spent(told):
+    data, page, _ = told
+    once, often = data["until_sure"]
+    assert (once["slots"], often["slots"]) == (1, 16)
+    for row in (once, often):
+        assert row["cap_epsilon"] <= 2.0
+        assert row["inferences_at_least"] <= row["inferences_on_average"]
+    assert often["mean_epsilon"] < often["cap_epsilon"]
+    assert often["inferences_on_average"] > 1.5 * once["inferences_on_average"]
+    header, *rows = next(table for table in page.tables if table[0][0] == "slots")
+    assert [name for name in header if "mean" in name and "figure" not in name] == []
+    assert [cells[1] for cells in rows] == [shown(row["cap_epsilon"]) for row in (once, often)]
+    assert any("promised to no inference" in text for text in page.texts)
+
+
 def test_the_page_shows_who_was_silent_and_what_was_heard(told):
     data, page, folder = told
     cameras = next(table for table in page.tables if table[0][0] == "camera")

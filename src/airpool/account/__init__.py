@@ -3,6 +3,7 @@
 guarantee      the exact (ε, δ) of every device           report           what each ε means; table, figure, JSON
 calibration    the least noise for a target ε             assumptions      what each ε assumes, as sentences
 budget         one ε for score and feature                games            what each scheme leaks: its game
+lifetime       slots that a total budget allows
 received       what the adversary receives                errors           imperfect channel knowledge
 stream         many inferences; at_least: from below      eavesdropper     several antennas; waveform: every sample
 """

@@ -49,7 +49,7 @@ def demo(
 
 
 def _found(object_name: str, *, epsilon: float, trials: int, seed: int) -> "Demo":
-    from airpool.evaluation.demo import Demo, claim, comparison, one_object
+    from airpool.evaluation.demo import Demo, claim, comparison, one_object, until_sure
     from airpool.models.pretrained import load
 
     if trials < 1:
@@ -57,13 +57,14 @@ def _found(object_name: str, *, epsilon: float, trials: int, seed: int) -> "Demo
     shape = one_object.find(object_name)
     with progress("loading the shipped model"):
         model = load("modelnet40")
-        total = comparison.inferences(model, trials=trials)
+        total = comparison.inferences(model, trials=trials) + until_sure.inferences(model, trials=trials)
     with progress("sending one object"):
         sent = one_object.send(model, shape, epsilon=epsilon, seed=seed)
     with progress("sending the test set", total=total) as advance:
         curves = comparison.comparison(model, trials=trials, seed=seed, on_inferences=advance)
+        asked = until_sure.until_sure(model, trials=trials, seed=seed, on_inferences=advance)
     with progress("checking the paper's claim", total=claim.NUM_STDS) as advance:
-        return Demo(*curves, sent, claim.claim(on_points=advance), seed)
+        return Demo(*curves, asked, sent, claim.claim(on_points=advance), seed)
 
 
 def _print(found: "Demo") -> None:
@@ -80,7 +81,15 @@ def _print(found: "Demo") -> None:
         f"{count - len(sent.silent)} of {count} transmitted, {len(sent.ideal)} numbers received, label: {sent.answer}"
     )
     beside = [story.VOTE, table] if (table := tables.voted(*found.curves)) else []
-    parts = [tables.compared(found.paper), tables.compared(found.ours), *beside, compared, tables.labels(sent)]
+    parts = [
+        tables.compared(found.paper),
+        tables.compared(found.ours),
+        *beside,
+        story.SLOTS,
+        tables.asked(found.asked),
+        compared,
+        tables.labels(sent),
+    ]
     for part in (*parts, f"{story.DEFAULTS}\n", tables.claims(found.claim), tables.truths(found.claim)):
         if isinstance(part, str):
             Console(highlight=False).print(part, markup=False)

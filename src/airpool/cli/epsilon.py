@@ -12,6 +12,7 @@ from airpool.cli.output import print_json, progress, say_written
 
 if TYPE_CHECKING:
     from airpool.account.guarantee import PrivacyReport
+    from airpool.network import Network
 
 app = typer.Typer(add_completion=False)
 
@@ -29,13 +30,20 @@ def epsilon(
     absent: Annotated[
         bool | None, typer.Option(help="ε if 1 or 2 others collude or drop out (default: only for equal devices).")
     ] = None,
+    mean_slots: Annotated[
+        float | None, typer.Option(help="Also the ε that this mean number of slots would spend: a figure, no promise.")
+    ] = None,
+    budget_epsilon: Annotated[
+        float | None, typer.Option(help="Also the slots and inferences that this total ε of a life allows.")
+    ] = None,
     json: o.Json = False,
     plot: o.Plot = None,
 ) -> None:
     """Print the exact ε of every device of a network, beside the paper's claim.
 
     ε is exact and proven for one inference (or --inferences) under the assumptions that are printed below the table.
-    --live adds the δ that the grid of live noise costs. --absent takes longer for heterogeneous devices.
+    With --slots it is the cap: that of all slots, however early the server stops. --live adds the δ that the grid of
+    live noise costs. --absent takes longer for heterogeneous devices.
     """
     claim: Any = tail
     with progress("computing ε"):
@@ -43,8 +51,50 @@ def epsilon(
         from airpool.account.guarantee import guarantee
 
         net, colluding = wanted.network(), wanted.colluding
+        if mean_slots is not None or budget_epsilon is not None:
+            wanted.refuse_named_colluders()
+        if live and budget_epsilon is not None:
+            raise ValueError("--budget-epsilon does not count the δ of live noise, as a ledger does: leave out --live")
         report = guarantee(net, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live, tail=claim)
-    show(report, absent=absent, json=json, plot=plot)
+        over, lines = over_time(net, mean_slots, budget_epsilon)
+    show(report, absent=absent, json=json, plot=plot, **over)
+    if not json:
+        for line in lines:
+            typer.echo(line)
+
+
+def over_time(
+    net: "Network", mean_slots: float | None, budget_epsilon: float | None
+) -> tuple[dict[str, Any], list[str]]:
+    """As data and as sentences: the ε that a mean number of slots would spend, and the slots that a budget allows."""
+    from airpool.account.lifetime import lifetime, mean_epsilon
+    from airpool.account.report import shown
+
+    data: dict[str, Any] = {}
+    lines: list[str] = []
+    if mean_slots is not None:
+        spent = mean_epsilon(net, mean_slots)
+        data["mean"] = {"slots": mean_slots, "epsilon": spent, "promised": False}
+        each = f"{net.inferences} inferences" if net.inferences > 1 else "an inference"
+        lines.append(
+            f"Figure, no promise: {each} of {mean_slots:g} slots on average would spend ε = {shown(spent)}. "
+            "Promised is the cap above."
+        )
+    if budget_epsilon is not None:
+        life = lifetime(net, epsilon=budget_epsilon, mean_slots=mean_slots)
+        data["budget"] = {
+            "epsilon": budget_epsilon,
+            "slots": life.slots,
+            "inferences_at_least": life.at_least,
+            "inferences_on_average": life.on_average,
+        }
+        lines.append(
+            f"Promise: a budget of ε = {budget_epsilon:g} is {life.slots:,} slots, fixed in advance, and at least "
+            f"{life.at_least:,} inferences."
+        )
+        if life.on_average is not None:
+            lines.append(f"Figure, no promise: {life.on_average:,.1f} inferences at {mean_slots:g} slots on average.")
+    return data, lines
 
 
 def show(report: "PrivacyReport", *, json: bool, plot: Path | None, absent: bool | None = None, **extra: Any) -> None:

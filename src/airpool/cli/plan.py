@@ -1,4 +1,5 @@
-"""`airpool plan`: the most accurate network for an ε, the smallest ε for an accuracy, or the fewest devices."""
+"""`airpool plan`: the most accurate network for an ε, the smallest ε for an accuracy, the fewest devices, or the cap,
+slots and threshold for a total budget."""
 
 import shlex
 from pathlib import Path
@@ -10,7 +11,7 @@ from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table, progress, say_written
 
 if TYPE_CHECKING:
-    from airpool.evaluation.plan import Plan
+    from airpool.evaluation.plan import LifePlan, Plan
     from airpool.network import Network
 
 app = typer.Typer(add_completion=False)
@@ -26,6 +27,10 @@ def plan(
     model: o.Model = "modelnet40",
     epsilon: o.Target = None,
     accuracy: Annotated[float | None, typer.Option(help="Accuracy to reach with least ε or fewest devices.")] = None,
+    budget_epsilon: Annotated[
+        float | None,
+        typer.Option(help="Total ε of a device's life: how to ask in slots. Needs --accuracy, --inferences or both."),
+    ] = None,
     out: o.OutNetwork = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the frontier, accuracy against ε (PNG, SVG or PDF).")] = None,
     seed: o.Seed = 0,
@@ -35,6 +40,10 @@ def plan(
 
     Default: as many devices as the model has sensors. --accuracy finds the smallest ε; with --epsilon too, the fewest
     devices.
+
+    --budget-epsilon plans a device's life: the cap, number of slots and threshold with which the budget lasts for
+    --inferences on average at the best accuracy, or longest at --accuracy. --epsilon is then the cap of one inference,
+    --slots the most slots that it may take.
 
     Accuracy is predicted on validation objects, for classes that come as often as there. Options that the plan decides
     are refused. --scheme takes a plug-in's, which is tried beside airpool's own.
@@ -51,6 +60,12 @@ def plan(
     net = wanted.network(devices=known.num_devices)
     if scheme_rules(net.scheme).coins is None:
         wanted.refuse(("scheme",), "the plan decides it; a plug-in's is tried beside airpool's own")
+    if budget_epsilon is not None:
+        found = _life(wanted, net, known, {"budget": budget_epsilon, "cap": epsilon, "accuracy": accuracy}, seed)
+        if plot is not None:
+            raise ValueError("--plot draws the frontier of --epsilon, which a budget has not: leave it out")
+        _finish_life(found, model, out, json=json)
+        return
     target: Any = net.devices.epsilon if epsilon is None and accuracy is None else epsilon
     if target is None and accuracy is None:
         raise ValueError("give --epsilon, or --accuracy for the smallest ε that reaches it")
@@ -71,10 +86,69 @@ def plan(
         return
     _print(found)
     say_written({"Network file": out, "Frontier": plot})
+    _say_measure(model, out, found.best.candidate.codec)
+
+
+def _say_measure(model: str, out: Path | None, codec: str) -> None:
     if out is not None:
         of = "" if model == "modelnet40" else f" --model {shlex.quote(model)}"
-        file, codec = shlex.quote(str(out)), found.best.candidate.codec
+        file = shlex.quote(str(out))
         typer.echo(f"Measure it on the test objects: airpool evaluate{of} --network {file} --codec {codec}")
+
+
+def _life(wanted: o.NetworkOptions, net: "Network", model: Any, asked: dict[str, Any], seed: int) -> "LifePlan":
+    """The plan of a device's life."""
+    from airpool.evaluation.plan.lifetime import Wanted, life_plan, tried
+
+    wanted.refuse(("sure", "stopping_rule", "slots_redrawn"), "the plan decides it")
+    if isinstance(asked["cap"], list):
+        raise ValueError("--budget-epsilon plans for equal devices: give one --epsilon, the cap of an inference")
+    if net.inferences > 1 or "inferences" in wanted.given:
+        asked["inferences"] = net.inferences
+    if net.slots.count > 1:
+        asked["slots"] = net.slots.count
+    goal = Wanted(**asked)
+    with progress("planning", total=tried(goal)) as advance:
+        return life_plan(net, model=model, wanted=goal, seed=seed, on_way=lambda: advance(1))
+
+
+def _finish_life(found: "LifePlan", model: str, out: Path | None, *, json: bool) -> None:
+    from airpool.account.report import shown
+    from airpool.network import file as network_file
+
+    best = found.best
+    if out is not None:
+        network_file.write(best.network, out)
+    if json:
+        print_json({**found.record(), "network": network_file.dump(best.network)})
+        return
+    row, slots, run = best.row(), best.network.slots, best.option.evaluation
+    several, cap = slots.count > 1, shown(row["cap_epsilon"])
+    how = f"up to {slots.count} slots, until sure = {slots.sure:.4f}" if several else "one slot"
+    low, high = best.option.interval
+    typer.echo(
+        f"Take {how}, cap ε = {cap}.\n"
+        f"Promised: ε ≤ {cap} for an inference and ε ≤ {found.wanted.budget:g} in all, {row['budget_slots']:,} slots "
+        f"and at least {row['inferences_at_least']:,} inferences"
+        + (", if every one goes to the cap.\n" if several else ".\n")
+        + f"Figures, promised to nobody: accuracy {row['accuracy']:.3f}, {low:.3f} to {high:.3f} on as many other "
+        f"objects (95 %, validation, {run.objects} objects, {run.trials} runs); on average {row['mean_slots']:.2f} "
+        f"slots, {row['mean_channel_uses']:,.0f} channel uses and {row['mean_energy']:,.4g} mW·uses an inference, and "
+        f"{row['inferences_on_average']:,.0f} inferences."
+    )
+    header = ("cap ε promised", "slots at\u00a0most", "sure", "accuracy")
+    header += ("slots mean", "uses mean", "energy mean", "lasts at\u00a0least", "lasts on\u00a0average")
+
+    def cells(each: dict[str, Any]) -> tuple[str, ...]:
+        sure = "" if each["sure"] is None else f"{each['sure']:.4f}"
+        means = (f"{each['mean_slots']:.2f}", f"{each['mean_channel_uses']:.0f}", f"{each['mean_energy']:.3g}")
+        lasts = (f"{each['inferences_at_least']:,}", f"{each['inferences_on_average']:,.0f}")
+        return shown(each["cap_epsilon"]), str(each["slots"]), sure, f"{each['accuracy']:.3f}", *means, *lasts
+
+    rows = [cells(each.row()) for each in (best, *found.others)]
+    print_table(header, rows)
+    say_written({"Network file": out})
+    _say_measure(model, out, best.option.candidate.codec)
 
 
 def _search(net: "Network", model: Any, target: Any, accuracy: float | None, seed: int) -> "Plan":

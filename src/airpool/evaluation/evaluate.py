@@ -37,8 +37,9 @@ class Evaluation:
 
     accuracy_std: standard deviation over the trials, each of all objects once. accuracy_ci: of the mean, for the noise
     and for the choice of objects. class_mean: accuracy averaged over classes. no_answer: fraction of inferences without
-    an answer, which count as wrong. mse: E‖ẑ − Σ w z‖². energy: of all devices, in mW · channel uses. channel_uses:
-    complex, per slot; secure access has neither. slots: used by inferences that may have several; else None.
+    an answer, which count as wrong. mse: E‖ẑ − Σ w z‖², z of the first slot. energy: of all devices in all slots
+    used, in mW · channel uses. channel_uses: complex, per slot; secure access has neither. slots: used by inferences
+    that may have several; else None.
     vote_accuracy: of the vote on the same noise; against_vote: accuracy_mean minus that, with its standard error for
     the noise and for the choice of objects; None where there is no vote to compare with.
     """
@@ -201,7 +202,7 @@ def _checked(model: Model | EncodedObjects, network: Network) -> EncodedObjects:
         require_array(name, getattr(objects, name), torch=True)
     check_latents(objects.latents, network)
     check_labels(objects.labels, objects=len(objects.latents))
-    finite = {name: getattr(objects, name) for name in ("latents", "posteriors", "scores")}
+    finite = {name: getattr(objects, name) for name in ("latents", "posteriors", "scores", "frames")}
     for name, values in (finite | {"vote": objects.vote and objects.vote[0]}).items():
         if values is not None:
             require(name, values, "must be finite", ok=torch.isfinite)

@@ -11,10 +11,10 @@ from airpool.evaluation import trial
 from airpool.evaluation.objects import DecoderFor, EncodedObjects
 from airpool.evaluation.trial import Draws, Trials
 from airpool.models.latents import check_labels
-from airpool.network import Network, Slots
+from airpool.network import Network, Slots, scheme_rules
 from airpool.protocol.inference import Baseline, transmitted
 from airpool.protocol.simulation import Drawn, check_latents
-from airpool.protocol.slots import Asked, SlotEstimate, until_sure
+from airpool.protocol.slots import Again, Asked, Decode, SlotEstimate, until_sure
 from airpool.protocol.waveform import Waveform
 from airpool.radio.link import Link, link_of
 from airpool.schemes.scores import Uncertainty
@@ -24,7 +24,7 @@ Server = DecoderFor | tuple[Sequence[DecoderFor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Inferences:
-    """Latents (N, K, r) on their way to the server.
+    """Latents (N, K, r) on their way to the server. frames: of the slots after the first, (N, F, K, r), or None.
 
     network: of one slot. decoders: of each server, for the mean over 1 to N slots. which: of them (N,) decodes an
     object; None: the first decodes all. scores: raw, in bits, (N, K), and the number of classes behind them.
@@ -34,6 +34,7 @@ class Inferences:
     slots: Slots
     link: Link | None
     latents: Tensor
+    frames: Tensor | None
     decoders: list[list[Callable[[Tensor], Tensor]]]
     which: Tensor | None
     scores: tuple[Tensor | None, int | None]
@@ -42,22 +43,51 @@ class Inferences:
 
     def asked(self, rows: slice, count: int, draws: Draws) -> Asked:
         """`count` inferences of each of these objects, in a row."""
-        objects = torch.arange(rows.start, rows.stop, device=self.latents.device).repeat_interleave(count)
+        first, again, decode = self._stations(rows, count, draws)
+        return until_sure(first, self.slots, again, decode)
 
-        def heard(these: slice | Tensor, trials: int, drawn: Drawn | None = None) -> Trials:
+    def to_the_cap(self, count: int, draws: Draws) -> Tensor:
+        """Logits (N, m, L) after each of N slots of `count` inferences of every object, m in all, whatever the rule.
+
+        Thresholds are chosen by them (`evaluation.slots`). Edge case: a probability that rounds to one ends an
+        inference; its logits stay.
+        """
+        first, again, decode = self._stations(slice(0, len(self.latents)), count, draws)
+        after: list[Tensor] = []
+
+        def next_slot(pending: Tensor) -> SlotEstimate:
+            after.append(after[-1].clone())
+            return again(pending)
+
+        def watched(mean: Tensor, number: int, these: Tensor) -> Tensor:
+            logits = decode(mean, number, these)
+            if after:
+                after[-1][these] = logits
+            else:  # of all inferences
+                after.append(logits.clone())
+            return logits
+
+        with torch.no_grad():
+            until_sure(first, replace(self.slots, sure=1.0, rule="posterior"), next_slot, watched)
+        return torch.stack(after + after[-1:] * (self.slots.count - len(after)))
+
+    def _stations(self, rows: slice, count: int, draws: Draws) -> tuple[SlotEstimate, Again, Decode]:
+        """The first slot of `count` inferences of each of these objects, another slot of some, and the server."""
+        objects = torch.arange(rows.start, rows.stop, device=self.latents.device).repeat_interleave(count)
+        frames = iter(() if self.frames is None else self.frames.unbind(1))
+
+        def heard(latents: Tensor, these: slice | Tensor, trials: int, drawn: Drawn | None = None) -> Trials:
             bits, classes = self.scores
             scores = None if bits is None else bits[these], classes
             how: Any = {"instead": self.instead, "link": self.link, "scores": scores}
-            return trial.heard(self.latents[these], self.network, draws._replace(drawn=drawn), trials=trials, **how)
+            return trial.heard(latents[these], self.network, draws._replace(drawn=drawn), trials=trials, **how)
 
         def again(pending: Tensor) -> SlotEstimate:
             drawn = None if self.slots.redrawn or first.drawn is None else first.drawn.of(pending)
-            return _flat(heard(objects[pending], 1, drawn))
+            return _flat(heard(next(frames, self.latents), objects[pending], 1, drawn))
 
-        first = heard(rows, count)
-        return until_sure(
-            _flat(first), self.slots, again, lambda mean, n, these: self._decoded(mean, n, objects[these])
-        )
+        first = heard(self.latents, rows, count)
+        return _flat(first), again, lambda mean, n, these: self._decoded(mean, n, objects[these])
 
     def _decoded(self, mean: Tensor, number: int, objects: Tensor) -> Tensor:
         logits, *more = [each[number - 1](mean) for each in self.decoders]
@@ -90,12 +120,29 @@ def inferences_of(
         slots=sender.slots,
         link=None if instead == "centralised" else link_of(one),
         latents=latents,
+        frames=_frames(objects, network),
         decoders=[[each(level) for level in levels] for each in servers],
         which=which,
         scores=Uncertainty(objects.posteriors, objects.scores, objects.num_classes).raw(network.scheme),
         instead=instead,
         most_label=int(objects.labels.max()),
     )
+
+
+def _frames(objects: EncodedObjects, network: Network) -> Tensor | None:
+    """Latents of the slots after the first, checked; None where all slots send the same."""
+    frames, scored = objects.frames, scheme_rules(network.scheme).scored
+    if frames is None:
+        return None
+    count, *rest = objects.latents.shape
+    if frames.ndim != 4 or (len(frames), *frames.shape[2:]) != (count, *rest):
+        raise ValueError(f"frames is {tuple(frames.shape)}, must be ({count}, F, {', '.join(map(str, rest))})")
+    if frames.shape[1] < network.slots.count - 1:
+        most = frames.shape[1] + 1
+        raise ValueError(f"slots.count={network.slots.count} must be <= {most}, the number of frames of each object")
+    if scored or objects.vote is not None:
+        raise ValueError("frames are for schemes without scores, and without a vote beside: leave scheme or vote out")
+    return frames
 
 
 def _flat(got: Trials) -> SlotEstimate:

@@ -31,6 +31,8 @@ class EncodedObjects:
         device sends 0 where they are not, and an accuracy of that would say nothing about the network.
     participation: expected participation of each device, from calibration data; `level` needs it in Scheme 2.1.
     vote: latents (N, K, L) and server of the vote to compare with, `(vote.encoder(posteriors), vote.server)`.
+    frames: latents (N, F, K, r) of the slots after the first, where the slots of an inference are frames of one scene;
+        left out, all slots send the same latents.
     """
 
     latents: Tensor
@@ -41,6 +43,7 @@ class EncodedObjects:
     num_classes: int | None = None
     participation: ArrayLike | None = None
     vote: tuple[Tensor, DecoderFor] | None = None
+    frames: Tensor | None = None
 
 
 def held_out(

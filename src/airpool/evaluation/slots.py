@@ -1,15 +1,18 @@
 """Slots that inferences used until the server was sure, and what they would have cost: figures, not promises."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
-from airpool.account.games import game
-from airpool.account.guarantee import epsilon_after
-from airpool.account.received import aggregate
+from airpool._support.arrays import Floats
+from airpool.account.lifetime import one_slot_mu, stream_epsilon
+from airpool.evaluation.inferences import inferences_of
+from airpool.evaluation.objects import EncodedObjects
+from airpool.evaluation.trial import draws
 from airpool.network import Network
 
 
@@ -60,32 +63,57 @@ def slot_use(network: Network, used: Tensor, probability: Tensor, right: Tensor,
     )
 
 
-def one_slot_mu(network: Network) -> float | None:
-    """μ of the worst device in one slot; None where a slot is not one Gaussian against another."""
-    one = replace(network.one_slot, inferences=2)
-    played = game(one, aggregate(one))
-    return None if played.gaussian is None else float(np.max(played.worst(played.gaussian)))
+@dataclass(frozen=True, eq=False)
+class Traces:
+    """Probability of the likeliest class, and whether it is right, after each of N slots of m inferences, (N, m).
+
+    None of them stopped early, so that they tell what any threshold on the posterior would have used and given. Choose
+    one on validation objects that the server was not fitted to (`held_out(..., split="validation", unseen=True)`).
+    """
+
+    probability: Floats
+    right: Floats
+
+    def used(self, sure: float) -> NDArray[np.intp]:
+        """Slots of each inference with this threshold, (m,)."""
+        # The first slot that reaches a threshold is that of the running maximum.
+        return 1 + np.sum(np.maximum.accumulate(self.probability, axis=0)[:-1] < sure, axis=0)
+
+    def accuracy(self, sure: float) -> float:
+        used = self.used(sure)
+        return float(np.mean(self.right[used - 1, np.arange(len(used))]))
+
+    def smallest_sure(self, accuracy: float) -> float | None:
+        """The smallest threshold of a grid that reaches this accuracy; None where not even the cap does."""
+        reaching = (each for each in _SURE if self.accuracy(each) >= accuracy)
+        return next(reaching, None)
 
 
-def stream_epsilon(network: Network, slots: int) -> float:
-    """ε of the worst device over so many slots, each with a draw of its own."""
-    one = replace(network.one_slot, inferences=max(slots, 1))
-    return float(np.max(epsilon_after(one, aggregate(one))(max(slots, 1))))
+# Thresholds by even steps of their odds' logarithm, up to 0.9999.
+_SURE = tuple(float(each) for each in 1 / (1 + np.exp(-np.linspace(-3.0, 9.2, 123))))
 
 
-def largest_sure(probability: Sequence[Tensor], most_slots: float) -> float:
+def traces(objects: EncodedObjects, network: Network, *, trials: int = 4, seed: int = 0) -> Traces:
+    """Of `trials` inferences of each object, over a network of N slots."""
+    found = inferences_of(objects, network)
+    logits = found.to_the_cap(trials, draws(found.latents.device, seed))
+    best, answer = logits.softmax(-1).max(-1)
+    right = answer == objects.labels.repeat_interleave(trials)
+    return Traces(best.double().cpu().numpy(), right.double().cpu().numpy())
+
+
+def largest_sure(probability: Sequence[Tensor] | Floats, most_slots: float) -> float:
     """The largest threshold on the posterior with which at most so many slots are used on average.
 
-    probability: of the likeliest class after 1, 2, ..., N slots, (M,) each, of inferences that went to the cap. Choose
-    it on validation objects that the server was not fitted to (`held_out(..., split="validation", unseen=True)`).
+    probability: of the likeliest class after 1, 2, ..., N slots, (m,) each, of inferences that went to the cap
+    (`Traces.probability`).
     """
     best = np.stack([np.asarray(each, dtype=np.float64) for each in probability])
-    # The first slot that reaches a threshold is that of the running maximum.
-    reached = np.maximum.accumulate(best, axis=0)[:-1]
-    thresholds = np.unique(reached)
+    found = Traces(best, best)
+    thresholds = np.unique(np.maximum.accumulate(best, axis=0)[:-1])
 
     def mean(threshold: float) -> float:
-        return 1 + float(np.mean(np.sum(reached < threshold, axis=0)))
+        return float(np.mean(found.used(threshold)))
 
     if mean(1.0) <= most_slots:
         return 1.0

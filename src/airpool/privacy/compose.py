@@ -242,12 +242,12 @@ def spent(game: Game, delta: float, *, missed: ArrayLike = 0.0) -> Callable[[int
     return after
 
 
-def most_inferences(fits: Callable[[int], bool]) -> int:
-    """The largest number for which `fits` holds, up to 2^20; 0 if one is too many already."""
+def most_inferences(fits: Callable[[int], bool], *, limit: int = 2**20) -> int:
+    """The largest number for which `fits` holds, up to a limit, a power of two; 0 if one is too many already."""
     good, bad = 0, 1
-    while bad <= 2**20 and fits(bad):
+    while bad <= limit and fits(bad):
         good, bad = bad, 2 * bad
-    while bad <= 2**20 and bad - good > 1:
+    while bad <= limit and bad - good > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if fits(middle) else (good, middle)
     return good

@@ -1,6 +1,7 @@
-"""Content of `airpool demo`: two networks on the test set, one object transmitted, and the paper's claim checked.
+"""Content of `airpool demo`: two networks on the test set, slots until sure, one object transmitted, and the paper's
+claim checked.
 
-comparison, one_object and claim compute plain data; tables, pictures and story present it.
+comparison, until_sure, one_object and claim compute plain data; tables, pictures and story present it.
 """
 
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from airpool.account.report import number
 from airpool.evaluation.demo.claim import CheckedClaim
 from airpool.evaluation.demo.comparison import Curve
 from airpool.evaluation.demo.one_object import Sent
+from airpool.evaluation.demo.until_sure import Spending
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +22,7 @@ class Demo:
     paper: Curve
     ours: Curve
     compact: Curve
+    asked: tuple[Spending, ...]
     sent: Sent
     claim: CheckedClaim
     seed: int
@@ -38,6 +41,7 @@ class Demo:
         rows = [row for curve in self.curves for row in curve.rows()]
         return {
             "accuracy": [{k: number(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows],
+            "until_sure": [each.row() for each in self.asked],
             "object": self.sent.record(),
             "paper_defaults": self.claim.record(),
             **{name: getattr(self, name) for name in ("trials", "seed", "version")},

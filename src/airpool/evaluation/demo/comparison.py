@@ -17,7 +17,7 @@ from airpool.account.calibration import calibrate, calibrate_claim
 from airpool.account.guarantee import guarantee
 from airpool.evaluation.evaluate import Evaluation, evaluate
 from airpool.evaluation.objects import held_out
-from airpool.network import Channel, Network
+from airpool.network import Channel, Network, Slots
 from airpool.paper.formulas.accuracy import TABLE_2, Printed
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ Name = Literal["paper", "ours"]
 CODECS: dict[str, Name] = {"q16": "paper", "vote": "ours", "compact": "ours"}  # and the network of each
 EPSILONS = (1.0, 2.0, 3.9811, 6.3096, 10.0)  # the last three are the paper's own
 RECEIVER_STD = math.sqrt(0.1)
+ONE_SLOT = Slots()
 _VOTE = ("vote_accuracy", "against_vote", "against_vote_error")  # columns; None for the vote itself
 
 
@@ -74,8 +75,8 @@ class Curve:
         return [*rows, dict.fromkeys(rows[0]) | head | infinite | self.without_noise.row() | {"noise_std": 0.0}]
 
 
-def network(name: Name, epsilon: float, *, dimension: int) -> Network:
-    """One of the two networks at one budget.
+def network(name: Name, epsilon: float, *, dimension: int, slots: Slots = ONE_SLOT) -> Network:
+    """One of the two networks at one budget; ours may have several slots.
 
     >>> ours = network("ours", 2.0, dimension=40)
     >>> ours.channel.fading, round(ours.devices.noise_std[0], 5)
@@ -84,7 +85,9 @@ def network(name: Name, epsilon: float, *, dimension: int) -> Network:
     if name == "paper":
         return calibrate_claim(Network.uniform(num_devices=12, dimension=dimension, participation=0.9), epsilon=epsilon)
     channel = Channel(fading="rician", noise_std=RECEIVER_STD)
-    return calibrate(Network.uniform(num_devices=12, dimension=dimension, channel=channel), epsilon=epsilon)
+    return calibrate(
+        Network.uniform(num_devices=12, dimension=dimension, channel=channel, slots=slots), epsilon=epsilon
+    )
 
 
 def inferences(model: "Pretrained", *, trials: int, epsilons: Sequence[float] = EPSILONS) -> int:

@@ -22,6 +22,12 @@ VOTE = (
     "beside the vote of its trunk: q16 on VGG11, as in the paper; compact on ours, EfficientNet-Lite2. Where the "
     "difference is not clearly above zero, this training has bought nothing."
 )
+SLOTS = (
+    "A single slot is loud enough for the hardest object. Instead, every camera may send the same feature up to "
+    "sixteen times, each time with four times the noise, and the server stops when it is sure. Promised are the cap, ε "
+    "of all sixteen slots, and the budget of a life. The mean is a figure after the fact, promised to no inference: it "
+    "says how fast a budget is used up. A hard object is asked about to the end, and has spent its cap."
+)
 DEFAULTS = (
     "The paper's default network: 12 devices, clip norm 100, weight 1/12, noise variance 0.1, participation 0.9, "
     "q = 16 (r = 784), one inference, δ = 1e-5."
@@ -43,6 +49,7 @@ def write(demo: Demo, folder: Path) -> dict[str, Path]:
         csv={name: path.with_suffix(".csv").read_bytes() for name, path in drawn.items() if name != "views"},
         data=DATA,
         vote=VOTE,
+        slots=SLOTS,
         defaults=DEFAULTS,
         repeats=REPEATS,
         tables=tables,

@@ -1,5 +1,6 @@
 """The demo's numbers as text, the same on the terminal and on the page. Every ε is rounded up."""
 
+from collections.abc import Sequence
 from math import isinf
 from typing import Any
 
@@ -8,6 +9,7 @@ from airpool.account.report import shown
 from airpool.evaluation.demo.claim import CheckedClaim
 from airpool.evaluation.demo.comparison import Curve, Name
 from airpool.evaluation.demo.one_object import REPEATS, Sent
+from airpool.evaluation.demo.until_sure import Spending
 
 _CAPTIONS: dict[Name, str] = {
     "paper": "The paper's network: q = 16 (r = 784), p = 0.9, ideal channel; the noise for which Theorem 1 claims ε",
@@ -75,6 +77,28 @@ def _budget(row: dict[str, Any]) -> str:
 
 def _with_std(mean: float | None, std: float | None) -> str:
     return " ± ".join(f"{value:.4f}" for value in (mean, std) if value is not None)
+
+
+def asked(spent: Sequence[Spending]) -> PageTable:
+    """Promises and figures of each way of asking, side by side; every ε is rounded up."""
+
+    def cells(row: dict[str, Any]) -> list[str]:
+        sure = "" if row["sure"] is None else f", until {row['sure']:g} sure"
+        means = f"{row['mean_slots']:.2f}", shown(row["mean_epsilon"])
+        return [
+            f"{row['slots']}{sure}",
+            shown(row["cap_epsilon"]),
+            f"{row['inferences_at_least']}",
+            _with_std(row["accuracy_mean"], row["accuracy_std"]),
+            *means,
+            f"{row['inferences_on_average']:.0f}",
+        ]
+
+    budget = f"ε\u00a0=\u00a0{spent[0].life.epsilon:g}"
+    promised = "cap ε, promised", f"{budget} lasts at least"
+    figures = "accuracy ± std", "mean slots (figure)", "mean spends ε (figure)", f"{budget} lasts on average (figure)"
+    caption = "Ours, in one slot and in up to sixteen: what is promised, and what inferences spend on average"
+    return PageTable(caption, ("slots", *promised, *figures), [cells(each.row()) for each in spent])
 
 
 def labels(sent: Sent) -> PageTable:

@@ -163,7 +163,7 @@ def smallest_epsilon(given: Network, *, model: "Model", accuracy: float, seed: i
 
     Edge cases: no ε does → an error that names the best accuracy that there is.
     """
-    _check_accuracy(accuracy)
+    check_accuracy(accuracy)
     low = high = _GREATEST
     best = plan(given, model=model, epsilon=high, seed=seed, trials=_QUICK).best
     if best.accuracy < accuracy:
@@ -192,7 +192,7 @@ def fewest_devices(
     The devices given must have one power and one target. Accuracy grows with their number: bisection finds the least.
     Edge cases: not even all of them do → an error that names what they reach.
     """
-    _check_accuracy(accuracy)
+    check_accuracy(accuracy)
     powers = given.devices.column("power_dbm")
     if len(set(powers)) != 1:
         raise ValueError("power_dbm differs between devices, so the fewest are not defined: give one value for all")
@@ -210,6 +210,7 @@ def fewest_devices(
     return count, best_of(count, TRIALS)
 
 
-def _check_accuracy(accuracy: float) -> None:
+def check_accuracy(accuracy: float) -> None:
+    """Raises a ValueError unless it is above 0 and below 1."""
     if not 0 < accuracy < 1:
         raise ValueError(f"accuracy={accuracy:g} must be > 0 and < 1")
