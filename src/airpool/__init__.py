@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from airpool._support.plugins import register
     from airpool.account.calibration import calibrate
     from airpool.account.guarantee import PrivacyReport, guarantee
-    from airpool.account.odds import Odds, odds
+    from airpool.account.guesses import Odds
+    from airpool.account.odds import odds
     from airpool.evaluation.audit.whole import examined as audit
     from airpool.evaluation.design import design
     from airpool.evaluation.evaluate import Evaluation, evaluate
@@ -66,7 +67,7 @@ _HOME = {
     "AirpoolError": "_support.errors",
     "EncodedObjects": "evaluation.objects",
     "Evaluation": "evaluation.evaluate",
-    "Odds": "account.odds",
+    "Odds": "account.guesses",
     "PrivacyReport": "account.guarantee",
     "audit": "evaluation.audit.whole:examined",
     "calibrate": "account.calibration",

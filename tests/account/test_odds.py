@@ -11,7 +11,8 @@ import airpool
 from airpool.account.calibration import calibrate
 from airpool.account.errors import at_the_server
 from airpool.account.guarantee import guarantee
-from airpool.account.odds import Odds, odds
+from airpool.account.guesses import Odds
+from airpool.account.odds import odds
 from airpool.network import Adversary, Channel, Devices, Network, Ranking, Threshold
 from airpool.network.slots import Slots
 from airpool.privacy import gaussian

@@ -4,8 +4,9 @@ Each of the three ε has its odds, and so has an eavesdropper. Which of them bou
 attacker hears and by who shows the secret: what several views show is the object's (docs/proofs/odds.md).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
@@ -14,6 +15,7 @@ from airpool._support.arrays import Floats, Integers
 from airpool._support.threads import single_thread
 from airpool.account.eavesdropper import at_the_eavesdropper, redrawn, why_local
 from airpool.account.games import decision, game
+from airpool.account.guesses import REPORTED, Odds
 from airpool.account.received import aggregate
 from airpool.account.stream import COMPOSED_CELLS, StillStream, exceeded, in_common, most_draws, worst_of_draws
 from airpool.network import Neighbours, Network, require_network, scheme_rules
@@ -24,43 +26,8 @@ from airpool.privacy.game import Game, gaussians
 from airpool.privacy.leakage import public_score_game
 from airpool.privacy.object import object_game
 
-
-@dataclass(frozen=True)
-class Odds:
-    """Largest probability that a guess is right once the signals are seen, where the best one is right with `prior`.
-
-    prior: of the best guess of an adversary who knows everything but the signals, the other views included.
-    device: per device, from the sum: a secret that this device's view alone shows.
-    local: per device, from its own signal, or with all others colluding.
-    object: from the sum, a secret that several views show, such as the class. It is not protected.
-    eavesdropper: per device, from the antennas of `network.adversary`; None where it has none.
-    """
-
-    prior: float
-    device: Floats
-    local: Floats
-    object: float
-    eavesdropper: Floats | None = None
-
-    def __post_init__(self) -> None:
-        for values in (self.device, self.local, self.eavesdropper):
-            if values is not None:
-                values.setflags(write=False)
-
-    @property
-    def worst(self) -> float:
-        """Odds of the worst device."""
-        return float(np.max(self.device))
-
-    def to_json(self) -> dict[str, Any]:
-        heard = self.eavesdropper
-        return {
-            "prior": self.prior,
-            "device": self.device.tolist(),
-            "local": self.local.tolist(),
-            "object": self.object,
-            "eavesdropper": None if heard is None else heard.tolist(),
-        }
+# Cells of a noise law and points of a curve where a stream of Scheme 2.1 is composed for its odds.
+_CELLS, _POINTS = 2**6, 2**7
 
 
 @overload
@@ -107,8 +74,7 @@ def odds(
     kappa = bounds.priors(prior)
     network = zeroed(network)
     how: Any = {"colluding": colluding, "credit_channel_noise": credit_channel_noise, "live": live}
-    with single_thread():
-        found = odds_of(network, aggregate(network, **how), kappa, live=live)
+    found = odds_of(network, aggregate(network, **how), kappa, live=live)
     return found[0] if np.ndim(prior) == 0 else found
 
 
@@ -117,10 +83,29 @@ def zeroed(network: Network) -> Network:
     return network if network.neighbours is Neighbours.ZERO_OUT else replace(network, neighbours=Neighbours.ZERO_OUT)
 
 
-def odds_of(network: Network, received: Aggregate, prior: Floats, *, live: bool = False) -> tuple[Odds, ...]:
-    """Odds at each prior, from what is received; zero-out neighbours."""
+def reported(
+    network: Network, received: Callable[[Network], Aggregate], played: Callable[[], Game], *, live: bool
+) -> tuple[Odds, ...]:
+    """Odds of a report at the priors `REPORTED`. received, played: what the report computed ε from."""
+    plain, again = zeroed(network), None
+    if network.neighbours is Neighbours.ZERO_OUT:
+        again = played
+    elif network.neighbours is Neighbours.REPLACE and not (scheme_rules(network.scheme).scored or network.cover_noise):
+        again = partial(bounds.halved, played())
+    return odds_of(plain, received(plain), np.array(REPORTED), live=live, played=again)
+
+
+def odds_of(
+    network: Network,
+    received: Aggregate,
+    prior: Floats,
+    *,
+    live: bool = False,
+    played: Callable[[], Game] | None = None,
+) -> tuple[Odds, ...]:
+    """Odds at each prior, from what is received; zero-out neighbours. played: its game, where there is one already."""
     local = _local(network, received, prior)
-    found = np.minimum(_device(network, received, prior), local)
+    found = np.minimum(_device(network, received, prior, played), local)
     every, heard = _object(network, received, prior), _eavesdropper(network, received, prior, local, live=live)
     return tuple(
         Odds(float(kappa), found[i], local[i], float(every[i]), None if heard is None else heard[i])
@@ -130,7 +115,7 @@ def odds_of(network: Network, received: Aggregate, prior: Floats, *, live: bool 
 
 def device_odds(network: Network, received: Aggregate, prior: Floats) -> Floats:
     """Odds (priors, devices) from the sum, without the rest; zero-out neighbours."""
-    return np.minimum(_device(network, received, prior), _local(network, received, prior))
+    return np.minimum(_device(network, received, prior, None), _local(network, received, prior))
 
 
 def _missed(found: Floats, missed: Floats | float) -> Floats:
@@ -149,23 +134,24 @@ def _local(network: Network, received: Aggregate, prior: Floats) -> Floats:
     return _missed(found, np.minimum(network.uses * alone.misses, 1.0))
 
 
-def _device(network: Network, received: Aggregate, prior: Floats) -> Floats:
+def _device(network: Network, received: Aggregate, prior: Floats, played: Callable[[], Game] | None) -> Floats:
     if network.uses > 1 and in_common(network, received):
         found = _common(network, received, prior)
     else:
-        found = _fresh(network, received, prior)
+        found = _fresh(network, received, prior, played)
     return _missed(found, np.minimum(network.uses * received.misses, 1.0))
 
 
-def _fresh(network: Network, received: Aggregate, prior: Floats) -> Floats:
+def _fresh(network: Network, received: Aggregate, prior: Floats, known: Callable[[], Game] | None = None) -> Floats:
     """Odds over as many draws of coins and channel as there are uses."""
-    played = game(network, received, public_score=True)
+    known = None if scheme_rules(network.scheme).ranked else known
+    played = game(network, received, public_score=True) if known is None else known()
     chosen = decision(network.scheme)
     if chosen is not None:
         if network.uses == 1:
             return bounds.decided(played, chosen, prior)
         public = bounds.public_score(chosen, _mean_square(played))
-        return _by_losses(public_score_game(received, chosen, public, cells=COMPOSED_CELLS), prior, network.uses)
+        return _by_losses(public_score_game(received, chosen, public, cells=_CELLS), prior, network.uses, _POINTS)
     return _drawn(received, played, prior, network.uses)
 
 
@@ -177,8 +163,10 @@ def _drawn(received: Aggregate, played: Game, prior: Floats, uses: int) -> Float
     return (_by_losses if hidden else bounds.repeated)(played, prior, uses)
 
 
-def _by_losses(played: Game, prior: Floats, uses: int) -> Floats:
-    each = [bounds.composed(compose.stream(played, kind).repeated(uses), prior) for kind in range(played.num_kinds)]
+def _by_losses(played: Game, prior: Floats, uses: int, points: int = 2**10) -> Floats:
+    with single_thread():
+        streams = (compose.stream(played, kind, points=points) for kind in range(played.num_kinds))
+        each = [bounds.composed(one.repeated(uses), prior) for one in streams]
     return np.array(each).T[:, played.of_device]
 
 

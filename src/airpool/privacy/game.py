@@ -5,9 +5,9 @@ Every game is a mixture over the noise around a device. device.py builds it for 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -57,6 +57,7 @@ class Game:
     `choices` says which of several laws each pair is, where the data chooses in every inference; the last one has no
     other side, the one before is the other side of the one before that. The curve of a kind covers all of them.
     `distances` is the law of μ where the feature moves the sum and nothing else (not for removal).
+    `kept` holds what was composed of this game.
     """
 
     kind: Integers
@@ -69,6 +70,7 @@ class Game:
     error: float = 1e-11
     choices: Integers | None = None
     distances: Distances | None = None
+    kept: dict[Any, Any] = field(default_factory=dict[Any, Any], init=False, repr=False, compare=False)
 
     @property
     def num_kinds(self) -> int:

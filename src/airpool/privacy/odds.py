@@ -10,6 +10,7 @@ sees and what does not depend on the secret is given: B is the mean of the bound
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,8 +27,8 @@ from airpool.privacy.sums import most_of
 _ERROR = 1e-11
 # Cells that are looked at together.
 _CHUNK = 2**19
-# Steps of a golden section, and its ratio; the smallest logarithm of a likelihood ratio that is tried.
-_STEPS, _GOLDEN, _LEAST = 48, (5**0.5 - 1) / 2, -40.0
+# Points of a grid, how often it is refined, and the smallest logarithm of a likelihood ratio that is tried.
+_POINTS, _ROUNDS, _LEAST = 16, 5, -10.0
 
 
 def priors(prior: ArrayLike) -> Floats:
@@ -51,6 +52,16 @@ def _right(prior: Floats, mu: Floats) -> Floats:
 def rounded_up(prior: ArrayLike, found: Floats) -> Floats:
     """Odds as computed, raised by what rounding may have cost: between the prior and 1."""
     return np.clip(found * (1 + _ERROR), prior, 1.0)
+
+
+def halved(game: Game) -> Game:
+    """The zero-out game from that of replaced features, which are twice as far apart; without hidden coins."""
+    law = _law(game)
+
+    def half(pair: Integers) -> Floats:
+        return law.mu(pair) / 2
+
+    return replace(game, distances=law._replace(mu=half), gaussian=None if game.gaussian is None else game.gaussian / 2)
 
 
 def averaged(game: Game, prior: Floats) -> Floats:
@@ -151,35 +162,37 @@ def decided(game: Game, scheme: Decision, prior: Floats) -> Floats:
     law = _law(game)
     first = np.unique(game.of_device, return_index=True)[1][game.kind[last]]
     ends = (scheme.score_high, scheme.score_low)
-    scores = (np.broadcast_to(score, game.of_device.shape)[first, None] for score in ends)
-    rare, often = (scheme.log_participation(score) for score in scores)
-    out = np.empty((len(prior), len(last)))
-    mu, mass = law.mu(last), law.mass(last)
-    for at, kappa in enumerate(prior):
-        out[at] = np.einsum("ij,ij->i", mass, _least_decided(float(kappa), mu, rare, often)) + law.slack
+    scores = np.stack([np.broadcast_to(score, game.of_device.shape)[first] for score in ends])
+    # [highest, lowest score] × priors × pairs × cells
+    log_transmits, log_silent = (x[:, None, :, None] for x in scheme.log_participation(scores))
+    least = _least_decided(prior[:, None, None], law.mu(last), log_transmits, np.exp(log_silent))
+    found = np.einsum("ij,aij->ai", law.mass(last), least) + law.slack
     worst = np.zeros((len(prior), game.num_kinds))
-    np.maximum.at(worst.T, game.kind[last], out.T)
+    np.maximum.at(worst.T, game.kind[last], found.T)
     return rounded_up(prior[:, None], worst[:, game.of_device])
 
 
-def _least_decided(prior: float, mu: Floats, rare: tuple[Floats, Floats], often: tuple[Floats, Floats]) -> Floats:
-    """The infimum over m of `decided`, by golden section on ln m: convex in m, and every m gives a bound."""
+def _least_decided(prior: Floats, mu: Floats, log_transmits: Floats, silent: Floats) -> Floats:
+    """The infimum over m of `decided`, on ever finer grids of ln m: convex in m, and every m gives a bound."""
+    log_transmits = log_transmits[:, None]  # and the points of a grid
+    transmits = np.exp(log_transmits)
 
     def bound(log_m: Floats) -> Floats:
-        seldom, most = (np.exp(log[0]) * gaussian.delta(log_m - log[0], mu) for log in (rare, often))
-        silent = np.maximum(np.exp(often[1]), np.exp(rare[1]) + seldom - most)
-        return prior * (silent + np.exp(log_m)) + most
+        rare, often = transmits * gaussian.delta(log_m - log_transmits, mu)
+        return prior * (np.maximum(silent[1], silent[0] + rare - often) + np.exp(log_m)) + often
 
-    low, high = np.full(mu.shape, _LEAST), np.full(mu.shape, -np.log(prior))
-    a, b = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_a, at_b = bound(a), bound(b)
-    for _ in range(_STEPS):
-        left = at_a <= at_b
-        low, high = np.where(left, low, a), np.where(left, b, high)
-        a, b = np.where(left, high - _GOLDEN * (high - low), b), np.where(left, a, low + _GOLDEN * (high - low))
-        new = bound(np.where(left, a, b))
-        at_a, at_b = np.where(left, new, at_b), np.where(left, at_a, new)
-    return np.minimum(np.minimum(at_a, at_b), 1.0)
+    least, grid = np.ones((len(prior), *mu.shape)), np.linspace(0.0, 1.0, _POINTS)[:, None, None, None]
+    low = np.full(least.shape, _LEAST)
+    width = -_LEAST - np.log(prior)
+    for _ in range(_ROUNDS):
+        tried = low + grid * width
+        found = bound(tried)
+        at = np.argmin(found, axis=0)[None]
+        least = np.minimum(least, np.take_along_axis(found, at, 0)[0])
+        width = width / (_POINTS - 1)
+        low = np.take_along_axis(tried, at, 0)[0] - width
+        width = 2 * width
+    return least
 
 
 def public_score(scheme: Decision, squares: Floats) -> Floats:

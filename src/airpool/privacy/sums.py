@@ -13,7 +13,7 @@ _FIRST, _MOST = 2**10, 2**12
 _DROPPED = 1e-18
 # Where sums are rounded up: their cells, the probability of the largest ones that is counted as lost, and the error of
 # a product of Fourier transforms relative to the 2-norm of a factor, with a margin (15 roundings; 64-bit floats).
-_CELLS, _LOST, _TRANSFORM = 2**13, 1e-13, 5e-15
+_CELLS, _LOST, _TRANSFORM = 2**12, 1e-13, 5e-15
 
 
 @dataclass(frozen=True, eq=False)
