@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from airpool._support.version import __version__
 from airpool.cli import options as o
 from airpool.cli.output import print_json, progress, say_written
 
 if TYPE_CHECKING:
     from airpool.account.guarantee import PrivacyReport
+    from airpool.network import Network
 
 app = typer.Typer(add_completion=False)
 
@@ -29,6 +31,8 @@ def epsilon(
     absent: Annotated[
         bool | None, typer.Option(help="ε if 1 or 2 others collude or drop out (default: only for equal devices).")
     ] = None,
+    odds: Annotated[bool, typer.Option("--odds", help="The odds of a guess at --prior, of every device.")] = False,
+    prior: o.Prior = 0.5,
     json: o.Json = False,
     plot: o.Plot = None,
 ) -> None:
@@ -36,6 +40,7 @@ def epsilon(
 
     ε is exact and proven for one inference (or --inferences) under the assumptions that are printed below the table.
     --live adds the δ that the grid of live noise costs. --absent takes longer for heterogeneous devices.
+    --odds prints how often a guess at a secret is right at most, instead of ε.
     """
     claim: Any = tail
     with progress("computing ε"):
@@ -43,8 +48,25 @@ def epsilon(
         from airpool.account.guarantee import guarantee
 
         net, colluding = wanted.network(), wanted.colluding
+        if odds:
+            _show_odds(net, prior, colluding=colluding, credit=credit_channel_noise, live=live, json=json)
+            return
         report = guarantee(net, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live, tail=claim)
     show(report, absent=absent, json=json, plot=plot)
+
+
+def _show_odds(net: "Network", prior: float, *, colluding: Any, credit: bool, live: bool, json: bool) -> None:
+    """The odds of every device as JSON or as a table."""
+    from rich.console import Console
+
+    from airpool.account.guesses import table
+    from airpool.account.odds import odds
+
+    found = odds(net, prior, colluding=colluding, credit_channel_noise=credit, live=live)
+    if json:
+        print_json(found.to_json() | {"version": __version__})
+    else:
+        Console().print(table(found))
 
 
 def show(report: "PrivacyReport", *, json: bool, plot: Path | None, absent: bool | None = None, **extra: Any) -> None:
