@@ -5,7 +5,7 @@ calibration    the least noise for a target ε             assumptions      what
 budget         one ε for score and feature                games            what each scheme leaks: its game
 received       what the adversary receives                errors           imperfect channel knowledge
 stream         many inferences; at_least: from below      eavesdropper     several antennas; waveform: every sample
-calibrated_odds   the least noise for target odds
+reconstruction the error of the best estimate             calibrated_odds  the least noise for target odds
 odds           how often a guess at a secret is right     guesses          odds as data, and in words
 """
 

@@ -57,16 +57,24 @@ def epsilon(
 
 def _show_odds(net: "Network", prior: float, *, colluding: Any, credit: bool, live: bool, json: bool) -> None:
     """The odds of every device as JSON or as a table."""
+    import numpy as np
     from rich.console import Console
 
     from airpool.account.guesses import table
     from airpool.account.odds import odds
+    from airpool.account.reconstruction import reconstruction
+    from airpool.network import scheme_rules
 
     found = odds(net, prior, colluding=colluding, credit_channel_noise=credit, live=live)
+    close = None if scheme_rules(net.scheme).scored else reconstruction(net, colluding=colluding)
     if json:
-        print_json(found.to_json() | {"version": __version__})
-    else:
-        Console().print(table(found))
+        error = None if close is None else close.to_json()
+        print_json(found.to_json() | {"reconstruction": error, "version": __version__})
+        return
+    Console().print(table(found))
+    if close is not None:
+        least = " and ".join(f"{float(np.min(each)):.4f}" for each in (close.device, close.local))
+        Console().print(f"Error of the best estimate of a whole feature, as a share of its variance: {least} at least.")
 
 
 def show(report: "PrivacyReport", *, json: bool, plot: Path | None, absent: bool | None = None, **extra: Any) -> None:

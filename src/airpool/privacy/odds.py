@@ -11,6 +11,7 @@ sees and what does not depend on the secret is given: B is the mean of the bound
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +23,9 @@ from airpool.privacy.compose import Loss, Stream
 from airpool.privacy.game import Distances, Game
 from airpool.privacy.leakage import Decision
 from airpool.privacy.sums import most_of
+
+# A function of μ that rises, with values in [0, 1].
+Rising = Callable[[Floats], Floats]
 
 # Relative error of Φ and its inverse, with a margin, down to priors of 1e-300.
 _ERROR = 1e-11
@@ -45,7 +49,7 @@ def of_gaussian(prior: ArrayLike, mu: ArrayLike) -> Floats:
     return rounded_up(prior, _right(as_floats(prior), as_floats(mu)))
 
 
-def _right(prior: Floats, mu: Floats) -> Floats:
+def _right(prior: Floats | float, mu: Floats) -> Floats:
     return as_floats(ndtr(ndtri(prior) + mu))
 
 
@@ -73,25 +77,7 @@ def averaged(game: Game, prior: Floats) -> Floats:
     test of level κ is the one of the Gaussian.
     Holds for: Scheme 1, 2.2 and the object.
     """
-    return _mean(game, prior, lambda mu, at: _right(prior[at], mu))
-
-
-def _mean(game: Game, prior: Floats, given: Callable[[Floats, int], Floats]) -> Floats:
-    """The worst pair's mean of what is given by μ and the index of a prior."""
-    law = _law(game)
-    pairs, out = np.arange(len(game.kind)), np.empty((len(prior), len(game.kind)))
-    size = max(1, _CHUNK // law.mu(pairs[:1]).shape[1])
-    for some in np.split(pairs, range(size, len(pairs), size)):
-        mu, mass, p = law.mu(some), law.mass(some), law.exposed[some]
-        for at, kappa in enumerate(prior):
-            seen = np.einsum("ij,ij->i", mass, given(mu, at)) + law.slack
-            out[at, some] = (1 - p) * kappa + p * np.minimum(seen, 1.0)
-    return rounded_up(prior[:, None], np.array([game.worst(each)[game.of_device] for each in out]))
-
-
-def _law(game: Game) -> Distances:
-    assert game.distances is not None
-    return game.distances
+    return _at_each(prior, lambda right: mean_of(game, right))
 
 
 def repeated(game: Game, prior: Floats, times: int) -> Floats:
@@ -101,13 +87,37 @@ def repeated(game: Game, prior: Floats, times: int) -> Floats:
 
     Holds for: the games of `averaged`, without hidden coins.
     """
+    return _at_each(prior, lambda right: mean_of(game, right, times))
+
+
+def _at_each(prior: Floats, mean: Callable[[Rising], Floats]) -> Floats:
+    return rounded_up(prior[:, None], np.array([mean(partial(_right, kappa)) for kappa in prior]))
+
+
+def mean_of(game: Game, rising: Rising, times: int = 1) -> Floats:
+    """The mean of a rising function of μ over what the adversary sees, of each device; rounded up.
+
+    times: number of inferences, μ² adds up over them.
+    """
     if game.gaussian is not None:
-        return of_gaussian(prior[:, None], game.worst(game.gaussian * np.sqrt(times))[game.of_device])
-    found = np.empty((len(prior), game.num_kinds))
-    for kind in range(game.num_kinds):
-        total = most_of(*_largest_square(game, kind), times)
-        found[:, kind] = _right(prior[:, None], np.sqrt(total.values)) @ total.mass + total.lost
-    return rounded_up(prior[:, None], found[:, game.of_device])
+        return rising(game.worst(game.gaussian * np.sqrt(times)))[game.of_device]
+    if times > 1:
+        totals = (most_of(*_largest_square(game, kind), times) for kind in range(game.num_kinds))
+        every = [float(rising(np.sqrt(total.values)) @ total.mass) + total.lost for total in totals]
+        return np.minimum(every, 1.0)[game.of_device]
+    law = _law(game)
+    pairs, out = np.arange(len(game.kind)), np.empty(len(game.kind))
+    size = max(1, _CHUNK // law.mu(pairs[:1]).shape[1])
+    for some in np.split(pairs, range(size, len(pairs), size)):
+        seen = np.einsum("ij,ij->i", law.mass(some), rising(law.mu(some))) + law.slack
+        p = law.exposed[some]
+        out[some] = (1 - p) * rising(np.zeros(1))[0] + p * np.minimum(seen, 1.0)
+    return game.worst(out)[game.of_device]
+
+
+def _law(game: Game) -> Distances:
+    assert game.distances is not None
+    return game.distances
 
 
 def _largest_square(game: Game, kind: int) -> tuple[Floats, Floats]:
