@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from airpool._support.plugins import register
     from airpool.account.calibration import calibrate
     from airpool.account.guarantee import PrivacyReport, guarantee
+    from airpool.account.guesses import Odds
+    from airpool.account.odds import odds
     from airpool.evaluation.audit.whole import examined as audit
     from airpool.evaluation.design import design
     from airpool.evaluation.evaluate import Evaluation, evaluate
@@ -36,6 +38,7 @@ __all__ = [
     "Evaluation",
     "Network",
     "NetworkError",
+    "Odds",
     "PrivacyReport",
     "Ranking",
     "Threshold",
@@ -49,6 +52,7 @@ __all__ = [
     "held_out",
     "infer",
     "load",
+    "odds",
     "plan",
     "predict",
     "read_network",
@@ -63,6 +67,7 @@ _HOME = {
     "AirpoolError": "_support.errors",
     "EncodedObjects": "evaluation.objects",
     "Evaluation": "evaluation.evaluate",
+    "Odds": "account.guesses",
     "PrivacyReport": "account.guarantee",
     "audit": "evaluation.audit.whole:examined",
     "calibrate": "account.calibration",
@@ -73,6 +78,7 @@ _HOME = {
     "held_out": "evaluation.objects",
     "infer": "models.pretrained",
     "load": "models.pretrained",
+    "odds": "account.odds",
     "plan": "evaluation.plan.search",
     "predict": "evaluation.prediction",
     "read_network": "network.file:read",

@@ -6,6 +6,8 @@ budget         one ε for score and feature                games            what
 lifetime       slots that a total budget allows
 received       what the adversary receives                errors           imperfect channel knowledge
 stream         many inferences; at_least: from below      eavesdropper     several antennas; waveform: every sample
+reconstruction the error of the best estimate             calibrated_odds  the least noise for target odds
+odds           how often a guess at a secret is right     guesses          odds as data, and in words
 """
 
 from airpool._support.rooms import import_on_use

@@ -186,6 +186,24 @@ def _with_least_noise(
         # What each device would need alone: a device with a stricter target carries more of the noise.
         alone = gaussian.noise_multiplier(target, network.delta)
         profile = aggregate(network).distance(network.neighbours) * alone
+    try:
+        return least_noise(network, profile, target, epsilon_of)
+    except search.UnreachableError as error:
+        _require_feasible_scores(network, target)
+        if network.channel.gamma == "auto":
+            raise
+        raise ValueError(
+            f"ε={error.target:g} cannot be met with power_dbm={min(network.devices.column('power_dbm')):g} at gamma="
+            f'{network.channel.gamma:g}: the smallest ε that can is {error.smallest:.4g}; with gamma = "auto" the '
+            "power does not limit the noise"
+        ) from None
+
+
+def least_noise(network: Network, profile: Floats, target: Floats, spent_by: Callable[..., Floats]) -> Network:
+    """The network with the least multiple of a profile of noise at which what each device spends meets its target.
+
+    Edge cases: out of reach → `UnreachableError`, which names the least that is spent.
+    """
     if not np.any(profile > 0):
         profile = np.ones_like(profile)
 
@@ -197,26 +215,15 @@ def _with_least_noise(
     # The largest multiple of the profile that leaves every device within its power.
     limit = float(np.min(np.sqrt(spare[noisy] / network.coordinates) / profile[noisy], initial=np.inf))
     # More noise is more outages at a fixed γ, and shows more where a device is removed.
-    falling = np.isinf(limit) and network.neighbours.keeps_noise
-    try:
-        how: Any = {"most": limit, "falling": falling}
-        strength = aggregate(network).strength
-        if strength is not None:  # every step may be a new law
-            how["within"] = _closely(strength)
-        if isinstance(strength, Arrivals):
-            with suppress(search.UnreachableError):
-                about = search.smallest_factor(lambda f: epsilon_of(scaled(f), rough=True), target, **how)
-                how["near"] = about or None
-        return scaled(search.smallest_factor(lambda f: epsilon_of(scaled(f)), target, **how))
-    except search.UnreachableError as error:
-        _require_feasible_scores(network, target)
-        if np.isinf(limit):
-            raise
-        raise ValueError(
-            f"ε={error.target:g} cannot be met with power_dbm={min(network.devices.column('power_dbm')):g} at gamma="
-            f'{network.channel.gamma:g}: the smallest ε that can is {error.smallest:.4g}; with gamma = "auto" the '
-            "power does not limit the noise"
-        ) from None
+    how: Any = {"most": limit, "falling": np.isinf(limit) and network.neighbours.keeps_noise}
+    strength = aggregate(network).strength
+    if strength is not None:  # every step may be a new law
+        how["within"] = _closely(strength)
+    if isinstance(strength, Arrivals):
+        with suppress(search.UnreachableError):
+            about = search.smallest_factor(lambda f: spent_by(scaled(f), rough=True), target, **how)
+            how["near"] = about or None
+    return scaled(search.smallest_factor(lambda f: spent_by(scaled(f)), target, **how))
 
 
 def _require_feasible_scores(network: Network, target: Floats) -> None:

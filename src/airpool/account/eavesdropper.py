@@ -35,12 +35,17 @@ def eavesdropped(network: Network, received: Aggregate, local: Floats, *, live: 
         return None
     if why_local(network, live=live) is not None:
         return local
-    there = replace(received, alone=False, extra=0.0, weakened=False, strength=_arrivals(network, link_of(network)))
-    there = replace(there, presence=there.strength.presence) if there.strength else there
+    there = at_the_eavesdropper(network, received)
     spent = spent_in_common(network, there)(network.uses)
     if network.uses > 1 and redrawn(network):
         spent = np.maximum(spent, spent_anew(network, there)(network.uses))
     return np.minimum(spent, local)
+
+
+def at_the_eavesdropper(network: Network, received: Aggregate) -> Aggregate:
+    """Observation of an eavesdropper elsewhere, from that of the server."""
+    arrivals = _arrivals(network, link_of(network))
+    return replace(received, alone=False, extra=0.0, weakened=False, strength=arrivals, presence=arrivals.presence)
 
 
 def redrawn(network: Network) -> bool:

@@ -15,8 +15,11 @@ from airpool.privacy.game import Game
 from airpool.schemes.scores import score_range
 
 
-def game(network: Network, received: Aggregate) -> Game:
-    """The distinguishing game of one inference: a curve δ(ε) for each kind of device, by scheme."""
+def game(network: Network, received: Aggregate, *, public_score: bool = False) -> Game:
+    """The distinguishing game of one inference: a curve δ(ε) for each kind of device, by scheme.
+
+    public_score: against a score in the middle of the range, which no view decides (Scheme 2.2; account.odds).
+    """
     cells = None if network.uses == 1 else COMPOSED_CELLS
     if not scheme_rules(network.scheme).scored:
         return device.game(received, network.neighbours, cells=cells)
@@ -28,7 +31,7 @@ def game(network: Network, received: Aggregate) -> Game:
             low, high = map(np.asarray, score_range(scheme))
             return leakage.ranking_game(
                 received,
-                score_range=high - low,
+                score_range=(high - low) / (2 if public_score else 1),
                 score_noise_std=np.asarray(scheme.score_noise_std),
                 num_selected=scheme.num_selected,
                 neighbours=network.neighbours,

@@ -7,6 +7,7 @@ what the adversary receives; `games.game`, the curve δ(ε) of the scheme; `epsi
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +18,7 @@ from airpool.account.assumptions import assumptions
 from airpool.account.at_least import at_least, bounded
 from airpool.account.eavesdropper import eavesdropped
 from airpool.account.games import game
+from airpool.account.odds import reported
 from airpool.account.received import aggregate
 from airpool.account.report import PrivacyReport
 from airpool.account.stream import in_common, spent_in_common, varies
@@ -24,7 +26,7 @@ from airpool.network import Neighbours, Network, require_network, scheme_rules
 from airpool.paper.formulas import theorem1
 from airpool.privacy import compose, device, gaussian, noise
 from airpool.privacy.aggregate import Aggregate, ratio
-from airpool.privacy.game import solve
+from airpool.privacy.game import Game, solve
 from airpool.privacy.object import object_game
 
 # Up to this many devices a report also says what colluders and dropouts would cost.
@@ -61,15 +63,20 @@ def guarantee(
     given = {"delta": delta, "neighbours": neighbours, "inferences": inferences}
     network = replace(network, **{name: value for name, value in given.items() if value is not None})
     with single_thread():
-        received = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live)
-        local_after = cache(_local_after(network, received))
+        how: Any = {"colluding": colluding, "credit_channel_noise": credit_channel_noise, "live": live}
+        received = aggregate(network, **how)
+
+        def received_by(other: Network) -> Aggregate:
+            return received if network.neighbours.keeps_noise else aggregate(other, **how)
+
+        local_after, played = cache(_local_after(network, received)), cache(partial(game, network, received))
         if network.uses == 1 and not np.any(received.misses):
-            lower, upper = solve(game(network, received), network.delta)
+            lower, upper = solve(played(), network.delta)
             if not _sure(received, upper):
                 lower, upper = (np.minimum(end, _alone_after(network, received)(1)) for end in (lower, upper))
                 lower = None if not network.neighbours.keeps_noise and received.strength is not None else lower
         else:
-            lower, upper = None, epsilon_after(network, received, local_after)(network.uses)
+            lower, upper = None, epsilon_after(network, received, local_after, played)(network.uses)
         local = local_after(network.uses)
         if live:
             std, coordinates = network.devices.column("noise_std"), network.coordinates + 1
@@ -88,6 +95,7 @@ def guarantee(
             static=partial(_if_static, network, received),
             least=partial(_at_least, network, received, lower),
             absent=partial(_if_absent, network, received, float(np.max(upper))),
+            guesses=partial(reported, network, received_by, played, live=live),
             paper=paper_claim(network, tail),
             assumptions=assumptions(network, received, live=live),
             live=live,
@@ -133,18 +141,22 @@ def epsilon(network: Network, received: Aggregate) -> Floats:
 
 
 def epsilon_after(
-    network: Network, received: Aggregate, local_after: Callable[[int], Floats] | None = None
+    network: Network,
+    received: Aggregate,
+    local_after: Callable[[int], Floats] | None = None,
+    played: Callable[[], Game] | None = None,
 ) -> Callable[[int], Floats]:
     """The proven ε of each device as a function of the number of inferences; what was computed is kept.
 
     The network's own number says whether one is accounted for, or a stream of them on a coarser grid.
-    local_after: the local ε, where it is known already.
+    local_after, played: the local ε and the game, where they are known already.
     """
     common = network.uses > 1 and in_common(network, received)
     if common:
         spent = spent_in_common(network, received)
     else:
-        spent = compose.spent(game(network, received), network.delta, missed=received.misses)
+        once = game(network, received) if played is None else played()
+        spent = compose.spent(once, network.delta, missed=received.misses)
     # Not every number of inferences needs it. Silence that is common to a stream is not counted on.
     near = common or received.strength is None or scheme_rules(network.scheme).scored
 

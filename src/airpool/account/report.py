@@ -10,6 +10,7 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool._support.version import __version__
+from airpool.account.guesses import Odds, in_words
 from airpool.network import Network, network_plugins
 from airpool.paper.formulas import theorem1
 
@@ -29,7 +30,7 @@ class PrivacyReport:
     epsilon_eavesdropper: per device, against the antennas of `network.adversary`; None where it has none.
     paper: what the paper's Theorem 1 claims for one inference of the same network.
     absent: computes `epsilon_if_absent`, which may take longer than all the rest.
-    static, least: compute `epsilon_if_static` and `epsilon_at_least`.
+    static, least, guesses: compute `epsilon_if_static`, `epsilon_at_least` and `odds`.
     live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
     """
 
@@ -43,6 +44,7 @@ class PrivacyReport:
     absent: Callable[[], tuple[float, ...]]
     static: Callable[[], Floats | None] = lambda: None
     least: Callable[[], Floats | None] = lambda: None
+    guesses: Callable[[], tuple[Odds, ...]] = lambda: ()
     epsilon_eavesdropper: Floats | None = None
     live: bool = False
 
@@ -73,6 +75,11 @@ class PrivacyReport:
         """ε of each device from below, over a stream too; None where no lower end is known. Computed on first use."""
         return self.least()
 
+    @cached_property
+    def odds(self) -> tuple[Odds, ...]:
+        """Odds of a yes-or-no question, and of one of 40 (docs/guarantee.md §11). Computed on first use."""
+        return self.guesses()
+
     @property
     def claimed_by(self) -> tuple[str, ...]:
         """Names of the plug-ins that ε rests on."""
@@ -88,7 +95,8 @@ class PrivacyReport:
             return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
 
         rows = "".join(line(row, "td") for row in _rows(self))
-        return f"<table><caption>{_title(self)}</caption>{line(_HEADER, 'th')}{rows}</table>"
+        words = "".join(f"<p>{each}</p>" for each in in_words(self.odds))
+        return f"<table><caption>{_title(self)}</caption>{line(_HEADER, 'th')}{rows}</table>{words}"
 
     def to_json(self, *, absent: bool = True) -> dict[str, Any]:
         """As plain data. absent: with `epsilon_if_absent`, else None in its place."""
@@ -103,6 +111,7 @@ class PrivacyReport:
             "epsilon_if_static": None if self.epsilon_if_static is None else _numbers(self.epsilon_if_static),
             "epsilon_at_least": None if self.epsilon_at_least is None else _numbers(self.epsilon_at_least),
             "epsilon_if_absent": _numbers(self.epsilon_if_absent) if absent else None,
+            "odds": [each.to_json() for each in self.odds],
             **{name: getattr(network, name) for name in shared},
             "slots": network.slots.count,
             "scheme": network.scheme.name,
@@ -247,6 +256,7 @@ def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
     if absent and len(report.epsilon_if_absent) > 1:
         parts = ", ".join(f"{n}: {shown(e)}" for n, e in enumerate(report.epsilon_if_absent))
         notes.append(f"Worst device's ε by number of colluders or dropouts: {parts}.")
+    notes.extend(in_words(report.odds))
     claim = report.paper
     what = claim.reason or f"at δ̃ = {float(np.max(claim.delta)):.3g}, for one inference; not a valid bound"
     notes.append(f"The paper's Theorem 1 (tail: {claim.tail}): {what}.")

@@ -1,4 +1,4 @@
-"""`airpool calibrate`: the network that meets a target ε."""
+"""`airpool calibrate`: the network that meets a target ε, or target odds."""
 
 from typing import Annotated, Any
 
@@ -17,6 +17,10 @@ def calibrate(
     wanted: o.NetworkOptions,
     *,
     epsilon: o.Target = None,
+    odds: Annotated[
+        float | None, typer.Option(help="Target odds instead of ε: a guess is right so often at most.")
+    ] = None,
+    prior: o.Prior = 0.5,
     credit_channel_noise: o.CreditNoise = False,
     knob: Annotated[str, typer.Option(help="What to change: noise, weight, clip or inferences.")] = "noise",
     per_device: Annotated[bool, typer.Option("--per-device", help="Share the noise by each device's target.")] = False,
@@ -26,9 +30,10 @@ def calibrate(
 ) -> None:
     """Find the smallest noise (or the largest weight, clip norm or number of inferences) that meets ε.
 
-    The ε that results is never above the target.
+    The ε that results is never above the target; with --odds, the odds of the worst device at --prior are not.
     """
     quick()
+    from airpool.account.calibrated_odds import calibrate_odds
     from airpool.account.calibration import calibrate as calibrated
     from airpool.account.guarantee import guarantee
     from airpool.network import file as network_file
@@ -36,7 +41,12 @@ def calibrate(
     turned: Any = knob
     adversary: Any = {"colluding": wanted.colluding, "credit_channel_noise": credit_channel_noise}
     with progress("calibrating"):
-        met = calibrated(wanted.network(), epsilon=epsilon, knob=turned, per_device=per_device, **adversary)
+        if odds is None:
+            met = calibrated(wanted.network(), epsilon=epsilon, knob=turned, per_device=per_device, **adversary)
+        else:
+            if epsilon is not None or per_device or knob != "noise":
+                raise ValueError("--odds sets one factor on the noise: leave out --epsilon, --knob and --per-device")
+            met = calibrate_odds(wanted.network(), odds=odds, prior=prior, **adversary)
         report = guarantee(met, **adversary)
     if out is not None:
         network_file.write(met, out)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from airpool._support.version import __version__
 from airpool.cli import options as o
 from airpool.cli.output import print_json, progress, say_written
 
@@ -36,6 +37,8 @@ def epsilon(
     budget_epsilon: Annotated[
         float | None, typer.Option(help="Also the slots and inferences that this total ε of a life allows.")
     ] = None,
+    odds: Annotated[bool, typer.Option("--odds", help="The odds of a guess at --prior, of every device.")] = False,
+    prior: o.Prior = 0.5,
     json: o.Json = False,
     plot: o.Plot = None,
 ) -> None:
@@ -43,7 +46,8 @@ def epsilon(
 
     ε is exact and proven for one inference (or --inferences) under the assumptions that are printed below the table.
     With --slots it is the cap: that of all slots, however early the server stops. --live adds the δ that the grid of
-    live noise costs. --absent takes longer for heterogeneous devices.
+    live noise costs. --absent takes longer for heterogeneous devices. --odds prints how often a guess at a secret is
+    right at most, instead of ε.
     """
     claim: Any = tail
     with progress("computing ε"):
@@ -55,6 +59,11 @@ def epsilon(
             wanted.refuse_named_colluders()
         if live and budget_epsilon is not None:
             raise ValueError("--budget-epsilon does not count the δ of live noise, as a ledger does: leave out --live")
+        if odds:
+            if mean_slots is not None or budget_epsilon is not None or plot is not None:
+                raise ValueError("--odds prints no ε: leave out --mean-slots, --budget-epsilon and --plot")
+            _show_odds(net, prior, colluding=colluding, credit=credit_channel_noise, live=live, json=json)
+            return
         report = guarantee(net, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live, tail=claim)
         over, lines = over_time(net, mean_slots, budget_epsilon)
     show(report, absent=absent, json=json, plot=plot, **over)
@@ -95,6 +104,28 @@ def over_time(
         if life.on_average is not None:
             lines.append(f"Figure, no promise: {life.on_average:,.1f} inferences at {mean_slots:g} slots on average.")
     return data, lines
+
+
+def _show_odds(net: "Network", prior: float, *, colluding: Any, credit: bool, live: bool, json: bool) -> None:
+    """The odds of every device as JSON or as a table."""
+    import numpy as np
+    from rich.console import Console
+
+    from airpool.account.guesses import table
+    from airpool.account.odds import odds
+    from airpool.account.reconstruction import reconstruction
+    from airpool.network import scheme_rules
+
+    found = odds(net, prior, colluding=colluding, credit_channel_noise=credit, live=live)
+    close = None if scheme_rules(net.scheme).scored else reconstruction(net, colluding=colluding)
+    if json:
+        error = None if close is None else close.to_json()
+        print_json(found.to_json() | {"reconstruction": error, "version": __version__})
+        return
+    Console().print(table(found))
+    if close is not None:
+        least = " and ".join(f"{float(np.min(each)):.4f}" for each in (close.device, close.local))
+        Console().print(f"Error of the best estimate of a whole feature, as a share of its variance: {least} at least.")
 
 
 def show(report: "PrivacyReport", *, json: bool, plot: Path | None, absent: bool | None = None, **extra: Any) -> None:

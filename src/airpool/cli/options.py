@@ -41,6 +41,7 @@ def per_device(text: str) -> Any:
     return values[0] if len(values) == 1 else values
 
 
+Prior = Annotated[float, typer.Option(help="Probability of the best guess without the signals, for odds.")]
 Target = Annotated[Any, typer.Option("--epsilon", help="Target ε, or 1,2,3.", parser=per_device, metavar="NUMBER")]
 
 

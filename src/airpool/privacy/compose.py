@@ -62,13 +62,19 @@ class Loss:
         return smallest_number(lambda eps: log(max(self.delta(eps), 1e-320) / delta), 0.0, high)
 
     def power(self, times: int) -> "Loss":
-        """The loss of `times` inferences, by repeated squaring."""
-        square, found = self, self if times % 2 else None
-        while times := times // 2:
-            square = square._square
-            if times % 2:
-                found = square if found is None else composed(found, square)
-        return found or square
+        """The loss of `times` inferences, by repeated squaring; it is kept."""
+        if times not in self._powers:
+            left, square, found = times, self, self if times % 2 else None
+            while left := left // 2:
+                square = square._square
+                if left % 2:
+                    found = square if found is None else composed(found, square)
+            self._powers[times] = found or square
+        return self._powers[times]
+
+    @cached_property
+    def _powers(self) -> dict[int, "Loss"]:
+        return {}
 
     @cached_property
     def _square(self) -> "Loss":
@@ -155,10 +161,16 @@ class Stream:
         return max(loss.delta(epsilon) for loss in self.losses)
 
 
-def stream(game: Game, kind: int = 0) -> Stream:
-    """One inference as a stream of length one."""
+def stream(game: Game, kind: int = 0, *, points: int = _POINTS) -> Stream:
+    """One inference as a stream of length one, kept with the game. points: fewer are coarser, and still safe."""
+    if (kind, points) not in game.kept:
+        game.kept[kind, points] = _stream(game, kind, points)
+    return game.kept[kind, points]
+
+
+def _stream(game: Game, kind: int, points: int) -> Stream:
     reach = {direction: _reach(game, kind, direction) for direction in game.directions}
-    step = float(2.0 ** np.floor(np.log2(max(reach.values()) / _POINTS)))
+    step = float(2.0 ** np.floor(np.log2(max(reach.values()) / points)))
 
     def curve(direction: Direction) -> Floats:
         points = step * np.arange(int(np.ceil(reach[direction] / step)) + 1, dtype=np.float64)

@@ -5,9 +5,9 @@ Every game is a mixture over the noise around a device. device.py builds it for 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -33,6 +33,19 @@ _BLOCKS, _NEGLIGIBLE = ((2**11, 64), (2**8, 16)), 1e-12
 _STEPS = 250
 
 
+class Distances(NamedTuple):
+    """The law of μ of every pair, rounded up, where the adversary sees what decides it: 0 unless exposed, else drawn.
+
+    mu, mass: of given pairs, μ in every cell and its probability.
+    E f ≤ (1−exposed)·f(0) + exposed·(Σ mass·f(μ) + slack) for every rising f with values in [0, 1].
+    """
+
+    mu: Callable[[Integers], Floats]
+    mass: Callable[[Integers], Floats]
+    exposed: Floats
+    slack: float
+
+
 @dataclass(frozen=True)
 class Game:
     """δ as a function of ε for every pair of a kind of device and a set of absent others.
@@ -43,6 +56,8 @@ class Game:
     error of `low` as computed, where it matters (composition): an assumption, with a margin over what was measured.
     `choices` says which of several laws each pair is, where the data chooses in every inference; the last one has no
     other side, the one before is the other side of the one before that. The curve of a kind covers all of them.
+    `distances` is the law of μ where the feature moves the sum and nothing else (not for removal).
+    `kept` holds what was composed of this game.
     """
 
     kind: Integers
@@ -54,6 +69,8 @@ class Game:
     gaussian: Floats | None = None
     error: float = 1e-11
     choices: Integers | None = None
+    distances: Distances | None = None
+    kept: dict[Any, Any] = field(default_factory=dict[Any, Any], init=False, repr=False, compare=False)
 
     @property
     def num_kinds(self) -> int:
@@ -188,6 +205,9 @@ def mixture(
         # A margin, so that the search sees its upper end meet the target in spite of rounding.
         return np.minimum(np.maximum(received + speaking, silence) * (1 + 1e-9) + 1e-9, most)
 
+    def mass(pair: Integers) -> Floats:
+        return found.low.mass[found.row[pair]]
+
     low = curve(found.low, mu, +1)
     certain = found.exact and found.low.variance.shape[1] == 1 and given is None and bool(np.all(log_silent == -np.inf))
     return Game(
@@ -199,6 +219,7 @@ def mixture(
         directions=directions,
         gaussian=mu(every)[:, 0] if certain else None,
         error=error,
+        distances=Distances(mu, mass, exposed, found.slack),
     )
 
 

@@ -5,14 +5,15 @@ score and feature together; the paper's lemma, which adds two ε up, is paper.fo
 """
 
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from airpool._support.arrays import Floats, finite, not_negative
+from airpool._support.arrays import Floats, Integers, finite, not_negative
 from airpool.network.neighbours import Neighbours
 from airpool.privacy.aggregate import Aggregate, least_of_others, ratio
-from airpool.privacy.game import Game, gaussians, mixture
+from airpool.privacy.game import Direction, Game, gaussians, mixture
 from airpool.privacy.law import alike
 from airpool.privacy.unaligned import surroundings
 
@@ -70,8 +71,40 @@ def threshold_game(
     Edge cases: a threshold far from every score gives 0 leakage by the decision, or inf without noise, never NaN.
     """
     _reject_removal(neighbours)
-    # [transmits, silent] × [highest score, lowest score] × devices
-    ends = (np.broadcast_to(u, (aggregate.num_devices,)) for u in (scheme.score_high, scheme.score_low))
+    # Every vertex is a pair of its own. Equal scores matter most where devices transmit most often: a vertex less.
+    vertices = np.array([(0, 1), (1, 0), (1, 1)])
+    game = _threshold(aggregate, scheme, neighbours, vertices, cells=cells)
+    return replace(game, choices=np.repeat(np.arange(3), len(game.kind) // 3))
+
+
+def public_score_game(aggregate: Aggregate, scheme: Decision, score: Floats, *, cells: int | None = None) -> Game:
+    """Scheme 2.1 against a device whose feature is 0 and whose score is public, one of each device (odds.py).
+
+    Forward: any view against the public one. Backward: the public one against any view.
+    """
+    vertices = np.array([(0, 2), (1, 2), (2, 0), (2, 1)])
+    game = _threshold(aggregate, scheme, Neighbours.ZERO_OUT, vertices, cells=cells, public=score)
+    half = len(game.kind) // 2
+
+    def low(eps: Floats, pair: Integers, direction: Direction) -> Floats:
+        return game.low(eps, pair + half * (direction == "backward"), "forward")
+
+    return replace(game, kind=game.kind[:half], low=low, directions=get_args(Direction), distances=None)
+
+
+def _threshold(
+    aggregate: Aggregate,
+    scheme: Decision,
+    neighbours: Neighbours | str,
+    vertices: Integers,
+    *,
+    cells: int | None,
+    public: Floats | None = None,
+) -> Game:
+    """Scheme 2.1 between given scores: 0 the highest, 1 the lowest, 2 the public one."""
+    # [transmits, silent] × [highest score, lowest score, public score] × devices
+    scores = (scheme.score_high, scheme.score_low, *(() if public is None else (public,)))
+    ends = (np.broadcast_to(u, (aggregate.num_devices,)) for u in scores)
     chance = np.stack([scheme.log_participation(score) for score in ends], axis=1)
     # Under cover noise the others' noise is there whenever they are on the air, whether they transmit or not.
     rarest = 1.0 if aggregate.cover_noise else np.exp(chance[0, 0])
@@ -79,11 +112,8 @@ def threshold_game(
     columns = (aggregate.shift, aggregate.variance, aggregate.lent, aggregate.presence, aggregate.kind_of_strength)
     of_device = alike(*columns, *chance[0])[1]
     found = around.representatives(of_device, cells, None if aggregate.strength is None else aggregate.variance)
-    # Every vertex is a pair of its own. Equal scores matter most where devices transmit most often: a vertex less.
-    vertices = np.array([(0, 1), (1, 0), (1, 1)])
     here, there = np.repeat(vertices, len(found.row), axis=0).T
-    choices = np.repeat(np.arange(3), len(found.row))
-    found = replace(found, device=np.tile(found.device, 3), row=np.tile(found.row, 3))
+    found = replace(found, device=np.tile(found.device, len(vertices)), row=np.tile(found.row, len(vertices)))
     log_transmits, log_silent = (np.stack([x[here, found.device], x[there, found.device]]) for x in chance)
     game = mixture(
         found,
@@ -96,7 +126,7 @@ def threshold_game(
         most=_CEILING,
         error=_ERROR,
     )
-    return replace(game, gaussian=None, choices=choices)
+    return replace(game, gaussian=None)
 
 
 def ranking_game(

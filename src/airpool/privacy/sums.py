@@ -1,6 +1,7 @@
-"""Laws of sums of independent values ≥ 0, rounded down: how much of μ² a stream adds up to at least."""
+"""Laws of sums of independent values ≥ 0: how much of μ² a stream adds up to at least (rounded down), and at most."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from airpool._support.arrays import Floats, as_floats
 _FIRST, _MOST = 2**10, 2**12
 # Mass that is dropped at either end.
 _DROPPED = 1e-18
+# Where sums are rounded up: their cells, the probability of the largest ones that is counted as lost, and the error of
+# a product of Fourier transforms relative to the 2-norm of a factor, with a margin (15 roundings; 64-bit floats).
+_CELLS, _LOST, _TRANSFORM = 2**12, 1e-13, 5e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,3 +74,67 @@ def _trimmed(law: RoundedSum) -> RoundedSum:
     while len(out.mass) > _MOST:
         out = out.coarser()
     return out
+
+
+class RaisedSum(NamedTuple):
+    """`mass[i]` at step·(lowest + i), rounded up: E f ≤ Σ mass·f + lost for every rising f with values in [0, 1]."""
+
+    step: float
+    lowest: int
+    mass: Floats
+    lost: float
+
+    @property
+    def values(self) -> Floats:
+        return as_floats(self.step * np.arange(self.lowest, self.lowest + len(self.mass), dtype=np.float64))
+
+    def plus(self, other: "RaisedSum", spare: float) -> "RaisedSum":
+        """The sum of two independent ones, on the coarser grid; sums rarer than `spare` together are lost."""
+        a, b = self, other
+        while a.step < b.step:
+            a = a.coarser()
+        while b.step < a.step:
+            b = b.coarser()
+        size = len(a.mass) + len(b.mass) - 1
+        length = 1 << (size - 1).bit_length()
+        mass = np.fft.irfft(np.fft.rfft(a.mass, length) * np.fft.rfft(b.mass, length), length)[:size]
+        off = _TRANSFORM * float(np.sqrt(size) * np.linalg.norm(a.mass))
+        return RaisedSum(a.step, a.lowest + b.lowest, np.maximum(mass, 0.0), a.lost + b.lost + off)._trimmed(spare)
+
+    def coarser(self) -> "RaisedSum":
+        """The law on every other grid point, rounded up."""
+        odd = self.lowest % 2
+        mass = np.pad(self.mass, (1 - odd, (len(self.mass) + 1 - odd) % 2))
+        return RaisedSum(2 * self.step, (self.lowest + odd) // 2, mass[::2] + mass[1::2], self.lost)
+
+    def _trimmed(self, spare: float) -> "RaisedSum":
+        """At most _CELLS cells: what is rare at the bottom counts as a little more, at the top it is lost."""
+        last = len(self.mass) - int(np.searchsorted(np.cumsum(self.mass[::-1]), spare, side="right"))
+        first = max(min(int(np.searchsorted(np.cumsum(self.mass), _LOST)), last - 1), 0)
+        kept = self.mass[first : max(last, 1)].copy()
+        kept[0] += self.mass[:first].sum()
+        out = RaisedSum(self.step, self.lowest + first, kept, self.lost + float(self.mass[last:].sum()))
+        while len(out.mass) > _CELLS:
+            out = out.coarser()
+        return out
+
+
+def most_of(value: Floats, mass: Floats, times: int) -> RaisedSum:
+    """The law of the sum of `times` values, rounded up. value: rises."""
+    spare = _LOST / times
+    kept = max(len(mass) - int(np.searchsorted(np.cumsum(mass[::-1]), spare, side="right")), 1)
+    lost, value, mass = float(mass[kept:].sum()), value[:kept], mass[:kept]
+    if not np.isfinite(value[-1]):
+        return RaisedSum(1.0, 0, np.zeros(1), 1.0)
+    if value[-1] == 0:
+        return RaisedSum(1.0, 0, np.ones(1), times * lost)
+    step = float(value[-1]) / _CELLS
+    # A cell higher where the division may have rounded down.
+    cell = np.ceil(value / step * (1 + 1e-15)).astype(np.int64)
+    square = RaisedSum(step, 0, as_floats(np.bincount(cell, weights=mass)), lost)
+    found = square if times % 2 else None
+    while times := times // 2:
+        square = square.plus(square, spare)
+        if times % 2:
+            found = square if found is None else found.plus(square, spare)
+    return found or square

@@ -7,6 +7,7 @@ path.py        the code that transmits, as an auditor hears it
 claims.py      noise, clip, participation and sum, measured; measured.py, limits.py: exact limits
 release.py     independent reference: law of what an adversary sees, and its likelihood ratio
 bound.py       the game: runs, scores and mistakes into a lower bound on ε
+question.py    a yes-or-no question about one view, against its odds
 tradeoff.py    the figure
 """
 

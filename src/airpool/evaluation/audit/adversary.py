@@ -9,7 +9,7 @@ and a score of every device, and the observation includes who transmitted (Schem
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -120,6 +120,34 @@ def likelihood_ratio(
     return log_likelihood_ratio(here, world.features, neighbour.features, neighbour_devices=there)
 
 
+class Attack(NamedTuple):
+    """A world, its neighbour, the mechanism that plays one of them, and the best score between the two."""
+
+    world: Any
+    neighbour: Any
+    played: Callable[[Any, int, np.random.Generator], Any]
+    score: Callable[[Any], Floats]
+
+
+def attack_on(
+    network: Network, device: int, *, score: End = "high", elsewhere: bool = False, alone: bool = False
+) -> Attack:
+    """The attack of `audited` on one device, from the position that its arguments name."""
+    others = [k for k in np.argsort(network.devices.column("noise_std"))[::-1].tolist() if k != device]
+    others = others if alone else others[: 0 if elsewhere else network.colluders]
+    if alone and not scheme_rules(network.scheme).scored:
+        p = list(network.devices.column("participation"))
+        p[device] = 1.0
+        network = replace(network, scheme=Coin(), devices=replace(network.devices, participation=tuple(p)))
+    if not network.channel.known or network.channel.antennas > 1 or elsewhere:
+        one, other = directions.worst_pair(network, device)
+        played = directions.mechanism(network, elsewhere=elsewhere, known=others)
+        return Attack(one, other, played, directions.likelihood_ratio(network, one, other))
+    world, neighbour = worst_worlds(network, device, score=score)
+    best = likelihood_ratio(network, world, neighbour, known=others)
+    return Attack(world, neighbour, mechanism(network, known=others), best)
+
+
 def audited(
     network: Network,
     device: int,
@@ -150,36 +178,18 @@ def audited(
         raise ValueError(f"{seen}; audit zero-out or replace")
     if together < 1:
         raise ValueError(f"together={together} must be >= 1")
-    others = [k for k in np.argsort(network.devices.column("noise_std"))[::-1].tolist() if k != device]
-    others = others if alone else others[: 0 if elsewhere else network.colluders]
-    if alone and not scheme_rules(network.scheme).scored:
-        p = list(network.devices.column("participation"))
-        p[device] = 1.0
-        network = replace(network, scheme=Coin(), devices=replace(network.devices, participation=tuple(p)))
-    # A world, its neighbour, what is seen of a world, and the best score: of one of two kinds.
-    world: Any
-    neighbour: Any
-    played: Any
-    best: Any
-    if not network.channel.known or network.channel.antennas > 1 or elsewhere:
-        world, neighbour = directions.worst_pair(network, device)
-        played = directions.mechanism(network, elsewhere=elsewhere, known=others)
-        best = directions.likelihood_ratio(network, world, neighbour)
-    else:
-        world, neighbour = worst_worlds(network, device, score=score)
-        played = mechanism(network, known=others)
-        best = likelihood_ratio(network, world, neighbour, known=others)
+    attack = attack_on(network, device, score=score, elsewhere=elsewhere, alone=alone)
     key = (device, 1) if alone else () if together == 1 else (device,)
     stream = np.random.SeedSequence(seed, spawn_key=key)
     return audit(
-        played,
-        world,
-        neighbour,
+        attack.played,
+        attack.world,
+        attack.neighbour,
         runs=runs,
         rng=np.random.default_rng(stream),
         delta=network.delta,
         confidence=confidence if together == 1 else 1 - (1 - confidence) / together,
-        score=best,
+        score=attack.score,
         claimed_epsilon=claimed_epsilon,
         on_batch=on_batch,
     )

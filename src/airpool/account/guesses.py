@@ -1,0 +1,109 @@
+"""Odds as data, and in words for a report: how often a guess at a secret is right (computed by odds.py)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from airpool._support.arrays import Floats
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+# Priors in every report: a yes-or-no question, and one of 40.
+REPORTED = (0.5, 0.025)
+
+
+@dataclass(frozen=True)
+class Odds:
+    """Largest probability that a guess is right once the signals are seen, where the best one is right with `prior`.
+
+    prior: of the best guess of an adversary who knows everything but the signals, the other views included.
+    device: per device, from the sum: a secret that this device's view alone shows.
+    local: per device, from its own signal, or with all others colluding.
+    object: from the sum, a secret that several views show, such as the class. It is not protected.
+    eavesdropper: per device, from the antennas of `network.adversary`; None where it has none.
+    """
+
+    prior: float
+    device: Floats
+    local: Floats
+    object: float
+    eavesdropper: Floats | None = None
+
+    def __post_init__(self) -> None:
+        for values in (self.device, self.local, self.eavesdropper):
+            if values is not None:
+                values.setflags(write=False)
+
+    @property
+    def worst(self) -> float:
+        """Odds of the worst device."""
+        return float(np.max(self.device))
+
+    def to_json(self) -> dict[str, Any]:
+        heard = self.eavesdropper
+        return {
+            "prior": self.prior,
+            "device": self.device.tolist(),
+            "local": self.local.tolist(),
+            "object": self.object,
+            "eavesdropper": None if heard is None else heard.tolist(),
+        }
+
+
+def percent(share: float) -> str:
+    """A probability in per cent, rounded up: one decimal, and more where it is close to 0 or 1.
+
+    >>> percent(0.60567), percent(0.0023849), percent(0.99935), percent(0.5), percent(1.0)
+    ('60.6 %', '0.24 %', '99.94 %', '50 %', '100 %')
+    """
+    value, digits = 100 * share, 1
+    if 0 < value < 1:
+        digits = 1 + int(np.ceil(-np.log10(value)))
+    elif 0 < 100 - value < 0.1:
+        digits = min(int(np.ceil(-np.log10(100 - value))), 6)
+    # Rounding in binary must not add a digit to a number that was round already.
+    text = f"{np.ceil(value * 10**digits - 1e-9) / 10**digits:.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.')} %"
+
+
+def in_words(odds: Sequence[Odds]) -> list[str]:
+    """Odds at the priors `REPORTED` as sentences: of one device, and of the object, which is not protected."""
+    if not odds:
+        return []
+    even, rare = odds
+    one, other = (f"instead of {percent(each.prior)}" for each in odds)
+    local = " and ".join(percent(float(np.max(each.local))) for each in odds)
+    most = f"right at most {percent(even.worst)} of the time {one}"
+    return [
+        f"A yes-or-no question about what this device alone sees: {most}; "
+        f"one of {1 / rare.prior:.0f}: {percent(rare.worst)} {other}.",
+        f"From its own signal, or with all others colluding: {local}.",
+        "What several devices see, the class above all, is not protected: "
+        f"{percent(even.object)} and {percent(rare.object)}.",
+    ]
+
+
+def table(odds: Odds) -> "Group":
+    """Odds of every device as text; equal devices share a row."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    title = f"Odds: a guess that is right {percent(odds.prior)} of the time is right at most, once signals are seen"
+    rows = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    columns = {"from the sum": odds.device, "from its own signal": odds.local}
+    if odds.eavesdropper is not None:
+        columns["from the eavesdropper's antennas"] = odds.eavesdropper
+    for name in ("device", *columns):
+        rows.add_column(name, justify="right" if name != "device" else "left")
+    lines = [tuple(percent(float(values[k])) for values in columns.values()) for k in range(len(odds.device))]
+    for line, run in groupby(range(len(lines)), key=lambda k: lines[k]):
+        first, *rest = run
+        rows.add_row(f"{first} to {rest[-1]}" if rest else str(first), *line)
+    note = f"What several devices see, the class above all, is not protected: {percent(odds.object)}."
+    return Group(rows, Text(f"The secret is one that this device's view alone shows. {note}"))

@@ -1,0 +1,209 @@
+"""Odds of networks: published numbers, positions, streams, adversaries, and laws over all options."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+import airpool
+from airpool.account.calibration import calibrate
+from airpool.account.errors import at_the_server
+from airpool.account.guarantee import guarantee
+from airpool.account.guesses import Odds
+from airpool.account.odds import odds
+from airpool.network import Adversary, Channel, Devices, Network, Ranking, Threshold
+from airpool.network.slots import Slots
+from airpool.privacy import gaussian
+from airpool.radio.link import link_of
+
+MU = 1 / 3.730631634816  # device ε = 1 at δ = 1e-5
+
+
+def twelve(**settings: Any) -> Network:
+    """Twelve devices at distance MU from the sum; p = 1 unless it is said."""
+    return Network.uniform(**{"num_devices": 12, "noise_std": 1 / 12 / MU / np.sqrt(12)} | settings)
+
+
+def closed(prior: float, mu: Any) -> Any:
+    return norm.cdf(norm.ppf(prior) + mu)
+
+
+def test_twelve_devices_at_epsilon_one_have_the_published_odds():
+    found = odds(calibrate(Network.uniform(num_devices=12), epsilon=1.0), prior=[0.5, 0.125, 0.025, 0.001])
+    assert [each.prior for each in found] == [0.5, 0.125, 0.025, 0.001]
+    np.testing.assert_allclose([x.worst for x in found], [0.60567, 0.18881, 0.04533, 0.0023849], rtol=1e-4)
+    np.testing.assert_allclose([x.local[0] for x in found], [0.82344, 0.41224, 0.15117, 0.015322], rtol=1e-4)
+    assert found[0].object == pytest.approx(0.9994, abs=5e-5)
+    assert found[0].eavesdropper is None
+
+
+def test_one_prior_gives_one_answer_and_the_package_exports_it():
+    found = airpool.odds(twelve(), prior=0.5)
+    assert isinstance(found, airpool.Odds)
+    assert found.device.shape == found.local.shape == (12,)
+    assert found.to_json() == {
+        "prior": 0.5,
+        "device": found.device.tolist(),
+        "local": found.local.tolist(),
+        "object": found.object,
+        "eavesdropper": None,
+    }
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0, [0.5, 2.0]])
+def test_priors_must_be_probabilities(prior):
+    with pytest.raises(ValueError, match=r"prior.* must be > 0 and < 1"):
+        odds(twelve(), prior=prior)
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace", "remove"])
+@pytest.mark.parametrize("settings", [{}, {"participation": 0.7}, {"participation": 0.7, "cover_noise": True}])
+def test_odds_do_not_depend_on_neighbours_nor_on_delta(neighbours, settings):
+    expected, found = odds(twelve(**settings)), odds(twelve(neighbours=neighbours, delta=1e-3, **settings))
+    np.testing.assert_array_equal(found.device, expected.device)
+    assert found.object == expected.object
+
+
+def test_at_even_odds_two_opposite_features_cost_what_replace_neighbours_say():
+    """Φ(μ) and δ at ε = 0 of distance 2μ: (1 + δ)/2."""
+    assert odds(twelve()).worst == pytest.approx((1 + float(gaussian.delta(0.0, 2 * MU))) / 2, rel=1e-9)
+
+
+CASES: dict[str, tuple[dict[str, Any], float, float]] = {
+    "colluders": ({"colluders": 3}, MU * np.sqrt(12 / 9), 1.0),
+    "dropouts": ({"dropouts": 3}, MU * np.sqrt(12 / 9), MU * 12 * np.sqrt(12 / 9)),
+    "secure sum of 8 survivors": ({"channel": Channel(access="secure"), "dropouts": 4}, MU * np.sqrt(12 / 8), 0.0),
+    "orthogonal": ({"channel": Channel(access="orthogonal")}, MU * np.sqrt(12), MU * 12),
+    "a stream": ({"inferences": 100}, 10 * MU, 120 * MU),
+    "slots": ({"slots": Slots(count=4)}, 2 * MU, 24 * MU),
+    "slots of one draw": ({"slots": Slots(count=4, redrawn=False)}, 2 * MU, 24 * MU),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gaussian_cases_are_closed_forms(name):
+    settings, mu, whole = CASES[name]
+    for found in odds(twelve(**settings), prior=[0.5, 0.01]):
+        np.testing.assert_allclose(found.device, closed(found.prior, mu), rtol=1e-9)
+        uses = twelve(**settings).inferences * twelve(**settings).slots.count
+        np.testing.assert_allclose(found.local, closed(found.prior, MU * np.sqrt(12 * uses)), rtol=1e-9)
+        if whole:
+            assert found.object == pytest.approx(1.0 if name == "colluders" else closed(found.prior, whole), rel=1e-9)
+
+
+def test_a_known_colluder_sees_the_object():
+    found = odds(twelve(), colluding=[3])
+    assert found.object == 1.0
+    assert found.device[0] == pytest.approx(closed(0.5, MU * np.sqrt(12 / 11)), rel=1e-9)
+    assert found.device[3] == pytest.approx(closed(0.5, MU), rel=1e-9)
+
+
+def test_a_ranked_score_counts_from_the_middle_of_its_range():
+    scheme = Ranking(score_bound=1.0, score_noise_std=2.0, num_selected=12)
+    found = odds(twelve(scheme=scheme))
+    assert found.worst == pytest.approx(closed(0.5, np.hypot(MU, 0.5 / 2)), rel=1e-9)
+    assert found.local[0] == pytest.approx(closed(0.5, np.hypot(MU * np.sqrt(12), 0.5 / 2)), rel=1e-9)
+    assert found.object == 1.0
+    stream = odds(twelve(scheme=scheme, inferences=9))
+    assert stream.worst == pytest.approx(closed(0.5, 3 * np.hypot(MU, 0.5 / 2)), rel=1e-9)
+
+
+def test_a_threshold_leaks_more_than_the_coin_and_less_the_noisier_the_score():
+    coin = odds(twelve(participation=0.5)).worst
+    by_score = [odds(twelve(scheme=Threshold(score_noise_std=std, threshold=0.5))).worst for std in (0.5, 2.0, 50.0)]
+    assert by_score[0] > by_score[1] > by_score[2] > coin
+    assert by_score[2] == pytest.approx(coin, rel=0.02)
+
+
+def test_an_eavesdropper_with_as_many_antennas_as_devices_has_the_local_odds():
+    heard = np.array([odds(twelve(adversary=Adversary(antennas))).eavesdropper for antennas in (1, 2, 4, 12)])
+    assert np.all(np.diff(heard, axis=0) > 0)
+    np.testing.assert_allclose(heard[-1], odds(twelve()).local, rtol=1e-9)
+
+
+def test_an_eavesdropper_has_the_mean_over_its_channel():
+    """Leverage Beta(M, K − M), one draw for the whole stream."""
+    rng = np.random.default_rng(0)
+    leverage = rng.beta(2, 10, 200_000)
+    for times in (1, 50):
+        found = odds(twelve(adversary=Adversary(2), inferences=times), prior=0.1).eavesdropper
+        assert found is not None
+        expected = np.mean(closed(0.1, np.sqrt(12 * times * leverage) * MU))
+        assert found[0] == pytest.approx(expected, rel=0.005)
+
+
+def test_gains_that_are_not_known_exactly_are_averaged():
+    """Rayleigh fading, truncated at 1 % outage, complex errors of 0.1: 200,000 draws of the channel."""
+    network = twelve(channel=Channel(fading="rayleigh", csi_error_std=0.1))
+    v = at_the_server(network, link_of(network), (200_000, 12), np.random.default_rng(0))[..., 0]
+    strength = np.abs(v) ** 2
+    with np.errstate(invalid="ignore"):
+        mu = np.where(strength[:, 0] > 0, np.sqrt(12 * strength[:, 0] / strength.sum(axis=1)) * MU, 0.0)
+    for found in odds(network, prior=[0.5, 0.001]):
+        right = closed(found.prior, mu)
+        assert found.worst == pytest.approx(right.mean(), rel=0.01)
+        assert found.worst >= right.mean() - 4 * right.std() / np.sqrt(len(mu))
+
+
+def mixed(**settings: Any) -> Network:
+    devices = Devices(
+        4, weight=(0.1, 0.2, 0.3, 0.4), noise_std=(0.5, 0.2, 0.4, 0.3), participation=(0.9, 0.4, 1.0, 0.6)
+    )
+    return Network(devices, **settings)
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "coins": {},
+    "cover noise": {"cover_noise": True},
+    "threshold": {"scheme": Threshold(score_noise_std=2.0)},
+    "ranking": {"scheme": Ranking(score_noise_std=2.0, num_selected=3)},
+    "outages": {"channel": Channel(fading="rayleigh", outage=0.2)},
+    "errors": {"channel": Channel(csi_error_std=0.1)},
+    "orthogonal": {"channel": Channel(access="orthogonal")},
+}
+
+
+@pytest.mark.usefixtures("few_cells")
+@pytest.mark.parametrize("kind", KINDS)
+def test_odds_rise_with_prior_time_and_colluders_and_stay_between_prior_and_local(kind):
+    network, priors = mixed(**KINDS[kind]), [0.01, 0.1, 0.5, 0.9]
+    every = odds(network, prior=priors)
+    for found in every:
+        assert np.all(found.prior <= found.device)
+        assert np.all(found.device <= found.local)
+        assert found.object >= found.prior
+    device = np.array([x.device for x in every])
+    assert np.all(np.diff(device, axis=0) > 0)
+    slope = np.diff(device, axis=0) / np.diff(priors)[:, None]
+    assert np.all(np.diff(slope, axis=0) <= 1e-9)
+    for more in ("inferences", "colluders"):
+        steps = [odds(replace(network, **{more: n}), prior=0.1) for n in (1, 2, 3)]
+        assert np.all(np.diff([x.device for x in steps], axis=0) >= -1e-3)
+        assert np.all(np.diff([x.local for x in steps], axis=0) >= -1e-9)
+        assert np.all(np.diff([x.object for x in steps]) >= -1e-9)
+
+
+@pytest.mark.parametrize("kind", ["coins", "cover noise", "threshold", "outages"])
+def test_odds_are_never_above_what_epsilon_says(kind):
+    """e^ε κ + δ is a bound as well, where neighbours include the public law."""
+    network = mixed(**KINDS[kind])
+    report = guarantee(network, delta=1e-4)
+    for found in odds(network, prior=[0.001, 0.1]):
+        assert np.all(found.device <= np.exp(report.epsilon) * found.prior + 1e-4)
+
+
+def test_a_channel_that_stays_is_one_draw_for_all_inferences():
+    network = twelve(channel=Channel(fading="rayleigh", outage=0.1, redrawn=False), inferences=25)
+    here, number = 0.9, np.arange(12)
+    chance = binom.pmf(number, 11, here)
+    mu = 5 * MU * np.sqrt(12 / (number + 1))
+    expected = (1 - here) * 0.1 + here * float(chance @ closed(0.1, mu))
+    assert odds(network, prior=0.1).worst == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_frozen_answer_cannot_be_changed():
+    found: Odds = odds(twelve())
+    with pytest.raises(ValueError, match="read-only"):
+        found.device[0] = 0.0
