@@ -16,6 +16,7 @@ import numpy as np
 from airpool import Network
 from airpool.evaluation.audit import moves
 from airpool.evaluation.audit.adaptive import CONFIDENCE, AdaptiveGame, played
+from airpool.evaluation.audit.bound import rounded_down
 from airpool.evaluation.audit.moves import ASKING_AGAIN, CHARGING, DROPPING, STOPPING, TURNING, Strategy
 from airpool.evaluation.audit.path import Overheard, World
 from airpool.evaluation.audit.transcript import Transmit, transmission
@@ -157,16 +158,16 @@ def measure() -> None:
 
 def told() -> list[str]:
     """The tables of docs/slots.md, in Markdown."""
-    lines = ["| network | strategy | slots used | μ ≥ | of B | ε ≥ | cap ε |", "|" + " --- |" * 7]
-    for r in rows(RESULTS / "audit-slots.json"):
-        shown, part = ("", "") if r["mu_lower"] is None else (_down(r["mu_lower"]), _share(r))
-        cells = [r["kind"], r["played"], f"{r['mean_slots']:.1f}", shown, part, _down(r["epsilon_lower"])]
-        lines.append(_row([*cells, f"{r['claimed_epsilon']:.3f}"]))
-    lines += [
-        "",
-        "| fault in the third slot | runs a side | caught | at least | claimed | ceiling |",
-        "|" + " --- |" * 6,
-    ]
+    found = rows(RESULTS / "audit-slots.json")
+    kinds, names = (list(dict.fromkeys(row[key] for row in found)) for key in ("kind", "played"))
+    claims = {row["kind"]: row["claimed_mu"] or row["claimed_epsilon"] for row in found}
+    heads = [f"{kind}: {'μ' if kind == 'gaussian' else 'ε'} ≥ (claimed {claims[kind]:.3f})" for kind in kinds]
+    lines = [_row(["strategy", *heads]), "|" + " --- |" * (1 + len(kinds))]
+    for name in names:
+        mine = {row["kind"]: row for row in found if row["played"] == name}
+        lines.append(_row([name, *(_shown(mine[kind]) if kind in mine else "" for kind in kinds)]))
+    head = ["fault in the third slot", "runs a side", "caught", "at least", "claimed", "ceiling"]
+    lines += ["", _row(head), "|" + " --- |" * 6]
     for fault in FAULTS:
         mine = rows(RESULTS / "audit-slots-faults.json", fault=fault)
         r = next((each for each in mine if each["caught"] == each["games"]), mine[-1])
@@ -174,7 +175,7 @@ def told() -> list[str]:
         if r["mu_lower"] is not None:
             name, low, claim, most = "μ", "mu_lower", "claimed_mu", "mu_ceiling"
         caught = f"{r['caught']} of {r['games']}"
-        least = f"{name} ≥ {_down(r[low])}"
+        least = f"{name} ≥ {rounded_down(r[low])}"
         lines.append(_row([fault, f"{r['runs']:,}", caught, least, f"{r[claim]:.3f}", f"{r[most]:.2f}"]))
     return lines
 
@@ -183,12 +184,8 @@ def _row(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _share(row: dict[str, Any]) -> str:
-    return f"{row['mu_lower'] / row['claimed_mu']:.0%}"
-
-
-def _down(value: float) -> str:
-    return f"{np.floor(value * 1000) / 1000:.3f}"
+def _shown(row: dict[str, Any]) -> str:
+    return f"{rounded_down(row['mu_lower'] or row['epsilon_lower'])} ({row['mean_slots']:.1f})"
 
 
 def main() -> None:
