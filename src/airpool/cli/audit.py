@@ -59,7 +59,7 @@ def audit(
         for k in chosen:
             typer.echo(f"Device {k}: {found.games[k]}")
             typer.echo(f"Device {k}, own noise alone (local ε): {found.alone[k]}")
-        for line in found.lines():
+        for line in found.lines() + (found.cap.lines() if found.cap else []):
             typer.echo(line)
         refuted = [k for k in chosen if found.games[k].violated or found.alone[k].violated]
         typer.echo(

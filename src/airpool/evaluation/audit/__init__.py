@@ -3,6 +3,8 @@
 whole.py       the audit of a network: games and measurements at one level of confidence
 adversary.py   the attack on a network, through the code that transmits
 directions.py  the same under errors, with I and Q, and with several antennas
+adaptive.py    the same over the slots of an inference, against an adversary that adapts
+transcript.py  its game, slot by slot; moves.py: its strategies
 path.py        the code that transmits, as an auditor hears it
 claims.py      noise, clip, participation and sum, measured; measured.py, limits.py: exact limits
 release.py     independent reference: law of what an adversary sees, and its likelihood ratio

@@ -42,7 +42,7 @@ def mechanism(
     >>> seen.total.shape, seen.participation.sum(axis=1)
     ((5, 4), array([1, 2, 1, 2, 2]))
     """
-    link, ranked, others = _aligned_link(network), scheme_rules(network.scheme).ranked, sorted(set(known))
+    link, ranked, others = aligned_link(network), scheme_rules(network.scheme).ranked, sorted(set(known))
     play = path(replace(network, channel=replace(network.channel, noise_std=0.0)), link=link)
 
     def run(features: Floats | World, runs: int, rng: np.random.Generator) -> Observed:
@@ -63,7 +63,7 @@ def released(network: Network, scores: Floats | None = None, *, known: Sequence[
     A device in outage is silent, so it takes part with p·(1 − outage). Under cover noise the law ignores who is on the
     air: with outage the score is slightly worse than optimal, and the bound is still valid.
     """
-    link, d, rules = _aligned_link(network), network.devices, scheme_rules(network.scheme)
+    link, d, rules = aligned_link(network), network.devices, scheme_rules(network.scheme)
     if not rules.scored:
         p = np.array(d.column("participation"))
     elif rules.ranked:
@@ -195,13 +195,15 @@ def audited(
     )
 
 
-def _aligned_link(network: Network) -> Link:
+def aligned_link(network: Network) -> Link:
     """The network's link, if every signal arrives aligned or not at all; errors and antennas: audit.directions."""
     channel = network.channel
     if channel.rules.separate:
         raise ValueError(f"this version audits superposed and secure access, not access={channel.access!r}")
     if not channel.known:
         raise ValueError("csi_error_std and phase_error_std must be 0 here; errors are audited by audit.directions")
+    if channel.antennas > 1:
+        raise ValueError(f"channel.antennas={channel.antennas} must be 1 here; more are audited by audit.directions")
     link = link_of(network)
     if channel.power_rule != "truncate" and np.any(link.outage > 0):
         raise ValueError(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats
 from airpool.account.report import shown
-from airpool.privacy.evidence import ceiling, discriminant, epsilon_bounds, fewest_runs, mistakes, thresholds
+from airpool.privacy.evidence import ceiling, discriminant, epsilon_bounds, fewest_runs, mistakes, mu_bound, thresholds
 
 Sided = Literal["one", "two"]
 World = TypeVar("World")  # what the mechanism is given: an array of features, as a rule
@@ -27,7 +27,10 @@ Score = Callable[[Observation], Floats]
 
 @dataclass(frozen=True, eq=False)
 class AuditReport:
-    """Result of one game: the true ε is at least `epsilon_lower`, with the stated confidence."""
+    """Result of one game: the true ε is at least `epsilon_lower`, with the stated confidence.
+
+    Where a μ is claimed, the true one is at least `mu_lower`, with the same confidence, by a threshold of its own.
+    """
 
     epsilon_lower: float
     delta: float
@@ -44,11 +47,15 @@ class AuditReport:
     miss_rates: Floats
     claimed_epsilon: float | None
     note: str
+    claimed_mu: float | None = None
+    mu_lower: float | None = None
+    mu_ceiling: float | None = None
 
     @property
     def violated(self) -> bool:
-        """Whether the game refutes the claim: the lower bound lies above it."""
-        return self.claimed_epsilon is not None and self.epsilon_lower > self.claimed_epsilon
+        """Whether the game refutes a claim: a lower bound lies above it."""
+        pairs = (self.epsilon_lower, self.claimed_epsilon), (self.mu_lower, self.claimed_mu)
+        return any(lower is not None and claimed is not None and lower > claimed for lower, claimed in pairs)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict for `json.dumps`; an infinite number becomes the string "inf" or "-inf"."""
@@ -59,7 +66,11 @@ class AuditReport:
     def __str__(self) -> str:
         text = f"ε ≥ {rounded_down(self.epsilon_lower)} with {self.confidence:g} confidence at δ = {self.delta:g}"
         if self.claimed_epsilon is not None:
-            text += f"; claimed {shown(self.claimed_epsilon)}: {'VIOLATED' if self.violated else 'not refuted'}"
+            text += f"; claimed {shown(self.claimed_epsilon)}"
+        if self.claimed_mu is not None and self.mu_lower is not None:
+            text += f"; μ ≥ {rounded_down(self.mu_lower)}; claimed {shown(self.claimed_mu)}"
+        if self.claimed_epsilon is not None:
+            text += f": {'VIOLATED' if self.violated else 'not refuted'}"
         return f"{text}; {self.runs} runs a side can show at most {shown(self.ceiling, 2)}; {self.note}"
 
 
@@ -84,6 +95,7 @@ def audit(
     score: Score[Observation] | None = None,
     sided: Sided = "two",
     claimed_epsilon: float | None = None,
+    claimed_mu: float | None = None,
     batch: int | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> AuditReport:
@@ -92,8 +104,8 @@ def audit(
     `mechanism(features, n, rng)` gives n independent observations. `score` maps them to n numbers, larger
     where `features` is likelier (for a sum over the air: `release.log_likelihood_ratio`); where it is left
     out, a linear one is learnt from the first quarter of the runs. `sided="two"` tests both inequalities of
-    (ε, δ), "one" only Pr[features] ≤ e^ε Pr[neighbour] + δ. At most `batch` runs are in memory at a time;
-    `on_batch` is called with the number of runs done, 2·`runs` in all.
+    (ε, δ), "one" only Pr[features] ≤ e^ε Pr[neighbour] + δ. With `claimed_mu` there is also a lower bound on μ. At
+    most `batch` runs are in memory at a time; `on_batch` is called with the number of runs done, 2·`runs` in all.
 
     Holds for: any mechanism whose runs are independent, and any score. Score and threshold may depend on the
     first half in any way: the second half is drawn afterwards and counts the mistakes of that one test.
@@ -148,6 +160,8 @@ def audit(
     second = scores(features, evaluated), scores(neighbour, evaluated)
     false_alarms, misses = mistakes(*second, candidates)
     forward, backward = epsilon_bounds(false_alarms[best], misses[best], evaluated, delta=delta, confidence=confidence)
+    sharpest = int(np.argmax(mu_bound(*mistakes(*first, candidates), picking, confidence=confidence)))
+    mu_lower = max(0.0, float(mu_bound(false_alarms[sharpest], misses[sharpest], evaluated, confidence=confidence)))
     reverse = sided == "two" and bool(backward > forward)
     return AuditReport(
         epsilon_lower=max(0.0, float(backward if reverse else forward)),
@@ -166,6 +180,9 @@ def audit(
         claimed_epsilon=claimed_epsilon,
         # A seeded game can be repeated, and the note says so: seeded noise gives no privacy (docs/guarantee.md §9).
         note=f"simulated from seed {seed.entropy}" if isinstance(seed, np.random.SeedSequence) else "simulated",
+        claimed_mu=claimed_mu,
+        mu_lower=None if claimed_mu is None else mu_lower,
+        mu_ceiling=None if claimed_mu is None else float(mu_bound(0, 0, evaluated, confidence=confidence)),
     )
 
 

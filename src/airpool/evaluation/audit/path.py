@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats
 from airpool.network import Network, scheme_rules, scored
-from airpool.protocol.simulation import receive
+from airpool.protocol.simulation import Drawn, receive
 from airpool.radio.link import Link, link_of
 from airpool.schemes.scores import score_range
 
@@ -40,7 +40,8 @@ class Overheard:
 
     signals: z̃ = τ w z + n of each device, (n, K, coordinates), whether or not it is sent. taking_part: the coins' or
     the scores' decision, (n, K). alignment, quadrature: the factor with which z̃ arrives, 0 where silent; None where
-    phases are known. estimate: ẑ, with the receiver's noise.
+    phases are known. estimate: ẑ, with the receiver's noise. drawn: coins, scores and
+    channel, for a slot that keeps them.
     """
 
     signals: Floats
@@ -49,6 +50,7 @@ class Overheard:
     quadrature: Floats | None
     estimate: Floats
     noisy_scores: Floats | None
+    drawn: Drawn
 
     @property
     def on_the_air(self) -> NDArray[np.bool_]:
@@ -59,7 +61,10 @@ Path = Callable[[World, int, np.random.Generator], Overheard]
 
 
 def path(network: Network, *, link: Link | None = None) -> Path:
-    """`runs` inferences on the same world; scores are bounded already, and bounded again over the same range."""
+    """`runs` inferences on the same world; scores are bounded already, and bounded again over the same range.
+
+    drawn: of each run, (runs, 1, K), from an earlier slot.
+    """
     link, scheme = link_of(network) if link is None else link, network.scheme
     if scheme_rules(scheme).scored:
         scheme = scored(scheme)
@@ -67,12 +72,15 @@ def path(network: Network, *, link: Link | None = None) -> Path:
         scheme = replace(scheme, score_rule="clip", score_bound=score_range(scheme).high)
     observed = replace(network, scheme=scheme)
 
-    def run(world: World, runs: int, rng: np.random.Generator) -> Overheard:
-        scores = None if world.scores is None else world.scores[None]
-        got = receive(world.features[None], observed, rng=rng, trials=runs, path="full", link=link, scores=scores)
+    def run(world: World, runs: int, rng: np.random.Generator, *, drawn: Drawn | None = None) -> Overheard:
+        objects, trials = (1, runs) if drawn is None else (runs, 1)
+        features = np.broadcast_to(world.features, (objects, *world.shape))
+        scores = None if world.scores is None else np.broadcast_to(world.scores, (objects, len(world.scores)))
+        how: Any = {"rng": rng, "path": "full", "link": link, "scores": scores, "drawn": drawn}
+        got = receive(features, observed, trials=trials, **how)
 
         def first(values: Any) -> Any:
-            return None if values is None else values[0]
+            return None if values is None else values.reshape(runs, *values.shape[2:])
 
         return Overheard(
             first(got.signals),
@@ -81,6 +89,7 @@ def path(network: Network, *, link: Link | None = None) -> Path:
             first(got.sent.quadrature),
             first(got.estimate),
             first(got.noisy_scores),
+            got.drawn,
         )
 
     return run

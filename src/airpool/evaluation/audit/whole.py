@@ -2,6 +2,7 @@
 
     ε          a distinguishing game in which the adversary hears the sum (audit.adversary)
     local ε    the same game where it also knows what all others have sent
+    the cap    games over all slots of an inference, where it has several (audit.adaptive), at a confidence of their own
     σ, C, p    what both rest on, measured device by device, with exact limits (audit.claims)
 
 Of the probability of a false alarm, 1 − confidence, the games share 49 parts of 50 equally, the measurements one part:
@@ -18,6 +19,7 @@ from airpool._support.arrays import Floats
 from airpool._support.progress import Progress, silent
 from airpool.account.guarantee import guarantee
 from airpool.account.report import PrivacyReport, shown
+from airpool.evaluation.audit.adaptive import CapAudit, capped
 from airpool.evaluation.audit.adversary import End, audited
 from airpool.evaluation.audit.bound import AuditReport, rounded_down
 from airpool.evaluation.audit.claims import enough, measure
@@ -34,7 +36,8 @@ class Examination:
     """Results of the games and the measurements; all hold together with the stated confidence.
 
     games: against the ε of each device attacked, by device. alone: against its local ε. outcomes: of all devices.
-    measured_runs: of each of the two worlds that were measured.
+    measured_runs: of each of the two worlds that were measured. cap: of inferences of several slots, else None; its
+    bounds hold with its own confidence.
     """
 
     network: Network
@@ -44,6 +47,7 @@ class Examination:
     outcomes: list[Evidence]
     confidence: float
     measured_runs: int
+    cap: CapAudit | None = None
 
     @property
     def contradicted(self) -> list[Evidence]:
@@ -52,7 +56,7 @@ class Examination:
     @property
     def violated(self) -> bool:
         """Whether a game refutes an ε or a measurement contradicts what it rests on."""
-        games = [*self.games.values(), *self.alone.values()]
+        games = [*self.games.values(), *self.alone.values(), *([self.cap] if self.cap else [])]
         return any(game.violated for game in games) or bool(self.contradicted)
 
     def implied(self) -> tuple[Floats, Floats] | None:
@@ -103,6 +107,7 @@ class Examination:
                 "contradicted": measured,
                 "outcomes": [outcome.to_json() for outcome in self.outcomes],
             },
+            **({} if self.cap is None else {"cap": self.cap.to_json()}),
         }
 
 
@@ -119,13 +124,14 @@ def examined(
 ) -> Examination:
     """Two games against each of these devices (by default the one with the largest ε), and measurements of all devices.
 
-    The claims are those of one slot. With antennas elsewhere the first game is theirs. `runs`: a side of each game; the
-    measurements need fewer. score: as of `audited`. played: the path to measure, by default the network's.
+    The claims are those of one slot; where an inference has several, its cap is audited beside them. With antennas
+    elsewhere the first game is theirs. `runs`: a side of each game; the measurements need fewer.
+    score: as of `audited`. played: the path to measure, by default the network's.
     No device drops out, which makes the first game weaker than the claim allows; in the second no other device counts.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence:g} must be > 0 and < 1")
-    network = network.one_slot
+    whole, network = network, network.one_slot
     claimed = guarantee(network, inferences=1)
     elsewhere = claimed.epsilon_eavesdropper is not None
     epsilon = claimed.epsilon if claimed.epsilon_eavesdropper is None else claimed.epsilon_eavesdropper
@@ -148,4 +154,7 @@ def examined(
         outcomes = measure(
             network, runs=number, rng=rng, confidence=1 - MEASURED * (1 - confidence), played=played, on_batch=advance
         )
-    return Examination(network, claimed, games, alone, outcomes, confidence, number)
+    attacked = max(chosen, key=lambda k: epsilon[k])
+    several = whole.slots.count > 1
+    cap = capped(whole, attacked, runs=runs, seed=seed, progress=progress) if several else None
+    return Examination(network, claimed, games, alone, outcomes, confidence, number, cap)
