@@ -114,7 +114,7 @@ def test_the_command_gives_json():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("none", "--devices", "3"), "attack 'none' is not known; there is antipodal"),
+        (("none", "--devices", "3"), "attack 'none' is not known; there is antipodal, attribute"),
         (("antipodal", "--devices", "3", "--position", "x"), "position 'x' must be one of link"),
         (("antipodal", "--devices", "3", "--position", "antennas"), "needs an eavesdropper"),
         (("antipodal", "--devices", "3", "--option", "length"), "--option 'length' must be NAME=VALUE"),

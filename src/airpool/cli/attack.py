@@ -53,8 +53,8 @@ def attack(
         output.print_json(shown)
     else:
         output.print_table(HEADER, [each.row() for each in results], title=f"{name}: the adversary hears {place.hears}")
-        if any(each.of == "object" for each in results):
-            typer.echo("(object): what several views show is not protected by the ε of a device.")
+        if not all(each.protected for each in results):
+            typer.echo("(object): what several views show; the ε of a device does not protect it.")
         for each in results:
             for key, value in each.numbers.items():
                 typer.echo(f"{each.secret}, {key}: {f'{value:.4g}' if isinstance(value, float) else value}")

@@ -57,7 +57,10 @@ class Attack(Protocol):
 ATTACKS: Registry[Attack] = Registry(
     "attack",
     "airpool.attacks",
-    {"antipodal": "airpool.evaluation.attacks.antipodal:ANTIPODAL"},
+    {
+        "antipodal": "airpool.evaluation.attacks.antipodal:ANTIPODAL",
+        "attribute": "airpool.evaluation.attacks.attribute:ATTRIBUTE",
+    },
     needs=("about", "options", "run"),
 )
 

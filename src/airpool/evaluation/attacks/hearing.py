@@ -51,13 +51,12 @@ def hear(
         raise ValueError(f"scheme {network.scheme.name} chooses by scores: latents are attacked in Scheme 1")
     if not 0 <= device < network.devices.count:
         raise ValueError(f"device={device} must be from 0 to {network.devices.count - 1}")
-    z = np.asarray(latents, dtype=np.float64)
     rows = max(1, _MOST_NUMBERS // (trials * network.devices.count * network.coordinates))
     quiet = replace(network, channel=replace(network.channel, noise_std=0.0), inferences=1)
     times = network.inferences * network.slots.count
     parts = []
-    for start in range(0, len(z), rows):
-        some = z[start : start + rows]
+    for start in range(0, len(latents), rows):
+        some = np.asarray(latents[start : start + rows], dtype=np.float64)
         if place.name == "antennas":
             parts.append(_at_antennas(quiet.one_slot, some, rng, device, trials, others_known))
             continue

@@ -65,20 +65,25 @@ class AttackResult:
         """Whether the success lies above the bound by more than its binomial error: something is wrong."""
         return self.interval is not None and self.bound is not None and self.interval[0] > self.bound
 
+    @property
+    def protected(self) -> bool:
+        """Whether the ε of a device bounds it: false for what several views show, where several are heard."""
+        return self.of == "view" or self.position.object == self.position.view
+
     def to_json(self) -> dict[str, Any]:
         """A plain dict for `json.dumps`, with the whole network as its file has it."""
         shown = ("attack", "secret", "of", "device", "trials", "successes", "success", "standard_error", "interval")
         return jsonable(
             {name: getattr(self, name) for name in shown}
             | {"position": self.position.name, "prior": self.prior, "bound": self.bound, "exceeds": self.exceeds}
-            | {"protected": self.of == "view", "numbers": dict(self.numbers), "seed": self.seed}
+            | {"protected": self.protected, "numbers": dict(self.numbers), "seed": self.seed}
             | {"picture": None if self.picture is None else str(self.picture), "version": self.version}
             | {"network": network_file.dump(self.network)}
         )
 
     def row(self) -> tuple[str, ...]:
-        """A line of a table, under HEADER. The secrets of an object are marked: they are not protected."""
-        name = f"{self.secret} (object)" if self.of == "object" else self.secret
+        """A line of a table, under HEADER. Secrets that are not protected are marked."""
+        name = self.secret if self.protected else f"{self.secret} (object)"
         return (
             name,
             self.position.name,

@@ -1,0 +1,156 @@
+"""Attributes of objects and views, from what a network sends of a shipped model's latents.
+
+Attackers are trained on validation objects and judged on test objects, which nothing was trained on. The best of
+them is chosen on a third of the validation objects, and trained again on all of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast, get_args
+
+import numpy as np
+
+from airpool._support.arrays import Floats, Integers
+from airpool.evaluation.attacks import attackers
+from airpool.evaluation.attacks.attack import AttackSetting
+from airpool.evaluation.attacks.hearing import hear
+from airpool.evaluation.attacks.positions import bound
+from airpool.evaluation.attacks.questions import Question, Secret, Views, question, secrets_of
+from airpool.evaluation.attacks.result import AttackResult
+from airpool.models.pretrained import load
+from airpool.network import Network
+
+_COPIES, _MOST_NUMBERS = 24, 2**25  # noisy signals of each training object, and numbers of all of them
+Answers = dict[str, Integers]  # by attacker
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """Options: the model and its codec; one secret of `questions.SECRETS`, or all that the position has."""
+
+    about: str = "Guess the side of the object, its class, or whether it is a rare one."
+    options: Mapping[str, Any] = field(
+        default_factory=lambda: {"model": "modelnet40", "codec": "vote", "secret": "all"}
+    )
+
+    def wanted(self, options: Mapping[str, Any]) -> dict[str, int]:
+        """Devices and dimension of the model."""
+        return load(options["model"]).wanted(options["codec"])
+
+    def run(self, setting: AttackSetting, /) -> Sequence[AttackResult]:
+        asked, options = setting.options["secret"], setting.options
+        known = secrets_of(setting.position)
+        if asked != "all" and asked not in known:
+            raise ValueError(
+                f"secret={asked!r} must be all or one of {', '.join(known)} at position {setting.position.name!r}"
+            )
+        model = load(options["model"])
+        held = [model.held_out(split, codec=options["codec"]) for split in ("validation", "test")]
+        learn, judge = (Views(each.latents.numpy(), each.labels.numpy()) for each in held)
+        chosen = known if asked == "all" else (cast("Secret", asked),)
+        with setting.progress("attacking", len(chosen)) as advance:
+            return [_stepped(advance, attacked(setting, secret, learn, judge)) for secret in chosen]
+
+
+ATTRIBUTE = Attribute()
+
+
+def _stepped(advance: Any, result: AttackResult) -> AttackResult:
+    advance(1)
+    return result
+
+
+def attacked(setting: AttackSetting, secret: Secret, learn: Views, judge: Views) -> AttackResult:
+    """The best attacker's guesses of one secret of the objects that are judged, after learning from the others."""
+    assert secret in get_args(Secret)
+    rng, place, k = np.random.default_rng(setting.seed), setting.position, setting.device
+    how: Any = {"device": k, "judged": judge.labels, "rng": rng}
+    copies = max(1, min(_COPIES, _MOST_NUMBERS // learn.latents.size))
+    objects = rng.permutation(len(learn.labels))
+    fit, choose = objects[len(objects) // 3 :], objects[: len(objects) // 3]
+
+    def asked(views: Views, times: int) -> Question:
+        return question(secret, views, setting.network, copies=times, **how)
+
+    trial = asked(learn.some(choose), max(1, copies // 4))
+    if trial.candidates is not None:
+        best = "knowing the object"  # no other attacker knows more
+    else:
+        found = _guesses(setting, asked(learn.some(fit), copies), trial, rng)
+        weight = (trial.prior / np.maximum(np.bincount(trial.values, minlength=len(trial.prior)), 1))[trial.values]
+        best = max(found, key=lambda name: float(weight @ (found[name] == trial.values)))
+    final = asked(judge, -(-setting.trials // len(judge.labels)))
+    lesson = asked(learn, copies)
+    answers = _guesses(setting, lesson, final, rng)
+    prior, numbers = float(final.prior.max()), {}
+    if secret == "share":
+        prior, numbers = _without_signal(lesson, final, setting.seed), {"best guess without other views": prior}
+    elif final.of == "object" and place.object == "object":
+        without = _guesses(setting, _silenced(lesson, k), _silenced(final, k), rng, only=best)
+        numbers["without this device's share"] = float(np.mean(without[best] == final.values))
+    rates = {name: float(np.mean(each == final.values)) for name, each in answers.items()}
+    return AttackResult(
+        "attribute",
+        place,
+        setting.network,
+        secret=secret,
+        of=final.of,
+        trials=len(final.values),
+        successes=int(np.sum(answers[best] == final.values)),
+        prior=prior,
+        bound=bound(setting.network, place, final.of, prior=prior, device=k),
+        seed=setting.seed,
+        device=k,
+        numbers={"attacker": best, **{f"by {name}": rate for name, rate in rates.items()}, **numbers},
+    )
+
+
+def _guesses(
+    setting: AttackSetting, lesson: Question, final: Question, rng: np.random.Generator, only: str | None = None
+) -> Answers:
+    """Answers of every attacker, or of one, to the final question after the lesson."""
+    network, place, k = setting.network, setting.position, setting.device
+    how: Any = {"device": k, "rng": rng, "others_known": lesson.others_known}
+    seen = hear(network, place, final.latents, **how)
+    signal, std = _with_known(seen.signal[:, 0], final.known), seen.noise_std[:, 0]
+    found: Answers = {}
+    learners = {"a linear classifier": attackers.LINEAR, "a small network": attackers.SMALL_NETWORK}
+    if only is None or only in learners:
+        noisy = _with_known(hear(network, place, lesson.latents, **how).signal[:, 0], lesson.known)
+        for name, recipe in learners.items():
+            if only in (None, name):
+                scores = attackers.trained(noisy, lesson.values, lesson.prior, recipe=recipe, seed=setting.seed)
+                found[name] = scores(signal, std).argmax(axis=1)
+    if final.known is None and place.name != "antennas" and only in (None, "the likelihood"):
+        clean = hear(_quiet(network), place, lesson.latents, **how).signal[:, 0]
+        _, first = np.unique(np.column_stack([lesson.values, clean.round(9)]), axis=0, return_index=True)
+        scores = attackers.likelihood(clean[first], lesson.values[first], lesson.prior)
+        found["the likelihood"] = scores(signal, std).argmax(axis=1)
+    if final.candidates is not None and only in (None, "knowing the object"):
+        weight = network.devices.column("weight")[k]
+        found["knowing the object"] = attackers.nearest(signal, weight * final.candidates)
+    return found
+
+
+def _with_known(signal: Floats, known: Floats | None) -> Floats:
+    return signal if known is None else np.concatenate([signal, known], axis=1)
+
+
+def _quiet(network: Network) -> Network:
+    return replace(network, devices=replace(network.devices, noise_std=0.0, participation=1.0), inferences=1)
+
+
+def _silenced(asked: Question, device: int) -> Question:
+    latents = asked.latents.copy()
+    latents[:, device] = 0
+    return replace(asked, latents=latents)
+
+
+def _without_signal(lesson: Question, final: Question, seed: int) -> float:
+    """κ of an adversary that knows all other views: the better of the same attackers, given nothing else."""
+    assert lesson.known is not None
+    assert final.known is not None
+    zeros = np.zeros(len(final.values))
+    recipes = (attackers.LINEAR, attackers.SMALL_NETWORK)
+    learned = [attackers.trained(lesson.known, lesson.values, lesson.prior, recipe=r, seed=seed) for r in recipes]
+    return max(float(np.mean(each(final.known, zeros).argmax(axis=1) == final.values)) for each in learned)
