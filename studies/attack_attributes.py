@@ -1,9 +1,9 @@
 """Success of attacks on attributes against ε: `python -m studies.attack_attributes [--fresh]`.
 
-Draws docs/figures/attack-attributes.{svg,png} from results/attack-attributes.json in seconds; --fresh measures it again,
-in half an hour. Twelve cameras, shipped latents, attackers trained on the validation objects and judged on the test
-objects, two transmissions each, δ = 1e-5. ε is that of a device in the sum, for the same noise at both positions; inf:
-no noise at all.
+Draws docs/figures/attack-attributes.{svg,png} from results/attack-attributes.json in seconds; --fresh measures it
+again, in half an hour. Twelve cameras, shipped latents, attackers trained on the validation objects and judged on the
+test objects, two transmissions each, δ = 1e-5. ε is that of a device in the sum, for the same noise at both positions;
+inf: no noise at all.
 """
 
 import argparse

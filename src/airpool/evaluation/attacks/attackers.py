@@ -96,3 +96,27 @@ def nearest(seen: Floats, candidates: Floats) -> Integers:
     """
     score = np.einsum("nd,ncd->nc", seen, candidates) - np.sum(candidates**2, axis=-1) / 2
     return score.argmax(axis=1)
+
+
+def all_of(
+    noisy: Floats,
+    values: Integers,
+    prior: Floats,
+    *,
+    seed: int,
+    gallery: tuple[Floats, Integers] | None = None,
+    only: str | None = None,
+) -> dict[str, Attacker]:
+    """Every attacker by name, or one of them: two that learn from noisy signals (n, d), and the likelihood.
+
+    gallery: clean signals (m, d) and their secrets, for the likelihood; None: there is no such attacker.
+    """
+    learners = {"a linear classifier": LINEAR, "a small network": SMALL_NETWORK}
+    found = {
+        name: trained(noisy, values, prior, recipe=recipe, seed=seed)
+        for name, recipe in learners.items()
+        if only in (None, name)
+    }
+    if gallery is not None and only in (None, "the likelihood"):
+        found["the likelihood"] = likelihood(*gallery, prior)
+    return found

@@ -113,19 +113,14 @@ def _guesses(
     how: Any = {"device": k, "rng": rng, "others_known": lesson.others_known}
     seen = hear(network, place, final.latents, **how)
     signal, std = _with_known(seen.signal[:, 0], final.known), seen.noise_std[:, 0]
-    found: Answers = {}
-    learners = {"a linear classifier": attackers.LINEAR, "a small network": attackers.SMALL_NETWORK}
-    if only is None or only in learners:
-        noisy = _with_known(hear(network, place, lesson.latents, **how).signal[:, 0], lesson.known)
-        for name, recipe in learners.items():
-            if only in (None, name):
-                scores = attackers.trained(noisy, lesson.values, lesson.prior, recipe=recipe, seed=setting.seed)
-                found[name] = scores(signal, std).argmax(axis=1)
-    if final.known is None and place.name != "antennas" and only in (None, "the likelihood"):
+    noisy = _with_known(hear(network, place, lesson.latents, **how).signal[:, 0], lesson.known)
+    gallery = None
+    if final.known is None and place.name != "antennas":
         clean = hear(_quiet(network), place, lesson.latents, **how).signal[:, 0]
         _, first = np.unique(np.column_stack([lesson.values, clean.round(9)]), axis=0, return_index=True)
-        scores = attackers.likelihood(clean[first], lesson.values[first], lesson.prior)
-        found["the likelihood"] = scores(signal, std).argmax(axis=1)
+        gallery = clean[first], lesson.values[first]
+    every = attackers.all_of(noisy, lesson.values, lesson.prior, seed=setting.seed, gallery=gallery, only=only)
+    found = {name: attacker(signal, std).argmax(axis=1) for name, attacker in every.items()}
     if final.candidates is not None and only in (None, "knowing the object"):
         weight = network.devices.column("weight")[k]
         found["knowing the object"] = attackers.nearest(signal, weight * final.candidates)
@@ -137,7 +132,8 @@ def _with_known(signal: Floats, known: Floats | None) -> Floats:
 
 
 def _quiet(network: Network) -> Network:
-    return replace(network, devices=replace(network.devices, noise_std=0.0, participation=1.0), inferences=1)
+    silent = replace(network.devices, noise_std=0.0, participation=1.0)
+    return replace(network, devices=silent, inferences=min(network.inferences, 2))
 
 
 def _silenced(asked: Question, device: int) -> Question:
