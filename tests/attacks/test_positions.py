@@ -35,7 +35,7 @@ def test_nothing_is_claimed_of_the_object_where_views_are_heard_one_by_one(name)
     assert bound(NETWORK, position(name), "object", prior=0.5) == 1
 
 
-def test_an_array_elsewhere_is_never_granted_more_than_the_link():
+def test_an_array_elsewhere_is_granted_less_than_the_link():
     assert bound(NETWORK, position("antennas"), "view", prior=0.5) <= bound(
         NETWORK, position("link"), "view", prior=0.5
     )

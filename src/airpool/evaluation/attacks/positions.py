@@ -8,12 +8,9 @@ secret of the object: its bound is printed as the number it is, close to 1.
 """
 
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-from scipy.special import ndtr, ndtri
-
+from airpool.account.odds import odds
 from airpool.network import Network, Slots
 
 Scope = Literal["view", "object"]  # what a secret is of
@@ -69,19 +66,8 @@ def bound(network: Network, place: Position, scope: Scope, *, prior: float, devi
     """B(κ): the largest probability of a right guess from this position. prior: κ."""
     if not 0 < prior <= 1:
         raise ValueError(f"prior={prior:g} must be > 0 and at most 1")
-    curve = place.view if scope == "view" else place.object
-    if curve is None:
+    heard, curve = heard_of(network, place), place.view if scope == "view" else place.object
+    if curve is None or prior == 1:
         return 1.0
-    found = getattr(_odds(heard_of(network, place), prior), curve)
-    return min(1.0, float(found if curve == "object" else found[device]))
-
-
-def _odds(network: Network, prior: float) -> Any:
-    """Bounds of a network whose noise is one Gaussian: Φ(Φ⁻¹(κ) + √T·μ)."""
-    d = network.devices
-    shift, std = (np.array(d.column("weight")) * d.column("clip_norm")), np.array(d.column("noise_std"))
-    with np.errstate(divide="ignore"):
-        alone, total = shift / std, np.sqrt(np.sum(std**2))
-        mus = {"device": shift / total, "local": alone, "object": np.sum(shift) / total, "eavesdropper": alone}
-        times = np.sqrt(network.inferences * network.slots.count)
-        return SimpleNamespace(**{name: ndtr(ndtri(prior) + times * mu) for name, mu in mus.items()})
+    found = getattr(odds(heard, prior), curve)
+    return float(found if curve == "object" else found[device])
