@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from examples.wearables import features
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 import airpool
 from airpool import Network, calibrate
@@ -35,13 +36,13 @@ from airpool.evaluation.sweep import run
 from studies.tables import FIGURES, RESULTS, column, copy_as_csv, rows, save
 
 NAME = "attack-wearables"
-EPSILON = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, math.inf)
-TIMES = (3, 10, 30, 100, 300)  # inferences of one person, ε = 1 each
+EPSILON = (0.5, 1.0, 2.0, 4.0, 8.0, math.inf)
+TIMES = (3, 10, 30, 100, 200)  # inferences of one person, ε = 1 each
 CODECS = {"features": BLUE, "compact": ORANGE, "vote": GREEN}
 SUBJECTS, UNITS = 8, 5
 CHANCE = np.full(SUBJECTS, 1 / SUBJECTS)
 TRAIN, CHOOSE, JUDGE = range(27), range(27, 36), range(40, 60)  # segments; a gap of 20 s before those that are guessed
-COPIES = 6
+COPIES = 4
 POSITIONS = {"link": "one unit's link (torso)", "sum": "the sum of five"}
 
 
@@ -49,20 +50,24 @@ _data: list[Path] = []  # the file that is measured
 
 
 @cache
-def latents(codec: str) -> tuple[Floats, Integers, Integers]:
-    """Latents (9120, 5, r), the subject of each, and its number among the segments of subject and activity."""
+def segments() -> tuple[NDArray[np.float32], Integers, Integers]:
+    """Features (9120, 5, 252), the subject of each, and its number among the 60 of subject and activity."""
     z = np.load(_data[0])
     x = z["x"] * z["scale"][:, :, None].astype(np.float32)
     seen = np.concatenate([features(x[i : i + 500]) for i in range(0, len(x), 500)])
-    place = np.arange(len(seen)) % 60  # 60 segments of each subject and activity follow each other
-    subject = z["subject"] - 1
+    return seen, z["subject"] - 1, np.arange(len(seen)) % 60
+
+
+@cache
+def latents(codec: str) -> Floats:
+    """Latents (9120, 5, r)."""
+    seen, _, place = segments()
     if codec != "features":
         model = airpool.load("wearables")
-        return model.encode([seen[:, k] for k in range(UNITS)], codec=codec).double().numpy(), subject, place
+        return model.encode([seen[:, k] for k in range(UNITS)], codec=codec).double().numpy()
     public = seen[np.isin(place, TRAIN)]
-    units = (seen - public.mean(0)) / (public.std(0) + 1e-6)
-    units = np.clip(units, -5, 5).astype(np.float64)
-    return units / np.linalg.norm(units, axis=-1, keepdims=True), subject, place
+    units = np.clip((seen - public.mean(0)) / (public.std(0) + 1e-6), -5, 5).astype(np.float64)
+    return units / np.linalg.norm(units, axis=-1, keepdims=True)
 
 
 def network(dimension: int, epsilon: float, inferences: int = 1) -> Network:
@@ -75,7 +80,7 @@ def network(dimension: int, epsilon: float, inferences: int = 1) -> Network:
 
 def measured(*, seed: int, codec: str, position: str, epsilon: float, inferences: int) -> dict[str, Any]:
     """Success of the best attacker on the torso's unit or on the sum, beside the bounds of view and object."""
-    z, subject, place = latents(codec)
+    z, (_, subject, place) = latents(codec), segments()
     rng, where, one = np.random.default_rng(seed), place_named(position), network(z.shape[2], epsilon)
 
     def heard(net: Network, chosen: Integers) -> tuple[Floats, Floats]:
@@ -126,8 +131,7 @@ def measure(data: Path) -> None:
         for epsilon in EPSILON
     ]
     points += [
-        {"codec": codec, "position": position, "epsilon": 1.0, "inferences": times}
-        for codec in ("features", "vote")
+        {"codec": "features", "position": position, "epsilon": 1.0, "inferences": times}
         for position in POSITIONS
         for times in TIMES
     ]

@@ -25,8 +25,8 @@ class Training:
     """Recipe of an attacker that learns. hidden: width of its one hidden layer; 0: it is linear."""
 
     hidden: int = 0
-    steps: int = 400
-    batch: int = 1024
+    steps: int = 300
+    batch: int = 512
     rate: float = 0.01
     decay: float = 1e-4
 

@@ -20,7 +20,8 @@ from airpool.evaluation.attacks.result import AttackResult
 from airpool.models.pretrained import load
 from airpool.network import Network
 
-_COPIES, _MOST_NUMBERS = 24, 2**25  # noisy signals of each training object, and numbers of all of them
+_COPIES, _MOST_NUMBERS = 10, 2**25  # noisy signals of each training object, and numbers of all of them
+_INFORMED = "knowing the object"  # an attacker that knows all views of the object, and not which one is sent
 Answers = dict[str, Integers]  # by attacker
 
 
@@ -74,7 +75,7 @@ def attacked(setting: AttackSetting, secret: Secret, learn: Views, judge: Views)
 
     trial = asked(learn.some(choose), max(1, copies // 4))
     if trial.candidates is not None:
-        best = "knowing the object"  # no other attacker knows more
+        best = _INFORMED  # no other attacker knows more
     else:
         found = _guesses(setting, asked(learn.some(fit), copies), trial, rng)
         weight = (trial.prior / np.maximum(np.bincount(trial.values, minlength=len(trial.prior)), 1))[trial.values]
@@ -113,6 +114,8 @@ def _guesses(
     how: Any = {"device": k, "rng": rng, "others_known": lesson.others_known}
     seen = hear(network, place, final.latents, **how)
     signal, std = _with_known(seen.signal[:, 0], final.known), seen.noise_std[:, 0]
+    if final.candidates is not None:
+        return {_INFORMED: attackers.nearest(signal, network.devices.column("weight")[k] * final.candidates)}
     noisy = _with_known(hear(network, place, lesson.latents, **how).signal[:, 0], lesson.known)
     gallery = None
     if final.known is None and place.name != "antennas":
@@ -120,11 +123,7 @@ def _guesses(
         _, first = np.unique(np.column_stack([lesson.values, clean.round(9)]), axis=0, return_index=True)
         gallery = clean[first], lesson.values[first]
     every = attackers.all_of(noisy, lesson.values, lesson.prior, seed=setting.seed, gallery=gallery, only=only)
-    found = {name: attacker(signal, std).argmax(axis=1) for name, attacker in every.items()}
-    if final.candidates is not None and only in (None, "knowing the object"):
-        weight = network.devices.column("weight")[k]
-        found["knowing the object"] = attackers.nearest(signal, weight * final.candidates)
-    return found
+    return {name: attacker(signal, std).argmax(axis=1) for name, attacker in every.items()}
 
 
 def _with_known(signal: Floats, known: Floats | None) -> Floats:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from airpool.account.odds import odds
-from airpool.network import Network, Slots
+from airpool.network import Adversary, Network, Slots
 
 Scope = Literal["view", "object"]  # what a secret is of
 Curve = Literal["device", "local", "object", "eavesdropper"]  # fields of airpool.odds
@@ -53,7 +53,9 @@ def position(name: str) -> Position:
 
 def heard_of(network: Network, place: Position) -> Network:
     """The network whose signals the adversary receives there: one slot, or all inferences where it hears them all."""
-    if place.name == "antennas" and not network.adversary.antennas:
+    if place.name != "antennas":
+        network = replace(network, adversary=Adversary())
+    elif not network.adversary.antennas:
         raise ValueError("position 'antennas' needs an eavesdropper: give --antennas M, or adversary.antennas")
     if place.repeated:
         if network.inferences * network.slots.count == 1:
