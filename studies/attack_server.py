@@ -87,7 +87,7 @@ def watched(budget: int) -> Network:
 
 
 if __name__ == "__main__":
-    found = [attack(watched(budget), trials=1000, seed=0).to_json() for budget in (1, 4, 16)]
+    found = [attack(watched(budget), trials=500, seed=0).to_json() for budget in (2, 8)]
     files.write(RESULTS / f"{NAME}.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     for each in found:
         print({name: each[name] for name in ("numbers", "success", "standard_error", "bound", "exceeds")})

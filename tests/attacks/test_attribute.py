@@ -63,6 +63,13 @@ def test_half_the_noise_helps_every_attack():
     assert more > full + 0.05
 
 
+def test_the_side_is_guessed_by_strangers_too():
+    setting = AttackSetting(SILENT, trials=400, options={"knows": "nothing"})
+    result = attacked(setting, "side", LEARN, JUDGE)
+    assert result.success > 0.9  # every side has a direction of its own here
+    assert result.numbers["attacker"] != "knowing the object"
+
+
 def test_the_other_views_say_nothing_about_the_side():
     asked = question("side", JUDGE, NETWORK, device=1, copies=20, judged=JUDGE.labels, rng=np.random.default_rng(0))
     assert asked.prior.tolist() == [1 / SIDES] * SIDES
@@ -108,6 +115,7 @@ def test_the_command_attacks_the_shipped_latents(tmp_path):
     [
         (["--option", "secret=colour"], "secret='colour' must be all or one of side, class, rare at position 'link'"),
         (["--option", "secret=class", "--position", "colluding"], "must be all or one of side, share"),
+        (["--option", "knows=all"], "knows='all' must be object or nothing"),
         (["--option", "model=none"], "no pretrained model 'none'"),
         (["--option", "codec=none"], "codec 'none' must be one of"),
         (["--devices", "12", "--dimension", "7"], "has dimension 7, the attacked codec needs 40"),

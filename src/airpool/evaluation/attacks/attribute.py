@@ -6,7 +6,7 @@ them is chosen on a third of the validation objects, and trained again on all of
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,11 +27,14 @@ Answers = dict[str, Integers]  # by attacker
 
 @dataclass(frozen=True)
 class Attribute:
-    """Options: the model and its codec; one secret of `questions.SECRETS`, or all that the position has."""
+    """Options: the model and its codec; one secret of `questions.SECRETS`, or all that the position has.
+
+    knows: of the side, an adversary that knows the object and all its views, or nothing but the signal.
+    """
 
     about: str = "Guess the side of the object, its class, or whether it is a rare one."
     options: Mapping[str, Any] = field(
-        default_factory=lambda: {"model": "modelnet40", "codec": "vote", "secret": "all"}
+        default_factory=lambda: {"model": "modelnet40", "codec": "vote", "secret": "all", "knows": "object"}
     )
 
     def wanted(self, options: Mapping[str, Any]) -> dict[str, int]:
@@ -45,6 +48,8 @@ class Attribute:
             raise ValueError(
                 f"secret={asked!r} must be all or one of {', '.join(known)} at position {setting.position.name!r}"
             )
+        if options["knows"] not in ("object", "nothing"):
+            raise ValueError(f"knows={options['knows']!r} must be object or nothing")
         model = load(options["model"])
         held = [model.held_out(split, codec=options["codec"]) for split in ("validation", "test")]
         learn, judge = (Views(each.latents.numpy(), each.labels.numpy()) for each in held)
@@ -63,7 +68,6 @@ def _stepped(advance: Any, result: AttackResult) -> AttackResult:
 
 def attacked(setting: AttackSetting, secret: Secret, learn: Views, judge: Views) -> AttackResult:
     """The best attacker's guesses of one secret of the objects that are judged, after learning from the others."""
-    assert secret in get_args(Secret)
     rng, place, k = np.random.default_rng(setting.seed), setting.position, setting.device
     how: Any = {"device": k, "judged": judge.labels, "rng": rng}
     copies = max(1, min(_COPIES, _MOST_NUMBERS // learn.latents.size))
@@ -71,7 +75,10 @@ def attacked(setting: AttackSetting, secret: Secret, learn: Views, judge: Views)
     fit, choose = objects[len(objects) // 3 :], objects[: len(objects) // 3]
 
     def asked(views: Views, times: int) -> Question:
-        return question(secret, views, setting.network, copies=times, **how)
+        found = question(secret, views, setting.network, copies=times, **how)
+        if secret == "side" and setting.options.get("knows") == "nothing":
+            return replace(found, candidates=None, others_known=False)
+        return found
 
     trial = asked(learn.some(choose), max(1, copies // 4))
     if trial.candidates is not None:
