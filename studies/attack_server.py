@@ -1,6 +1,6 @@
 """A server of the running system that asks again and again about one view: `python -m studies.attack_server`.
 
-Writes results/attack-server.json, in a minute. Real devices with live noise, an air and a server's port over loopback;
+Writes results/attack-server.json, in two minutes. Real devices with live noise, an air and a server's port over loopback;
 each device has a budget of inferences, and the server asks until it is refused. The secret is the view of device 0, a
 feature or its opposite with equal odds. The adversary averages all that it got; its bound is that of the budget.
 """
@@ -87,7 +87,7 @@ def watched(budget: int) -> Network:
 
 
 if __name__ == "__main__":
-    found = [attack(watched(budget), trials=500, seed=0).to_json() for budget in (2, 8)]
+    found = [attack(watched(budget), trials=2000, seed=0).to_json() for budget in (2, 8)]
     files.write(RESULTS / f"{NAME}.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     for each in found:
         print({name: each[name] for name in ("numbers", "success", "standard_error", "bound", "exceeds")})

@@ -63,6 +63,7 @@ def test_half_the_noise_helps_every_attack():
     assert more > full + 0.05
 
 
+@pytest.mark.check
 def test_the_side_is_guessed_by_strangers_too():
     setting = AttackSetting(SILENT, trials=400, options={"knows": "nothing"})
     result = attacked(setting, "side", LEARN, JUDGE)
