@@ -1,7 +1,6 @@
 """A server that asks again and again: the budget bounds it, and without a budget nothing does."""
 
 import pytest
-
 from studies.attack_server import attack, watched
 
 
