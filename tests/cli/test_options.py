@@ -69,10 +69,10 @@ def leaves(command: Any = None, path=()):
 
 def test_every_command_prints_json_and_a_device_is_an_index():
     commands = dict(leaves())
-    assert len(commands) == 41
+    assert len(commands) == 42
     for path, command in commands.items():
         assert "--json" in flags(command), path
-        assert ("--device" in flags(command)) == (path in (("audit",), ("device",), ("radio", "transmit")))
+        assert ("--device" in flags(command)) == (path in (("attack",), ("audit",), ("device",), ("radio", "transmit")))
         assert {"--channel-noise-std"}.isdisjoint(flags(command))
 
 

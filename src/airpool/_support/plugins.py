@@ -27,6 +27,7 @@ REGISTRIES = {
     "fading": "airpool.network.fading:LAWS",
     "medium": "airpool.runtime.medium:MEDIA",
     "scheme": "airpool.network.scheme:SCHEMES",
+    "attack": "airpool.evaluation.attacks.attack:ATTACKS",
 }
 
 _loaded: dict[Path, None] = {}  # files of `load_file`, in their order

@@ -25,6 +25,7 @@ COMMANDS = {
     "theory": "Bound the accuracy of a network before it runs.",
     "design": "Choose weights or clip norms for heterogeneous targets.",
     "audit": "Attack the implementation for a lower bound on ε.",
+    "attack": "Attack what is sent, beside the bound on the attack's success.",
     "up": "Run devices, air and server on this machine, all at once.",
     "device": "Run one device, or several in one process.",
     "air": "Run the medium, a stand-in for the radio.",

@@ -8,6 +8,7 @@ design/      weights and clip norms for heterogeneous targets
 plan/        the best network for a budget
 sweep/       a function over a grid of parameters; settings: ε and accuracy for it
 audit/       attacks on the implementation, for a lower bound on ε
+attacks/     attacks on what is sent, each beside the bound of its position
 training/    training jobs, from data to weights and their card
 demo/        the content of `airpool demo`
 """

@@ -1,0 +1,83 @@
+"""`airpool attack`: an adversary that tries, beside the bound on its success."""
+
+import json as json_text
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from airpool.cli import options as o
+from airpool.cli import output
+
+if TYPE_CHECKING:
+    from airpool.network import Network
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@o.on_network
+def attack(
+    wanted: o.NetworkOptions,
+    *,
+    name: Annotated[str, typer.Argument(help="reconstruct, identify, attribute, antipodal, or a plug-in's.")],
+    position: Annotated[
+        str, typer.Option(help="Place of the adversary: link, sum, colluding, antennas, repeated or server.")
+    ] = "link",
+    epsilon: Annotated[float | None, typer.Option(help="Scale the noise to this ε of the worst device.")] = None,
+    device: Annotated[int, typer.Option(help="Device to attack.")] = 0,
+    trials: Annotated[int, typer.Option(help="Guesses, about.")] = 10_000,
+    option: Annotated[list[str] | None, typer.Option(help="An attack's own option, NAME=VALUE; repeat it.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write results.json and pictures into this folder.")] = None,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """Attack the signals of a network from one position. Success above the bound shows a fault; exit status 1.
+
+    Without a network's options: that of the attacked model, of equal weights.
+    """
+    from airpool._support import files
+    from airpool.evaluation.attacks.attack import ATTACKS, AttackSetting, attacked, options_of
+    from airpool.evaluation.attacks.positions import position as place_named
+    from airpool.evaluation.attacks.result import HEADER
+
+    place, own = place_named(position), options_of(name, _options(option or []))
+    wanted.refuse_named_colluders()
+    net = _network(wanted, getattr(ATTACKS.get(name), "wanted", lambda _: {})(own), epsilon)
+    results = attacked(name, AttackSetting(net, place, device, trials, seed, own, out, output.progress))
+    shown = [each.to_json() for each in results]
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        files.write(out / "results.json", json_text.dumps(shown, indent=1, ensure_ascii=False) + "\n")
+    if json:
+        output.print_json(shown)
+    else:
+        output.print_table(HEADER, [each.row() for each in results], title=f"{name}: the adversary hears {place.hears}")
+        if not all(each.protected for each in results):
+            typer.echo("(object): what several views show; the ε of a device does not protect it.")
+        for each in results:
+            for key, value in each.numbers.items():
+                typer.echo(f"{each.secret}, {key}: {f'{value:.4g}' if isinstance(value, float) else value}")
+        output.say_written({"Results": None if out is None else out / "results.json"})
+        output.say_written({f"Picture of {each.secret}": each.picture for each in results})
+    if any(each.exceeds for each in results):
+        raise typer.Exit(1)
+
+
+def _options(given: list[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given]
+    for text, (name, sign, _) in zip(given, pairs, strict=True):
+        if not name or not sign:
+            raise ValueError(f"--option {text!r} must be NAME=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def _network(wanted: o.NetworkOptions, default: dict[str, Any], epsilon: float | None) -> "Network":
+    net = wanted.network(**default)
+    if "dimension" in default:
+        wanted.check_dimension(net, default["dimension"], "the attacked codec")
+    if epsilon is None:
+        return net
+    from airpool.account.budget import calibrated
+
+    return calibrated(net, epsilon=epsilon)

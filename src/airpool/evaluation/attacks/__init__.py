@@ -1,0 +1,13 @@
+"""Attacks on what a network sends, each beside the bound of its position (docs/attacks.md).
+
+positions    the six places of an adversary, and the bound of each
+hearing      the signals that it receives there, from the code that transmits
+result       success of an attack, its binomial error, and whether it exceeds the bound
+attack       the registry: an attack is one file
+attribute    side, class and rarity; questions: whom it asks; attackers: those that learn, and the likelihood
+antipodal    the yes-or-no question that attains the bound; it finds planted faults
+"""
+
+from airpool._support.rooms import import_on_use
+
+import_on_use(__name__)

@@ -1,0 +1,67 @@
+"""The yes-or-no question that attains the bound: is the view's feature +C or −C, with equal odds.
+
+Two antipodal features are the two secrets that are told apart best, so that an honest network lies at the bound
+B(½), and a device with too little noise, or without its clip, beyond it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from airpool.evaluation.attacks.attack import AttackSetting
+from airpool.evaluation.attacks.hearing import hear
+from airpool.evaluation.attacks.positions import bound
+from airpool.evaluation.attacks.result import AttackResult
+from airpool.network import Network
+
+_BATCH = 1000  # transmissions of a feature
+
+
+@dataclass(frozen=True)
+class Antipodal:
+    """A feature or its opposite, `length` times as long as the clip norm: a device without its clip shows."""
+
+    about: str = "Tell a feature from its opposite: the question that attains the bound."
+    options: Mapping[str, Any] = field(default_factory=lambda: {"length": 10.0})
+
+    def run(self, setting: AttackSetting, /) -> Sequence[AttackResult]:
+        return [antipodal(setting, length=setting.options["length"])]
+
+
+ANTIPODAL = Antipodal()
+
+
+def antipodal(setting: AttackSetting, *, length: float = 10.0, played: Network | None = None) -> AttackResult:
+    """The best guess in half of the trials with the feature, and half with its opposite.
+
+    played: the network that transmits, where it is not the one that the bound is of: a planted fault.
+    """
+    network, place, k = played or setting.network, setting.position, setting.device
+    rng, each = np.random.default_rng(setting.seed), min(_BATCH, -(-setting.trials // 2))
+    feature = np.zeros((2, network.devices.count, network.dimension))
+    feature[:, k, 0] = length * network.devices.column("clip_norm")[k] * np.array([1.0, -1.0])
+    right = trials = 0
+    with setting.progress("asking", setting.trials) as advance:
+        while trials < setting.trials:
+            heard = hear(network, place, feature, rng=rng, device=k, trials=each)
+            says_yes = heard.signal[..., 0] >= 0  # a silent device: a fixed guess
+            right += int(says_yes[0].sum() + (~says_yes[1]).sum())
+            trials += 2 * each
+            advance(2 * each)
+    limit = bound(setting.network, place, "view", prior=0.5, device=k)
+    return AttackResult(
+        "antipodal",
+        place,
+        setting.network,
+        secret="yes or no",
+        of="view",
+        trials=trials,
+        successes=right,
+        prior=0.5,
+        bound=limit,
+        seed=setting.seed,
+        device=k,
+        numbers={"length": length},
+    )

@@ -1,0 +1,88 @@
+"""The registry of attacks: an attack is an object with three members, in one file (docs/plugins.md).
+
+@airpool.register("attack", "guess")       in a file that `airpool --plugin FILE.py` loads, or in a script
+[project.entry-points."airpool.attacks"]   in an installed package: guess = "package.module:GUESS"
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from airpool._support.plugins import PluginError, Registry
+from airpool._support.progress import Progress, silent
+from airpool.evaluation.attacks.positions import POSITIONS, Position, heard_of
+from airpool.evaluation.attacks.result import AttackResult
+from airpool.network import Network, require_network
+
+
+@dataclass(frozen=True, eq=False)
+class AttackSetting:
+    """The attacked network and device, the adversary's position, and the size of the attack.
+
+    trials: guesses, about. options: of the attack, by name. out: a folder for pictures; None: none are drawn.
+    """
+
+    network: Network
+    position: Position = POSITIONS["link"]
+    device: int = 0
+    trials: int = 10_000
+    seed: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    out: Path | None = None
+    progress: Progress = silent
+
+    def __post_init__(self) -> None:
+        require_network(self.network)
+        heard_of(self.network, self.position)  # an error where the network has no such position
+        if not 0 <= self.device < self.network.devices.count:
+            raise ValueError(f"device={self.device} must be from 0 to {self.network.devices.count - 1}")
+        if self.trials < 1:
+            raise ValueError(f"trials={self.trials} must be >= 1")
+
+
+class Attack(Protocol):
+    """about: one line for the list of attacks. options: the default of each option, of the option's type."""
+
+    @property
+    def about(self) -> str: ...
+    @property
+    def options(self) -> Mapping[str, Any]: ...
+
+    def run(self, setting: AttackSetting, /) -> Sequence[AttackResult]:
+        """Results of the attack; `setting.options` has all options."""
+        ...
+
+
+ATTACKS: Registry[Attack] = Registry(
+    "attack",
+    "airpool.attacks",
+    {
+        "antipodal": "airpool.evaluation.attacks.antipodal:ANTIPODAL",
+        "attribute": "airpool.evaluation.attacks.attribute:ATTRIBUTE",
+    },
+    needs=("about", "options", "run"),
+)
+
+
+def attacked(name: str, setting: AttackSetting) -> list[AttackResult]:
+    """Results of the attack of this name."""
+    found = ATTACKS.get(name)
+    results = list(found.run(replace(setting, options=options_of(name, setting.options))))
+    if any(not isinstance(each, AttackResult) for each in results):
+        raise PluginError(f"attack {name!r}: `run` must give AttackResults")
+    return results
+
+
+def options_of(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of an attack: those that are given, as numbers where the default is one, and defaults."""
+    options = dict(ATTACKS.get(name).options)
+    for key, value in given.items():
+        if key not in options:
+            raise ValueError(f"attack {name!r} has no option {key!r}; it has {', '.join(options) or 'none'}")
+        kind = type(options[key])
+        try:
+            options[key] = kind(value)
+        except (TypeError, ValueError):
+            raise ValueError(f"option {key}={value!r} of attack {name!r} must be a {kind.__name__}") from None
+    return options

@@ -1,0 +1,122 @@
+"""Attackers: from a signal to a score for each value of the secret.
+
+Those that learn are trained on noisy signals of the attacked configuration, never on clean features alone. The
+likelihood needs no training: it knows the law of the noise and a gallery of objects like the attacked ones.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import nn
+
+from airpool._support.arrays import Floats, Integers
+
+# Signals (n, d) and their noise per coordinate (n,) → log-probabilities of the secret's values (n, C).
+Attacker = Callable[[Floats, Floats], Floats]
+
+_FLOOR = 1e-3  # of the likelihood's noise, in units of the gallery's spread: without noise, the nearest neighbour
+
+
+@dataclass(frozen=True)
+class Training:
+    """Recipe of an attacker that learns. hidden: width of its one hidden layer; 0: it is linear."""
+
+    hidden: int = 0
+    steps: int = 300
+    batch: int = 512
+    rate: float = 0.01
+    decay: float = 1e-4
+
+
+LINEAR, SMALL_NETWORK = Training(), Training(hidden=128, rate=0.004, decay=1e-3)
+
+
+def trained(signals: Floats, values: Integers, prior: Floats, *, recipe: Training, seed: int) -> Attacker:
+    """A classifier of noisy signals (n, d) whose secrets are `values` (n,), for secrets of this prior (C,)."""
+    x = torch.as_tensor(signals, dtype=torch.float32)
+    centre, scale = x.mean(0), x.std() + 1e-12
+    y, generator = torch.as_tensor(values), torch.Generator().manual_seed(seed)
+    share = np.bincount(values, minlength=len(prior)) / len(values)
+    weight = torch.as_tensor(np.where(share > 0, prior / np.maximum(share, 1e-12), 0.0), dtype=torch.float32)
+    widths = [x.shape[1], recipe.hidden, len(prior)] if recipe.hidden else [x.shape[1], len(prior)]
+    layers = [nn.Linear(a, b) for a, b in pairwise(widths)]
+    for layer in layers:
+        nn.init.normal_(layer.weight, std=layer.in_features**-0.5, generator=generator)
+        nn.init.zeros_(layer.bias)
+    model = nn.Sequential(layers[0], *(part for layer in layers[1:] for part in (nn.ReLU(), layer)))
+    optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, recipe.rate, total_steps=recipe.steps)
+    x = (x - centre) / scale
+    for _ in range(recipe.steps):
+        rows = torch.randint(len(x), (recipe.batch,), generator=generator)
+        loss = nn.functional.cross_entropy(model(x[rows]), y[rows], weight=weight)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+
+    def scores(seen: Floats, _: Floats) -> Floats:
+        with torch.no_grad():
+            found = model((torch.as_tensor(seen, dtype=torch.float32) - centre) / scale)
+        return found.double().log_softmax(-1).numpy()
+
+    return scores
+
+
+def likelihood(gallery: Floats, values: Integers, prior: Floats) -> Attacker:
+    """The posterior of the secret if the object is one of a gallery of clean signals (m, d)."""
+    counts = np.bincount(values, minlength=len(prior))
+    order = np.argsort(values, kind="stable")
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(prior / np.maximum(counts, 1))[values[order]]
+    sorted_gallery, square = gallery[order], np.sum(gallery[order] ** 2, axis=1)
+    known, starts = np.unique(values[order], return_index=True)
+    floor = _FLOOR * float(np.sqrt(np.mean(np.var(gallery, axis=0)))) + 1e-12
+
+    def scores(seen: Floats, noise_std: Floats) -> Floats:
+        found = np.full((len(seen), len(prior)), -np.inf)
+        for rows in np.array_split(np.arange(len(seen)), max(1, len(seen) * len(gallery) // 2**23)):
+            variance = np.maximum(noise_std[rows], floor)[:, None] ** 2
+            score = (seen[rows] @ sorted_gallery.T - square / 2) / variance + log_prior
+            best = score.max(axis=1, keepdims=True)
+            posterior = np.add.reduceat(np.exp(score - best), starts, axis=1)
+            found[np.ix_(rows, known)] = np.log(posterior / posterior.sum(axis=1, keepdims=True) + 1e-300)
+        return found
+
+    return scores
+
+
+def nearest(seen: Floats, candidates: Floats) -> Integers:
+    """The most likely of each row's own candidates (n, C, d), all of one prior, under noise alike in all directions.
+
+    Edge cases: candidates that are the same → the first of them.
+    """
+    score = np.einsum("nd,ncd->nc", seen, candidates) - np.sum(candidates**2, axis=-1) / 2
+    return score.argmax(axis=1)
+
+
+def all_of(
+    noisy: Floats,
+    values: Integers,
+    prior: Floats,
+    *,
+    seed: int,
+    gallery: tuple[Floats, Integers] | None = None,
+    only: str | None = None,
+) -> dict[str, Attacker]:
+    """Every attacker by name, or one of them: two that learn from noisy signals (n, d), and the likelihood.
+
+    gallery: clean signals (m, d) and their secrets, for the likelihood; None: there is no such attacker.
+    """
+    learners = {"a linear classifier": LINEAR, "a small network": SMALL_NETWORK}
+    found = {
+        name: trained(noisy, values, prior, recipe=recipe, seed=seed)
+        for name, recipe in learners.items()
+        if only in (None, name)
+    }
+    if gallery is not None and only in (None, "the likelihood"):
+        found["the likelihood"] = likelihood(*gallery, prior)
+    return found

@@ -1,0 +1,127 @@
+"""The signals that an adversary receives at its position, from the code that transmits (protocol.simulation).
+
+The receiver's noise is left out: the bounds do not count it either.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from airpool._support.arrays import Floats
+from airpool.evaluation.attacks.positions import Position, heard_of
+from airpool.evaluation.audit import directions
+from airpool.network import Network, scheme_rules
+from airpool.protocol.device import clipped, padded
+from airpool.protocol.medium import pack, unpack
+from airpool.protocol.simulation import receive
+
+_MOST_NUMBERS = 2**24  # of a batch
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """Signals (n, t, r): w z of the attacked device, what else is in the sum, and noise of a known size.
+
+    noise_std: per coordinate, (n, t); inf where nothing was received. present: whether the device was heard, (n, t);
+    under cover noise it always is, whether or not it takes part.
+    """
+
+    signal: Floats
+    noise_std: Floats
+    present: Floats
+
+
+def hear(
+    network: Network,
+    place: Position,
+    latents: Floats,
+    *,
+    rng: np.random.Generator,
+    device: int = 0,
+    trials: int = 1,
+    others_known: bool = False,
+) -> Heard:
+    """Signals of latents (n, K, r), `trials` times each. A stream is averaged, each slot by its precision.
+
+    others_known: the adversary knows the features of all other devices, and takes them off; its noise stays.
+    Holds for: Scheme 1, known channels (position antennas: all).
+    """
+    network = heard_of(network, place)
+    if scheme_rules(network.scheme).scored:
+        raise ValueError(f"scheme {network.scheme.name} chooses by scores: latents are attacked in Scheme 1")
+    if not 0 <= device < network.devices.count:
+        raise ValueError(f"device={device} must be from 0 to {network.devices.count - 1}")
+    rows = max(1, _MOST_NUMBERS // (trials * network.devices.count * network.coordinates))
+    quiet = replace(network, channel=replace(network.channel, noise_std=0.0), inferences=1)
+    times = network.inferences * network.slots.count
+    parts = []
+    for start in range(0, len(latents), rows):
+        some = np.asarray(latents[start : start + rows], dtype=np.float64)
+        if place.name == "antennas":
+            parts.append(_at_antennas(quiet.one_slot, some, rng, device, trials, others_known))
+            continue
+        slots = [_in_sum(quiet.one_slot, place, some, rng, device, trials, others_known) for _ in range(times)]
+        parts.append(slots[0] if times == 1 else _averaged(slots))
+    return Heard(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("signal", "noise_std", "present")))
+
+
+def _in_sum(
+    network: Network, place: Position, z: Floats, rng: np.random.Generator, device: int, trials: int, others_known: bool
+) -> Heard:
+    if not network.channel.known:
+        raise ValueError("csi_error_std and phase_error_std must be 0 here: errors are attacked at position antennas")
+    got = receive(z, network, rng=rng, trials=trials, path="full")
+    assert got.signals is not None
+    g, d = np.asarray(got.alignment), network.devices
+    variance, present = np.array(d.column("noise_std")) ** 2, g[..., device] != 0
+    if place.name in ("link", "colluding"):
+        signal = g[..., device, None] * got.signals[..., device, : network.dimension]
+        variance = g[..., device] ** 2 * variance[device]
+    else:
+        signal, variance = np.asarray(got.estimate), g**2 @ variance
+        if others_known:
+            share = g * (np.array(d.column("participation")) if network.cover_noise else 1.0)
+            share[..., device] = 0
+            signal = signal - np.einsum("ntk,nkr->ntr", share, _weighted(network, z))
+    heard = np.any(g != 0, axis=-1) if place.view == "device" else present
+    return Heard(signal, np.where(heard, np.sqrt(variance), np.inf), present)
+
+
+def _at_antennas(
+    network: Network, z: Floats, rng: np.random.Generator, device: int, trials: int, others_known: bool
+) -> Heard:
+    """The best linear estimate of the device's signal given all gains, v^H G⁺ y / v^H G⁺ v; G: covariance of noise."""
+    play, d = directions.mechanism(network, elsewhere=True), network.devices
+    variance, packs = np.array(d.column("noise_std")) ** 2, network.channel.symbols == "complex"
+    signals, stds = [], []
+    for features in z:
+        seen = play(features, trials, rng)
+        v, y = seen.directions, seen.components
+        if others_known:
+            sent = padded(_weighted(network, features[None])[0], network.coordinates)
+            sent[device] = 0
+            y = y - np.einsum("tkd,kc->tcd", v, pack(sent) if packs else sent)
+        inverse = np.linalg.pinv(np.einsum("k,tkd,tke->tde", variance, v, np.conj(v)), hermitian=True)
+        towards = np.einsum("tde,te->td", inverse, v[:, device])
+        gain = np.einsum("td,td->t", np.conj(v[:, device]), towards).real
+        found = np.einsum("td,tcd->tc", np.conj(towards), y) / np.where(gain > 0, gain, 1.0)[:, None]
+        signals.append((unpack(found, network.coordinates) if packs else found)[:, : network.dimension])
+        stds.append(np.where(gain > 0, 1 / np.sqrt(np.where(gain > 0, gain, 1.0)), np.inf))
+    std = np.array(stds)
+    return Heard(np.array(signals), std, np.isfinite(std))
+
+
+def _weighted(network: Network, z: Floats) -> Floats:
+    """w z of all devices, clipped, (n, K, r)."""
+    d = network.devices
+    return np.array(d.column("weight"))[:, None] * clipped(z, d.column("clip_norm"))
+
+
+def _averaged(slots: list[Heard]) -> Heard:
+    """One signal for several of the same view: only slots in which the device is heard count."""
+    std = np.stack([np.where(each.present, np.maximum(each.noise_std, 1e-150), np.inf) for each in slots])
+    precision = std**-2.0
+    total = precision.sum(axis=0)
+    some = np.where(total > 0, total, 1.0)
+    signal = np.einsum("snt,sntr->ntr", precision / some, np.stack([each.signal for each in slots]))
+    return Heard(signal, np.where(total > 0, some**-0.5, np.inf), total > 0)

@@ -1,0 +1,101 @@
+"""The success of an attack beside its bound."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from airpool._support.files import jsonable
+from airpool._support.version import __version__
+from airpool.evaluation.attacks.positions import Position, Scope
+from airpool.network import Network
+from airpool.network import file as network_file
+from airpool.privacy.evidence import clopper_pearson
+
+CONFIDENCE = 0.999  # one-sided: chance takes an attack that attains its bound beyond it once in a thousand
+
+
+@dataclass(frozen=True, eq=False)
+class AttackResult:
+    """Guesses of one attack. A result without guesses (successes None) has `numbers` alone, and claims no bound.
+
+    secret: in words; of: one view, or the object. prior: κ, the best guess without the signal. bound: B(κ) of the
+    position. numbers: all else that was measured. picture: a figure of it.
+    """
+
+    attack: str
+    position: Position
+    network: Network
+    secret: str
+    of: Scope
+    trials: int
+    successes: int | None
+    prior: float | None
+    bound: float | None
+    seed: int
+    device: int = 0
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    picture: Path | None = None
+    version: str = __version__
+
+    def __post_init__(self) -> None:
+        if self.successes is not None and not 0 <= self.successes <= self.trials:
+            raise ValueError(f"successes={self.successes} must be from 0 to trials={self.trials}")
+
+    @property
+    def success(self) -> float | None:
+        """Share of right guesses."""
+        return None if self.successes is None else self.successes / self.trials
+
+    @property
+    def standard_error(self) -> float | None:
+        rate = self.success
+        return None if rate is None else (rate * (1 - rate) / self.trials) ** 0.5
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Exact binomial limits of the success, each wrong with probability at most 0.001."""
+        if self.successes is None:
+            return None
+        low, high = clopper_pearson(self.successes, self.trials, error=1 - CONFIDENCE)
+        return float(low), float(high)
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether the success lies above the bound by more than its binomial error: something is wrong."""
+        return self.interval is not None and self.bound is not None and self.interval[0] > self.bound
+
+    @property
+    def protected(self) -> bool:
+        """Whether the ε of a device bounds it: false for what several views show, where several are heard."""
+        return self.of == "view" or self.position.object == self.position.view
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dict for `json.dumps`, with the whole network as its file has it."""
+        shown = ("attack", "secret", "of", "device", "trials", "successes", "success", "standard_error", "interval")
+        return jsonable(
+            {name: getattr(self, name) for name in shown}
+            | {"position": self.position.name, "prior": self.prior, "bound": self.bound, "exceeds": self.exceeds}
+            | {"protected": self.protected, "numbers": dict(self.numbers), "seed": self.seed}
+            | {"picture": None if self.picture is None else str(self.picture), "version": self.version}
+            | {"network": network_file.dump(self.network)}
+        )
+
+    def row(self) -> tuple[str, ...]:
+        """A line of a table, under HEADER. Secrets that are not protected are marked."""
+        name = self.secret if self.protected else f"{self.secret} (object)"
+        return (
+            name,
+            self.position.name,
+            _percent(self.prior),
+            f"{_percent(self.success)} ± {100 * (self.standard_error or 0.0):.1f}" if self.success is not None else "",
+            _percent(self.bound),
+            "EXCEEDED" if self.exceeds else "",
+        )
+
+
+HEADER = ("secret", "position", "without", "attack", "bound", "")
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"

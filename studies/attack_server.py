@@ -1,0 +1,93 @@
+"""A server of the running system that asks again and again about one view: `python -m studies.attack_server`.
+
+Writes results/attack-server.json, in two minutes. Real devices with live noise, an air and a server's port over loopback;
+each device has a budget of inferences, and the server asks until it is refused. The secret is the view of device 0, a
+feature or its opposite with equal odds. The adversary averages all that it got; its bound is that of the budget.
+"""
+
+import asyncio
+import json
+
+import numpy as np
+
+from airpool import Network, calibrate
+from airpool._support import files
+from airpool._support.arrays import Floats
+from airpool.evaluation.attacks.positions import bound, position
+from airpool.evaluation.attacks.result import AttackResult
+from airpool.runtime import device as devices
+from airpool.runtime import terms
+from airpool.runtime.air import Air
+from airpool.runtime.charge import Counted
+from airpool.runtime.device import Device, Seen
+from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
+from airpool.runtime.medium import Sum
+from studies.tables import RESULTS
+
+NAME = "attack-server"
+MOST_ASKED = 1000  # inferences, of a server that is never refused
+
+
+async def sums_until_refused(
+    network: Network, latents: Floats, budget: int | None, *, most: int = MOST_ASKED, patience: float = 0.02
+) -> Floats:
+    """All sums (T, r) that a server gets about one view (K, r) before it is refused, or after `most` inferences.
+
+    network: of one inference. budget: inferences that each device will answer; None: no limit, a planted fault.
+    """
+    air = Air(network, patience=patience, slot_seconds=2.0)
+    ports = [LoopbackDevice(air, k, network) for k in range(network.devices.count)]
+    running = [
+        asyncio.create_task(devices.run(Device(k, network, lambda _, k=k: Seen(latents[k]), Counted(budget)), port))
+        for k, port in enumerate(ports)
+    ]
+    server, asked, got = LoopbackServer(air), terms.stated(network), list[Floats]()
+    try:
+        while len(got) < most and isinstance(answer := await server.run_slot(f"{len(got)}", 0, asked), Sum):
+            got.append(answer.y)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        for port in ports:
+            port.close()
+    return np.array(got).reshape(-1, network.dimension)
+
+
+def attack(network: Network, *, trials: int, seed: int, unlimited: int | None = None) -> AttackResult:
+    """Guesses from all that the server got. Budget: `network.inferences`; unlimited: inferences without a budget."""
+    one = Network(network.devices, network.channel, dimension=network.dimension, delta=network.delta)
+    budget, rng = network.inferences, np.random.default_rng(seed)
+    right, answered = 0, set[int]()
+    for sign in rng.choice([-1.0, 1.0], size=trials):
+        latents = np.zeros((one.devices.count, one.dimension))
+        latents[0, 0] = sign * one.devices.column("clip_norm")[0]
+        most = MOST_ASKED if unlimited is None else unlimited
+        got = asyncio.run(sums_until_refused(one, latents, budget if unlimited is None else None, most=most))
+        answered.add(len(got))
+        right += int((got[:, 0].sum() >= 0) == (sign > 0))
+    return AttackResult(
+        "antipodal, running system",
+        position("server"),
+        network,
+        secret="yes or no",
+        of="view",
+        trials=trials,
+        successes=right,
+        prior=0.5,
+        bound=bound(network, position("server"), "view", prior=0.5),
+        seed=seed,
+        numbers={"inferences answered": sorted(answered), "budget": budget},
+    )
+
+
+def watched(budget: int) -> Network:
+    """Four devices whose ε of 2 is that of the whole budget."""
+    return calibrate(Network.uniform(num_devices=4, dimension=4, inferences=budget), epsilon=2.0)
+
+
+if __name__ == "__main__":
+    found = [attack(watched(budget), trials=2000, seed=0).to_json() for budget in (2, 8)]
+    files.write(RESULTS / f"{NAME}.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    for each in found:
+        print({name: each[name] for name in ("numbers", "success", "standard_error", "bound", "exceeds")})

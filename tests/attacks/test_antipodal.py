@@ -1,0 +1,80 @@
+"""The yes-or-no question: an honest network stays below its bound, and planted faults do not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from airpool import Adversary, Channel, Devices, Network
+from airpool.evaluation.attacks.antipodal import antipodal
+from airpool.evaluation.attacks.attack import AttackSetting
+from airpool.evaluation.attacks.positions import POSITIONS
+from airpool.protocol import device
+
+NETWORK = Network.uniform(num_devices=4, noise_std=0.25, dimension=3, adversary=Adversary(3), inferences=3)
+
+
+def setting(name, **more):
+    return AttackSetting(NETWORK, POSITIONS[name], device=1, trials=20_000, **more)
+
+
+@pytest.mark.parametrize("name", list(POSITIONS))
+def test_an_honest_network_stays_below_its_bound(name):
+    result = antipodal(setting(name))
+    assert not result.exceeds
+    assert result.trials == 20_000
+
+
+@pytest.mark.parametrize("name", list(POSITIONS))
+def test_the_question_attains_the_bound(name):
+    result = antipodal(setting(name, seed=1))
+    # The law of an array is bounded with a few draws: up to 2 % above it.
+    assert -4.5 * result.standard_error < result.bound - result.success < 4.5 * result.standard_error + 0.02
+
+
+UNLIKE = Devices(4, weight=(0.1, 0.4, 0.3, 0.2), clip_norm=(1, 2, 0.5, 1), noise_std=(0.3, 0.5, 0.2, 0.4))
+KINDS = {
+    "coins": replace(NETWORK, devices=replace(UNLIKE, participation=(0.9, 0.6, 0.8, 0.5))),
+    "cover noise": replace(NETWORK, devices=replace(UNLIKE, participation=0.7), cover_noise=True),
+    "fading": replace(NETWORK, devices=UNLIKE, channel=Channel(fading="rayleigh", outage=0.2)),
+    "colluders": replace(NETWORK, devices=UNLIKE, colluders=1),
+    "links": replace(NETWORK, devices=UNLIKE, channel=Channel(access="orthogonal")),
+    "secure sum": replace(NETWORK, devices=UNLIKE, channel=Channel(access="secure"), adversary=Adversary()),
+}
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("name", ["link", "sum", "colluding", "repeated"])
+def test_networks_of_every_kind_stay_below_their_bound(kind, name):
+    result = antipodal(AttackSetting(KINDS[kind], POSITIONS[name], device=1, trials=8000))
+    assert not result.exceeds
+    assert result.success > 0.5
+
+
+@pytest.mark.parametrize("name", list(POSITIONS))
+def test_half_the_noise_is_caught(name):
+    half = replace(NETWORK, devices=replace(NETWORK.devices, noise_std=0.125))
+    assert antipodal(setting(name), played=half).exceeds
+
+
+@pytest.mark.parametrize("name", list(POSITIONS))
+def test_a_device_without_its_clip_is_caught(name, monkeypatch):
+    monkeypatch.setattr(device, "clipped", lambda latents, clip_norm: latents)
+    assert antipodal(setting(name)).exceeds
+
+
+def test_a_device_without_its_clip_shows_by_long_features_alone(monkeypatch):
+    monkeypatch.setattr(device, "clipped", lambda latents, clip_norm: latents)
+    assert not antipodal(setting("link"), length=1.0).exceeds
+
+
+def test_a_silent_device_answers_nothing():
+    silent = replace(NETWORK, devices=replace(NETWORK.devices, participation=(1.0, 0.0, 1.0, 1.0)))
+    result = antipodal(setting("link"), played=silent)
+    assert abs(result.success - 0.5) < 4.5 * result.standard_error
+
+
+def test_the_same_seed_gives_the_same_answers():
+    once, again = (antipodal(setting("sum", seed=3)) for _ in range(2))
+    assert once.successes == again.successes
+    assert np.isfinite(once.bound)
