@@ -42,7 +42,7 @@ class SecureDevice:
         try:
             self._group = await self._line.message(announced.id)
             self._session.renew()
-            if self._group is None or self._client.accept(self._group) != inference_of(announced.id):
+            if self._group is None or self._client.accept(self._group) != (inference_of(announced.id), 0):
                 raise RefusedError("the round is of another inference than the one announced")
         except RefusedError as why:
             self._close()

@@ -29,10 +29,10 @@ class SecureHub:
     def admit(self, device: int, advert: bytes | None, others: Sequence[bytes]) -> None:
         """Raises RejectedError for an advert that would stop the round: judged by what is public, before any charge."""
         try:
-            own = require_advert(advert or b"", device, self._terms, self._known()).mask_key
+            own = set(require_advert(advert or b"", device, self._terms, self._known()).mask_keys)
         except RefusedError as why:
             raise RejectedError(str(why)) from None
-        if any(Advert.from_bytes(other).mask_key == own for other in others):
+        if any(own & set(Advert.from_bytes(other, self._terms.slots).mask_keys) for other in others):
             raise RejectedError("an advert with another device's mask key")
 
     def opened(self, id: str, number: int, adverts: Mapping[int, bytes]) -> Round:
