@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from airpool.runtime.secure import keys, masks, messages, shamir
-from airpool.runtime.secure.group import Group, Slot, Terms
+from airpool.runtime.secure.group import Group, SlotContext, Terms
 from airpool.runtime.secure.keys import Session
 from airpool.runtime.secure.masks import own_key, pair_key, seed_hash, share_hash
 from airpool.runtime.secure.messages import Advert, ComplaintError, Kind, RefusedError, kind_of
@@ -190,7 +190,7 @@ class Client:
     def _mask_next(self, message: bytes) -> bytes:
         return self._mask(*self._entered(message))
 
-    def _entered(self, message: bytes) -> tuple[Slot, list[int]]:
+    def _entered(self, message: bytes) -> tuple[SlotContext, list[int]]:
         """The next slot, and who is in it: devices that survived the last one."""
         slot = self._state["group"].slot(self._next)
         sharing, rest = messages.chosen(messages.unpack(Kind.NEXT, slot.id, message), self._state["survivors"])
@@ -204,7 +204,7 @@ class Client:
         if self._session.device not in some or len(some) < self._terms.survivors:
             raise RefusedError(f"{len(some)} {what}, must be {self._terms.survivors} or more, this device among them")
 
-    def _require_known(self, slot: Slot, sharing: list[int]) -> None:
+    def _require_known(self, slot: SlotContext, sharing: list[int]) -> None:
         """Raises RefusedError unless t of these devices have the same announcement: this one can read their shares."""
         unread = [device for device in sharing if device not in self._secrets[slot.number].held]
         if len(sharing) - len(unread) < self._terms.survivors:
@@ -213,7 +213,7 @@ class Client:
                 f"another group than they, and {self._terms.survivors} must be in one"
             )
 
-    def _mask(self, slot: Slot, sharing: list[int]) -> bytes:
+    def _mask(self, slot: SlotContext, sharing: list[int]) -> bytes:
         me, secrets, ring = self._session.device, self._secrets[slot.number], self._terms.ring
         others, adverts = [device for device in sharing if device != me], self._state["group"].adverts
         pairs = {}

@@ -113,12 +113,12 @@ class Group:
         each = (_short(device) + advert.to_bytes() for device, advert in self.adverts.items())
         return _hash(_VERSION, self.inference, self.terms.digest, *each)
 
-    def slot(self, number: int) -> "Slot":
-        return Slot(number, slot_id(self.inference, number), _hash(b"slot", self.transcript, _short(number)))
+    def slot(self, number: int) -> "SlotContext":
+        return SlotContext(number, slot_id(self.inference, number), _hash(b"slot", self.transcript, _short(number)))
 
 
 @dataclass(frozen=True)
-class Slot:
+class SlotContext:
     """One slot of an inference. id: in its messages. salt: of transcript and number, for its keys and statements.
 
     So nothing of one slot, no mask, message or signature, is of use in another.

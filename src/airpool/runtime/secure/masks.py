@@ -14,18 +14,18 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from airpool.runtime.secure import keys, messages, shamir
-from airpool.runtime.secure.group import Slot
+from airpool.runtime.secure.group import SlotContext
 from airpool.runtime.secure.ring import Residues, Ring
 
 _SEED, _MASK = b"airpool own mask 1", b"airpool pairwise mask 1"
 
 
-def own_key(slot: Slot, seed: int) -> bytes:
+def own_key(slot: SlotContext, seed: int) -> bytes:
     """The key of β, from the seed."""
     return keys.derived(seed.to_bytes(shamir.SIZE, "big"), salt=slot.salt, label=_SEED)
 
 
-def pair_key(slot: Slot, secret: bytes, device: int, other: int) -> bytes:
+def pair_key(slot: SlotContext, secret: bytes, device: int, other: int) -> bytes:
     """The key of the mask that two devices share, from what their mask keys agree on."""
     label = b"%b %d %d" % (_MASK, *sorted((device, other)))
     return keys.derived(secret, salt=slot.salt, label=label)
