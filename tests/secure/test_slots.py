@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from airpool.runtime.secure import keys, masks, messages, shamir
 from airpool.runtime.secure.client import Client
@@ -332,6 +334,24 @@ def test_slots_out_of_order_are_refused(fleet, number):
     said = messages.pack(Kind.NEXT, slot_id(game.server._group.inference, number), messages.subset(ALL, ALL))
     with pytest.raises(RefusedError, match="of another inference or slot"):
         game.clients[0].answer(said)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, HEAD), noise=st.binary(min_size=1, max_size=4), cut=st.integers(0, 4))
+def test_whatever_begins_a_slot_it_is_that_slot_or_refused(fleet, place, noise, cut):
+    """What a device accepts names the slot, t of its devices or more, and itself."""
+    game = in_slot(fleet, 1)
+    message = game.server.messages()[0]
+    changed = message[:place] + noise + message[place + cut :]
+    try:
+        game.clients[0].answer(changed)
+    except RefusedError:
+        return
+    named, rest = messages.chosen(changed[HEAD:], list(ALL))
+    assert changed[:HEAD] == message[:HEAD]
+    assert rest == b""
+    assert 0 in named
+    assert len(named) >= TERMS.survivors
 
 
 def test_a_slot_is_not_held_twice(fleet):
