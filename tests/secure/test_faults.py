@@ -72,6 +72,10 @@ class Round:
         assert outcome is not None
         return outcome.total is not None and np.array_equal(outcome.total, self.total_of(devices))
 
+    def hashes(self, dealer, holder):
+        """Of the shares that a device has dealt to another: of key, of seed, slot by slot."""
+        return messages.cut(self.server._hashes[dealer][holder], messages.HASH)
+
     def total_of(self, devices):
         return self.terms.ring.total(self.values[k] for k in devices)
 
@@ -296,7 +300,7 @@ def test_two_lists_of_survivors_open_one_sum_of_a_slot_at_most(fleet, told_all, 
     game, everybody, five = Round(fleet, replace(TERMS, slots=2)), list(range(COUNT)), list(range(5))
     game.in_slot(number)
     whole = {k: game.clients[k].answer(message) for k, message in game.server.messages().items()}
-    id, hashes = game.server._slot.id, game.server._hashes
+    id = game.server._slot.id
     first = {k: answer[-messages.SIGNATURE :] for k, answer in whole.items()}
     told = messages.pack(Kind.SURVIVORS, id, messages.subset(five, everybody))
     second = {}
@@ -312,7 +316,7 @@ def test_two_lists_of_survivors_open_one_sum_of_a_slot_at_most(fleet, told_all, 
             given_out = messages.cut(game.clients[k].answer(said)[17:], shamir.SIZE, COUNT)
         except RefusedError:
             continue
-        kinds.setdefault(k, set()).add(hashes[5][k].index(share_hash(given_out[5])) - 2 * number)
+        kinds.setdefault(k, set()).add(game.hashes(5, k).index(share_hash(given_out[5])) - 2 * number)
     key, seed = (sum(kind in each for each in kinds.values()) >= TERMS.survivors for kind in (0, 1))
     assert not (key and seed)
     assert works(fleet)
@@ -367,10 +371,9 @@ def test_of_every_device_a_share_of_key_or_seed_is_given_out_never_both(game):
     game.step()
     game.step(without=(5,))
     game.step()
-    hashes = game.server._hashes
     for k in range(5):
         given_out = messages.cut(game.clients[k].answer(game.server.messages()[k])[17:], shamir.SIZE, COUNT)
-        assert [hashes[of][k].index(share_hash(share)) for of, share in enumerate(given_out)] == [1, 1, 1, 1, 1, 0]
+        assert [game.hashes(of, k).index(share_hash(share)) for of, share in enumerate(given_out)] == [1, 1, 1, 1, 1, 0]
 
 
 def test_a_live_device_that_is_named_dead_loses_its_vote_and_nothing_else(game, fleet):

@@ -163,7 +163,7 @@ def test_no_secret_share_or_mask_of_a_slot_is_that_of_another(fleet):
     made = [each for client in game.clients.values() for each in client._secrets.values()]
     assert len({each.key for each in made} | {each.seed for each in made}) == 6 * COUNT
     game.step()
-    dealt = [share for to in game.server._hashes.values() for some in to.values() for share in some]
+    dealt = [share for dealer in ALL for holder in ALL for share in game.hashes(dealer, holder)]
     assert len(set(dealt)) == len(dealt) == COUNT * COUNT * 6
     slots = [game.server._group.slot(number) for number in range(3)]
     assert len({own_key(slot, 1) for slot in slots} | {pair_key(slot, bytes(32), 0, 1) for slot in slots}) == 6
@@ -176,7 +176,6 @@ def test_in_each_slot_a_share_of_key_or_seed_of_that_slot_is_given_out_never_bot
     """All survive slot 0; device 5 dies in slot 1, device 4 in slot 2. Shares are known by their hashes."""
     game = Round(fleet, THREE)
     game.step()
-    hashes = game.server._hashes
     for slot, dead in enumerate(((), (5,), (4,))):
         there = list(game.server.messages())
         game.step(without=dead)
@@ -185,7 +184,7 @@ def test_in_each_slot_a_share_of_key_or_seed_of_that_slot_is_given_out_never_bot
         for k, message in game.server.messages().items():
             answer = game.clients[k].answer(message)
             given = messages.cut(answer[HEAD:], shamir.SIZE, len(there))
-            kinds = [hashes[of][k].index(share_hash(share)) for of, share in zip(there, given, strict=True)]
+            kinds = [game.hashes(of, k).index(share_hash(share)) for of, share in zip(there, given, strict=True)]
             assert kinds == [2 * slot + (of not in dead) for of in there]
             game.server.receive(k, answer)
         game.server.advance()
@@ -297,7 +296,7 @@ def test_of_slots_that_are_not_held_nothing_leaves_a_device(fleet):
     game.step()
     said = []
     game.finish(changed=lambda k, answer: said.append((k, answer)) or answer)
-    later = {share for to in game.server._hashes.values() for some in to.values() for share in some[2:]}
+    later = {share for dealer in ALL for holder in ALL for share in game.hashes(dealer, holder)[2:]}
     given = [
         share_hash(share)
         for _, answer in said

@@ -68,7 +68,7 @@ class SumServer:
         }
         self._kind = Kind.SHARES
         self._answers: dict[int, Any] = {}
-        self._hashes: dict[int, dict[int, list[bytes]]] = {}  # of dealer and holder: of key, of seed, slot by slot
+        self._hashes: dict[int, dict[int, bytes]] = {}  # of dealer and holder: of key, of seed, slot by slot
         self._masked: dict[int, Residues] = {}
         self._sharing: list[int] = []
         self._signatures: dict[int, bytes] = {}
@@ -157,14 +157,13 @@ class SumServer:
         self.outcome = Outcome(total, survivors, dropped, self._blame.verdict(), self._doubt.verdict())
         self._messages = {}
 
-    def _read_shares(self, device: int, body: bytes) -> tuple[dict[int, bytes], dict[int, list[bytes]]]:
+    def _read_shares(self, device: int, body: bytes) -> tuple[dict[int, bytes], dict[int, bytes]]:
         devices = self._group.devices
         others, slots = [other for other in devices if other != device], self._terms.slots
         one = messages.ciphertext_size(slots)
         sealed = messages.cut(body[: len(others) * one], one, len(others))
         hashes = messages.cut(body[len(others) * one :], 2 * slots * messages.HASH, len(devices))
-        each = (messages.cut(some, messages.HASH) for some in hashes)
-        return dict(zip(others, sealed, strict=True)), dict(zip(devices, each, strict=True))
+        return dict(zip(others, sealed, strict=True)), dict(zip(devices, hashes, strict=True))
 
     def _shared(self, answers: dict[int, Any]) -> None:
         self._kind, self._sharing = Kind.MASKED, list(answers)
@@ -176,7 +175,7 @@ class SumServer:
         """The ciphertext of every other device for this one, with the hashes of the shares in it."""
         for device, (sealed, hashes) in answers.items():
             if device != to:
-                yield sealed[to] + b"".join(hashes[to])
+                yield sealed[to] + hashes[to]
 
     def _read_masked(self, device: int, body: bytes) -> tuple[Residues, bytes, list[int]]:
         ring = self._terms.ring
@@ -231,10 +230,11 @@ class SumServer:
     def _shares_of(self, device: int, answers: dict[int, dict[int, bytes]]) -> dict[int, int]:
         """The shares of a device that were given out, by point. A holder has had their hashes, and is bound to them."""
         good, alive = {}, device in self._masked
+        place = (2 * self.slot + alive) * messages.HASH
         for holder, given in answers.items():
             if device in self._unread[holder]:
                 continue
-            if share_hash(given[device]) == self._hashes[device][holder][2 * self.slot + alive]:
+            if share_hash(given[device]) == self._hashes[device][holder][place : place + messages.HASH]:
                 good[holder + 1] = int.from_bytes(given[device], "big")
             else:
                 self._blame.seen(holder, f"the share of device {device} that it gave out is not the one it had")
