@@ -6,10 +6,10 @@ Two lists of survivors, each with t signatures, would need 2t ≤ K + c (the hon
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from airpool.network import Network
+from airpool.network import Network, Slots
 from airpool.network import file as network_file
 from airpool.runtime.secure.messages import ID, Advert, RefusedError
 from airpool.runtime.secure.ring import Ring, ring_of
@@ -63,8 +63,11 @@ class Terms:
 
 @lru_cache(maxsize=64)
 def terms_of(network: Network, *, quorum: int | None = None) -> Terms:
-    """The terms of a network: t is the number of its devices less its dropouts. quorum: by default, all devices."""
-    count = network.devices.count
+    """The terms of a network: t is the number of its devices less its dropouts. quorum: by default, all devices.
+
+    When the server is sure is its own choice.
+    """
+    count, slots = network.devices.count, Slots(network.slots.count, redrawn=network.slots.redrawn)
     return Terms(
         num_devices=count,
         survivors=count - network.dropouts,
@@ -72,7 +75,7 @@ def terms_of(network: Network, *, quorum: int | None = None) -> Terms:
         colluders=network.colluders,
         dimension=network.dimension,
         ring=ring_of(network),
-        network=_hash(network_file.dump(network).encode()),
+        network=_hash(network_file.dump(replace(network, slots=slots)).encode()),
         slots=network.slots.count,
     )
 
