@@ -30,12 +30,12 @@ class LyingClient(client.Client):
         if trick in BAD_ADVERTS:
             self.advert = self.advert._replace(**BAD_ADVERTS[trick])
         if trick == "other seed":
-            self._seed = shamir.random_element()
+            self._secrets[0].seed = shamir.random_element()
 
     def answer(self, message):
         kind, answer = kind_of(message), super().answer(message)
         head, body = answer[:17], answer[17:]
-        sealed = (COUNT - 1) * messages.CIPHERTEXT
+        sealed = (COUNT - 1) * messages.ciphertext_size(1)
         match self.trick, kind:
             case "garbage ciphertexts", Kind.ANNOUNCEMENT:
                 return head + os.urandom(sealed) + body[sealed:]
@@ -55,9 +55,9 @@ class LyingClient(client.Client):
 
 BAD_ADVERTS = {
     "certificate": {"certificate": bytes(64)},
-    "mask key of small order": {"mask_key": bytes(32)},
+    "mask key of small order": {"mask_keys": (bytes(32),)},
     "channel key of small order": {"channel": bytes(32)},
-    "wrong seed hash": {"seed_hash": bytes(32)},
+    "wrong seed hash": {"seed_hashes": (bytes(32),)},
 }
 LIES = ("other seed", "garbage ciphertexts", "wrong hashes", "wrong share", "wrong length", "wrong kind", "wrong id")
 # Rounds that a trick costs the others.
@@ -67,9 +67,8 @@ LOST = {"wrong seed hash": 1, "other seed": 1, "garbage ciphertexts": 1, "wrong 
 class Liar(SecureDevice):
     trick = ""
 
-    async def ready(self, inferences=1):
-        self._client = LyingClient(self._session, self._terms, self._taken, trick=self.trick)
-        await self._line.advertise(self._client.advert.to_bytes())
+    def _client(self):
+        return LyingClient(self._session, self._terms, self._taken, trick=self.trick)
 
 
 def lying(folder, trick):

@@ -43,7 +43,7 @@ def told(fleet, terms=TERMS, **changes: Any):
     return game
 
 
-BAD_ADVERTS: dict[str, Any] = {"certificate": bytes(64), "channel": SMALL, "mask_key": SMALL}
+BAD_ADVERTS: dict[str, Any] = {"certificate": bytes(64), "channel": SMALL, "mask_keys": (SMALL,)}
 
 
 @pytest.mark.parametrize("field", BAD_ADVERTS)
@@ -87,7 +87,7 @@ def test_devices_refuse_a_bad_advert_before_the_charge_and_name_its_device(fleet
 
 
 def test_a_hash_of_another_seed_is_noticed_when_the_sum_is_opened(fleet):
-    game = told(fleet, seed_hash=bytes(32))
+    game = told(fleet, seed_hashes=(bytes(32),))
     game.finish()
     assert outcome(game).total is None
     assert outcome(game).blamed == {LIAR: "it has shared another seed than it advertised"}
@@ -103,8 +103,8 @@ def garbage(k, answer, *, start, size, to=ALL):
     return answer
 
 
-CIPHERTEXTS = {"start": HEAD, "size": messages.CIPHERTEXT}
-HASHES = {"start": HEAD + (COUNT - 1) * messages.CIPHERTEXT, "size": 2 * messages.HASH}
+CIPHERTEXTS = {"start": HEAD, "size": messages.ciphertext_size(1)}
+HASHES = {"start": HEAD + (COUNT - 1) * messages.ciphertext_size(1), "size": 2 * messages.HASH}
 
 
 @pytest.mark.parametrize(("where", "to"), [(CIPHERTEXTS, range(COUNT - 1)), (HASHES, OTHERS)], ids=["shares", "hashes"])
@@ -152,7 +152,7 @@ def test_a_wrong_share_blames_who_gives_it_out_never_the_dealer(fleet):
 
 def test_a_key_that_was_not_the_advertised_one_blames_its_dealer_when_it_vanishes(fleet):
     game = Round(fleet)
-    game.clients[LIAR]._key = shamir.random_element()
+    game.clients[LIAR]._secrets[0].key = shamir.random_element()
     game.step()
     game.step(without=(LIAR,))
     game.finish(without=(LIAR,))

@@ -10,9 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airpool.runtime.secure import keys, messages, shamir
-from airpool.runtime.secure.client import Client, share_hash
+from airpool.runtime.secure.client import Client
 from airpool.runtime.secure.group import Terms
 from airpool.runtime.secure.keys import Session
+from airpool.runtime.secure.masks import share_hash
 from airpool.runtime.secure.messages import Kind, RefusedError
 from airpool.runtime.secure.rehearsal import rehearse, sessions
 from airpool.runtime.secure.ring import Ring
@@ -43,6 +44,15 @@ class Round:
             self.step(without=(5,) if (step, done) == (2, 1) else ())
         return self
 
+    def in_slot(self, number, *, without=()):
+        """Up to the beginning of a slot: the values are asked for. without: devices that vanish in the first one."""
+        self.step()
+        for _ in range(number):
+            self.step(without=without)
+            self.finish()
+            self.server.go_on(self.server.staying())
+        return self
+
     def finish(self, **how):
         while self.server.outcome is None:
             self.step(**how)
@@ -61,6 +71,10 @@ class Round:
         outcome = self.server.outcome
         assert outcome is not None
         return outcome.total is not None and np.array_equal(outcome.total, self.total_of(devices))
+
+    def hashes(self, dealer, holder):
+        """Of the shares that a device has dealt to another: of key, of seed, slot by slot."""
+        return messages.cut(self.server._hashes[dealer][holder], messages.HASH)
 
     def total_of(self, devices):
         return self.terms.ring.total(self.values[k] for k in devices)
@@ -105,7 +119,7 @@ def test_with_fewer_than_t_right_shares_the_round_is_dropped(game, fleet):
 
 def test_a_dealer_whose_shares_are_of_another_secret_is_noticed(game):
     """Device 1 deals shares of a seed that it did not advertise, with the right hashes of them."""
-    game.clients[1]._seed = shamir.random_element()
+    game.clients[1]._secrets[0].seed = shamir.random_element()
     game.finish()
     assert game.server.outcome.total is None
     assert "device 1" in game.server.outcome.dropped
@@ -139,7 +153,7 @@ def test_an_answer_is_taken_once(game):
 def test_an_answer_of_another_inference_is_refused(game, fleet):
     other = Round(fleet)
     old = other.clients[0].answer(other.server.messages()[0])
-    with pytest.raises(RefusedError, match="of inference"):
+    with pytest.raises(RefusedError, match="of another inference or slot"):
         game.server.receive(0, old)
 
 
@@ -199,7 +213,7 @@ def test_whatever_a_device_is_sent_it_answers_or_refuses(fleet, step, data):
 @given(noise=st.binary(max_size=700))
 def test_whatever_the_server_is_sent_it_takes_or_refuses(fleet, step, noise):
     game = Round(fleet).at(step)
-    head = messages.pack(Kind(2 * (step + 1)), game.server._group.inference)
+    head = messages.pack(Kind(2 * (step + 1)), game.server._slot.id if step else game.server._group.inference)
     for data in (noise, head + noise):
         try:
             game.server.receive(0, data)
@@ -277,17 +291,18 @@ def test_devices_of_other_terms_do_not_work_together(fleet, terms):
 
 
 @pytest.mark.parametrize("told_all", range(COUNT + 1))
-def test_two_lists_of_survivors_open_one_sum_at_most(fleet, told_all):
+@pytest.mark.parametrize("number", [0, 1])
+def test_two_lists_of_survivors_open_one_sum_of_a_slot_at_most(fleet, told_all, number):
     """The server names device 5 dead to some and alive to the others, for every way to divide them; device 4 colludes.
 
     All have signed the list of six with their values. Of the others' answers to the list of five it takes what it gets.
     """
-    game, everybody, five = Round(fleet), list(range(COUNT)), list(range(5))
-    game.step()
+    game, everybody, five = Round(fleet, replace(TERMS, slots=2)), list(range(COUNT)), list(range(5))
+    game.in_slot(number)
     whole = {k: game.clients[k].answer(message) for k, message in game.server.messages().items()}
-    inference, hashes = game.server._group.inference, game.server._hashes
+    id = game.server._slot.id
     first = {k: answer[-messages.SIGNATURE :] for k, answer in whole.items()}
-    told = messages.pack(Kind.SURVIVORS, inference, messages.subset(five, everybody))
+    told = messages.pack(Kind.SURVIVORS, id, messages.subset(five, everybody))
     second = {}
     for k in five[told_all:]:
         second[k] = game.clients[k].answer(told)[17:]
@@ -296,12 +311,12 @@ def test_two_lists_of_survivors_open_one_sum_at_most(fleet, told_all):
     for k in everybody:
         named, signatures = lists[k < told_all or k == 5]
         who = sorted(signatures)
-        said = messages.pack(Kind.SIGNED, inference, messages.subset(who, named), *(signatures[j] for j in who))
+        said = messages.pack(Kind.SIGNED, id, messages.subset(who, named), *(signatures[j] for j in who))
         try:
             given_out = messages.cut(game.clients[k].answer(said)[17:], shamir.SIZE, COUNT)
         except RefusedError:
             continue
-        kinds.setdefault(k, set()).add(hashes[5][k].index(share_hash(given_out[5])))
+        kinds.setdefault(k, set()).add(game.hashes(5, k).index(share_hash(given_out[5])) - 2 * number)
     key, seed = (sum(kind in each for each in kinds.values()) >= TERMS.survivors for kind in (0, 1))
     assert not (key and seed)
     assert works(fleet)
@@ -310,10 +325,10 @@ def test_two_lists_of_survivors_open_one_sum_at_most(fleet, told_all):
 def test_a_device_that_has_signed_a_shorter_list_no_longer_opens_the_longer_one(game):
     game.step()
     whole = {k: game.clients[k].answer(message) for k, message in game.server.messages().items()}
-    inference, everybody = game.server._group.inference, list(range(COUNT))
-    game.clients[0].answer(messages.pack(Kind.SURVIVORS, inference, messages.subset(range(5), everybody)))
+    id, everybody = game.server._slot.id, list(range(COUNT))
+    game.clients[0].answer(messages.pack(Kind.SURVIVORS, id, messages.subset(range(5), everybody)))
     signatures = [answer[-messages.SIGNATURE :] for answer in whole.values()]
-    everything = messages.pack(Kind.SIGNED, inference, messages.subset(range(5), range(5)), *signatures[:5])
+    everything = messages.pack(Kind.SIGNED, id, messages.subset(range(5), range(5)), *signatures[:5])
     with pytest.raises(RefusedError, match="1 signatures on this list"):
         game.clients[0].answer(everything)
 
@@ -328,10 +343,10 @@ def test_a_shorter_list_is_signed_once(game):
 
 def test_the_same_signature_many_times_counts_once(game):
     game.at(2)
-    group, everybody = game.server._group, list(range(5))
+    slot, everybody = game.server._slot, list(range(5))
     signature = game.clients[0].answer(game.server.messages()[0])[17:]
     game.clients[1].answer(game.server.messages()[1])
-    said = messages.pack(Kind.SIGNED, group.inference, messages.subset(everybody, everybody), *[signature] * 5)
+    said = messages.pack(Kind.SIGNED, slot.id, messages.subset(everybody, everybody), *[signature] * 5)
     with pytest.raises(RefusedError, match="2 signatures on this list"):
         game.clients[1].answer(said)
 
@@ -339,7 +354,7 @@ def test_the_same_signature_many_times_counts_once(game):
 def test_too_few_survivors_are_not_signed(game):
     for _ in range(2):
         game.step()
-    said = messages.pack(Kind.SURVIVORS, game.server._group.inference, messages.subset([0, 1, 2], list(range(COUNT))))
+    said = messages.pack(Kind.SURVIVORS, game.server._slot.id, messages.subset([0, 1, 2], list(range(COUNT))))
     with pytest.raises(RefusedError, match="3 survivors, must be 4"):
         game.clients[0].answer(said)
 
@@ -356,10 +371,9 @@ def test_of_every_device_a_share_of_key_or_seed_is_given_out_never_both(game):
     game.step()
     game.step(without=(5,))
     game.step()
-    hashes = game.server._hashes
     for k in range(5):
         given_out = messages.cut(game.clients[k].answer(game.server.messages()[k])[17:], shamir.SIZE, COUNT)
-        assert [hashes[of][k].index(share_hash(share)) for of, share in enumerate(given_out)] == [1, 1, 1, 1, 1, 0]
+        assert [game.hashes(of, k).index(share_hash(share)) for of, share in enumerate(given_out)] == [1, 1, 1, 1, 1, 0]
 
 
 def test_a_live_device_that_is_named_dead_loses_its_vote_and_nothing_else(game, fleet):
@@ -374,7 +388,7 @@ def test_a_live_device_that_is_named_dead_loses_its_vote_and_nothing_else(game, 
     assert game.opened(range(5))
     with pytest.raises(RefusedError):  # asked to sign a list without itself
         game.clients[5].answer(
-            messages.pack(Kind.SURVIVORS, game.server._group.inference, messages.subset(range(5), range(COUNT)))
+            messages.pack(Kind.SURVIVORS, game.server._slot.id, messages.subset(range(5), range(COUNT)))
         )
     assert works(fleet)
 
@@ -458,14 +472,14 @@ def test_keys_of_small_order_are_those_that_agree_on_zero(multiple):
 def test_two_rounds_of_one_session_share_no_secret(fleet):
     first, second = Round(fleet), Round(fleet)
     assert first.clients[0].advert.channel == second.clients[0].advert.channel
-    assert first.clients[0].advert.mask_key != second.clients[0].advert.mask_key
-    assert first.clients[0].advert.seed_hash != second.clients[0].advert.seed_hash
+    assert first.clients[0].advert.mask_keys != second.clients[0].advert.mask_keys
+    assert first.clients[0].advert.seed_hashes != second.clients[0].advert.seed_hashes
 
 
 def test_a_client_that_is_closed_has_no_secrets_left(game):
     client = game.clients[0]
     client.close()
-    assert (client._key, client._seed, client._state) == (0, 0, {})
+    assert (client._secrets, client._state) == ({}, {})
     with pytest.raises(RefusedError):
         client.answer(game.server.messages()[0])
 

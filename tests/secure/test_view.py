@@ -91,3 +91,52 @@ def test_what_is_opened_is_the_sum(inputs):
     assert np.all(whole == sum(inputs) % 4)
     lost = {2: with_others(2, range(2))}
     assert np.all(unmasked(ys[0] + ys[1], {k: OWN[k] for k in range(2)}, lost, RING) == sum(inputs[:2]) % 4)
+
+
+# Two slots, modulo 2, with all masks of both
+
+
+TWO = Ring(1.0, 1)
+BITS = np.array(list(product(range(2), repeat=12)), dtype=np.uint64).T
+
+
+def of_slot(number):
+    """Pairwise masks and own masks of a slot."""
+    some = BITS[6 * number : 6 * number + 6]
+    return dict(zip(PAIRS, some[:3], strict=True)), some[3:]
+
+
+def two_slots(inputs, *, kept):
+    """The server's view: device 2 survives the first slot, and is named dead in the second, though its values came.
+
+    inputs: three values of each slot. kept: its mask key is that of both slots, so that it gives the masks of both.
+    """
+    view = []
+    for number, values in enumerate((inputs[:3], inputs[3:])):
+        pairwise, own = of_slot(number)
+        with_2 = [pairwise[0, 2], pairwise[1, 2]]
+        for k, value in enumerate(values):
+            mine = {j: pairwise[min(j, k), max(j, k)] for j in range(3) if j != k}
+            view.append(masked(np.full(BITS.shape[1], value, np.uint64), own[k], k, mine, TWO))
+        view += [own[0], own[1], own[2]] if number == 0 else [own[0], own[1], *with_2]
+        if number == 0 and kept:
+            view += with_2
+    return law(*view)
+
+
+def opened(inputs):
+    return sum(inputs[:3]) % 2, sum(inputs[3:5]) % 2
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["fresh keys", "a kept key"])
+def test_the_sums_of_two_slots_are_all_that_shows_if_and_only_if_keys_are_fresh(kept):
+    groups = {}
+    for inputs in product(range(2), repeat=6):
+        groups.setdefault(opened(inputs), []).append(two_slots(inputs, kept=kept))
+    assert len(groups) == 4
+    assert equal_within(groups) is not kept
+
+
+def test_with_a_kept_key_the_values_of_one_device_show():
+    views = [two_slots(inputs, kept=True) for inputs in ((0, 0, 0, 0, 0, 0), (1, 0, 1, 0, 0, 0))]
+    assert not views[0] & views[1]

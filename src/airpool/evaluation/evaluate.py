@@ -1,5 +1,6 @@
 """Accuracy of a network on encoded objects, with error bars, beside its guarantee and beside the vote's."""
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from statistics import NormalDist
@@ -64,11 +65,13 @@ class Evaluation:
 
     @property
     def bytes_per_device(self) -> tuple[int, int] | None:
-        """Sent and received in one inference; None where devices transmit by radio."""
+        """Sent and received in one inference; None where devices transmit by radio. Slots: the mean, rounded up."""
         network = self.report.network
         if network.channel.rules.radio:
             return None
-        return traffic(network.devices.count, network.dimension * ring_of(network).wire.itemsize)
+        held = 1 if self.slots is None else math.ceil(self.slots.mean)
+        residues = network.dimension * ring_of(network).wire.itemsize
+        return traffic(network.devices.count, residues, network.slots.count, held)
 
     def row(self) -> dict[str, Any]:
         """The measurements, one number per column."""

@@ -133,13 +133,14 @@ class Air:
         if (it := connected.get(device)) is not None:
             others = [each.advert for k, each in connected.items() if k != device and each.inferences]
             try:
-                self._hub.admit(device, advert, others)
+                if advert is not None or not it.advert:  # else its last one is good for the next inference still
+                    self._hub.admit(device, advert, others)
             except RejectedError as why:
                 it.inferences = 0
                 self._standing.noted(device, f"its advert was rejected: {why}")
                 logs.event("rejected", device=device, reason=str(why))
                 raise
-            it.inferences, it.advert, it.stalled, it.left = inferences, advert or b"", False, left
+            it.inferences, it.advert, it.stalled, it.left = inferences, advert or it.advert, False, left
             self._change.set()
 
     def take(self, device: int, sent: SlotSignal | RoundMessage) -> None:
@@ -205,6 +206,7 @@ class Air:
     def _end(self, inference: str) -> None:
         """Reserves nothing more for an inference; devices hear of it with their next turn."""
         self._under_way.end(inference)
+        self._hub.end(inference)
         for it in self._standing.connected.values():
             it.ended.append(inference[:LONGEST_ID])
 
@@ -230,10 +232,13 @@ class Air:
             self._standing.needed = self._under_way.needed
             ready = {k: self._standing.connected[k] for k in self._standing.ready()}
             turn, there = next_turn(self._waiting, ready, self._hub.inferences, self._under_way)
+            lost, few = self._waiting, f"below quorum: {len(there)} devices are ready, {self.quorum} are needed"
+            if len(there) >= self.quorum:
+                there = self._hub.among([each.id for each in turn], there)
+                lost, few = turn, f"below quorum: {len(there)} devices are in this inference, {self.quorum} are needed"
             if len(there) < self.quorum:
-                few = f"below quorum: {len(there)} devices are ready, {self.quorum} are needed"
-                finish(self._waiting, Withheld(few + self._standing.named(there), spent=False))
-                self._waiting.clear()
+                finish(lost, Withheld(few + self._standing.named(there), spent=False))
+                self._waiting = [each for each in self._waiting if each not in lost]
                 continue
             self._waiting = [each for each in self._waiting if each not in turn]
             try:
@@ -265,6 +270,8 @@ class Air:
                 self._under_way.note(each.inference, each.slot)
             for k, line in lines.items():
                 line.inferences = 0
+                if any(each.slot == 1 for each in turn):
+                    line.advert = b""
                 line.deliver(tuple(self._announced(each, k, len(there)) for each in turn))
                 line.ended.clear()
             running = [asyncio.create_task(self._run(each, self._rounds[each.id])) for each in turn]

@@ -292,8 +292,16 @@ class Hub(Protocol):
         """Raises RejectedError unless a device is ready with this advert. others: adverts of those that are ready."""
         ...
 
+    def among(self, ids: Sequence[str], ready: Sequence[int]) -> list[int]:
+        """Those of the ready devices that slots of these ids are announced to."""
+        ...
+
     def opened(self, id: str, number: int, adverts: Mapping[int, bytes]) -> Round:
-        """The round of an inference. adverts: of all devices that it is announced to; b"" where there is none."""
+        """The round of a slot. adverts: of all devices that it is announced to; b"" where there is none."""
+        ...
+
+    def end(self, inference: str) -> None:
+        """Forgets an inference that has no further slot."""
         ...
 
 

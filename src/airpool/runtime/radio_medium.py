@@ -69,6 +69,10 @@ class RadioHub:
         if advert is not None:
             raise RejectedError("this network takes signals, not a secure sum")
 
+    def among(self, ids: Sequence[str], ready: Sequence[int]) -> list[int]:
+        """All of them."""
+        return list(ready)
+
     def opened(self, id: str, number: int, adverts: Mapping[int, bytes]) -> Round:
         (inference, slot), count = parts(id, self._network.slots), self._network.devices.count
         rng = self._rng if self._seed is None else seeded.of_air(self._seed, number, slot=slot, devices=count)
@@ -78,6 +82,9 @@ class RadioHub:
             while len(self._of_inference) > MOST_KEPT:
                 self._of_inference.popitem(last=False)
         return Slot(adverts, self._network, self._link.transmitters.reach, rng, drawn)
+
+    def end(self, inference: str) -> None:
+        self._of_inference.pop(inference, None)
 
     def _drawn(self, rng: draws.Generator) -> _Drawn:
         """Gains and errors of a slot: fresh ones, or those of the first slot where the channel stands still."""

@@ -4,6 +4,7 @@ The device does not know: it is ready, is announced to, charges, and transmits. 
 here, by its own keys and its own terms, and leave this process masked.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from airpool.network import Network
@@ -16,68 +17,111 @@ from airpool.runtime.secure.group import inference_of, terms_of
 from airpool.runtime.secure.keys import Roster, Session
 from airpool.runtime.secure.messages import ComplaintError, RefusedError
 from airpool.runtime.secure.ring import Residues
+from airpool.runtime.under_way import KEPT_SECONDS, MOST_KEPT, parts
 
 
 class SecureDevice:
-    """quorum: the fewest devices that must be ready, as the device itself has it; None: all."""
+    """quorum: the fewest devices that must be ready, as the device itself has it; None: all.
+
+    Each inference under way has a client, which takes part in it slot by slot. That of the next one is advertised
+    meanwhile, so that the hub can go on with any of them.
+    """
 
     def __init__(self, line: Line, session: Session, network: Network, *, quorum: int | None = None) -> None:
         self._line, self._session, self._terms = line, session, terms_of(network, quorum=quorum)
-        self._client: Client | None = None
+        self._slots = network.slots
+        self._fresh: Client | None = None
+        self._going: dict[str, tuple[Client, asyncio.TimerHandle]] = {}
         self._values: Residues | None = None
-        self._group: bytes | None = None
+        self._said: bytes | None = None
 
     async def ready(self, inferences: int = 1, left: int | None = None) -> None:
-        """One round, whatever the number: an advert is good for one, with keys and seeds of its own."""
+        """One slot, whatever the number. An advert is good for one inference, and is said once."""
         self._session.renew()
-        self._client = Client(self._session, self._terms, self._taken)
-        await self._line.advertise(self._client.advert.to_bytes(), left)
+        if self._fresh is None:
+            self._fresh = self._client()
+            await self._line.advertise(self._fresh.advert.to_bytes(), left)
+        else:
+            await self._line.ready(1, left)
+
+    def _client(self) -> Client:
+        return Client(self._session, self._terms, self._taken)
 
     async def announcements(self) -> Turn:
-        return await self._line.announcements()
+        if not (turn := await self._line.announcements()):
+            self._fresh = None  # its advert was not accepted
+        return turn
 
     async def accept(self, announced: Announcement) -> None:
-        """Reads the first message of the round, and checks its id, its group and the others' adverts."""
-        assert self._client is not None
+        """Reads the first message of the slot, and checks its id, its group and the others' adverts."""
+        for inference in announced.ended:
+            self._forget(inference)
+        inference = announced.inference or announced.id
+        client = self._entered(inference, announced.slot)
         try:
-            self._group = await self._line.message(announced.id)
+            self._said = await self._line.message(announced.id)
             self._session.renew()
-            if self._group is None or self._client.accept(self._group) != inference_of(announced.id):
-                raise RefusedError("the round is of another inference than the one announced")
+            if client is None or self._said is None:
+                raise RefusedError("a slot that is over, or of an inference that this device is not in")
+            if client.accept(self._said) != (inference_of(inference), announced.slot - 1):
+                raise RefusedError("the round is of another inference or slot than the one announced")
         except RefusedError as why:
-            self._close()
+            self._forget(inference)
             if isinstance(why, ComplaintError):
                 await self._line.answer(RoundMessage(announced.id, why.complaint))
             raise NotSentError(str(why), WithdrawalReason.ROUND) from None
 
+    def _entered(self, inference: str, slot: int) -> Client | None:
+        """The client of an announced slot: that of the last advert in a first one. Its time begins anew."""
+        client = self._known(inference)
+        if slot == 1:
+            self._forget(inference)
+            client, self._fresh = self._fresh, None
+        elif client is not None:
+            self._going.pop(inference)[1].cancel()
+        if client is not None:
+            later = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, inference)
+            self._going[inference] = client, later
+            while len(self._going) > MOST_KEPT:
+                self._forget(next(iter(self._going)))
+        return client
+
     async def transmit(self, signals: Sequence[SlotSignal]) -> None:
-        """Takes part in the round to its end. scale is 1: there is no power to judge."""
+        """Takes part in the slot to its end. scale is 1: there is no power to judge."""
         (signal,) = signals
-        assert self._client is not None
-        self._values, message = self._terms.ring.encode(signal.samples), self._group
+        inference, _ = parts(signal.id, self._slots)
+        client, message = self._known(inference), self._said
+        self._values = self._terms.ring.encode(signal.samples)
         try:
-            while message is not None:
-                await self._line.answer(RoundMessage(signal.id, self._client.answer(message)))
-                if self._client.over:
-                    break
-                message = await self._line.message(signal.id)
+            while client is not None and message is not None:
+                await self._line.answer(RoundMessage(signal.id, client.answer(message)))
+                message = None if client.slot_over else await self._line.message(signal.id)
         except RefusedError as why:
             logs.event("refused", id=signal.id, device=self._session.device, reason=str(why))
             await self._line.withdraw(signal.id, WithdrawalReason.ROUND)
         finally:
-            self._close()
+            self._values = self._said = None
+            if client is None or client.over or not client.slot_over:
+                self._forget(inference)
 
     async def withdraw(self, id: str, reason: WithdrawalReason) -> None:
-        self._close()
+        self._forget(parts(id, self._slots)[0])
         await self._line.withdraw(id, reason)
 
     def close(self) -> None:
+        for inference in list(self._going):
+            self._forget(inference)
         self._line.close()
 
-    def _close(self) -> None:
-        """Forgets the secrets of this round."""
-        if self._client is not None:
-            self._client.close()
+    def _known(self, inference: str) -> Client | None:
+        return self._going[inference][0] if inference in self._going else None
+
+    def _forget(self, inference: str) -> None:
+        """Ends an inference for this device: its secrets are gone, those of slots that were not held too."""
+        if inference in self._going:
+            client, later = self._going.pop(inference)
+            client.close()
+            later.cancel()
 
     def _taken(self) -> Residues:
         assert self._values is not None

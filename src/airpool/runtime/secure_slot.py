@@ -12,12 +12,13 @@ from airpool.runtime.secure.group import inference_of, terms_of
 from airpool.runtime.secure.keys import Roster
 from airpool.runtime.secure.messages import Advert, RefusedError
 from airpool.runtime.secure.server import SumServer, require_advert
+from airpool.runtime.under_way import MOST_KEPT, parts
 
 STEPS = 4
 
 
 class SecureHub:
-    """The hub of secure sums, one round at a time: an advert is good for one.
+    """The hub of secure sums, one slot at a time: an advert is good for one inference.
 
     roster: the newest public identities; None: unknown, so that devices alone check each other's certificates.
     """
@@ -25,18 +26,40 @@ class SecureHub:
     def __init__(self, setup: HubSetup, roster: Callable[[], Roster] | None = None) -> None:
         self.inferences, self.epoch, self.secure = 1, "", True
         self._terms, self._say, self._roster = terms_of(setup.network, quorum=setup.quorum), setup.say, roster
+        self._slots, self._going = setup.network.slots, dict[str, SumServer]()
 
     def admit(self, device: int, advert: bytes | None, others: Sequence[bytes]) -> None:
         """Raises RejectedError for an advert that would stop the round: judged by what is public, before any charge."""
         try:
-            own = require_advert(advert or b"", device, self._terms, self._known()).mask_key
+            own = set(require_advert(advert or b"", device, self._terms, self._known()).mask_keys)
         except RefusedError as why:
             raise RejectedError(str(why)) from None
-        if any(Advert.from_bytes(other).mask_key == own for other in others):
+        if any(own & set(Advert.from_bytes(other, self._terms.slots).mask_keys) for other in others):
             raise RejectedError("an advert with another device's mask key")
 
+    def among(self, ids: Sequence[str], ready: Sequence[int]) -> list[int]:
+        """Those of the ready devices that a slot is announced to: all, or those that are still in its inference."""
+        for inference, slot in (parts(id, self._slots) for id in ids):
+            if slot > 1:
+                server = self._going.get(inference)
+                staying = server.staying() if server is not None and server.slot + 2 == slot else set()
+                ready = [k for k in ready if k in staying]
+        return list(ready)
+
     def opened(self, id: str, number: int, adverts: Mapping[int, bytes]) -> Round:
-        return SecureSlot(id, SumServer(self._terms, inference_of(id), adverts, self._known()), self._say)
+        inference, slot = parts(id, self._slots)
+        if slot == 1:
+            self._going.pop(inference, None)
+            self._going[inference] = SumServer(self._terms, inference_of(inference), adverts, self._known())
+            while len(self._going) > MOST_KEPT:
+                self.end(next(iter(self._going)))
+        else:
+            self._going[inference].go_on(adverts)
+        return SecureSlot(id, self._going[inference], self._say)
+
+    def end(self, inference: str) -> None:
+        """Forgets an inference: it has no further slot."""
+        self._going.pop(inference, None)
 
     def _known(self) -> Roster | None:
         return None if self._roster is None else self._roster()

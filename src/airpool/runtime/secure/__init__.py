@@ -3,8 +3,8 @@
 ring.py        values ↔ integers modulo 2^B on one public grid
 shamir.py      t-of-n shares of a secret
 keys.py        identities, channel keys, agreed secrets
-masks.py       keystreams, and what a device adds to its values
-group.py       what a device agrees to; one inference and its devices, bound together by a hash
+masks.py       their keys and keystreams, and what a device adds to its values
+group.py       what a device agrees to; one inference, its devices and slots, bound together by a hash
 messages.py    bytes in, bytes out
 client.py      one device in one inference
 server.py      the server in one inference

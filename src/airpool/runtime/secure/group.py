@@ -6,16 +6,19 @@ Two lists of survivors, each with t signatures, would need 2t ≤ K + c (the hon
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from airpool.network import Network
+from airpool.network import Network, Slots
 from airpool.network import file as network_file
 from airpool.runtime.secure.messages import ID, Advert, RefusedError
 from airpool.runtime.secure.ring import Ring, ring_of
 
-_VERSION = b"airpool secure sum 2"
+_VERSION = b"airpool secure sum 3"
 MOST_DEVICES = 1024
+MOST_KEYS = (
+    2**15
+)  # mask keys of all devices and slots of an inference: one message has them all, and must not exceed 4 MiB
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class Terms:
 
     survivors: t, the fewest devices whose sum is opened. quorum: the fewest that must be ready, from t to K.
     colluders: how many may work with the server. network: a hash of all that is public besides.
+    slots: the most slots of one inference.
     """
 
     num_devices: int
@@ -33,6 +37,7 @@ class Terms:
     dimension: int
     ring: Ring
     network: bytes = b""
+    slots: int = 1
 
     def __post_init__(self) -> None:
         count, t = self.num_devices, self.survivors
@@ -45,17 +50,24 @@ class Terms:
             )
         if not t <= self.quorum <= count:
             raise ValueError(f"quorum={self.quorum} must be from the {t} survivors to the {count} devices")
+        if not 1 <= self.slots <= MOST_KEYS // count:
+            raise ValueError(
+                f"a secure sum of {count} devices has 1 to {MOST_KEYS // count} slots an inference, not {self.slots}"
+            )
 
     @cached_property
     def digest(self) -> bytes:
-        numbers = (self.num_devices, self.survivors, self.quorum, self.colluders, self.dimension)
+        numbers = (self.num_devices, self.survivors, self.quorum, self.colluders, self.dimension, self.slots)
         return _hash(repr((*numbers, self.ring.step.hex(), self.ring.bits)).encode(), self.network)
 
 
 @lru_cache(maxsize=64)
 def terms_of(network: Network, *, quorum: int | None = None) -> Terms:
-    """The terms of a network: t is the number of its devices less its dropouts. quorum: by default, all devices."""
-    count = network.devices.count
+    """The terms of a network: t is the number of its devices less its dropouts. quorum: by default, all devices.
+
+    When the server is sure is its own choice.
+    """
+    count, slots = network.devices.count, Slots(network.slots.count, redrawn=network.slots.redrawn)
     return Terms(
         num_devices=count,
         survivors=count - network.dropouts,
@@ -63,7 +75,8 @@ def terms_of(network: Network, *, quorum: int | None = None) -> Terms:
         colluders=network.colluders,
         dimension=network.dimension,
         ring=ring_of(network),
-        network=_hash(network_file.dump(network).encode()),
+        network=_hash(network_file.dump(replace(network, slots=slots)).encode()),
+        slots=network.slots.count,
     )
 
 
@@ -77,7 +90,7 @@ class Group:
     """The devices of one inference with what each advertised, in ascending order.
 
     transcript: a hash of all that the devices must agree on. Every key of the inference depends on it, so that nothing
-    of one inference, group or set of terms is of use in another.
+    of one inference, group or set of terms is of use in another. No mask key stands twice, of two devices or two slots.
     """
 
     inference: bytes
@@ -90,8 +103,9 @@ class Group:
             raise RefusedError(f"{len(devices)} devices are ready, must be from {quorum} to {count}")
         if sorted(devices) != devices or devices[-1] >= count:
             raise RefusedError(f"the ready devices must ascend from 0 to {count - 1}")
-        if len({advert.mask_key for advert in self.adverts.values()}) < len(devices):
-            raise RefusedError("two devices advertise the same mask key")
+        advertised = [key for advert in self.adverts.values() for key in advert.mask_keys]
+        if len(set(advertised)) < len(advertised):
+            raise RefusedError("the same mask key is advertised twice, by two devices or for two slots")
 
     @property
     def devices(self) -> list[int]:
@@ -99,13 +113,37 @@ class Group:
 
     @cached_property
     def transcript(self) -> bytes:
-        each = (device.to_bytes(2, "big") + advert.to_bytes() for device, advert in self.adverts.items())
+        each = (_short(device) + advert.to_bytes() for device, advert in self.adverts.items())
         return _hash(_VERSION, self.inference, self.terms.digest, *each)
 
+    def slot(self, number: int) -> "SlotContext":
+        return SlotContext(number, slot_id(self.inference, number), _hash(b"slot", self.transcript, _short(number)))
+
+
+@dataclass(frozen=True)
+class SlotContext:
+    """One slot of an inference. id: in its messages. salt: of transcript and number, for its keys and statements.
+
+    So nothing of one slot, no mask, message or signature, is of use in another.
+    """
+
+    number: int
+    id: bytes
+    salt: bytes
+
     def statement(self, sharing: list[int], survivors: list[int]) -> bytes:
-        """The statement that a device signs: the inference, the devices that shared, and those that survived."""
-        lists = (b"".join(device.to_bytes(2, "big") for device in some) for some in (sharing, survivors))
-        return _hash(b"survivors", self.transcript, *lists)
+        """The statement that a device signs: the slot, the devices that are in it, and those that survived."""
+        lists = (b"".join(map(_short, some)) for some in (sharing, survivors))
+        return _hash(b"survivors", self.salt, *lists)
+
+
+def slot_id(inference: bytes, number: int) -> bytes:
+    """The 16 bytes that stand for a slot of an inference in its messages."""
+    return _hash(b"slot", inference, _short(number))[:ID]
+
+
+def _short(number: int) -> bytes:
+    return number.to_bytes(2, "big")
 
 
 def _hash(*parts: bytes) -> bytes:

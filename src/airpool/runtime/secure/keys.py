@@ -1,11 +1,11 @@
-"""Keys of a device: its identity for good, a channel key for a session, a mask key and a seed for one inference.
+"""Keys of a device: its identity for good, a channel key for a session, a mask key and a seed for one slot.
 
 identity     Ed25519. Its public half is in the roster that every device has from whoever runs the fleet, not from the
              server: a server that issues identities could invent devices.
 channel key  X25519, made when the device starts and signed by its identity, together with the device's terms. Two of
              them agree on a secret, under which shares travel. It is never shared out, so it need not be fresh for
              every inference.
-mask key     X25519, fresh for every inference. It is shared out, and reconstructed if its device vanishes.
+mask key     X25519, fresh for every slot of an inference. It is shared out, and reconstructed if its device vanishes.
 
 Channel and mask keys are two keys on purpose. With one for both, whoever reconstructs the key of a device that was
 named dead could also read the shares of its seed, and open what it had sent.
@@ -136,6 +136,12 @@ def _public(identity: bytes) -> Ed25519PublicKey:
 def small_order(public: bytes) -> bool:
     """Whether an X25519 public key is a point of small order: every agreement with it is zero (RFC 7748, section 6)."""
     return int.from_bytes(public, "little") % 2**255 % _FIELD in _SMALL
+
+
+def require_sound(public: Sequence[bytes]) -> None:
+    """Raises RefusedError if a public key is of small order."""
+    if any(map(small_order, public)):
+        raise RefusedError("an advert with a key of small order")
 
 
 def _certified(device: int, channel: bytes, terms: bytes) -> bytes:

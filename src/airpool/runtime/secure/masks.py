@@ -1,4 +1,4 @@
-"""Masks: keystreams as residues, and what a device adds to its values (docs/secure-sum.md).
+"""Masks: their keys, keystreams as residues, and what a device adds to its values (docs/secure-sum.md).
 
     y_k = v_k + β_k + Σ_{j>k} M_kj − Σ_{j<k} M_kj        modulo 2^B
 
@@ -6,13 +6,38 @@ M_kj = M_jk comes from the key that two devices agree on, β_k from a seed of de
 M cancel. β_k stays: a device whose values arrive late, after its key was given out, is still covered by it.
 """
 
+import hashlib
 from collections.abc import Mapping
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
+from airpool.runtime.secure import keys, messages, shamir
+from airpool.runtime.secure.group import SlotContext
 from airpool.runtime.secure.ring import Residues, Ring
+
+_SEED, _MASK = b"airpool own mask 1", b"airpool pairwise mask 1"
+
+
+def own_key(slot: SlotContext, seed: int) -> bytes:
+    """The key of β, from the seed."""
+    return keys.derived(seed.to_bytes(shamir.SIZE, "big"), salt=slot.salt, label=_SEED)
+
+
+def pair_key(slot: SlotContext, secret: bytes, device: int, other: int) -> bytes:
+    """The key of the mask that two devices share, from what their mask keys agree on."""
+    label = b"%b %d %d" % (_MASK, *sorted((device, other)))
+    return keys.derived(secret, salt=slot.salt, label=label)
+
+
+def seed_hash(seed: int) -> bytes:
+    return hashlib.sha256(b"airpool seed 1" + seed.to_bytes(shamir.SIZE, "big")).digest()
+
+
+def share_hash(share: bytes) -> bytes:
+    """Hash by which the server recognises a false share."""
+    return hashlib.sha256(b"airpool share 1" + share).digest()[: messages.HASH]
 
 
 def stream(key: bytes, ring: Ring, dimension: int) -> Residues:

@@ -1,14 +1,16 @@
-"""Messages: bytes in, bytes out. Each begins with its kind and inference, and has exactly one length that is right.
+"""Messages: bytes in, bytes out. Each begins with its kind and an id, and has exactly one length that is right.
 
     server → device                                       device → server
     ANNOUNCEMENT  who is ready, with their adverts        SHARES     one ciphertext for every other device, and hashes
-                                                       or COMPLAINT  whose adverts do not hold; no part in the round
+                                                       or COMPLAINT  whose adverts do not hold; no part in the inference
     SHARED        who shared, ciphertexts and hashes      MASKED     the masked values, a signature on this list,
-                                                                     and whose shares cannot be read
+ or NEXT          who is in the next slot                            and whose shares cannot be read
     SURVIVORS     who survived, if not all of them        SIGNATURE  on this list
     SIGNED        the signatures                          REVEALED   a share for every device: of key or of seed
 
-An advert comes before: it is what a device says when it declares itself ready.
+An advert comes before: it is what a device says when it declares itself ready. Adverts and shares are for all slots of
+an inference at once. SHARED begins the first slot, NEXT each further one. The id is that of the inference until then,
+and that of the slot from there on.
 """
 
 import struct
@@ -20,11 +22,12 @@ from airpool._support.errors import AirpoolError
 
 ID = 16
 SHARE = 32
-CIPHERTEXT = 2 * SHARE + 16  # two shares, and an authentication tag
+KEY = 32
+TAG = 16  # authenticates a ciphertext
 HASH = 16
 SIGNATURE = 64
 _HEAD = struct.Struct(">B16s")
-_ADVERT = struct.Struct("32s64s32s32s")
+_CERTIFIED = struct.Struct("32s64s")
 
 
 class RefusedError(AirpoolError):
@@ -49,28 +52,40 @@ class Kind(IntEnum):
     SIGNED = 7
     REVEALED = 8
     COMPLAINT = 9
+    NEXT = 10
 
 
 class Advert(NamedTuple):
-    """Advert of a device: its channel key, signed by its identity; a fresh mask key and the hash of a fresh seed."""
+    """Advert of a device: its channel key, signed by its identity; for each slot a mask key and the hash of a seed."""
 
     channel: bytes
     certificate: bytes
-    mask_key: bytes
-    seed_hash: bytes
+    mask_keys: tuple[bytes, ...]
+    seed_hashes: tuple[bytes, ...]
 
     def to_bytes(self) -> bytes:
-        return _ADVERT.pack(*self)
+        pairs = zip(self.mask_keys, self.seed_hashes, strict=True)
+        return _CERTIFIED.pack(self.channel, self.certificate) + b"".join(part for pair in pairs for part in pair)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        if len(data) != _ADVERT.size:
-            raise RefusedError(f"an advert of {len(data)} bytes, must be {_ADVERT.size}")
-        return cls(*_ADVERT.unpack(data))
+    def from_bytes(cls, data: bytes, slots: int) -> Self:
+        if len(data) != advert_size(slots):
+            raise RefusedError(f"an advert of {len(data)} bytes, must be {advert_size(slots)}")
+        (channel, certificate), parts = _CERTIFIED.unpack_from(data), cut(data[_CERTIFIED.size :], KEY)
+        return cls(channel, certificate, tuple(parts[::2]), tuple(parts[1::2]))
 
 
-def pack(kind: Kind, inference: bytes, *parts: bytes) -> bytes:
-    return b"".join((_HEAD.pack(kind, inference), *parts))
+def advert_size(slots: int) -> int:
+    return _CERTIFIED.size + 2 * KEY * slots
+
+
+def ciphertext_size(slots: int) -> int:
+    """Bytes that a device deals to another one: shares of key and seed for every slot, encrypted."""
+    return 2 * SHARE * slots + TAG
+
+
+def pack(kind: Kind, id: bytes, *parts: bytes) -> bytes:
+    return b"".join((_HEAD.pack(kind, id), *parts))
 
 
 def kind_of(data: bytes) -> int:
@@ -78,25 +93,25 @@ def kind_of(data: bytes) -> int:
     return data[0] if data else 0
 
 
-def unpack(kind: Kind, inference: bytes, data: bytes) -> bytes:
-    """The body of a message of this kind and inference; an error for any other."""
+def unpack(kind: Kind, id: bytes, data: bytes) -> bytes:
+    """The body of a message of this kind and id; an error for any other."""
     if len(data) < _HEAD.size:
         raise RefusedError(f"a message of {len(data)} bytes")
     found, of = _HEAD.unpack_from(data)
     if found != kind:
         raise RefusedError(f"a message of kind {found}, must be {kind.name}")
-    if of != inference:
-        raise RefusedError(f"a message of inference {of.hex()}, must be {inference.hex()}")
+    if of != id:
+        raise RefusedError(f"a message of another inference or slot: {of.hex()}, must be {id.hex()}")
     return data[_HEAD.size :]
 
 
-def announced(data: bytes) -> tuple[bytes, dict[int, Advert]]:
+def announced(data: bytes, slots: int) -> tuple[bytes, dict[int, Advert]]:
     """The inference of an announcement, and the adverts of the ready by device."""
     if len(data) < _HEAD.size:
         raise RefusedError(f"an announcement of {len(data)} bytes")
     inference = _HEAD.unpack_from(data)[1]
-    each = cut(unpack(Kind.ANNOUNCEMENT, inference, data), 2 + _ADVERT.size)
-    adverts = {int.from_bytes(one[:2], "big"): Advert.from_bytes(one[2:]) for one in each}
+    each = cut(unpack(Kind.ANNOUNCEMENT, inference, data), 2 + advert_size(slots))
+    adverts = {int.from_bytes(one[:2], "big"): Advert.from_bytes(one[2:], slots) for one in each}
     if len(adverts) < len(each):
         raise RefusedError("an announcement names a device twice")
     return inference, adverts
@@ -136,15 +151,20 @@ def chosen(body: bytes, of: Sequence[int]) -> tuple[list[int], bytes]:
     return [device for place, device in enumerate(of) if bits >> place & 1], body[size:]
 
 
-def traffic(devices: int, residues: int) -> tuple[int, int]:
+def traffic(devices: int, residues: int, slots: int = 1, held: int | None = None) -> tuple[int, int]:
     """Bytes that a device sends and receives in one inference in which no device vanishes.
 
-    devices: those that are ready. residues: bytes of its values.
+    devices: those that are ready. residues: bytes of its values. slots: N, prepared. held: of these, by default all.
 
     >>> traffic(12, 40 * 4)
     (2085, 3999)
+    >>> traffic(12, 40 * 4, slots=16, held=7)
+    (23229, 36195)
     """
-    n, heads, some = devices, 3 * _HEAD.size, (devices + 7) // 8
-    sent = _ADVERT.size + (n - 1) * CIPHERTEXT + 2 * n * HASH + residues + SIGNATURE + some + n * SHARE
-    received = n * (2 + _ADVERT.size) + (n - 1) * (CIPHERTEXT + 2 * HASH) + n * SIGNATURE + 2 * some
-    return heads + sent, heads + received
+    n, head, some, held = devices, _HEAD.size, (devices + 7) // 8, slots if held is None else held
+    sealed, hashes = ciphertext_size(slots), 2 * slots * HASH
+    sent = advert_size(slots) + head + (n - 1) * sealed + n * hashes
+    received = head + n * (2 + advert_size(slots)) + (n - 1) * (sealed + hashes)
+    sent_each = 2 * head + residues + SIGNATURE + some + n * SHARE
+    received_each = 2 * head + n * SIGNATURE + 2 * some
+    return sent + held * sent_each, received + held * received_each

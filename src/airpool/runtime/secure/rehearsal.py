@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from airpool.runtime.secure.client import Client
 from airpool.runtime.secure.group import Terms
 from airpool.runtime.secure.keys import Session, public_bytes
-from airpool.runtime.secure.messages import ID, kind_of
+from airpool.runtime.secure.messages import ID, Kind, kind_of
 from airpool.runtime.secure.ring import Residues
 from airpool.runtime.secure.server import Outcome, SumServer
 
@@ -18,11 +18,16 @@ STEPS = ("share", "mask", "sign", "reveal")
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """The outcome, and the bytes that each device sent and received, its advert included."""
+    """The outcome of each slot, and the bytes that each device sent and received, its advert included."""
 
-    outcome: Outcome
+    outcomes: tuple[Outcome, ...]
     sent: dict[int, int]
     received: dict[int, int]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of the last slot."""
+        return self.outcomes[-1]
 
 
 def sessions(num_devices: int) -> list[Session]:
@@ -35,20 +40,46 @@ def sessions(num_devices: int) -> list[Session]:
 def rehearse(
     values: Mapping[int, Residues], terms: Terms, of: Sequence[Session], *, vanish: Mapping[int, int] | None = None
 ) -> Rehearsal:
-    """One inference of the devices that have values; they are the ready ones, and answer one after the other.
+    """One slot of the devices that have values; they are the ready ones, and answer one after the other.
 
     vanish: the step, of `STEPS`, from which on a device no longer answers; `sign` takes place if a device vanished.
     """
-    clients = {k: Client(of[k], terms, lambda k=k: values[k]) for k in values}
+    return rehearse_slots([values], terms, of, vanish={k: (0, step) for k, step in (vanish or {}).items()})
+
+
+def rehearse_slots(
+    values: Sequence[Mapping[int, Residues]],
+    terms: Terms,
+    of: Sequence[Session],
+    *,
+    vanish: Mapping[int, tuple[int, int]] | None = None,
+) -> Rehearsal:
+    """One inference of as many slots as there are values, at most those of the terms; fewer if one is dropped.
+
+    vanish: slot and step from which on a device no longer answers.
+    """
+    slot, never = 0, (len(values), 0)
+    clients = {k: Client(of[k], terms, lambda k=k: values[slot][k]) for k in values[0]}
     adverts = {k: client.advert.to_bytes() for k, client in clients.items()}
     server = SumServer(terms, secrets.token_bytes(ID), adverts)
     sent, received = {k: len(advert) for k, advert in adverts.items()}, dict.fromkeys(adverts, 0)
-    while server.outcome is None:
+    outcomes = list[Outcome]()
+    while slot < len(values):
         for k, message in server.messages().items():
             received[k] += len(message)
-            if (vanish or {}).get(k, len(STEPS)) > kind_of(message) // 2:
+            if (vanish or {}).get(k, never) > (slot, _step(message)):
                 answer = clients[k].answer(message)
                 sent[k] += len(answer)
                 server.receive(k, answer)
         server.advance()
-    return Rehearsal(server.outcome, sent, received)
+        if (outcome := server.outcome) is not None:
+            outcomes.append(outcome)
+            slot += 1
+            if slot == len(values) or len(server.staying()) < terms.survivors:
+                break
+            server.go_on(server.staying())
+    return Rehearsal(tuple(outcomes), sent, received)
+
+
+def _step(message: bytes) -> int:
+    return 1 if kind_of(message) == Kind.NEXT else kind_of(message) // 2

@@ -1,31 +1,32 @@
 """The server in one inference: a state machine that collects answers, and goes on without those who gave none.
 
-    server = Server(terms, inference, adverts)
+    server = SumServer(terms, inference, adverts)
     for device, message in server.messages().items(): ...        # to every device that is still there
     server.receive(device, answer)                               # as answers arrive, in any order
     server.advance()                                             # all have answered, or time is up
     ...                                                          # until there is server.outcome
+    server.go_on(ready)                                          # the next slot, and the same again
 
-It learns the sum of the survivors' values and nothing else of them. With fewer than t answers in any step the round is
-dropped and nothing is opened. A wrong answer counts as none, and its sender is blamed.
+It learns the sum of the survivors' values and nothing else of them. With fewer than t answers in any step the slot is
+dropped, nothing of it is opened, and it is the last one. A wrong answer counts as none, and its sender is blamed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from airpool.runtime.secure import keys, masks, messages, shamir
 from airpool.runtime.secure.blame import Blame
-from airpool.runtime.secure.client import own_key, pair_key, seed_hash, share_hash
 from airpool.runtime.secure.group import Group, Terms
 from airpool.runtime.secure.keys import Roster
+from airpool.runtime.secure.masks import own_key, pair_key, seed_hash, share_hash
 from airpool.runtime.secure.messages import Advert, Kind, RefusedError
 from airpool.runtime.secure.ring import Residues, Ring
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """total: the sum of the survivors' values, modulo 2^B; None where the round was dropped, and `dropped` says why.
+    """Of one slot. total: the sum of the survivors' values, modulo 2^B; None where it was dropped, as `dropped` says.
 
     blamed: devices that did not follow the protocol, with the reason; they are to be left out of the next rounds.
     doubted: devices whose adverts hold by the server's roster and not by the others'; they may have an older one.
@@ -43,9 +44,8 @@ def require_advert(content: bytes, device: int, terms: Terms, roster: Roster | N
 
     roster: the public identities, as the devices have them; None: unknown here, so that the certificate is not checked.
     """
-    advert = Advert.from_bytes(content)
-    if keys.small_order(advert.channel) or keys.small_order(advert.mask_key):
-        raise RefusedError("an advert with a key of small order")
+    advert = Advert.from_bytes(content, terms.slots)
+    keys.require_sound([advert.channel, *advert.mask_keys])
     if roster is not None:
         keys.require_certified(roster[device], device, advert, terms.digest)
     return advert
@@ -57,8 +57,9 @@ class SumServer:
     def __init__(
         self, terms: Terms, inference: bytes, adverts: Mapping[int, bytes], roster: Roster | None = None
     ) -> None:
-        ready = {device: Advert.from_bytes(adverts[device]) for device in sorted(adverts)}
+        ready = {device: Advert.from_bytes(adverts[device], terms.slots) for device in sorted(adverts)}
         self._terms, self._group = terms, Group(inference, terms, ready)
+        self._slot, self._staying = self._group.slot(0), set[int]()
         self._steps = {
             Kind.SHARES: (self._read_shares, self._shared),
             Kind.MASKED: (self._read_masked, self._survived),
@@ -67,7 +68,7 @@ class SumServer:
         }
         self._kind = Kind.SHARES
         self._answers: dict[int, Any] = {}
-        self._hashes: dict[int, dict[int, list[bytes]]] = {}
+        self._hashes: dict[int, dict[int, bytes]] = {}  # of dealer and holder: of key, of seed, slot by slot
         self._masked: dict[int, Residues] = {}
         self._sharing: list[int] = []
         self._signatures: dict[int, bytes] = {}
@@ -87,6 +88,28 @@ class SumServer:
         return dict(self._messages)
 
     @property
+    def slot(self) -> int:
+        """The number of the slot, from 0 on."""
+        return self._slot.number
+
+    def staying(self) -> set[int]:
+        """After a slot: the devices that can be in the next one, if there may be one."""
+        ended = self.outcome is None or self.outcome.total is None or self.slot + 1 == self._terms.slots
+        return set() if ended else set(self._staying)
+
+    def go_on(self, ready: Collection[int]) -> None:
+        """Begins the next slot, with those of `staying` that are ready; an error if these are fewer than t."""
+        among = sorted(self.staying() & set(ready))
+        if len(among) < self._terms.survivors:
+            raise RefusedError(
+                f"{len(among)} devices can be in slot {self.slot + 1}, must be {self._terms.survivors} or more"
+            )
+        survivors, self._slot = list(self._masked), self._group.slot(self.slot + 1)
+        self.outcome, self._kind, self._sharing = None, Kind.MASKED, among
+        self._masked, self._signatures, self._unread, self._left = {}, {}, {}, set()
+        self._messages = dict.fromkeys(among, self._said(Kind.NEXT, messages.subset(among, survivors)))
+
+    @property
     def waiting(self) -> set[int]:
         """The devices that have not answered yet."""
         return self._messages.keys() - self._answers.keys() - self._left
@@ -100,7 +123,8 @@ class SumServer:
                 self._hear_complaint(device, answer)
                 return
             read, _ = self._steps[self._kind]
-            self._answers[device] = read(device, messages.unpack(self._kind, self._group.inference, answer))
+            id = self._group.inference if self._kind == Kind.SHARES else self._slot.id
+            self._answers[device] = read(device, messages.unpack(self._kind, id, answer))
         except RefusedError as why:
             self._left.add(device)
             self._blame.seen(device, f"it sent {why}")
@@ -133,14 +157,13 @@ class SumServer:
         self.outcome = Outcome(total, survivors, dropped, self._blame.verdict(), self._doubt.verdict())
         self._messages = {}
 
-    def _read_shares(self, device: int, body: bytes) -> tuple[dict[int, bytes], dict[int, list[bytes]]]:
+    def _read_shares(self, device: int, body: bytes) -> tuple[dict[int, bytes], dict[int, bytes]]:
         devices = self._group.devices
-        others = [other for other in devices if other != device]
-        size = len(others) * messages.CIPHERTEXT
-        sealed = messages.cut(body[:size], messages.CIPHERTEXT, len(others))
-        hashes = messages.cut(body[size:], messages.HASH, 2 * len(devices))
-        pairs = (hashes[2 * place : 2 * place + 2] for place in range(len(devices)))
-        return dict(zip(others, sealed, strict=True)), dict(zip(devices, pairs, strict=True))
+        others, slots = [other for other in devices if other != device], self._terms.slots
+        one = messages.ciphertext_size(slots)
+        sealed = messages.cut(body[: len(others) * one], one, len(others))
+        hashes = messages.cut(body[len(others) * one :], 2 * slots * messages.HASH, len(devices))
+        return dict(zip(others, sealed, strict=True)), dict(zip(devices, hashes, strict=True))
 
     def _shared(self, answers: dict[int, Any]) -> None:
         self._kind, self._sharing = Kind.MASKED, list(answers)
@@ -149,10 +172,10 @@ class SumServer:
         self._messages = {to: self._said(Kind.SHARED, who, *self._dealt(answers, to)) for to in answers}
 
     def _dealt(self, answers: dict[int, Any], to: int) -> Iterator[bytes]:
-        """The ciphertext of every other device for this one, with the hashes of the two shares in it."""
+        """The ciphertext of every other device for this one, with the hashes of the shares in it."""
         for device, (sealed, hashes) in answers.items():
             if device != to:
-                yield sealed[to] + b"".join(hashes[to])
+                yield sealed[to] + hashes[to]
 
     def _read_masked(self, device: int, body: bytes) -> tuple[Residues, bytes, list[int]]:
         ring = self._terms.ring
@@ -195,21 +218,23 @@ class SumServer:
                 self._finish(dropped=f"the shares of device {device} do not give its {'seed' if alive else 'key'}")
                 return
             if alive:
-                own[device] = self._stream(own_key(self._group, found))
+                own[device] = self._stream(own_key(self._slot, found))
             else:
                 private = keys.mask_key(found)
-                agreed = {k: keys.agreed(private, self._group.adverts[k].mask_key) for k in self._masked}
-                lost[device] = {k: self._stream(pair_key(self._group, agreed[k], device, k)) for k in self._masked}
+                agreed = {k: keys.agreed(private, self._advertised(k)[0]) for k in self._masked}
+                lost[device] = {k: self._stream(pair_key(self._slot, agreed[k], device, k)) for k in self._masked}
         ring = self._terms.ring
+        self._staying = answers.keys() - self._blame.verdict().keys()
         self._finish(masks.unmasked(ring.total(self._masked.values()), own, lost, ring))
 
     def _shares_of(self, device: int, answers: dict[int, dict[int, bytes]]) -> dict[int, int]:
         """The shares of a device that were given out, by point. A holder has had their hashes, and is bound to them."""
         good, alive = {}, device in self._masked
+        place = (2 * self.slot + alive) * messages.HASH
         for holder, given in answers.items():
             if device in self._unread[holder]:
                 continue
-            if share_hash(given[device]) == self._hashes[device][holder][alive]:
+            if share_hash(given[device]) == self._hashes[device][holder][place : place + messages.HASH]:
                 good[holder + 1] = int.from_bytes(given[device], "big")
             else:
                 self._blame.seen(holder, f"the share of device {device} that it gave out is not the one it had")
@@ -229,20 +254,25 @@ class SumServer:
         """Blames the devices whose signatures on the list of survivors do not hold."""
         if self._roster is None:
             return
-        statement = self._group.statement(self._sharing, list(self._masked))
+        statement = self._slot.statement(self._sharing, list(self._masked))
         for device, signature in self._signatures.items():
             if not keys.verified(self._roster[device], signature, statement):
                 self._blame.seen(device, "its signature on the list of survivors does not hold")
 
     def _fits(self, device: int, secret: int, *, alive: bool) -> bool:
         """Whether a reconstructed secret is the one whose hash or public key was advertised."""
-        advert = self._group.adverts[device]
+        key, seed = self._advertised(device)
         if alive:
-            return seed_hash(secret) == advert.seed_hash
-        return keys.mask_key(secret).public_key().public_bytes_raw() == advert.mask_key
+            return seed_hash(secret) == seed
+        return keys.mask_key(secret).public_key().public_bytes_raw() == key
+
+    def _advertised(self, device: int) -> tuple[bytes, bytes]:
+        """The mask key of a device for this slot, and the hash of its seed."""
+        advert = self._group.adverts[device]
+        return advert.mask_keys[self.slot], advert.seed_hashes[self.slot]
 
     def _stream(self, key: bytes) -> Residues:
         return masks.stream(key, self._terms.ring, self._terms.dimension)
 
     def _said(self, kind: Kind, *parts: bytes) -> bytes:
-        return messages.pack(kind, self._group.inference, *parts)
+        return messages.pack(kind, self._slot.id, *parts)
