@@ -10,6 +10,7 @@ from torch import Tensor
 
 from airpool._support.arrays import require, require_array
 from airpool._support.files import jsonable
+from airpool._support.threads import single_thread
 from airpool._support.version import __version__
 from airpool.account.guarantee import PrivacyReport
 from airpool.evaluation import trial
@@ -108,6 +109,7 @@ class Evaluation:
         return jsonable(data)
 
 
+@single_thread()
 def evaluate(
     model: Model | EncodedObjects,
     network: Network,

@@ -83,6 +83,7 @@ class Design:
         return device_epsilon(self.network, aggregate(self.network, colluding=self.colluding))
 
 
+@single_thread()
 def design(
     network: Network,
     latents: ArrayLike,

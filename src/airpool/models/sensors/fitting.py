@@ -21,6 +21,7 @@ from torch import Tensor
 
 from airpool._support.arrays import Array, positive
 from airpool._support.progress import Progress, silent
+from airpool._support.threads import single_thread
 from airpool.account.calibration import calibrate
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import training as codec_training
@@ -88,6 +89,7 @@ class _Choice:
     crossed: Crossed
 
 
+@single_thread()
 def fit(
     features: Any,
     labels: ArrayLike,
