@@ -39,7 +39,10 @@ def here(tmp_path, monkeypatch):
         (f"radio transmit {SMALL} --latent objects.npy --device 0 --out x", "objects.npy: no npy file"),
         (f"radio transmit {SMALL} --latent several.npz --device 0 --out x", "several.npz: holds several arrays"),
         ("data info junk.npz", "not a packed file of meshes (it holds no plain arrays)"),
-        ("train codec --features junk.npz --out x", "junk.npz: no npz file that can be read (it holds no plain arrays)"),
+        (
+            "train codec --features junk.npz --out x",
+            "junk.npz: no npz file that can be read (it holds no plain arrays)",
+        ),
         ("ledger rebuild junk.npy --out r.db", "junk.npy is no export"),
         (f"epsilon {SMALL} --fading sionna:", "must be one of tdl-a"),
         ("up --devices 3 --ledger l --inferences 1", "--ledger needs --keys"),

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats
+from airpool._support.progress import automatic
 from airpool._support.threads import single_thread
 from airpool.account.assumptions import assumptions
 from airpool.account.at_least import at_least, bounded
@@ -60,7 +61,7 @@ def guarantee(
     require_network(network)
     given = {"delta": delta, "neighbours": neighbours, "inferences": inferences}
     network = replace(network, **{name: value for name, value in given.items() if value is not None})
-    with single_thread():
+    with single_thread(), automatic("computing ε"):
         received = aggregate(network, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live)
         local_after = cache(_local_after(network, received))
         if network.uses == 1 and not np.any(received.misses):

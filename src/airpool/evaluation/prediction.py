@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from airpool._support.arrays import Floats, finite
 from airpool._support.files import jsonable
+from airpool._support.progress import automatic
 from airpool._support.threads import single_thread
 from airpool.evaluation.theory import accuracy, mse
 from airpool.evaluation.theory.law import law
@@ -73,6 +74,7 @@ class Prediction:
         return jsonable(asdict(self))
 
 
+@automatic("bounding")
 @single_thread()
 def predict(
     network: Network,
