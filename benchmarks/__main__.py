@@ -122,8 +122,15 @@ def start_rows() -> list[Row]:
     return start.rows()
 
 
+def loaded_rows() -> list[Row]:
+    from . import loaded
+
+    return loaded.rows()
+
+
 TOPICS: dict[str, Callable[[], list[Row]]] = {
     "start": start_rows,
+    "loaded": loaded_rows,
     "privacy": privacy.rows,
     "reports": report_rows,
     "noise": noise_rows,

@@ -1,6 +1,8 @@
 """The shape of the code: at most seven parameters, at most 300 lines, and a map in every room."""
 
 import ast
+import importlib
+import pkgutil
 import re
 import subprocess
 import sys
@@ -86,3 +88,28 @@ else:
     raise AssertionError
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [
+        ("plan.search", "airpool.evaluation.plan.search"),
+        ("evaluate", "airpool.evaluation.evaluate"),
+        ("read_network", "airpool.network.file"),
+    ],
+)
+def test_a_function_that_is_imported_as_a_module_is_told_where_its_module_is(name, home):
+    with pytest.raises(ModuleNotFoundError, match=rf"is no module.*: import {re.escape(home)}$"):
+        importlib.import_module(f"airpool.{name}")
+    assert importlib.import_module(home)
+
+
+def test_dotted_names_in_the_documents_exist():
+    rooms = {path.name for path in ROOMS if path.parent == SOURCE}
+    root = SOURCE.parents[1]
+    texts = [path.read_text("utf-8") for path in (root / "README.md", *(root / "docs").glob("*.md"))]
+    names = {name for text in texts for name in re.findall(r"\bairpool((?:\.\w+)+)", text)}
+    named = sorted(name for name in names if name.count(".") > 1 and name.split(".")[1] in rooms)
+    assert len(named) > 20
+    for name in named:
+        pkgutil.resolve_name(f"airpool{name}")

@@ -2,12 +2,19 @@
 
 from threading import Thread
 
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from airpool import guarantee
+from airpool import design, evaluate, fit, guarantee, predict
 from airpool._support.threads import single_thread
 from airpool.account import guarantee as account
+from airpool.evaluation import evaluate as evaluation
+from airpool.evaluation import prediction
+from airpool.evaluation.design import clipping, weights
+from airpool.evaluation.theory.server import LayeredServer
+from airpool.models.codecs.codec import matrices
+from airpool.models.sensors import fitting
 from airpool.network import Network
 
 
@@ -55,3 +62,44 @@ def test_a_report_is_computed_on_one_thread(monkeypatch):
         guarantee(Network.uniform(num_devices=3, noise_std=0.1))
     assert seen
     assert all(each == {1} for each in seen)
+
+
+def test_the_library_computes_on_one_thread_wherever_it_is_called(monkeypatch):
+    """Fit, evaluate, predict and design: each passes one of these functions."""
+    seen: dict[str, set[int]] = {}
+
+    def watched(module, name):
+        kept = getattr(module, name)
+
+        def call(*given, **named):
+            seen[f"{module.__name__}.{name}"] = threads()
+            return kept(*given, **named)
+
+        monkeypatch.setattr(module, name, call)
+
+    for module, name in (
+        (fitting, "_accuracy"),
+        (evaluation, "inferences_of"),
+        (prediction, "level"),
+        (weights, "quadratic"),
+        (clipping, "largest_clip_norm"),
+    ):
+        watched(module, name)
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    features = rng.normal(size=(60, 3, 4)) + labels[:, None, None]
+    recipe = fitting.FitRecipe(head_steps=2, codec_steps=2, hidden=(0,), alike=True, trials=1)
+    with threadpool_limits(2):
+        model = fit(features, labels, epsilon=4.0, recipe=recipe)
+        net = Network.uniform(num_devices=3, noise_std=0.3, dimension=model.codec().dimension)
+        objects = evaluation.held_out(model, net)
+        evaluate(objects, net, trials=1)
+        latents = objects.latents.double().numpy()
+        predict(
+            net, latents, objects.labels.numpy(), server=lambda level: LayeredServer(matrices(model.codec(), level))
+        )
+        for knob in ("weight", "clip"):
+            design(net, latents, knob=knob, epsilon=4.0)
+        assert threads() != {1}
+    assert len(seen) == 5
+    assert set().union(*seen.values()) == {1}

@@ -3,10 +3,11 @@
 Names are loaded when they are first used, so that `import airpool` and `airpool epsilon` start at once.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from airpool._support.rooms import module_of
+from airpool._support.rooms import FunctionNames, module_of
 from airpool._support.version import __version__
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ _HOME = {
     "register": "_support.plugins",
     "write_network": "network.file:write",
 }
+
+sys.meta_path.append(FunctionNames("airpool", _HOME))
 
 
 def __getattr__(name: str) -> Any:

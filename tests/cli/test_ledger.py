@@ -57,6 +57,12 @@ def test_show_prints_what_was_spent(ledger):
     assert "5 inferences" in run("ledger", "show", ledger)
 
 
+def test_a_file_that_is_no_key_is_named(ledger, tmp_path, refused):
+    (tmp_path / "net.toml").write_text("version = 2\n")
+    text = refused("ledger", "verify", ledger, "--key", tmp_path / "net.toml")
+    assert "net.toml holds neither a key nor a certificate: give identity.key or identity.crt" in text
+
+
 def test_verify_finds_what_is_wrong(ledger, keys):
     key = keys / "device-3" / "identity.key"
     assert "5 rows, no faults." in run("ledger", "verify", ledger, "--key", key)

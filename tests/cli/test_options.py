@@ -2,7 +2,9 @@
 
 import inspect
 import io
+import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
 from typing import Any
@@ -11,7 +13,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from airpool import cli
+from airpool import cli, fit
+from airpool._support import progress
 from airpool.cli import options, output
 from airpool.evaluation import settings
 from airpool.network import Adversary, Channel, Devices, Network, Ranking, Slots, Threshold
@@ -101,7 +104,7 @@ def test_what_a_plan_decides_cannot_be_given(refused):
 
 
 def test_piped_work_says_now_and_then_how_far_it_is(monkeypatch, capsys):
-    monkeypatch.setattr(output, "_LINE_AFTER", 0.01)
+    monkeypatch.setattr(progress, "_LINE_AFTER", 0.01)
     with output.progress("measuring", total=7) as advance:
         advance(3)
         time.sleep(0.3)
@@ -122,13 +125,66 @@ def test_a_terminal_shows_a_bar(monkeypatch):
         def isatty(self):
             return True
 
-    monkeypatch.setattr(output, "_BAR_AFTER", 0.01)
+    monkeypatch.setattr(progress, "_BAR_AFTER", 0.01)
     monkeypatch.setattr("sys.stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
     with output.progress("measuring", total=7) as advance:
         advance(3)
         time.sleep(0.5)
     assert "measuring" in terminal.getvalue()
+
+
+def test_a_call_of_the_library_shows_progress_where_somebody_looks(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    assert inspect.signature(fit).parameters["progress"].default is progress.automatic
+    monkeypatch.setattr(progress, "_BAR_AFTER", 0.01)
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with progress.automatic("local heads", 7), progress.automatic("within"):
+        time.sleep(0.5)
+    assert "local heads" in terminal.getvalue()
+    assert "within" not in terminal.getvalue()
+
+
+def test_a_notebook_shows_one_line_with_the_time_left(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ipykernel", None)
+    for name in ("_NOTEBOOK_AFTER", "_NOTEBOOK_EVERY"):
+        monkeypatch.setattr(progress, name, 0.05)
+    monkeypatch.setattr("sys.stderr", cell := io.StringIO())
+    with suppress(KeyboardInterrupt), progress.automatic("codec", 8) as advance:
+        advance(2)
+        time.sleep(0.5)
+        raise KeyboardInterrupt
+    assert "\rcodec: 2 of 8, 0 s, about " in cell.getvalue()
+    assert cell.getvalue().endswith("\r")
+    assert "\n" not in cell.getvalue()
+
+
+def test_a_library_in_a_pipe_says_nothing(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_LINE_AFTER", 0.01)
+    with progress.automatic("codec"):
+        time.sleep(0.2)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("wrapped", [None, ImportError("numpy failed: KeyboardInterrupt"), ValueError("no tensor")])
+def test_ctrl_c_ends_with_130_whatever_a_library_makes_of_it(wrapped, monkeypatch, capsys):
+    def interrupted(_):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            if wrapped is None:
+                raise
+            raise wrapped from None
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_tables_fit_80_columns_without_cutting_words(monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""Atomic writes of files, and append-only files of records."""
+"""Atomic writes of files, append-only files of records, and arrays of NumPy's files."""
 
 import errno
 import hashlib
@@ -57,6 +57,31 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
             raise
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+
+
+def array(path: Path) -> Any:
+    """The array of an npy file; an error that names the file where it holds none."""
+    from zipfile import BadZipFile
+
+    import numpy as np
+
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise ValueError(f"{path}: no npy file that can be read ({why_unreadable(error)})") from None
+    if not isinstance(found, np.ndarray):
+        found.close()
+        raise ValueError(f"{path}: holds several arrays, must be npy, as numpy.save writes it")
+    return found
+
+
+def why_unreadable(error: Exception) -> str:
+    """NumPy's reason why a file cannot be read, without its advice to unpickle what it cannot read.
+
+    >>> why_unreadable(ValueError("Cannot load file containing pickled data when allow_pickle=False"))
+    'it holds no plain arrays'
+    """
+    return "it holds no plain arrays" if "pickle" in str(error) else str(error) or type(error).__name__
 
 
 def log(path: Path) -> BinaryIO:

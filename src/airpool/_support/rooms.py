@@ -1,6 +1,7 @@
 """Modules of a package that are imported on first use: `airpool.radio.link` after `import airpool` alone."""
 
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 
@@ -18,3 +19,18 @@ def module_of(package: str, name: str) -> ModuleType:
         if error.name != f"{package}.{name}":
             raise
         raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
+
+
+class FunctionNames:
+    """Says where to find the module of a function: `import airpool.plan` fails, since `airpool.plan` is a function.
+
+    homes: name → module, from the package on. Asked last, when no module of the name was found.
+    """
+
+    def __init__(self, package: str, homes: Mapping[str, str]) -> None:
+        self._homes = {f"{package}.{name}": f"{package}.{home}" for name, home in homes.items()}
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if (home := self._homes.get(name)) is not None:
+            home = home.partition(":")[0]
+            raise ModuleNotFoundError(f"{name} is no module, but a name in {home}: import {home}", name=name)

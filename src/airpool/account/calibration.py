@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from airpool._support.arrays import Floats, checked
+from airpool._support.progress import automatic
 from airpool._support.search import smallest_number
 from airpool._support.threads import single_thread
 from airpool.account.guarantee import aggregate, epsilon_after, paper_claim, score_epsilon
@@ -74,7 +75,7 @@ def calibrate(
     target = targets(network, epsilon)
     network = replace(network, devices=replace(network.devices, epsilon=tuple(target.tolist())))
 
-    with single_thread():
+    with single_thread(), automatic("calibrating"):
         how: Any = {"colluding": colluding, "credit_channel_noise": credit_channel_noise}
 
         def epsilon_of(candidate: Network, *, rough: bool = False) -> Floats:

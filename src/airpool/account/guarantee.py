@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats
+from airpool._support.progress import automatic
 from airpool._support.threads import single_thread
 from airpool.account.assumptions import assumptions
 from airpool.account.at_least import at_least, bounded
@@ -62,7 +63,7 @@ def guarantee(
     require_network(network)
     given = {"delta": delta, "neighbours": neighbours, "inferences": inferences}
     network = replace(network, **{name: value for name, value in given.items() if value is not None})
-    with single_thread():
+    with single_thread(), automatic("computing ε"):
         how: Any = {"colluding": colluding, "credit_channel_noise": credit_channel_noise, "live": live}
         received = aggregate(network, **how)
 

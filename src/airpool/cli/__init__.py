@@ -132,14 +132,22 @@ def plugins_first(words: list[str]) -> list[str]:
     return first + rest
 
 
+_INTERRUPTED = 130
+
+
 def main() -> None:
-    """Bad input ends with one line and exit status 2, without a traceback; a missing extra too."""
+    """Bad input ends with one line and exit status 2, without a traceback; a missing extra too; Ctrl-C with 130."""
     slow = getattr(core, "build_runtime_param", None)  # of recent versions of Typer
     if slow is not None and not isinstance(slow, partial):
         core.build_runtime_param = partial(_PlainValue, slow=slow)  # pyright: ignore
     try:
         app(plugins_first(sys.argv[1:]))
-    except (ImportError, ValueError, OSError) as error:
+    except BaseException as error:
+        if _by_interrupt(error):
+            print("interrupted", file=sys.stderr)
+            sys.exit(_INTERRUPTED)
+        if not isinstance(error, ImportError | ValueError | OSError):
+            raise
         message = str(error)
         if isinstance(error, ImportError):
             from airpool._support.extras import advice
@@ -151,6 +159,13 @@ def main() -> None:
             message = f"{error.filename}: {error.strerror}"
         print(f"error: {message}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
+
+
+def _by_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error. A library that it reaches within an import or in C may raise its own."""
+    while error is not None:
+        left = isinstance(error, SystemExit) and error.code == _INTERRUPTED  # as Typer leaves
+        if left or isinstance(error, KeyboardInterrupt) or "KeyboardInterrupt" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -30,12 +30,17 @@ def demo(
 
     Compare the paper's network with ours on the ModelNet40 test set, transmit one object, check the paper's claim.
     """
+    from airpool._support.arrays import positive
     from airpool._support.extras import load
 
     for library in ("torch", "matplotlib", "jinja2"):  # before minutes of work
         load(library, "airpool demo")
-    from airpool.evaluation.demo import story
+    from airpool.evaluation.demo import one_object, story
 
+    positive("epsilon", epsilon)
+    if trials < 1:
+        raise ValueError(f"trials={trials} must be >= 1")
+    one_object.find(object_name)
     began = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)  # an error before the work where nothing can be written
     found = _found(object_name, epsilon=epsilon, trials=trials, seed=seed)
@@ -52,8 +57,6 @@ def _found(object_name: str, *, epsilon: float, trials: int, seed: int) -> "Demo
     from airpool.evaluation.demo import Demo, claim, comparison, one_object, until_sure
     from airpool.models.pretrained import load
 
-    if trials < 1:
-        raise ValueError(f"trials={trials} must be >= 1")
     shape = one_object.find(object_name)
     with progress("loading the shipped model"):
         model = load("modelnet40")

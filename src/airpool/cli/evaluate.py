@@ -166,7 +166,7 @@ def _print(record: Mapping[str, Any]) -> None:
     if record["vote_accuracy"] is not None:
         error = record["against_vote_error"]
         error = "" if error is None else f", standard error {error:.4f}"
-        beside = f"{record['vote_accuracy']:.4f} on the same noise; difference {record['against_vote']:+.4f}{error}"
+        beside = f"{record['vote_accuracy']:.4f} on the same noise; difference {record['against_vote']:+z.4f}{error}"
         rows = {"accuracy": rows.pop("accuracy"), "accuracy of the vote": beside, **rows}
     print_table(("", ""), rows.items())
     if record["cameras"] is not None:

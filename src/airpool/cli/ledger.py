@@ -129,7 +129,7 @@ def rebuild(
     from airpool.runtime.ledger import backup
 
     with _refusing():
-        found = backup.imported(file.read_text("utf-8").splitlines())
+        found = backup.imported(_lines(file))
         backup.rebuilt(found, out)
     _written(out, len(found.rows), json=json)
 
@@ -152,7 +152,7 @@ def fleet(
         with _refusing(), progress("composing"):
             view = Fleet(url)
             try:
-                taken = sum(view.take(imported(path.read_text("utf-8").splitlines())) for path in take or [])
+                taken = sum(view.take(imported(_lines(path))) for path in take or [])
                 found = view.accounts(delta, relation)
             finally:
                 view.close()
@@ -193,6 +193,13 @@ def _refusing() -> Iterator[None]:
         raise ValueError(str(error)) from None
 
 
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no export: `airpool ledger export` writes one") from None
+
+
 def _public_key(path: Path) -> str:
     """The public identity key of a private key or of an identity certificate, hexadecimal."""
     from cryptography import x509
@@ -200,9 +207,14 @@ def _public_key(path: Path) -> str:
 
     from airpool.runtime.keys import secret
 
-    if path.suffix != ".crt":
+    with path.open("rb") as file:
+        content = file.read(1 << 16)
+    if b"PRIVATE KEY" in content:
         return secret.identity(path).public_key().public_bytes_raw().hex()
-    key = x509.load_pem_x509_certificate(path.read_bytes()).public_key()
+    try:
+        key = x509.load_pem_x509_certificate(content).public_key()
+    except ValueError:
+        raise ValueError(f"{path} holds neither a key nor a certificate: give identity.key or identity.crt") from None
     if not isinstance(key, Ed25519PublicKey):
         raise ValueError(f"{path} is not an identity certificate: give identity.crt, not tls.crt")
     return key.public_bytes_raw().hex()

@@ -38,15 +38,14 @@ def transmit(
 
     Samples are complex64, which rounds: the local ε is what holds.
     """
-    import numpy as np
-
+    from airpool._support import files
     from airpool.account.report import number, shown
     from airpool.protocol.waveform import live_frame
     from airpool.radio.waveform import recording
     from airpool.radio.waveform.frame import Frame
 
     net, frame = wanted.network(), Frame(guard=guard, guard_db=guard_db)
-    samples, report = live_frame(np.load(latent), net, frame, device=device, gain=gain)
+    samples, report = live_frame(files.array(latent), net, frame, device=device, gain=gain)
     local = float(report.epsilon_local[device])
     if out.startswith("tcp:"):
         recording.push(out, samples, timeout_s=timeout)
@@ -127,6 +126,8 @@ def evaluate(
     from airpool.radio.waveform.frame import Frame
     from airpool.radio.waveform.uplink import Impairments, measured, uplink
 
+    o.at_least(1, taps=taps, trials=trials)
+    o.at_least(0, timing=timing, seed=seed)
     model, which = load("modelnet40"), cast("Any", split)
     net = wanted.network(**model.wanted(codec))
     held = held_out(model, net, codec=codec, split=which)

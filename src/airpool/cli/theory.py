@@ -98,7 +98,7 @@ def _print(found: "Prediction", runs: "dict[str, Evaluation]", epsilon: float, d
     from airpool.account.report import shown
 
     typer.echo(f"ε = {shown(epsilon)} at δ = {delta:g}, {found.objects} objects, no answer {found.no_answer:.2g}")
-    parts = [(name.replace("_", " "), f"{value:.5f}") for name, value in found.error.items()]
+    parts = [(name.replace("_", " "), f"{value:z.5f}") for name, value in found.error.items()]
     if runs:
         parts.append(("measured", f"{runs['server'].mse:.5f}"))
     print_table(("error E‖ẑ − Σwz‖²", "value"), parts)

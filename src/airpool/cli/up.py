@@ -62,7 +62,7 @@ def up(
     Without --network there are 12 devices at ε = 2.
     """
     from airpool.models.stored import found
-    from airpool.runtime.sources import labels_of
+    from airpool.runtime.sources import cameras_of, labels_of
     from airpool.runtime.up import RunTally, Setup
 
     count = wanted.given.get("inferences")
@@ -74,6 +74,8 @@ def up(
     of_device = {"ledger": ledger, "budget_epsilon": budget_epsilon, "bundle": bundle}
     of_device |= {} if bundle is None else {"threads": 1}
     if ledger is not None:
+        if keys is None:
+            raise ValueError("--ledger needs --keys FOLDER: `airpool keys init` and `airpool keys device` make them")
         ledger.mkdir(parents=True, exist_ok=True, mode=0o700)
     run = {"simulate": simulate, "device_options": of_device, "keys": keys}
     setup = Setup(net, hosts, source, model, codec, quorum, slot_seconds, http, **run)
@@ -83,7 +85,7 @@ def up(
         took = asyncio.run(_run(setup, tally, count, live=not json))
     except (KeyboardInterrupt, asyncio.CancelledError):
         took = sum(tally.seconds)
-    record = {**tally.record(took), "processes": hosts}
+    record = {**tally.record(took), "processes": hosts, "cameras": cameras_of(source, net.devices.count)}
     if net.slots.count > 1 and record["slots"] is not None:
         record["slots"]["mean_epsilon"] = _mean_epsilon(net, record["slots"]["mean"])
     print_json(record) if json else _print(record)
@@ -191,6 +193,8 @@ def _rows(record: dict[str, Any]) -> dict[str, str]:
             rows["spent on average"] = f"ε = {shown(record['slots']['mean_epsilon'])}: a figure, not a promise"
     if record["note"]:
         rows["note"] = record["note"]
+    if record.get("cameras"):
+        rows["cameras"] = record["cameras"]
     return rows
 
 

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from airpool._support.arrays import require, require_array
 from airpool._support.files import jsonable
+from airpool._support.progress import automatic
+from airpool._support.threads import single_thread
 from airpool._support.version import __version__
 from airpool.account.guarantee import PrivacyReport
 from airpool.evaluation import trial
@@ -112,6 +114,7 @@ class Evaluation:
         return jsonable(data)
 
 
+@single_thread()
 def evaluate(
     model: Model | EncodedObjects,
     network: Network,
@@ -161,7 +164,7 @@ def evaluate(
     used, probability, best_right = torch.zeros(3, len(latents), trials)
     silent, square, energy, done = 0, 0.0, 0.0, dict.fromkeys(range(len(latents)), 0)
     batch = max(1, _BATCH // network.dimension) if waveform is None else trial.SAMPLED
-    with torch.no_grad():
+    with torch.no_grad(), automatic("transmitting", len(latents) * trials) as advance:
         for rows, count in in_batches(latents, trials=trials, batch=batch):
             here = rows, slice(done[rows.start], done[rows.start] + count)
             done[rows.start] += count
@@ -176,7 +179,8 @@ def evaluate(
             estimate = got.estimate.unflatten(0, (-1, count))
             square += float((estimate - centralised(latents[rows], network).estimate).square().sum())
             energy += float(got.energy.sum())
-            on_inferences((rows.stop - rows.start) * count)
+            for tell in (advance, on_inferences):
+                tell((rows.stop - rows.start) * count)
     inferences = len(latents) * trials
     return Evaluation(
         **_accuracy(right, targets.cpu()),

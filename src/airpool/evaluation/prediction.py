@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from airpool._support.arrays import Floats, finite
 from airpool._support.files import jsonable
+from airpool._support.progress import automatic
+from airpool._support.threads import single_thread
 from airpool.evaluation.theory import accuracy, mse
 from airpool.evaluation.theory.law import law
 from airpool.evaluation.theory.lipschitz import lipschitz_constants
@@ -72,6 +74,8 @@ class Prediction:
         return jsonable(asdict(self))
 
 
+@automatic("bounding")
+@single_thread()
 def predict(
     network: Network,
     latents: ArrayLike,
@@ -150,6 +154,7 @@ def _mean(x: Floats | NDArray[np.bool_]) -> float:
     return float(np.mean(x))
 
 
+@single_thread()
 def linear_for(network: Network, latents: ArrayLike, labels: ArrayLike, *, num_classes: int) -> LayeredServer:
     """The optimal linear server for a network, from examples (n, K, r) of other objects.
 

@@ -26,6 +26,20 @@ def cameras(num_devices: int, held: int) -> list[int]:
     return [camera(k, num_devices, held) for k in range(num_devices)]
 
 
+def camera_note(num_devices: int, held: int) -> str | None:
+    """Which sensors are left out or repeated to fit the devices; None for none."""
+    if num_devices == held:
+        return None
+    if num_devices > held:
+        return (
+            f"The model has {held} sensors: from device {held} on they are repeated in turn, with fresh noise; "
+            f"the accuracy is not that of {num_devices} different sensors."
+        )
+    which = cameras(num_devices, held)
+    used, rest = (", ".join(str(k) for k in range(held) if (k in which) == wanted) for wanted in (True, False))
+    return f"Of the model's {held} sensors, used: {used}; left out: {rest}."
+
+
 def temperatures(fitted: Array, num_devices: int) -> Array:
     """Temperature of every device's own view, (K,): the fitted one of its camera, if all cameras are there.
 

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from airpool._support.threads import single_thread
 from airpool.models import loop, recipes, weights
 from airpool.models.heads import expected_calibration_error, fit_temperature, pooled_classifier
 from airpool.models.vision.mvcnn import MVCNN
@@ -76,6 +77,7 @@ class LocalHead:
         return calibration(logits_of(self.classifier, features), labels, self.temperatures)
 
 
+@single_thread()
 def fit(
     recipe: HeadRecipe,
     features: Tensor,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from airpool._support.arrays import Array
 from airpool.models import stored
-from airpool.models.cameras import cameras
+from airpool.models.cameras import camera_note, cameras
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import SUFFIX, Codec
 from airpool.models.sensors.stacking import mask
@@ -46,15 +46,8 @@ class Objects:
         which = cameras(num_devices, held)
         if num_devices == held:
             return self
-        if num_devices < held:
-            used, rest = (", ".join(str(k) for k in range(held) if (k in which) == wanted) for wanted in (True, False))
-            note = f"Of the model's {held} sensors, used: {used}; left out: {rest}."
-        else:
-            note = (
-                f"The model has {held} sensors: from device {held} on they are repeated in turn, with fresh noise; "
-                f"the accuracy is not that of {num_devices} different sensors."
-            )
-        return Objects(self.latents[:, which], self.labels, self.posteriors[:, which], note)
+        latents, posteriors = self.latents[:, which], self.posteriors[:, which]
+        return Objects(latents, self.labels, posteriors, camera_note(num_devices, held))
 
 
 class Model(ABC):

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from airpool._support import draws, tensors
 from airpool._support.arrays import Array, require, require_array
+from airpool._support.progress import automatic
 from airpool.models import local, stored, weights
 from airpool.models.cameras import temperatures
 from airpool.models.codecs import codec as codecs
@@ -148,6 +149,7 @@ def _shipped(name: str) -> Model:
     return Pretrained(name, path.parent, stored.manifest_of(path.parent))
 
 
+@automatic("inferring")
 def infer(
     model: Model,
     inputs: Any,

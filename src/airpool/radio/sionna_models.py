@@ -31,7 +31,7 @@ _BLOCK = 1024
 class Sionna:
     """The law of one of Sionna's models: that of its reference sample."""
 
-    model: str
+    model: str = ""
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:
@@ -123,9 +123,9 @@ def _flat(paths: Any) -> Any:
 @cache
 def _sionna() -> tuple[Any, Any]:
     """torch and Sionna's configuration."""
-    import torch
-
     try:
+        import torch
+
         # Importing Sionna reseeds torch's global generators; fork_rng restores them.
         with torch.random.fork_rng():
             from sionna.phy import config  # pyright: ignore[reportMissingImports]

@@ -14,6 +14,7 @@ from airpool._support.version import __version__
 from airpool.network import Network
 from airpool.runtime import logs, terms, transport
 from airpool.runtime import wire_pb2 as wire
+from airpool.runtime.limits import Bucket, SparseLog
 from airpool.runtime.medium import (
     AirStatus,
     Announcement,
@@ -35,6 +36,7 @@ PROTOCOL = 1
 _Reply = TypeVar("_Reply")
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.05, 1.0
 _EXTRA_SECONDS = 5.0
+_SAME_REASON_SECONDS = 60.0  # between log lines of a device that cannot connect, for the same reason
 _LOOK_SECONDS = 1.0  # between looks at the keys
 
 
@@ -153,7 +155,7 @@ class RemoteDevice:
     async def _why(self, error: Exception) -> str:
         if await self._stream.code() == grpc.StatusCode.UNIMPLEMENTED:
             return "the air is of an older version: upgrade it first"
-        return (error.details() if isinstance(error, aio.AioRpcError) else await self._stream.details()) or "gone"
+        return _plain(error.details() if isinstance(error, aio.AioRpcError) else await self._stream.details()) or "gone"
 
 
 def _announced(told: wire.Announcement) -> Announcement:
@@ -204,6 +206,13 @@ class RemoteRanking:
         return (await _called(call, "the ranking server")).selected
 
 
+def _plain(details: str | None) -> str | None:
+    """What gRPC says of a failed call, in words where its own mislead."""
+    if "WRONG_VERSION_NUMBER" in (details or ""):
+        return "the other end speaks without TLS, this one with: give --keys to both or to neither"
+    return details
+
+
 async def _reached(channel: aio.Channel, whom: str) -> None:
     """Waits until a channel is connected. Raises UnreachedError where it cannot be: nothing was sent then."""
     state = channel.get_state(try_to_connect=True)
@@ -222,23 +231,28 @@ async def _called(call: Awaitable[_Reply], whom: str) -> _Reply:
     except aio.AioRpcError as error:
         if error.code() == grpc.StatusCode.UNAVAILABLE:
             raise DisconnectedError(f"{whom} cannot be reached") from None
-        raise DisconnectedError(f"{whom}: {error.details() or error.code().name.lower()}") from None
+        raise DisconnectedError(f"{whom}: {_plain(error.details()) or error.code().name.lower()}") from None
 
 
 async def connected(
     open_port: Callable[[], Awaitable[RemoteDevice]], use: Callable[[RemoteDevice], Awaitable[None]]
 ) -> None:
-    """Uses one port after the other, each until it is gone; waits between them, a second at most. Never returns."""
-    wait = _SHORTEST_WAIT
+    """Uses one port after the other, each until it is gone; waits between them, a second at most. Never returns.
+
+    A reason that stays the same is logged once a minute, with the number of lines left out.
+    """
+    wait, said, log = _SHORTEST_WAIT, "", SparseLog()
     while True:
         try:
             port = await open_port()
-            wait = _SHORTEST_WAIT
+            wait, said = _SHORTEST_WAIT, ""
             try:
                 await use(port)
             finally:
                 port.close()
         except DisconnectedError as why:
-            logs.event("not connected", reason=str(why))
+            if str(why) != said:
+                said, log = str(why), SparseLog(Bucket(per_second=1 / _SAME_REASON_SECONDS, burst=1))
+            log.event("not connected", reason=said)
         await asyncio.sleep(wait)
         wait = min(2 * wait, _LONGEST_WAIT)

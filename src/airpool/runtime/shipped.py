@@ -31,6 +31,11 @@ def labels(model: str, split: str) -> list[int]:
     return known[order(len(known))].astype(int).tolist()
 
 
+def cameras(model: str, split: str) -> int:
+    """Number of the model's sensors."""
+    return stored.found(model).objects(split)["posteriors"].shape[1]
+
+
 @cache
 def order(objects: int) -> list[int]:
     """The place in the file of the first object, of the second, and so on."""

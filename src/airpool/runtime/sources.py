@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airpool._support import files
 from airpool._support.extras import load
+from airpool.models.cameras import camera_note
 from airpool.runtime import shipped
 from airpool.runtime.bundle import Bundle
 from airpool.runtime.device import Seen, Source
@@ -69,6 +71,12 @@ def labels_of(text: str, classes: tuple[str, ...]) -> list[int] | None:
     return None
 
 
+def cameras_of(text: str, devices: int) -> str | None:
+    """Which of a model's sensors are left out or repeated where devices have its held-out objects; None for none."""
+    kind, _, rest = text.partition(":")
+    return camera_note(devices, shipped.cameras(*_held_out(rest))) if kind == "latents" else None
+
+
 def in_turn(path: Path, endings: tuple[str, ...]) -> list[Path]:
     """The file, or the files of a folder by name."""
     found = sorted(each for each in path.iterdir() if each.suffix.lower() in endings) if path.is_dir() else [path]
@@ -111,7 +119,7 @@ def _folder(text: str, at: Place, bundle: Bundle) -> Callable[[int], View]:
     def view(number: int) -> View:
         path = paths[number % len(paths)]
         if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
+            return files.array(path)
         cv2 = load("cv2", "reading images")
         return fitted(cv2.imread(str(path), cv2.IMREAD_UNCHANGED), bundle.view_shape)
 

@@ -63,7 +63,7 @@ def voted(*curves: Curve) -> PageTable | None:
     def cells(row: dict[str, Any]) -> list[str]:
         error = "" if row["against_vote_error"] is None else f" ± {row['against_vote_error']:.4f}"
         accuracies = (f"{row[name]:.4f}" for name in ("accuracy_mean", "vote_accuracy"))
-        return [row["network"], row["codec"], _budget(row), *accuracies, f"{row['against_vote']:+.4f}{error}"]
+        return [row["network"], row["codec"], _budget(row), *accuracies, f"{row['against_vote']:+z.4f}{error}"]
 
     rows = [row for curve in curves for row in curve.rows() if row["vote_accuracy"] is not None]
     header = ("network", "codec", "ε", "accuracy", "the vote's", "difference ± error")

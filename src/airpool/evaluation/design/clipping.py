@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from airpool._support.arrays import Floats
+from airpool._support.progress import automatic
+from airpool._support.threads import single_thread
 from airpool.account.calibration import calibrate, targets, with_column
 from airpool.account.guarantee import aggregate
 from airpool.account.guarantee import epsilon as device_epsilon
@@ -25,6 +27,8 @@ _MARGIN, _TRIES = 1e-12, 12
 _LEVELS, _CLOSE = (17, 9), (1e-4, 1e-2)
 
 
+@automatic("designing")
+@single_thread()
 def design(
     network: Network,
     latents: ArrayLike,

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from airpool._support.arrays import Floats, finite
 from airpool._support.errors import AirpoolError
+from airpool._support.progress import automatic
 from airpool._support.search import smallest_number
 from airpool._support.threads import single_thread
 from airpool.account.calibration import most_feature, targets, with_column
@@ -83,6 +84,8 @@ class Design:
         return device_epsilon(self.network, aggregate(self.network, colluding=self.colluding))
 
 
+@automatic("designing")
+@single_thread()
 def design(
     network: Network,
     latents: ArrayLike,

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from airpool._support.threads import single_thread
 from airpool.models import loop, recipes
 from airpool.models.codecs.codec import Codec
 from airpool.models.codecs.dense import CodecShape, DenseCodec
@@ -81,6 +82,7 @@ class TrainingObjects:
     present: Tensor | None = None
 
 
+@single_thread()
 def fit(
     recipe: CodecRecipe,
     shape: CodecShape,
@@ -108,6 +110,7 @@ def fit(
     return codec
 
 
+@single_thread()
 def train(
     recipe: CodecRecipe,
     codec: Codec,

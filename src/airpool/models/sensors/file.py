@@ -15,6 +15,8 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from airpool._support import files
+
 _KEYS = ("labels", "groups", "present", "split")
 
 
@@ -44,7 +46,9 @@ def read(path: Path) -> FeaturesFile:
         with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             found = {name: file[name] for name in file.files}
     except (AttributeError, BadZipFile, EOFError, RuntimeError, TypeError, ValueError, zlib.error) as error:
-        raise ValueError(f"{path}: no npz file that can be read ({error}); numpy.savez writes one") from None
+        raise ValueError(
+            f"{path}: no npz file that can be read ({files.why_unreadable(error)}); numpy.savez writes one"
+        ) from None
     if "labels" not in found:
         raise ValueError(f"{path}: labels missing; there is {', '.join(sorted(found)) or 'nothing'}")
     numbered = [f"features_{k}" for k in range(sum(name.startswith("features_") for name in found))]

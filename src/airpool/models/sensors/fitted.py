@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from airpool._support import tensors as tensor_file
+from airpool._support.threads import single_thread
 from airpool._support.version import __version__
 from airpool.models import stored, weights
 from airpool.models.codecs import codec as codecs
@@ -65,6 +66,7 @@ class Fitted(Model):
         """Latents (N, K, r) of features (N, K, F), or of a list of K arrays (N, F_k)."""
         return self.seen(inputs, codec=codec)[0]
 
+    @single_thread()
     def seen(self, inputs: Any, *, codec: str | None = None) -> tuple[Tensor, Tensor]:
         """Latents (N, K, r) and local posteriors (N, K, C) of features."""
         features = self.sensors.standardised(inputs)

@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from airpool._support.arrays import Array, positive
-from airpool._support.progress import Progress, silent
+from airpool._support.progress import Progress, automatic
+from airpool._support.threads import single_thread
 from airpool.account.calibration import calibrate
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import training as codec_training
@@ -88,6 +89,7 @@ class _Choice:
     crossed: Crossed
 
 
+@single_thread()
 def fit(
     features: Any,
     labels: ArrayLike,
@@ -99,7 +101,7 @@ def fit(
     network: Network | None = None,
     recipe: FitRecipe | None = None,
     name: str = "own",
-    progress: Progress = silent,
+    progress: Progress = automatic,
 ) -> Fitted:
     """A model of K sensors from features (N, K, F), or a list of K arrays (N, F_k), and labels (N,), numbers or text.
 
@@ -107,6 +109,7 @@ def fit(
     missing. split: (N,) of "train", "validation" and "test"; left out, three, one and one fifth of the groups.
     epsilon: budgets that the codec is trained for and chosen by. network: devices and channel; left out, K equal
     devices on an ideal channel. The same arguments and torch give the same model on a CPU.
+    progress: left out, shown where there is a terminal or a notebook.
     """
     how = recipe or FitRecipe()
     whole, widths = stack(features)

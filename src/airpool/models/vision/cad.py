@@ -136,7 +136,9 @@ def read(path: Path) -> Meshes:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             return Meshes(**{each.name: file[each.name] for each in fields(Meshes)})
     except Exception as error:  # a damaged file may raise anything, even MemoryError for a size that it claims
-        raise ValueError(f"{path}: not a packed file of meshes ({' '.join(str(error).split())[:120]})") from None
+        raise ValueError(
+            f"{path}: not a packed file of meshes ({' '.join(files.why_unreadable(error).split())[:120]})"
+        ) from None
 
 
 def write(path: Path, meshes: Meshes) -> None:

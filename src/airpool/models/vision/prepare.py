@@ -193,7 +193,7 @@ def _assemble(chunks: Mapping[Path, list[Entry]], out: Path) -> list[str]:
                 readable = [i for i, error in enumerate(errors) if not error]
                 packed += [(chunk[f"vertices{i}"], chunk[f"faces{i}"]) for i in readable]
         except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{file}: damaged ({error}); remove it and run again") from None
+            raise ValueError(f"{file}: damaged ({files.why_unreadable(error)}); remove it and run again") from None
         kept += [part[i] for i in readable]
         unreadable += [error for error in errors if error]
     if not kept:

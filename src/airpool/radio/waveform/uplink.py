@@ -32,6 +32,19 @@ class Impairments:
     phase_std: float = 0.0
     limit: float = np.inf
 
+    def __post_init__(self) -> None:
+        for name, least in (("num_taps", 1), ("timing", 0)):
+            if (value := getattr(self, name)) < least:
+                raise ValueError(f"{name}={value} must be >= {least}")
+        for name in ("pilot_noise_std", "carrier_std", "phase_std"):
+            if not 0 <= (value := getattr(self, name)) < np.inf:
+                raise ValueError(f"{name}={value} must be >= 0 and finite")
+        for name in ("decay", "limit"):
+            if not (value := getattr(self, name)) > 0:
+                raise ValueError(f"{name}={value} must be > 0")
+        if not 0 <= self.direct <= 1:
+            raise ValueError(f"direct={self.direct} must be from 0 to 1")
+
 
 @dataclass(frozen=True, eq=False)
 class Uplink:

@@ -11,8 +11,7 @@ identity, and begins a new ledger.
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,17 +19,18 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from airpool._support import files
-from airpool.runtime.keys import secret
+from airpool.runtime.keys import certificates, secret
 from airpool.runtime.keys.secret import KeyFileError
 
 # Processes that accept connections. A device's certificate is a client's alone.
 ROLES = ("server", "air", "ranking")
+# Where `create` works, where all of it stands before it is moved up, and what it makes.
+_PARTIAL, _WHOLE = ".partial", ".whole"
+_MADE = {"ca.key", "ca.crt", "issued.json", "revoked.crl", "roster.pem", *ROLES}
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_SKEW = timedelta(hours=1)
-_DECADE = timedelta(days=3650)
+_HOME = {"ca.crt", "tls.key", "tls.crt", "identity.key", "identity.crt", "revoked.crl", "roster.pem"}
 
 
 class Issued(NamedTuple):
@@ -46,34 +46,50 @@ class Issued(NamedTuple):
 def create(folder: Path, *, days: float = 365) -> None:
     """A new authority in an empty or new folder, with certificates for server, air and ranking server.
 
-    A role's certificate also names this machine, so that an HTTP client on it can check whom it asks.
+    A role's certificate also names this machine, so that an HTTP client on it can check whom it asks. Whole or nothing:
+    it is made in a folder within, and moved up once all is there. After a kill the next call finishes or starts over.
     """
-    if folder.exists() and any(folder.iterdir()):
+    _days(days)
+    partial, whole, new = folder / _PARTIAL, folder / _WHOLE, not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not whole.exists():
+        _clear(folder)
+        try:
+            _make(partial, days)
+            partial.rename(whole)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            if new:
+                folder.rmdir()
+            raise
+    # The register goes last: a folder that has one has all.
+    for path in sorted(whole.iterdir(), key=lambda path: path.name == "issued.json"):
+        path.rename(folder / path.name)
+    whole.rmdir()
+
+
+def _clear(folder: Path) -> None:
+    """Removes what an interrupted `create` has left, of an earlier version too; an error if anything else is there."""
+    shutil.rmtree(folder / _PARTIAL, ignore_errors=True)
+    there = {path.name for path in folder.iterdir() if path.suffix != ".tmp"}
+    try:
+        whole = set(ROLES) <= {each.name for each in issued(folder)}
+    except KeyFileError:  # an earlier version wrote the register before the first role
+        whole = not there <= {"ca.key", "ca.crt"}
+    if there and (whole or not there <= _MADE):
         raise KeyFileError(
             f"{folder} is not empty: an authority is made once (`airpool keys show` lists what is there)"
         )
-    _days(days)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _make(folder: Path, days: float) -> None:
+    folder.mkdir(mode=0o700)
     key = ec.generate_private_key(ec.SECP256R1())
-    now, subject = datetime.now(UTC), _subject("airpool authority")
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SKEW)
-        .not_valid_after(now + _DECADE)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(authority=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
     secret.write(folder / "ca.key", secret.pem(key))
-    files.write(folder / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
-    _record(folder, [])
-    for name in ROLES:
-        add(folder, name, days=days)
+    files.write(folder / "ca.crt", certificates.root(key).public_bytes(serialization.Encoding.PEM))
+    _record(folder, [each for name in ROLES for each in _new(folder, name, days)])
 
 
 def add(folder: Path, name: str, *, days: float = 365) -> Path:
@@ -83,15 +99,30 @@ def add(folder: Path, name: str, *, days: float = 365) -> Path:
     _days(days)
     known = issued(folder)
     home = folder / name
-    if home.exists() or any(each.name == name for each in known):
+    registered = any(each.name == name for each in known)
+    if not registered and home.is_dir() and {path.name for path in home.iterdir() if path.suffix != ".tmp"} <= _HOME:
+        shutil.rmtree(home)  # of a call that was killed before it was in the register
+    if home.exists() or registered:
         verb, what = ("reissue", "replaces the revoked ones") if _revoked(known, name) else ("rotate", "renews them")
         raise KeyFileError(f"{name} has keys already: `airpool keys {verb} {name}` {what}")
-    home.mkdir(mode=0o700)
-    identity = Ed25519PrivateKey.generate()
-    secret.write(home / "identity.key", secret.pem(identity))
-    known = [*known, _certify(folder, name, "identity", identity.public_key(), days)]
-    _record(folder, [*known, _connection(folder, name, days)])
+    try:
+        _record(folder, [*known, *_new(folder, name, days)])
+    except BaseException:
+        if all(each.name != name for each in issued(folder)):
+            shutil.rmtree(home, ignore_errors=True)
+        raise
     return home
+
+
+def _new(folder: Path, name: str, days: float) -> list[Issued]:
+    """The certificates of a new name, not yet in the register."""
+    (folder / name).mkdir(mode=0o700)
+    identity = Ed25519PrivateKey.generate()
+    secret.write(folder / name / "identity.key", secret.pem(identity))
+    return [
+        _certify(folder, name, "identity", identity.public_key(), days),
+        _connection(folder, name, days),
+    ]
 
 
 def rotate(folder: Path, name: str, *, days: float = 365) -> None:
@@ -167,40 +198,20 @@ def _certify(
     folder: Path, name: str, kind: str, public: ec.EllipticCurvePublicKey | Ed25519PublicKey, days: float
 ) -> Issued:
     _days(days)
-    authority, now = _authority(folder), datetime.now(UTC)
-    uses = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] * (name in ROLES))]
-    if kind == "identity":
-        uses = [ExtendedKeyUsageOID.CODE_SIGNING]  # for no connection
-    until = min(now + timedelta(days=days), authority.not_valid_after_utc)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(_subject(name))
-        .issuer_name(authority.subject)
-        .public_key(public)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(min(now, until) - _SKEW)
-        .not_valid_after(until)
-        .add_extension(x509.SubjectAlternativeName(_names(name)), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+    authority = _authority(folder)
+    unsigned = certificates.unsigned(
+        authority, name, public, identity=kind == "identity", serves=name in ROLES, days=days
     )
-    certificate = builder.sign(_key(folder), hashes.SHA256())
+    certificate = unsigned.sign(_key(folder), hashes.SHA256())
     files.write(folder / name / f"{kind}.crt", certificate.public_bytes(serialization.Encoding.PEM))
     files.write(folder / name / "ca.crt", authority.public_bytes(serialization.Encoding.PEM))
-    return Issued(name, kind, certificate.serial_number, until.isoformat(timespec="seconds"))
+    return Issued(name, kind, certificate.serial_number, certificate.not_valid_after_utc.isoformat(timespec="seconds"))
 
 
 def _record(folder: Path, known: list[Issued]) -> None:
     """Writes the register; into every folder of keys the signed list of revoked certificates, and the roster."""
-    now = datetime.now(UTC)
-    builder = x509.CertificateRevocationListBuilder().issuer_name(_authority(folder).subject)
-    builder = builder.last_update(now - _SKEW).next_update(now + _DECADE)
-    for each in known:
-        if each.revoked:
-            one = x509.RevokedCertificateBuilder().serial_number(each.serial).revocation_date(now)
-            builder = builder.add_revoked_certificate(one.build())
-    listed = builder.sign(_key(folder), hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    revoked = certificates.unsigned_list(_authority(folder), (each.serial for each in known if each.revoked))
+    listed = revoked.sign(_key(folder), hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     files.write(folder / "issued.json", json.dumps([each._asdict() for each in known], indent=1) + "\n")
     roster = _roster(folder, known)
     for home in (folder, *(folder / name for name in {each.name for each in known})):
@@ -228,30 +239,6 @@ def _authority(folder: Path) -> x509.Certificate:
 
 def _key(folder: Path) -> Any:
     return secret.private_key(folder / "ca.key")
-
-
-def _subject(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
-def _names(name: str) -> list[x509.GeneralName]:
-    """The name itself; for roles, which answer HTTP too, this machine as well."""
-    here = [x509.DNSName("localhost"), *(x509.IPAddress(ip_address(each)) for each in ("127.0.0.1", "::1"))]
-    return [x509.DNSName(name), *(here if name in ROLES else [])]
-
-
-def _usage(*, authority: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        encipher_only=False,
-        decipher_only=False,
-    )
 
 
 def _days(days: float) -> None:

@@ -1,0 +1,96 @@
+"""Bad input to the commands: one line that names the value and says what is allowed, and nothing left behind."""
+
+import asyncio
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from airpool import cli
+from airpool.runtime import logs, remote, sources
+from airpool.runtime.medium import DisconnectedError
+
+SMALL = "--devices 3 --noise-std 0.1 --dimension 6"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "junk.npz").write_bytes(b"junk")
+    (tmp_path / "junk.npy").write_bytes(pickle.dumps({"a": 1}))
+    np.save("objects.npy", np.array([{}], dtype=object))
+    np.savez("several.npz", a=np.zeros(2))
+    (tmp_path / "net.toml").write_text("version = 2\n[devices]\ncount = 3\nnoise_std = 0.1\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("radio evaluate --taps 0", "--taps 0 must be ≥ 1"),
+        ("radio evaluate --timing -1", "--timing -1 must be ≥ 0"),
+        ("radio evaluate --direct 2", "direct=2.0 must be from 0 to 1"),
+        ("radio evaluate --carrier-std nan", "carrier_std=nan must be >= 0 and finite"),
+        ("radio evaluate --limit 0", "limit=0.0 must be > 0"),
+        (f"radio transmit {SMALL} --latent junk.npz --device 0 --out x", "junk.npz: no npy file that can be read"),
+        (f"radio transmit {SMALL} --latent junk.npy --device 0 --out x", "junk.npy: no npy file that can be read"),
+        (f"radio transmit {SMALL} --latent objects.npy --device 0 --out x", "objects.npy: no npy file"),
+        (f"radio transmit {SMALL} --latent several.npz --device 0 --out x", "several.npz: holds several arrays"),
+        ("data info junk.npz", "not a packed file of meshes (it holds no plain arrays)"),
+        (
+            "train codec --features junk.npz --out x",
+            "junk.npz: no npz file that can be read (it holds no plain arrays)",
+        ),
+        ("ledger rebuild junk.npy --out r.db", "junk.npy is no export"),
+        (f"epsilon {SMALL} --fading sionna:", "must be one of tdl-a"),
+        ("up --devices 3 --ledger l --inferences 1", "--ledger needs --keys"),
+        ("demo --epsilon 0", "epsilon=0 must be > 0"),
+        ("demo --object nothing", "nothing"),
+    ],
+)
+def test_bad_input_is_named_and_leaves_nothing(words, said, here, refused):
+    before = set(here.rglob("*"))
+    text = refused(*words.split())
+    assert said in text
+    assert "pickle" not in text
+    assert set(here.rglob("*")) == before
+
+
+def test_a_device_that_cannot_connect_says_why_once_and_then_rarely(monkeypatch):
+    tries, told = [], []
+
+    async def nowhere():
+        tries.append(0)
+        if len(tries) > 8:
+            raise asyncio.CancelledError
+        raise DisconnectedError("the air cannot be reached" if len(tries) < 7 else "rejected")
+
+    monkeypatch.setattr(remote, "_LONGEST_WAIT", 0.0)
+    monkeypatch.setattr(remote, "_SHORTEST_WAIT", 0.0)
+    monkeypatch.setattr(logs, "observers", [lambda _, fields: told.append(fields["reason"])])
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(remote.connected(nowhere, lambda _: nowhere()))
+    assert told == ["the air cannot be reached", "rejected"]
+
+
+def test_a_tls_mismatch_is_said_in_words():
+    said = remote._plain("failed to connect: SSL_ERROR_SSL: WRONG_VERSION_NUMBER: Invalid certificate OK")
+    assert said == "the other end speaks without TLS, this one with: give --keys to both or to neither"
+    assert remote._plain("Socket closed") == "Socket closed"
+
+
+@pytest.mark.parametrize(("devices", "note"), [(3, "left out: 1, 2"), (12, None), (13, "repeated in turn")])
+def test_up_says_which_cameras_are_left_out(devices, note):
+    said = sources.cameras_of("latents:modelnet40/test", devices)
+    assert (note or "") in (said or "")
+    assert (said is None) == (note is None)
+    assert sources.cameras_of("mesh:some", devices) is None
+
+
+def test_no_table_shows_a_negative_zero():
+    assert f"{-1e-9:+z.4f}" == "+0.0000"
+    for path in Path(cli.__file__).parent.glob("*.py"):
+        signed = re.findall(r":\+\.\d[fg]", path.read_text("utf-8"))
+        assert not signed, f"{path.name}: use +z for {signed}"
