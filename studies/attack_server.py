@@ -1,8 +1,9 @@
 """A server of the running system that asks again and again about one view: `python -m studies.attack_server`.
 
-Writes results/attack-server.json, in two minutes. Real devices with live noise, an air and a server's port over loopback;
-each device has a budget of inferences, and the server asks until it is refused. The secret is the view of device 0, a
-feature or its opposite with equal odds. The adversary averages all that it got; its bound is that of the budget.
+Writes results/attack-server.json, in two minutes. Real devices with live noise, an air and a server's port over
+loopback; each device has a budget of inferences, and the server asks until it is refused. The secret is the view of
+device 0, a feature or its opposite with equal odds. The adversary averages all that it got; its bound is that of the
+budget.
 """
 
 import asyncio

@@ -46,7 +46,8 @@ def refused(monkeypatch, capsys):
     """What a command that must end with status 2 says on stderr, through the real entry point."""
     from airpool import cli
 
-    monkeypatch.setattr("airpool._support.progress._LINE_AFTER", 3600)  # on a busy machine, no lines of progress between
+    # No lines of progress in between, on a busy machine.
+    monkeypatch.setattr("airpool._support.progress._LINE_AFTER", 3600)
 
     def entered(*arguments):
         monkeypatch.setattr(sys, "argv", ["airpool", *(str(a) for a in arguments)])

@@ -41,7 +41,7 @@ def calibrate_odds(
     how: Any = {"colluding": colluding, "credit_channel_noise": credit_channel_noise}
 
     def gained(candidate: Network, *, rough: bool = False) -> Floats:
-        """What the worst guess gains over the prior, as a share of what it may."""
+        """The worst guess's gain over the prior, as a share of what it may be."""
         plain = zeroed(candidate)
         found = device_odds(plain, aggregate(plain, **how, rough=rough), kappa)[0]
         return (found - prior) / (odds - prior)

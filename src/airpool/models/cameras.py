@@ -27,7 +27,7 @@ def cameras(num_devices: int, held: int) -> list[int]:
 
 
 def camera_note(num_devices: int, held: int) -> str | None:
-    """Which sensors are left out or repeated to fit the devices; None for none."""
+    """A note on the sensors left out or repeated to fit the devices; None where there are none."""
     if num_devices == held:
         return None
     if num_devices > held:

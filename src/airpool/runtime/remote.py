@@ -207,7 +207,7 @@ class RemoteRanking:
 
 
 def _plain(details: str | None) -> str | None:
-    """What gRPC says of a failed call, in words where its own mislead."""
+    """The text of a failed gRPC call, in words where its own mislead."""
     if "WRONG_VERSION_NUMBER" in (details or ""):
         return "the other end speaks without TLS, this one with: give --keys to both or to neither"
     return details

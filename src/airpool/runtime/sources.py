@@ -72,7 +72,7 @@ def labels_of(text: str, classes: tuple[str, ...]) -> list[int] | None:
 
 
 def cameras_of(text: str, devices: int) -> str | None:
-    """Which of a model's sensors are left out or repeated where devices have its held-out objects; None for none."""
+    """A note on a model's sensors left out or repeated where devices have its held-out objects; None without any."""
     kind, _, rest = text.partition(":")
     return camera_note(devices, shipped.cameras(*_held_out(rest))) if kind == "latents" else None
 

@@ -120,7 +120,7 @@ def likelihood_ratio(
     return log_likelihood_ratio(here, world.features, neighbour.features, neighbour_devices=there)
 
 
-class Attack(NamedTuple):
+class Distinguisher(NamedTuple):
     """A world, its neighbour, the mechanism that plays one of them, and the best score between the two."""
 
     world: Any
@@ -131,7 +131,7 @@ class Attack(NamedTuple):
 
 def attack_on(
     network: Network, device: int, *, score: End = "high", elsewhere: bool = False, alone: bool = False
-) -> Attack:
+) -> Distinguisher:
     """The attack of `audited` on one device, from the position that its arguments name."""
     others = [k for k in np.argsort(network.devices.column("noise_std"))[::-1].tolist() if k != device]
     others = others if alone else others[: 0 if elsewhere else network.colluders]
@@ -142,10 +142,10 @@ def attack_on(
     if not network.channel.known or network.channel.antennas > 1 or elsewhere:
         one, other = directions.worst_pair(network, device)
         played = directions.mechanism(network, elsewhere=elsewhere, known=others)
-        return Attack(one, other, played, directions.likelihood_ratio(network, one, other))
+        return Distinguisher(one, other, played, directions.likelihood_ratio(network, one, other))
     world, neighbour = worst_worlds(network, device, score=score)
     best = likelihood_ratio(network, world, neighbour, known=others)
-    return Attack(world, neighbour, mechanism(network, known=others), best)
+    return Distinguisher(world, neighbour, mechanism(network, known=others), best)
 
 
 def audited(

@@ -23,7 +23,7 @@ _SURE = 1e9
 
 
 @dataclass(frozen=True)
-class Asked:
+class Guesses:
     """Guesses that were right, of how many, and how often they may be right: `odds`."""
 
     right: int
@@ -55,7 +55,7 @@ def asked(
     alone: bool = False,
     longer: float = 1.0,
     confidence: float = 0.999,
-) -> Asked:
+) -> Guesses:
     """The question about one device's view, asked `runs` times of all inferences of a network; a seed repeats it.
 
     alone: the adversary also knows what all others sent, and the device takes part: the local odds.
@@ -78,7 +78,7 @@ def asked(
             # Where both are equally likely a coin decides.
             right += int(np.sum(score > 0) + rng.binomial(int(np.sum(score == 0)), 0.5))
             left -= now
-    return Asked(right, 2 * (runs // 2), float(bound), confidence)
+    return Guesses(right, 2 * (runs // 2), float(bound), confidence)
 
 
 def _stretched(world: Any, longer: float) -> Any:
