@@ -117,4 +117,4 @@ def paint(axes: Axes) -> None:
 
 
 if __name__ == "__main__":
-    draw_or_measure(__doc__, NAME, NAME, measure=measure, paint=paint)
+    draw_or_measure(__doc__, [NAME], {NAME: paint}, measure=measure)

@@ -16,7 +16,7 @@ import numpy as np
 from airpool._support.arrays import Floats
 from airpool.evaluation.audit import directions
 from airpool.evaluation.audit.bound import AuditReport, audit
-from airpool.evaluation.audit.path import World, path
+from airpool.evaluation.audit.path import Overheard, World, path
 from airpool.evaluation.audit.release import Observed, Release, log_likelihood_ratio, release, worst_pair
 from airpool.network import Coin, Network, scheme_rules, scored
 from airpool.radio.link import Link, link_of
@@ -42,17 +42,23 @@ def mechanism(
     >>> seen.total.shape, seen.participation.sum(axis=1)
     ((5, 4), array([1, 2, 1, 2, 2]))
     """
-    link, ranked, others = aligned_link(network), scheme_rules(network.scheme).ranked, sorted(set(known))
+    link, others = aligned_link(network), sorted(set(known))
     play = path(replace(network, channel=replace(network.channel, noise_std=0.0)), link=link)
 
     def run(features: Floats | World, runs: int, rng: np.random.Generator) -> Observed:
         got = play(features if isinstance(features, World) else World(features), runs, rng)
-        sent = got.alignment[:, others, None] * got.signals[:, others] if others else None
-        if ranked:
-            return Observed(got.estimate, got.on_the_air & got.taking_part, sent, got.noisy_scores)
-        return Observed(got.estimate, None if network.cover_noise else got.on_the_air, sent)
+        return observed(network, got, others)
 
     return run
+
+
+def observed(network: Network, got: Overheard, known: Sequence[int]) -> Observed:
+    """The adversary's part of what an auditor hears."""
+    others = list(known)
+    sent = got.alignment[:, others, None] * got.signals[:, others] if others else None
+    if scheme_rules(network.scheme).ranked:
+        return Observed(got.estimate, got.on_the_air & got.taking_part, sent, got.noisy_scores)
+    return Observed(got.estimate, None if network.cover_noise else got.on_the_air, sent)
 
 
 def released(network: Network, scores: Floats | None = None, *, known: Sequence[int] = ()) -> Release:

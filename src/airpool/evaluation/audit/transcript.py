@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool.evaluation.audit.adversary import aligned_link, released
+from airpool.evaluation.audit.adversary import aligned_link, observed, released
 from airpool.evaluation.audit.moves import Situation, Strategy
 from airpool.evaluation.audit.path import Overheard, World, path
 from airpool.evaluation.audit.release import Observed, Release, log_likelihood
@@ -91,7 +91,7 @@ def mechanism(
 ) -> Callable[[World, int, np.random.Generator], Floats]:
     """The evidence with which n runs end, (n,): a mechanism for audit.bound. on_slots: told of the slots sent."""
     barrier, budget, dropouts = rules.barrier(), float(rules.slots * rules.inferences), rules.network.dropouts
-    kept, laws = not rules.redrawn, _laws(rules)
+    kept, laws, log_coin = not rules.redrawn, _laws(rules), _log_coin(rules)
 
     def run(world: World, runs: int, rng: np.random.Generator) -> Floats:
         evidence, settled, left, heard = np.zeros(runs), np.zeros(runs), np.full(runs, budget), np.ones(runs, bool)
@@ -127,10 +127,11 @@ def mechanism(
                 got = transmit(sender, shown, len(rows), rng, drawn=old, slot=slot)
                 if kept and first:
                     _keep(draw, rows, got.drawn)
-                parts = laws(sender, sign, first or not kept)(_seen(rules, got))
+                parts = laws(sender, sign, first or not kept)(observed(rules.network, got, rules.known))
                 if kept and rules.hidden:
                     given[rows] += parts
-                    evidence[rows] = settled[rows] + _mixed(rules, given[rows])
+                    here, there = np.logaddexp.reduce(given[rows] + log_coin, axis=-1).T
+                    evidence[rows] = settled[rows] + here - there
                 else:
                     evidence[rows] += parts
                 heard[rows] = rules.hidden | got.on_the_air[:, rules.device]
@@ -141,15 +142,6 @@ def mechanism(
         return evidence
 
     return run
-
-
-def _seen(rules: SlotGame, got: Overheard) -> Observed:
-    """The adversary's part of a slot."""
-    known = list(rules.known)
-    sent = got.alignment[:, known, None] * got.signals[:, known] if known else None
-    if scheme_rules(rules.network.scheme).ranked:
-        return Observed(got.estimate, got.on_the_air & got.taking_part, sent, got.noisy_scores)
-    return Observed(got.estimate, None if rules.hidden else got.on_the_air, sent)
 
 
 def _laws(rules: SlotGame) -> Callable[[Network, int, bool], Callable[[Observed], Floats]]:
@@ -182,13 +174,12 @@ def _tossed(law: Release, device: int, coin: float) -> Release:
     return replace(law, participation=p)
 
 
-def _mixed(rules: SlotGame, given: Floats) -> Floats:
-    """The log-likelihood ratio of an inference, from log-likelihoods given its coin, (n, 2, 2)."""
+def _log_coin(rules: SlotGame) -> Floats:
+    """ln of the probability that the device is silent, and that it takes part, by world, (2, 2)."""
     laws = (released(rules.network, world.scores, known=rules.known) for world in rules.worlds)
     p = np.array([law.participation[rules.device] for law in laws])
     with np.errstate(divide="ignore"):
-        both = np.logaddexp.reduce(given + np.log(np.stack([1 - p, p], axis=-1)), axis=-1)
-    return both[:, 0] - both[:, 1]
+        return np.log(np.stack([1 - p, p], axis=-1))
 
 
 def _no_draw(rules: SlotGame, runs: int) -> Drawn:
