@@ -5,6 +5,7 @@
 
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -107,8 +108,50 @@ def rows() -> list[Row]:
         ("160 heterogeneous devices, CSI errors", heterogeneous(160, csi_error_std=0.1)),
     )
     out = [Row("reports", what, timed(lambda net=net: guarantee(net))[0], "s", "once", 10.0) for what, net in cases]
+    shares = {what: odds_share(net) for what, net in _of_odds().items()}
+    what = max(shares, key=lambda each: shares[each])
+    named = f"odds, share of a report's time: largest of {len(shares)} ({what})"
+    out.append(Row("reports", named, 100 * shares[what], "%", "", 20.0))
     slowest = max(timed(lambda seed=seed: guarantee(random_network(seed)))[0] for seed in range(_SEEDS))
     return [*out, Row("reports", f"slowest of {_SEEDS} random networks, all options", slowest, "s", "", 10.0)]
+
+
+def _of_odds() -> dict[str, Network]:
+    """Kinds of networks whose odds are computed in different ways."""
+    twelve: dict[str, Any] = {"num_devices": 12, "noise_std": 0.05}
+    coins: dict[str, Any] = twelve | {"participation": 0.5}
+    return {
+        "Gaussian": Network.uniform(**twelve),
+        "coins": Network.uniform(**coins),
+        "coins, 100 inferences": Network.uniform(**coins, inferences=100),
+        "cover noise": Network.uniform(**coins, cover_noise=True),
+        "cover noise, 100 inferences": Network.uniform(**coins, cover_noise=True, inferences=100),
+        "2.1": Network.uniform(**twelve, scheme=named_scheme("2.1", score_noise_std=1.0)),
+        "2.1, 100 inferences": Network.uniform(
+            **twelve, scheme=named_scheme("2.1", score_noise_std=5.0), inferences=100
+        ),
+        "2.2": Network.uniform(**twelve, scheme=named_scheme("2.2")),
+        "eavesdropper": Network.uniform(**twelve, adversary=Adversary(antennas=2)),
+        "CSI errors": Network.uniform(**twelve, channel=Channel(fading="rayleigh", csi_error_std=0.1)),
+        "40 heterogeneous devices": heterogeneous(40),
+        "heterogeneous, 100 inferences": replace(heterogeneous(12), inferences=100),
+    }
+
+
+def odds_share(network: Network, times: int = 3) -> float:
+    """Share of the odds in the CPU time of a report as JSON, the least of a few."""
+
+    def once() -> tuple[float, float]:
+        start = time.process_time()
+        report = guarantee(network)
+        before = time.process_time()
+        _ = report.odds
+        after = time.process_time()
+        report.to_json()
+        return after - before, time.process_time() - start
+
+    odds, whole = (min(each) for each in zip(*(once() for _ in range(times)), strict=True))
+    return odds / whole
 
 
 def _listed(first: int, last: int) -> None:

@@ -8,10 +8,11 @@ import pytest
 from scipy.stats import binom, norm
 
 import airpool
+from airpool.account.calibrated_odds import calibrate_odds
 from airpool.account.calibration import calibrate
 from airpool.account.errors import at_the_server
 from airpool.account.guarantee import guarantee
-from airpool.account.guesses import Odds
+from airpool.account.guesses import Odds, in_words
 from airpool.account.odds import odds
 from airpool.network import Adversary, Channel, Devices, Network, Ranking, Threshold
 from airpool.network.slots import Slots
@@ -201,6 +202,48 @@ def test_a_channel_that_stays_is_one_draw_for_all_inferences():
     mu = 5 * MU * np.sqrt(12 / (number + 1))
     expected = (1 - here) * 0.1 + here * float(chance @ closed(0.1, mu))
     assert odds(network, prior=0.1).worst == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.usefixtures("few_cells")
+@pytest.mark.parametrize("kind", [*KINDS, "twelve"])
+def test_calibrated_noise_meets_the_odds_and_a_little_less_does_not(kind):
+    network = twelve() if kind == "twelve" else mixed(**KINDS[kind])
+    target = 0.7 if kind in ("threshold", "ranking") else 0.6
+    met = calibrate_odds(network, odds=target, prior=0.5)
+    assert odds(met).worst <= target
+    less = tuple(0.99 * std for std in met.devices.column("noise_std"))
+    assert odds(replace(met, devices=replace(met.devices, noise_std=less))).worst > target
+
+
+def test_odds_out_of_reach_are_refused_with_what_can_be_reached():
+    with pytest.raises(ValueError, match=r"odds of 55 % at a prior of 50 % cannot be met .*: the least that can is"):
+        calibrate_odds(mixed(scheme=Threshold(score_noise_std=0.5)), odds=0.55)
+    with pytest.raises(ValueError, match=r"odds=0\.5 must be > prior=0\.5"):
+        calibrate_odds(twelve(), odds=0.5)
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace", "remove"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"inferences": 3}, {"cover_noise": True}, {"cover_noise": True, "inferences": 3}]
+)
+def test_a_report_has_the_odds_of_its_network(neighbours, settings):
+    """Though it computes them from what it has: the game of its own neighbours."""
+    network = mixed(neighbours=neighbours, **settings)
+    expected = odds(network, prior=[0.5, 0.025])
+    for found, each in zip(guarantee(network).odds, expected, strict=True):
+        np.testing.assert_allclose(found.device, each.device, rtol=1e-9)
+        np.testing.assert_allclose(found.local, each.local, rtol=1e-9)
+        assert found.object == pytest.approx(each.object, rel=1e-9)
+
+
+def test_a_report_says_its_odds_in_words_and_that_the_class_is_not_protected():
+    first, second, third = in_words(guarantee(twelve()).odds)
+    assert first == (
+        "A yes-or-no question about what this device alone sees: right at most 60.6 % of the time instead of 50 %; "
+        "one of 40: 4.6 % instead of 2.5 %."
+    )
+    assert second == "From its own signal, or with all others colluding: 82.4 % and 15.2 %."
+    assert third == "What several devices see, the class above all, is not protected: 99.94 % and 89.6 %."
 
 
 def test_a_frozen_answer_cannot_be_changed():

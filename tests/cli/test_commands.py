@@ -186,6 +186,21 @@ def test_calibrate_takes_its_target_from_the_file(tmp_path):
 # airpool audit
 
 
+def test_odds_are_printed_for_people_and_as_json():
+    text = run("epsilon", "--devices", "12", "--noise-std", "0.0897552", "--odds")
+    assert "60.6 %" in text
+    assert "82.4 %" in text
+    assert "not protected: 99.94 %" in " ".join(text.split())
+    found = run_json("epsilon", "--devices", "3", "--odds", "--prior", "0.1")
+    assert found["prior"] == 0.1
+    assert len(found["device"]) == len(found["reconstruction"]["device"]) == 3
+
+
+def test_calibrate_meets_target_odds():
+    found = run_json("calibrate", "--devices", "12", "--odds", "0.55")
+    assert 0.5499 < max(found["odds"][0]["device"]) <= 0.55
+
+
 def test_audit_stays_below_the_claim_and_says_what_it_did(tmp_path):
     flags = ["audit", "--devices", 3, "--noise-std", 0.3, "--dimension", 4, "--runs", 4000, "--seed", 1]
     data = run_json(*flags)
@@ -241,6 +256,9 @@ def test_every_command_has_help():
         (["epsilon", "--devices", "2", "--dimension", "0"], "dimension=0 must be a whole number >= 1"),
         (["epsilon", "--devices", "2", "--plot", "picture.gif"], "a figure's name must end in .png, .svg or .pdf"),
         (["calibrate", "--devices", "2"], "no target: give epsilon"),
+        (["epsilon", "--devices", "2", "--odds", "--prior", "1"], "prior=1 must be > 0 and < 1"),
+        (["calibrate", "--devices", "2", "--odds", "0.4"], "odds=0.4 must be > prior=0.5 and < 1"),
+        (["calibrate", "--devices", "2", "--odds", "0.6", "--knob", "clip"], "--odds sets one factor on the noise"),
         (["calibrate", "--devices", "2", "--epsilon", "nan"], "epsilon=nan must be > 0 and finite"),
         (["calibrate", "--devices", "2", "--epsilon", "0"], "epsilon=0 must be > 0 and finite"),
         (["calibrate", "--devices", "2", "--epsilon", "1", "--knob", "volume"], "knob='volume' must be one of"),

@@ -97,7 +97,8 @@ class RaisedSum(NamedTuple):
             b = b.coarser()
         size = len(a.mass) + len(b.mass) - 1
         length = 1 << (size - 1).bit_length()
-        mass = np.fft.irfft(np.fft.rfft(a.mass, length) * np.fft.rfft(b.mass, length), length)[:size]
+        one = np.fft.rfft(a.mass, length)
+        mass = np.fft.irfft(one * (one if a is b else np.fft.rfft(b.mass, length)), length)[:size]
         off = _TRANSFORM * float(np.sqrt(size) * np.linalg.norm(a.mass))
         return RaisedSum(a.step, a.lowest + b.lowest, np.maximum(mass, 0.0), a.lost + b.lost + off)._trimmed(spare)
 
