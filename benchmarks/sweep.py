@@ -7,12 +7,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from airpool._support import extras
 from airpool.evaluation import sweep
 
 from . import Row
 
 POINTS, SECONDS, SMALL, WORKERS = 60, 0.1, 2_000, 2
-MISSING = "not installed: pip install 'airpool[ray]'"
+MISSING = f"not installed: {extras.install('ray')}"
 
 
 def busy(n: int, seconds: float) -> int:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from airpool._support import extras
 from airpool.models.vision.mvcnn import MVCNN, Architecture
 from airpool.models.vision.views import Cameras, Triangles, placed, render
 
@@ -28,7 +29,7 @@ from . import Row
 
 VIEWS = 12
 RESOLUTION = Architecture().resolution
-MISSING = "not installed: pip install 'airpool[int8]'"
+MISSING = f"not installed: {extras.install('int8')}"
 
 
 def objects(count: int, device: str = "cpu") -> Triangles:

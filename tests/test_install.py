@@ -1,4 +1,4 @@
-"""`pip install airpool` alone is the accountant: ε, calibration and network files work, the rest names its extra."""
+"""airpool without extras is the accountant: ε, calibration and network files work, the rest names its extra."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from airpool._support import extras
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
-# Nothing but the core is there: as after `pip install airpool` in a fresh environment.
+# Nothing but the core is there: as after `pip install .` in a fresh environment.
 BARE = """
 import sys
 from importlib.abc import MetaPathFinder
@@ -61,31 +61,56 @@ except ImportError as error:
 """
     done = bare(code)
     assert done.returncode == 0, done.stderr
-    assert "airpool.load needs torch: pip install 'airpool[models]'" in done.stdout
+    assert "airpool.load needs torch: pip install -e '.[models]'" in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("arguments", "extra"),
+    ("arguments", "needed"),
     [
-        (["epsilon", "--devices", 2, "--plot", "x.png"], "plots"),
-        (["evaluate", "--epsilon", 2], "models"),
-        (["plan", "--epsilon", 2], "models"),
-        (["theory"], "models"),
-        (["demo"], "models"),
-        (["reproduce", "table-1"], "plots"),
-        (["reproduce", "all"], "plots"),
-        (["design", "weights", "--epsilon", 2], "models"),
-        (["train", "trunk", "x.npz", "--out", "x"], "models"),
-        (["up", "--inferences", 2], "runtime"),
-        (["bundle", "--out", "x.zip"], "models"),
+        (["epsilon", "--devices", 2, "--plot", "x.png"], "matplotlib: plots"),
+        (["evaluate", "--epsilon", 2], "torch, safetensors: models"),
+        (["plan", "--epsilon", 2], "torch, safetensors: models"),
+        (["theory"], "torch, safetensors: models"),
+        (["demo"], "torch, safetensors, matplotlib, jinja2: models,plots"),
+        (["reproduce", "table-1"], "matplotlib, jinja2: plots"),
+        (["reproduce", "all"], "matplotlib, jinja2: plots"),
+        (["design", "weights", "--epsilon", 2], "torch, safetensors, clarabel: models,design"),
+        (["train", "trunk", "x.npz", "--out", "x"], "torch, safetensors: models"),
+        (["up", "--inferences", 2], "grpc, starlette, uvicorn, prometheus_client: runtime"),
+        (["bundle", "--out", "x.zip"], "torch, safetensors, openvino: models,int8"),
+        (["epsilon", "--devices", 2, "--noise-std", 1, "--fading", "sionna:tdl-a"], "Sionna (...): sionna"),
     ],
 )
-def test_what_needs_an_extra_says_which(arguments, extra, tmp_path, monkeypatch):
+def test_all_that_is_missing_is_named_at_once_before_any_work(arguments, needed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = command(*arguments)
+    libraries, _, names = needed.partition(": ")
     assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(rf"error: .* needs \w+: pip install 'airpool\[{extra}\]'\n", done.stderr)
+    words = re.escape(libraries).replace(re.escape("..."), ".*")
+    assert re.fullmatch(rf"error: .* needs? {words}: pip install -e '\.\[{names}\]' in the checkout\n", done.stderr)
     assert not any(tmp_path.iterdir())
+
+
+def test_without_a_checkout_the_wheel_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(extras, "_CHECKOUT", tmp_path / "pyproject.toml")
+    assert re.match(r"pip install 'airpool-[\w.]+-py3-none-any\.whl\[models\]'", extras.install("models"))
+
+
+def test_nobody_is_told_to_install_a_name_that_is_not_published():
+    told = re.compile(r"pip install '?airpool\b(?!-)")
+    texts = [
+        *(ROOT / "src").rglob("*.py"),
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "benchmarks").glob("*.py"),
+        ROOT / "README.md",
+    ]
+    assert [path.name for path in texts if told.search(path.read_text("utf-8"))] == []
+
+
+def test_help_needs_no_extra():
+    for name in ("demo", "up"):
+        done = command(name, "--help")
+        assert done.returncode == 0, done.stderr
 
 
 def test_help_lists_every_command_in_one_line():

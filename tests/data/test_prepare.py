@@ -218,7 +218,7 @@ def test_a_mesh_of_many_faces_is_simplified_and_looks_the_same():
 
 def test_without_the_package_a_large_mesh_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "fast_simplification", None)
-    with pytest.raises(ValueError, match=r"needs fast_simplification: pip install 'airpool\[mesh\]'"):
+    with pytest.raises(ValueError, match=r"needs fast_simplification: pip install -e '\.\[mesh\]'"):
         gridded(sphere(40))
 
 

@@ -209,7 +209,7 @@ def test_a_trunk_that_is_not_finite_is_refused():
 def test_without_openvino_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "openvino", None)
     int8.openvino.cache_clear()
-    with pytest.raises(ImportError, match=r"pip install 'airpool\[int8\]'"):
+    with pytest.raises(ImportError, match=r"pip install -e '\.\[int8\]'"):
         quantisation.quantise(vgg.trunk(2), seen(1))
     int8.openvino.cache_clear()
 

@@ -120,7 +120,7 @@ def test_grpc_says_that_it_serves_and_lists_its_services():
 
 
 def test_roles_need_no_ledger_extra():
-    """`pip install 'airpool[runtime]'` runs roles without keys."""
+    """`pip install -e '.[runtime]'` runs roles without keys."""
     program = "import sys; sys.modules['cryptography'] = None; import airpool.runtime.starting, airpool.runtime.up"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 

@@ -525,13 +525,13 @@ def test_parquet_keeps_types_and_the_header(experiment, tmp_path):
 
 def test_without_pyarrow_parquet_is_refused_with_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match=r"pip install 'airpool\[parquet\]'"):
+    with pytest.raises(ValueError, match=r"pip install -e '\.\[parquet\]'"):
         table.writer_for(Path("table.parquet"))
 
 
 def test_without_ray_the_backend_is_refused_with_what_to_do(experiment, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ValueError, match=r"pip install 'airpool\[ray\]'"):
+    with pytest.raises(ValueError, match=r"pip install -e '\.\[ray\]'"):
         sweep.run(experiment.fails, sweep.grid(n=[1]), backend="ray")
 
 

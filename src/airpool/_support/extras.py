@@ -1,7 +1,12 @@
-"""Optional dependencies and the extra that installs each; `pip install airpool` is the accountant alone."""
+"""Optional dependencies and the extra that installs each; airpool without extras is the accountant alone."""
 
+from collections.abc import Iterable
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+
+from airpool._support.version import __version__
 
 EXTRA_OF = {
     "torch": "models",
@@ -27,17 +32,32 @@ EXTRA_OF = {
 }
 
 
+_CHECKOUT = Path(__file__).parents[3] / "pyproject.toml"
+
+
+def install(*names: str) -> str:
+    """The command that installs extras: of the checkout that runs, else of a wheel.
+
+    >>> install("models", "plots")
+    "pip install -e '.[models,plots]' in the checkout"
+    """
+    names_together = ",".join(dict.fromkeys(names))
+    if _CHECKOUT.exists():
+        return f"pip install -e '.[{names_together}]' in the checkout"
+    return f"pip install 'airpool-{__version__}-py3-none-any.whl[{names_together}]', with the path of the wheel"
+
+
 def advice(missing: ImportError, what: str) -> str | None:
     """Advice on what to install so that `what` works; None if the import failed for another reason.
 
     >>> advice(ModuleNotFoundError(name="torch"), "airpool.load")
-    "airpool.load needs torch: pip install 'airpool[models]'"
+    "airpool.load needs torch: pip install -e '.[models]' in the checkout"
     """
-    if "pip install 'airpool[" in str(missing):  # the library has said it already
+    if ": pip install " in str(missing):  # the library has said it already
         return str(missing)
     library = (missing.name or "").partition(".")[0]
     extra = EXTRA_OF.get(library) if isinstance(missing, ModuleNotFoundError) else None
-    return f"{what} needs {library}: pip install 'airpool[{extra}]'" if extra else None
+    return f"{what} needs {library}: {install(extra)}" if extra else None
 
 
 def load(library: str, what: str) -> Any:
@@ -45,4 +65,18 @@ def load(library: str, what: str) -> Any:
     try:
         return import_module(library)
     except ImportError:
-        raise ValueError(f"{what} needs {library}: pip install 'airpool[{EXTRA_OF[library]}]'") from None
+        raise ValueError(f"{what} needs {library}: {install(EXTRA_OF[library])}") from None
+
+
+def require(what: str, extras: Iterable[str]) -> None:
+    """A ValueError that names all missing libraries of these extras, and one command that installs them."""
+    wanted = [library for library, extra in EXTRA_OF.items() if extra in set(extras) and not _there(library)]
+    if wanted:
+        raise ValueError(f"{what} needs {', '.join(wanted)}: {install(*(EXTRA_OF[each] for each in wanted))}")
+
+
+def _there(library: str) -> bool:
+    try:
+        return find_spec(library) is not None
+    except (ImportError, ValueError):
+        return False

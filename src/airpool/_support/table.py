@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from airpool._support import files
+from airpool._support.brief import Brief
 from airpool._support.extras import load
 from airpool._support.figures import write_csv
 
@@ -34,8 +35,8 @@ class Effort:
     cached: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
+@dataclass(frozen=True, eq=False, repr=False)
+class Table(Brief):
     """Columns by name: the parameters, `seed`, and what the function returned; None where a row has no such value.
 
     Tables are equal if all but `command` and `effort` is. version: of airpool and the function's code.

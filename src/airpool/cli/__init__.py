@@ -44,6 +44,17 @@ COMMANDS = {
 }
 
 
+# Extras without which a command does nothing but print its help. What options ask for beyond them is found in the work.
+EXTRAS = {
+    **dict.fromkeys(("evaluate", "plan", "theory", "train"), ("models",)),
+    **dict.fromkeys(("up", "air", "server", "ranking"), ("runtime",)),
+    "demo": ("models", "plots"),
+    "design": ("models", "design"),
+    "bundle": ("models", "int8"),
+    "reproduce": ("plots",),
+}
+
+
 class Commands(core.TyperGroup):
     """The commands, each imported only when it is called."""
 
@@ -140,8 +151,10 @@ def main() -> None:
     slow = getattr(core, "build_runtime_param", None)  # of recent versions of Typer
     if slow is not None and not isinstance(slow, partial):
         core.build_runtime_param = partial(_PlainValue, slow=slow)  # pyright: ignore
+    words = plugins_first(sys.argv[1:])
     try:
-        app(plugins_first(sys.argv[1:]))
+        _require_extras(words)
+        app(words)
     except BaseException as error:
         if _by_interrupt(error):
             print("interrupted", file=sys.stderr)
@@ -159,6 +172,16 @@ def main() -> None:
             message = f"{error.filename}: {error.strerror}"
         print(f"error: {message}", file=sys.stderr)
         sys.exit(2)
+
+
+def _require_extras(words: list[str]) -> None:
+    """All that is missing is named at once, and before the work. Help needs nothing."""
+    named = words[2 * words.count("--plugin") :]
+    name = named[0] if named else ""
+    if name in EXTRAS and not {"--help", "-h"} & set(words):
+        from airpool._support.extras import require
+
+        require(f"airpool {name}", EXTRAS[name])
 
 
 def _by_interrupt(error: BaseException | None) -> bool:

@@ -31,10 +31,6 @@ def demo(
     Compare the paper's network with ours on the ModelNet40 test set, transmit one object, check the paper's claim.
     """
     from airpool._support.arrays import positive
-    from airpool._support.extras import load
-
-    for library in ("torch", "matplotlib", "jinja2"):  # before minutes of work
-        load(library, "airpool demo")
     from airpool.evaluation.demo import one_object, story
 
     positive("epsilon", epsilon)

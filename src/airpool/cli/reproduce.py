@@ -25,10 +25,6 @@ def reproduce(
     json: o.Json = False,
 ) -> None:
     """Redraw a figure or table of the paper, with the exact one beside it and whether the paper's finding holds."""
-    from airpool._support.extras import load
-
-    for library in ("matplotlib", "jinja2")[: 1 + (name == "all")]:  # before the folder is made
-        load(library, "airpool reproduce")
     from airpool.paper import figures as r
     from airpool.paper.figures import report
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from airpool._support.arrays import require, require_array
+from airpool._support.brief import Brief
 from airpool._support.files import jsonable
 from airpool._support.progress import automatic
 from airpool._support.threads import single_thread
@@ -34,8 +35,8 @@ _BATCH = 2**22  # coordinates of estimates per batch: 16 MB
 _QUANTILE = NormalDist().inv_cdf(0.975)
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Brief):
     """Averages over all objects and trials.
 
     accuracy_std: standard deviation over the trials, each of all objects once. accuracy_ci: of the mean, for the noise

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from airpool._support.brief import Brief
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.vote import Vote, crossed
 from airpool.network import Network, scheme_rules
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 DecoderFor = Callable[[Level], Callable[[Tensor], Tensor]]
 
 
-@dataclass(frozen=True, eq=False)
-class EncodedObjects:
+@dataclass(frozen=True, eq=False, repr=False)
+class EncodedObjects(Brief):
     """Latents (N, K, r) of objects, their classes (N,), and the server that decodes them.
 
     server: `codec.server`, or `lambda level: decoder` for a decoder that ignores the level; or several of them, and

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from airpool._support.brief import Brief
 from airpool._support.threads import single_thread
 from airpool.models import loop, recipes, weights
 from airpool.models.heads import expected_calibration_error, fit_temperature, pooled_classifier
@@ -54,8 +55,8 @@ class Calibration:
     error_by_chance: tuple[float, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class LocalHead:
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalHead(Brief):
     """A classifier (maps or averages in, logits out) in eval mode, and temperatures (K,).
 
     validation: measured with temperatures that were fitted on the other half of the validation objects.

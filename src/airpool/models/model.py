@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airpool._support.arrays import Array
+from airpool._support.brief import Brief
 from airpool.models import stored
 from airpool.models.cameras import camera_note, cameras
 from airpool.models.codecs import codec as codecs
@@ -22,8 +23,8 @@ from airpool.radio.link import Level
 from airpool.schemes.participation import expected_of_posteriors
 
 
-@dataclass(frozen=True, eq=False)
-class Objects:
+@dataclass(frozen=True, eq=False, repr=False)
+class Objects(Brief):
     """Objects that no weight was trained on: latents (N, K, r), labels (N,), local posteriors (N, K, C).
 
     note: which sensors were left out or repeated to fit the devices, or None.
@@ -50,7 +51,7 @@ class Objects:
         return Objects(latents, self.labels, posteriors, camera_note(num_devices, held))
 
 
-class Model(ABC):
+class Model(Brief, ABC):
     """A model as `evaluate`, `plan`, `design` and `infer` read it. codecs: names, the default (None) first.
 
     Wherever a codec is named, the file of one of your own may stand, which then reads the default's trunk.

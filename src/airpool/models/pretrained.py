@@ -39,7 +39,7 @@ from airpool.radio.link import level
 from airpool.schemes.scores import Uncertainty
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pretrained(Model):
     """A folder of weights and latents, each loaded on first use."""
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from airpool._support import tensors as tensor_file
 from airpool._support.arrays import Array
+from airpool._support.brief import Brief
 from airpool._support.plugins import PluginError
 from airpool.models.cameras import cameras
 from airpool.models.codecs import codec as codecs
@@ -32,8 +33,8 @@ SPLITS: tuple[HeldOut, ...] = ("validation", "test")
 _REMEDY = "copy it again or fit anew"
 
 
-@dataclass(frozen=True, eq=False)
-class StoredModel:
+@dataclass(frozen=True, eq=False, repr=False)
+class StoredModel(Brief):
     """A model as its files describe it. trunks: the source of each codec's features, the default codec first.
 
     read_codec: by name. read_objects: of split and codec: labels (N,), posteriors (N, K, C), and unless the codec reads

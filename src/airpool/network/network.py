@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+from airpool._support.brief import Brief
 from airpool.network.access import ACCESSES, Access, AccessRules
 from airpool.network.neighbours import Neighbours
 from airpool.network.rules import NetworkError, PerDevice, Rule, check, checked, rules_of, whole
@@ -45,8 +46,8 @@ _DECIBEL, _SCORE = _FINITE._replace(most=300.0), _FINITE._replace(most=1e30)
 _MANY = range(1, 10**7 + 1)
 
 
-@dataclass(frozen=True)
-class Devices:
+@dataclass(frozen=True, repr=False)
+class Devices(Brief):
     """One value per device; a single number stands for all of them.
 
     `noise_std` is a standard deviation per coordinate (the paper's σ² = 0.1 is a variance). `path_loss_db` is that of
@@ -203,8 +204,8 @@ def named_scheme(name: str = "1", **settings: Any) -> Scheme:
         raise NetworkError(f"scheme.name={name!r}: {error}") from None
 
 
-@dataclass(frozen=True)
-class Network:
+@dataclass(frozen=True, repr=False)
+class Network(Brief):
     """Everything that determines leakage and accuracy; `colluders` and `dropouts` are numbers of devices.
 
     Secure access implies cover noise. Its sum is opened for `survivors` devices or more, which must be more than half

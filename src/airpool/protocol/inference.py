@@ -10,6 +10,7 @@ from typing import Literal, get_args
 from array_api_compat import array_namespace
 
 from airpool._support.arrays import Array, like
+from airpool._support.brief import Brief
 from airpool._support.draws import Generator
 from airpool.account.guarantee import PrivacyReport, guarantee
 from airpool.network import Channel, Coin, Network, require_one_slot
@@ -49,8 +50,8 @@ class BySlots:
 Servers = Map | Sequence[Map] | BySlots
 
 
-@dataclass(frozen=True, eq=False)
-class Inference:
+@dataclass(frozen=True, eq=False, repr=False)
+class Inference(Brief):
     """Labels with everything that led to them, (n, t). server.NO_ANSWER (−1) where no device transmitted, and under
     `abstain` where the server is not sure.
 

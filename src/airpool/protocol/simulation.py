@@ -18,6 +18,7 @@ from array_api_compat import device as device_of
 
 from airpool._support import draws
 from airpool._support.arrays import Array, like, require_array
+from airpool._support.brief import Brief
 from airpool.network import Network, require_network, require_one_slot, scheme_rules
 from airpool.protocol import device, medium, server
 from airpool.protocol.randomness import Seeded
@@ -30,8 +31,8 @@ from airpool.schemes.scores import check_scores
 Path = Literal["fast", "full"]
 
 
-@dataclass(frozen=True, eq=False)
-class Received:
+@dataclass(frozen=True, eq=False, repr=False)
+class Received(Brief):
     """Reception of n objects in t trials, with what only a simulator knows.
 
     estimate: ẑ, (n, t, r). All else has shape (n, t, K): who took part (secret under cover noise), the gain h, what
@@ -84,8 +85,8 @@ class Received:
         return array_namespace(self.gain).sum(self.power, axis=-1)
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
+@dataclass(frozen=True, eq=False, repr=False)
+class Drawn(Brief):
     """A draw of coins, scores and channel, (n, t, K): all that is random about a transmission but its noise."""
 
     gain: Array

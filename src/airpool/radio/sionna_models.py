@@ -1,4 +1,4 @@
-"""Gains of Sionna's 3GPP TR 38.901 channels: the extra `sionna` (pip install 'airpool[sionna]').
+"""Gains of Sionna's 3GPP TR 38.901 channels: the extra `sionna`.
 
 A draw is the frequency response of one link at the carrier, the sum of its paths: narrowband, so the delay spread has
 no effect. One vertical omnidirectional antenna per device and server; no path loss or shadowing, so E[h²] = 1.
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from airpool._support import extras
 from airpool._support.arrays import Array, Floats
 from airpool._support.draws import Generator, seed
 
@@ -130,5 +131,5 @@ def _sionna() -> tuple[Any, Any]:
         with torch.random.fork_rng():
             from sionna.phy import config  # pyright: ignore[reportMissingImports]
     except ImportError as missing:
-        raise ImportError(f"fading models sionna:* need Sionna ({missing}): pip install 'airpool[sionna]'") from None
+        raise ImportError(f"fading models sionna:* need Sionna ({missing}): {extras.install('sionna')}") from None
     return torch, config

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from airpool._support.brief import Brief
 from airpool.account.report import number
 from airpool.evaluation.demo import comparison
 from airpool.models.pretrained import infer
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 REPEATS = 1000
 
 
-@dataclass(frozen=True, eq=False)
-class Sent:
+@dataclass(frozen=True, eq=False, repr=False)
+class Sent(Brief):
     """One object transmitted once, and how often each class is named when it is transmitted REPEATS times more.
 
     views: (K, 2, H, H), shading and depth. ideal: Σ w z, (r,), the estimate without noise and silence.

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airpool._support.arrays import Floats, finite
+from airpool._support.brief import Brief
 from airpool._support.errors import AirpoolError
 from airpool._support.progress import automatic
 from airpool._support.search import smallest_number
@@ -59,8 +60,8 @@ class InfeasibleError(AirpoolError, ValueError):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Design:
+@dataclass(frozen=True, eq=False, repr=False)
+class Design(Brief):
     """A network that meets every target, by its weights or by its clip norms and noise.
 
     network: with the targets in `devices.epsilon`. mse, mse_before: E‖βẑ − t‖² on the calibration objects, of this and

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airpool._support.arrays import Floats, finite
+from airpool._support.brief import Brief
 
 Integers = NDArray[np.intp]
 
@@ -18,8 +19,8 @@ Integers = NDArray[np.intp]
 _NEVER = 1e6
 
 
-@dataclass(frozen=True, eq=False)
-class LayeredServer:
+@dataclass(frozen=True, eq=False, repr=False)
+class LayeredServer(Brief):
     """Layers of a matrix (out, in) and a bias (out,), with ReLUs between them. One layer is a linear classifier."""
 
     layers: tuple[tuple[Floats, Floats], ...]

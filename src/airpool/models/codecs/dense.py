@@ -14,6 +14,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from airpool._support.arrays import Array, Floats
+from airpool._support.brief import Brief
 from airpool.models.codecs.codec import Reads
 from airpool.models.layers import in_float64, linear, matched, relu, unit
 from airpool.radio.link import Level
@@ -84,8 +85,8 @@ def paper_shape(q: int, *, num_classes: int = 40) -> CodecShape:
     return CodecShape("map", dimension=q * _PLACES, num_classes=num_classes, hidden=64, server_hidden=512)
 
 
-@dataclass(frozen=True, eq=False)
-class DenseCodec:
+@dataclass(frozen=True, eq=False, repr=False)
+class DenseCodec(Brief):
     """Encoder and decoder that were trained together.
 
     arrays: "weight" and "bias" of every layer of the shape, and "encoder.centre" (F,) and "encoder.scale" (1,) of the

@@ -16,6 +16,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from airpool._support.arrays import Array, Floats, as_floats, like, require, require_array, require_shape
+from airpool._support.brief import Brief
 from airpool.models.codecs.codec import Reads
 from airpool.models.layers import in_float64, softmax, unit
 from airpool.radio.link import Level
@@ -32,8 +33,8 @@ _LEAST_NOISE = 0.1  # relative to the signal, that the server is made for, as th
 _FOLDS, _DRAWS = 5, 8  # of cross-validation: parts of the objects, draws of the noise for each
 
 
-@dataclass(frozen=True, eq=False)
-class Vote:
+@dataclass(frozen=True, eq=False, repr=False)
+class Vote(Brief):
     """sharpness: t. Of z's mean over devices: means (L, L) of classes, covariance (L, L) within. prior: (L,)."""
 
     sharpness: float

@@ -27,7 +27,7 @@ from airpool.models.sensors.stacking import Sensors
 from airpool.models.stored import SPLITS, HeldOut
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fitted(Model):
     """A model of your own sensors. by_name: its codecs, the default first. about: how it was made, as plain data."""
 

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from airpool._support.brief import Brief
 from airpool.models import local
 from airpool.models.local import HeadRecipe
 
@@ -27,8 +28,8 @@ class Part:
         return len(self.labels)
 
 
-@dataclass(frozen=True, eq=False)
-class Heads:
+@dataclass(frozen=True, eq=False, repr=False)
+class Heads(Brief):
     """Classifiers of standardised features, one for all sensors or one each, and temperatures (K,)."""
 
     classifiers: tuple[nn.Sequential, ...]

@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 
 from airpool._support.arrays import Array, require, require_array, require_shape
+from airpool._support.brief import Brief
 
 _FURTHEST = 5.0  # standard deviations: features of unseen objects beyond these are clipped
 
 
-@dataclass(frozen=True, eq=False)
-class Sensors:
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensors(Brief):
     """widths: (K,) of the features. centre, scale: (K, F), of the training objects, F the largest width."""
 
     widths: tuple[int, ...]

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support import files
+from airpool._support.brief import Brief
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
@@ -29,8 +30,8 @@ _VALIDATION = 0.1
 Packed = tuple[NDArray[np.int16], NDArray[np.int16]]
 
 
-@dataclass(frozen=True, eq=False)
-class Meshes:
+@dataclass(frozen=True, eq=False, repr=False)
+class Meshes(Brief):
     """N meshes, packed: the differences between neighbouring vertices and faces."""
 
     vertex_delta: NDArray[np.int16]  # (3, V)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airpool._support import files
+from airpool._support import extras, files
 
 _NAMES = ("trunk.xml", "trunk.bin")
 
@@ -95,5 +95,5 @@ def openvino() -> Any:
     try:
         import openvino  # pyright: ignore[reportMissingImports]
     except ImportError as missing:
-        raise ImportError(f"trunks in int8 need OpenVINO ({missing}): pip install 'airpool[int8]'") from None
+        raise ImportError(f"trunks in int8 need OpenVINO ({missing}): {extras.install('int8')}") from None
     return openvino

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from airpool._support import extras
 from airpool._support.errors import AirpoolError
 
 SUFFIXES = (".off", ".obj", ".stl", ".ply")
@@ -87,10 +88,7 @@ def off(mesh: Mesh) -> str:
 
 
 def _load(data: bytes, kind: str, name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    try:
-        import trimesh
-    except ImportError:
-        raise ValueError("reading meshes needs trimesh: pip install 'airpool[mesh]'") from None
+    trimesh = extras.load("trimesh", "reading meshes")
     try:
         mesh = trimesh.load_mesh(io.BytesIO(data), file_type=kind, process=False)
         return np.asarray(mesh.vertices, np.float64).reshape(-1, 3), np.asarray(mesh.faces, np.int64).reshape(-1, 3)

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from airpool._support.brief import Brief
 from airpool.models.vision import meshes
 
 ASSET = Path(__file__).parents[1] / "assets" / "shapes.safetensors"
 
 
-@dataclass(frozen=True, eq=False)
-class Shape:
+@dataclass(frozen=True, eq=False, repr=False)
+class Shape(Brief):
     """One object: `name` is its label and variant, such as 'chair_2'."""
 
     name: str
