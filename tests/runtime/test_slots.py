@@ -72,10 +72,10 @@ def test_the_server_stops_when_it_is_sure_and_says_so(medium):
 
 
 def test_a_server_that_abstains_gives_no_answer_where_it_is_not_sure():
-    net = network(noise_std=2.0, slots=Slots(2, sure=0.999999, abstain=True))
+    net = network(slots=Slots(2, sure=0.999999, abstain=True))
 
     async def play():
-        async with small(net) as system:
+        async with small(net, codec=decoder(0.01)) as system:
             return (await system.infer())[0]
 
     found = asyncio.run(play())
@@ -311,3 +311,15 @@ def test_a_server_that_opens_inference_after_inference_gets_what_the_budget_allo
     assert port.sent == [f"{i}/{slot}" for i in range(2) for slot in (1, 2, 3, 4)] + ["2/2", "2/3"]
     assert charge.spent == 10
     assert {why for id, why in port.left if id in ("2/1", "8/4")} == {"budget"}
+
+
+def test_a_server_that_vanishes_between_slots_does_not_keep_a_device_without_a_limit_from_the_next():
+    net = network(slots=Slots(8))
+
+    async def play():
+        async with small(net, patience=0.2) as system:
+            for number in range(20):  # of each one slot, and never an end
+                await system.air.run_slot(f"{number}", number, stated(net))
+            return await system.infer(2)
+
+    assert [each.status for each in asyncio.run(play())] == ["answered"] * 2
