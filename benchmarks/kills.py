@@ -1,9 +1,10 @@
 """Kills roles at random points while inferences run, over mTLS; then compares what was sent with the ledgers.
 
-    python -m benchmarks.kills [--seconds 300] [--seed 1] [--access superposed|secure] [--out FILE]
+    python -m benchmarks.kills [--seconds 300] [--seed 1] [--access superposed|secure] [--slots 8] [--out FILE]
 
 Roles are forks of one process that has imported everything, so that a restart takes a tenth of a second. Each writes
-what it sends to a file before it sends it. The label of inference n is n mod 40, whatever the noise.
+what it sends to a file before it sends it. The label of inference n is n mod 40, whatever the noise; with --slots, once
+the server is sure, which takes several slots: roles are then killed in slots and between them.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import signal
 import socket
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ from grpc import aio
 from airpool import Network, Ranking
 from airpool._support import files
 from airpool._support.version import __version__
-from airpool.network import Channel
+from airpool.network import Channel, Slots
 from airpool.network import file as network_file
 from airpool.runtime import options, starting, transport, up
 from airpool.runtime import wire_pb2 as wire
@@ -135,7 +136,8 @@ class Seen:
     statuses: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     ids: Counter[str] = field(default_factory=Counter)
-    answered: dict[str, int] = field(default_factory=dict)
+    answered: dict[str, tuple[int, int]] = field(default_factory=dict)  # devices and slots
+    unsure: int = 0
     wrong: list[str] = field(default_factory=list)
 
 
@@ -149,8 +151,10 @@ async def _asking(system: up.System, seen: Seen, stop: asyncio.Event) -> None:
                     seen.statuses[result.status] += 1
                     seen.ids[result.id] += 1
                     if result.status == "answered":
-                        seen.answered[result.id] = result.devices
-                        if result.label != result.number % CLASSES:
+                        seen.answered[result.id] = result.devices, result.slots
+                        seen.unsure += not result.sure
+                        # Before it is sure, a server that lost its air may be wrong.
+                        if (result.sure or result.cap == 1) and result.label != result.number % CLASSES:
                             seen.wrong.append(f"{result.id}: {result.label}, must be {result.number % CLASSES}")
                     else:
                         seen.reasons[result.reason[:120]] += 1
@@ -195,13 +199,19 @@ def _compared(folder: Path, ledgers: Path, seen: Seen) -> dict[str, Any]:
         wrong += [f"device {k} sent uncharged: {each}" for each in sent - set(charged)]
         charged_in.update(charged)
         sent_count, charged_count = sent_count + len(sent), charged_count + len(charged)
-    wrong += [
-        f"{id}: answered by {n} devices, charged in {charged_in[id]}"
-        for id, n in seen.answered.items()
-        if n > charged_in[id]
-    ]
+    charged_slots: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for name, count in charged_in.items():
+        id, _, slot = name.partition("/")
+        charged_slots[id][int(slot or 1)] = count
+    for id, (devices, slots) in seen.answered.items():
+        most = max(charged_slots[id].values(), default=0)
+        if devices > most:
+            wrong.append(f"{id}: answered by {devices} devices, charged in {most}")
+        if max(charged_slots[id], default=0) > slots:
+            wrong.append(f"{id}: of {slots} slots, charged for {max(charged_slots[id])}")
     wrong += [f"answered twice: {id}" for id, n in seen.ids.items() if n > 1]
-    return {"sent": sent_count, "charged": charged_count, "wrong": wrong + seen.wrong}
+    counts = {"sent": sent_count, "charged": charged_count, "not_sure": seen.unsure}
+    return counts | {"inferences_charged": len(charged_slots), "wrong": wrong + seen.wrong}
 
 
 async def measured(
@@ -250,13 +260,16 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--access", choices=("superposed", "secure"), default="superposed")
     parser.add_argument("--ranking", action="store_true")
+    parser.add_argument("--slots", type=int, default=1)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     scheme = {"scheme": Ranking(num_selected=3, score_noise_std=2.0)} if given.ranking else {}
+    slots = Slots(given.slots, sure=0.999999) if given.slots > 1 else Slots()
     net = Network.uniform(
         num_devices=DEVICES,
         dimension=CLASSES,
-        noise_std=0.02,
+        slots=slots,
+        noise_std=0.02 if given.slots == 1 else 0.2,
         dropouts=1,
         channel=Channel(access=given.access),
         **scheme,
@@ -278,6 +291,7 @@ def main() -> None:
         "seconds": given.seconds,
     }
     how |= {"access": given.access, "scheme": net.scheme.name, "devices": DEVICES, "clients": CLIENTS}
+    how |= {"slots": given.slots}
     text = json.dumps(how | {"load_average": os.getloadavg()[1]} | found, indent=1, ensure_ascii=False)
     if given.out:
         given.out.write_text(text + "\n")

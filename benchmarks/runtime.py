@@ -1,6 +1,6 @@
 """How fast the running system is: twelve device processes over gRPC, beside the same roles in one process.
 
-    python -m benchmarks.runtime [--inferences 1000] [--devices 12] [--processes 12]      more of it, with memory
+    python -m benchmarks.runtime [--inferences 1000] [--devices 12] [--processes 12] [--slots 1]   more, with memory
 
 Live noise on shipped latents, one inference after the other. The share of time in transport is that of the processors'
 time of all processes together which the same work takes no part of in one process.
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool import Network, calibrate
+from airpool.network import Slots
 from airpool.runtime import device as devices
 from airpool.runtime import shipped, up
 from airpool.runtime import wire_pb2 as wire
@@ -29,10 +30,11 @@ from airpool.runtime.sources import Place, source_of
 from . import Row
 
 DEVICES, INFERENCES, WARM = 12, 300, 20
+ONE, SIXTEEN = Slots(), Slots(16, sure=0.9895)
 
 
-def network(count: int) -> Network:
-    return calibrate(Network.uniform(num_devices=count, dimension=40), epsilon=2.0)
+def network(count: int, slots: Slots = ONE) -> Network:
+    return calibrate(Network.uniform(num_devices=count, dimension=40, slots=slots), epsilon=2.0)
 
 
 async def loopback(count: int, inferences: int) -> dict[str, float]:
@@ -56,9 +58,9 @@ async def loopback(count: int, inferences: int) -> dict[str, float]:
     return {"p50_ms": p50, "p99_ms": p99, "per_second": float(1 / seconds.mean()), "processor_ms": 1e3 * used}
 
 
-async def over_grpc(count: int, processes: int, inferences: int) -> dict[str, float]:
+async def over_grpc(count: int, processes: int, inferences: int, slots: Slots = ONE) -> dict[str, float]:
     """The same of a system of processes, with accuracy, and by how many MiB the one that grew most did."""
-    setup = up.Setup(network(count), processes, slot_seconds=20.0)
+    setup = up.Setup(network(count, slots), processes, slot_seconds=20.0)
     tally = up.RunTally(shipped.labels("modelnet40", "test"))
     async with up.running(setup) as system, up.client(system) as client:
         for _ in range(WARM):
@@ -70,7 +72,9 @@ async def over_grpc(count: int, processes: int, inferences: int) -> dict[str, fl
     if tally.statuses["answered"] != inferences or tally.distinct != inferences:
         raise RuntimeError(f"of {inferences} inferences {dict(tally.statuses)}, {tally.distinct} distinct")
     record = tally.record(took)
-    return {name: record[name] for name in ("p50_ms", "p99_ms", "per_second", "accuracy")} | {
+    found = {name: record[name] for name in ("p50_ms", "p99_ms", "per_second", "accuracy")}
+    return found | {
+        "slots": record["slots"]["mean"],
         "processor_ms": 1e3 * (after[0] - before[0]).sum() / inferences,
         "grown_mib": (after[1] - before[1]).max() / 2**20,
     }
@@ -92,6 +96,7 @@ def used_by(system: up.System) -> tuple[NDArray[np.float64], NDArray[np.float64]
 def rows() -> list[Row]:
     alone = asyncio.run(loopback(DEVICES, INFERENCES))
     beside = asyncio.run(over_grpc(DEVICES, DEVICES, INFERENCES))
+    asked = asyncio.run(over_grpc(DEVICES, DEVICES, INFERENCES // 4, SIXTEEN))
     share = 100 * (1 - alone["processor_ms"] / beside["processor_ms"])
     return [
         Row("runtime", f"loopback, {DEVICES} devices, r = 40: median", alone["p50_ms"] / 1e3, "s"),
@@ -115,12 +120,16 @@ def rows() -> list[Row]:
             "5 is a fifth of the rate",
             limit=5.0,
         ),
+        Row("runtime", "gRPC, until sure, at most 16 slots: median", asked["p50_ms"] / 1e3, "s"),
+        Row("runtime", "- 99th percentile", asked["p99_ms"] / 1e3, "s"),
+        Row("runtime", "- slots of an inference", asked["slots"], "slots", "a mean, not a promise"),
     ]
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, default in (("inferences", 1000), ("devices", DEVICES), ("processes", DEVICES)):
+    for name, default in (("inferences", 1000), ("devices", DEVICES), ("processes", DEVICES), ("slots", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
     given = parser.parse_args()
-    print(json.dumps(asyncio.run(over_grpc(given.devices, given.processes, given.inferences))))
+    until = ONE if given.slots == 1 else Slots(given.slots, sure=SIXTEEN.sure)
+    print(json.dumps(asyncio.run(over_grpc(given.devices, given.processes, given.inferences, until))))

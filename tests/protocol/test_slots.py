@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from airpool import Network, NetworkError, guarantee
 from airpool.network import Slots
+from airpool.protocol.inference import BySlots, Simulation, infer_features
 from airpool.protocol.server import NO_ANSWER
 from airpool.protocol.slots import SlotEstimate, stops, until_sure
 
@@ -67,3 +69,32 @@ def test_one_slot_is_the_inference_that_it_always_was():
     found, taken = asked(np.array([[0.5, -2.0]]), Slots())
     assert found.slots.tolist() == taken.tolist() == [1, 1]
     assert found.labels().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("redrawn", [True, False], ids=["anew", "once"])
+def test_an_inference_decodes_the_mean_over_its_slots(kind, redrawn):
+    net = Network.uniform(num_devices=3, dimension=2, noise_std=1.0, slots=Slots(4, sure=1.0, redrawn=redrawn))
+    rng = np.random.default_rng(0) if kind == "numpy" else torch.Generator().manual_seed(0)
+    latents = np.zeros((2, 3, 2)) if kind == "numpy" else torch.zeros((2, 3, 2), dtype=torch.float64)
+    decoded = []
+
+    def decoder(slots):
+        decoded.append(slots)
+        return lambda mean: mean
+
+    out = infer_features(latents, net, server=BySlots(decoder), rng=rng, simulation=Simulation(trials=2000))
+    assert decoded == [1, 2, 3, 4]
+    assert tuple(out.label.shape) == tuple(out.slots.shape) == (2, 2000)
+    assert float(out.slots.min()) == 4
+    assert not bool(out.sure.any())
+    # 3 devices of noise 1 in 4 slots, 8,000 numbers: the variance is 3/4 within 5 standard errors, √(2/n) each.
+    assert float(out.estimate.var()) == pytest.approx(0.75, rel=5 * (2 / 8000) ** 0.5)
+    assert out.report.worst == guarantee(net).worst
+
+
+def test_an_inference_of_several_slots_has_no_baseline():
+    net = Network.uniform(num_devices=3, dimension=2, slots=Slots(4))
+    how = Simulation(baseline="centralised")
+    with pytest.raises(NetworkError, match=r"slots.count=4 must be 1: a baseline is one slot"):
+        infer_features(np.zeros((1, 3, 2)), net, server=np.eye(2), rng=np.random.default_rng(0), simulation=how)

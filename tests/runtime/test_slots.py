@@ -1,6 +1,7 @@
 """Inferences of several slots in the running system: until the server is sure, each slot booked before it is sent."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from airpool.runtime.ledger import backup
 from airpool.runtime.ledger.budget import Budget
 from airpool.runtime.medium import Announcement, DisconnectedError, Sum, Withheld
 from airpool.runtime.server import Server
+from airpool.runtime.service import to_device
 from airpool.runtime.terms import stated
 from airpool.runtime.under_way import AskedSlot, UnderWay, parts, slot_name
 
@@ -72,10 +74,10 @@ def test_the_server_stops_when_it_is_sure_and_says_so(medium):
 
 
 def test_a_server_that_abstains_gives_no_answer_where_it_is_not_sure():
-    net = network(noise_std=2.0, slots=Slots(2, sure=0.999999, abstain=True))
+    net = network(slots=Slots(2, sure=0.999999, abstain=True))
 
     async def play():
-        async with small(net) as system:
+        async with small(net, codec=decoder(0.01)) as system:
             return (await system.infer())[0]
 
     found = asyncio.run(play())
@@ -311,3 +313,55 @@ def test_a_server_that_opens_inference_after_inference_gets_what_the_budget_allo
     assert port.sent == [f"{i}/{slot}" for i in range(2) for slot in (1, 2, 3, 4)] + ["2/2", "2/3"]
     assert charge.spent == 10
     assert {why for id, why in port.left if id in ("2/1", "8/4")} == {"budget"}
+
+
+def test_a_server_that_vanishes_between_slots_does_not_keep_a_device_without_a_limit_from_the_next():
+    net = network(slots=Slots(8))
+
+    async def play():
+        async with small(net, patience=0.2) as system:
+            for number in range(20):  # of each one slot, and never an end
+                await system.air.run_slot(f"{number}", number, stated(net))
+            return await system.infer(2)
+
+    assert [each.status for each in asyncio.run(play())] == ["answered"] * 2
+
+
+@pytest.mark.parametrize("redrawn", [True, False], ids=["anew", "once"])
+def test_a_device_that_restarts_between_slots_repeats_none(redrawn, tmp_path):
+    net = network(slots=Slots(3, redrawn=redrawn))
+    (charge,) = ledgers(tmp_path, net, 1e6, count=1)
+    first = asked_by(net, charge, *(announced(net, "a", slot) for slot in (1, 2)))
+    charge._ledger.close()
+    (charge,) = ledgers(tmp_path, net, 1e6, count=1)
+    again = asked_by(net, charge, *(announced(net, "a", slot) for slot in (1, 2, 3, 4)))
+    then = asked_by(net, charge, announced(net, "b", 1))
+    assert (first.sent, again.sent, then.sent) == (["a/1", "a/2"], ["a/3"] if redrawn else [], ["b/1"])
+    assert rows(tmp_path) == (["a/1", "a/2", "a/3", "b/1"] if redrawn else ["a/1", "b/1"])
+
+
+def test_all_slots_of_an_inference_send_one_view():
+    net, taken = network(slots=Slots(3)), []
+
+    def source(number):
+        taken.append(number)
+        return Seen(latents()[0, 0])
+
+    asked_by(net, Counted(), *(announced(net, "a", slot) for slot in (1, 2, 3)), source=source)
+    assert len(taken) == 1
+    ended = announced(net, "b", 2, ended=("b",))
+    asked_by(net, Counted(), announced(net, "b", 1), ended, announced(net, "c", 1), source=source)
+    assert len(taken) == 4  # of b, of b again that was said to be over, of c
+
+
+def test_one_slot_is_announced_as_it_always_was():
+    one = to_device((announced(network(), "a", 1),)).turn.announcements[0]
+    assert {field.name for field, _ in one.ListFields()} == {"id", "gain", "devices", "digest"}
+    third = to_device((announced(network(slots=SIXTEEN), "a", 3),)).turn.announcements[0]
+    assert (third.id, third.inference, third.slot) == ("a/3", "a", 3)
+
+
+def test_a_server_that_is_surer_than_the_devices_is_welcome():
+    net = network(slots=SIXTEEN)
+    assert stated(net).digest == stated(replace(net, slots=replace(SIXTEEN, sure=0.5, abstain=True))).digest
+    assert stated(net).digest != stated(replace(net, slots=replace(SIXTEEN, count=17))).digest

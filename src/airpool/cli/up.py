@@ -86,7 +86,7 @@ def up(
     except (KeyboardInterrupt, asyncio.CancelledError):
         took = sum(tally.seconds)
     record = {**tally.record(took), "processes": hosts, "cameras": cameras_of(source, net.devices.count)}
-    if net.slots.count > 1 and record["slots"] is not None:
+    if net.slots.count > 1 and net.slots.redrawn and record["slots"] is not None:
         record["slots"]["mean_epsilon"] = _mean_epsilon(net, record["slots"]["mean"])
     print_json(record) if json else _print(record)
     if tally.count and not tally.statuses["answered"]:

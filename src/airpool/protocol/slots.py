@@ -87,9 +87,9 @@ class Asking:
         xp, count = array_namespace(like), like.shape[0]
         self._slots, self._decode = slots, decode
         self._every = xp.arange(count, device=device_of(like))
-        self._total, self._heard = xp.zeros_like(like), xp.zeros_like(like[:, 0])
-        self._energy, self._used = xp.zeros_like(self._heard), xp.zeros_like(self._heard)
+        self._heard, self._energy, self._used = (xp.zeros_like(like[:, 0]) for _ in range(3))
         self._sure = xp.zeros_like(self._heard, dtype=xp.bool)
+        self._total: Array = None  # until the first slot
         self._logits: Array = None
         self._probability: Array = None
 
@@ -103,16 +103,20 @@ class Asking:
 
         A slot in which no device transmits is spent and tells the server nothing.
         """
-        xp, count = array_namespace(self._total), self._total.shape[0]
-        at = slice(None) if which.shape[0] == count else which  # all of them: without copies
-        carried = xp.astype(got.any_signal, self._total.dtype)
-        self._total[at] += got.estimate * carried[:, None]
+        xp, begins = array_namespace(self._heard), self._total is None
+        at = slice(None) if which.shape[0] == self._every.shape[0] else which  # all of them: without copies
+        carried = xp.astype(got.any_signal, self._heard.dtype)
+        brought = got.estimate * carried[:, None]
+        if begins:
+            self._total = brought
+        else:
+            self._total[at] += brought
         self._heard[at] += carried
         self._energy[at] += got.energy
         self._used[at] += 1
         logits, posterior = _decoded(self._total[at], self._heard[at], self._decode, which)
         probability = xp.max(posterior, axis=-1)
-        if self._logits is None:
+        if begins:
             self._logits, self._probability = logits, probability
         else:
             self._logits[at], self._probability[at] = logits, probability

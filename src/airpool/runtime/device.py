@@ -34,7 +34,7 @@ from airpool.runtime.medium import (
     WithdrawalReason,
     medium_of,
 )
-from airpool.runtime.under_way import Seen, UnderWay, slot_name
+from airpool.runtime.under_way import PLENTY, Seen, UnderWay, slot_name
 from airpool.schemes.scores import uncertainty
 
 _SHORTEST_WAIT, _LONGEST_WAIT = 1.0, 30.0
@@ -112,9 +112,10 @@ def _covered(device: Device, *, probe: bool) -> tuple[int, ...]:
     if device.network.slots.count == 1:
         found = _left(device, most)
         return (found,) if found else ()
-    left = _left(device, under_way.reserved + most * under_way.cap)
+    asked = under_way.reserved + most * under_way.cap
+    left = _left(device, asked)
     goes_on = len(under_way) > 0 and (left > 0 or under_way.reserved == 0)
-    return (most, left) if goes_on or left >= under_way.cap else ()
+    return (most, PLENTY if left >= asked else left) if goes_on or left >= under_way.cap else ()
 
 
 def _left(device: Device, most: int) -> int:

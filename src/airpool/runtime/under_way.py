@@ -13,6 +13,7 @@ from airpool._support.arrays import Floats
 from airpool.network import Slots
 
 MOST_KEPT, KEPT_SECONDS = 64, 60.0  # inferences, and the time since the last slot of one
+PLENTY = 2**31 - 1  # slots that a budget covers: more than a turn and all that is under way can use
 
 
 @dataclass(frozen=True)
