@@ -397,6 +397,23 @@ def test_a_first_slot_again_takes_fresh_keys_and_forgets_the_old_ones():
     assert port._fresh is None
 
 
+def test_a_second_slot_in_one_turn_is_refused_and_the_first_one_goes_on():
+    async def play():
+        fleet = Fleet()
+        await fleet.begin()
+        await fleet.message("")
+        fleet.server.go_on(range(COUNT))
+        fleet.line.said = [fleet.server.messages()[0]]
+        await fleet.port.accept(announced(2))
+        with pytest.raises(NotSentError, match="a second slot in one turn"):
+            await fleet.port.accept(announced(1, "b"))
+        await fleet.port.withdraw("a/2", WithdrawalReason.BUDGET)  # its charge fails: the next turn is heard again
+        with pytest.raises(NotSentError, match="that this device is not in"):
+            await fleet.port.accept(announced(3))
+
+    run(play())
+
+
 @pytest.mark.parametrize("id", ["", "a", "a/", "/", "a/b/c"])
 def test_a_withdrawal_from_a_slot_of_no_sense_is_sent(id):
     async def play():

@@ -60,6 +60,8 @@ class SecureDevice:
 
     async def accept(self, announced: Announcement) -> None:
         """Reads the first message of the slot, and checks its id, its group and the others' adverts."""
+        if self._said is not None:
+            raise NotSentError("a second slot in one turn of a secure sum", WithdrawalReason.ROUND)
         for inference in announced.ended:
             self._forget(inference)
         inference = announced.inference or announced.id
@@ -72,6 +74,7 @@ class SecureDevice:
             if client.accept(self._said) != (inference_of(inference), announced.slot - 1):
                 raise RefusedError("the round is of another inference or slot than the one announced")
         except RefusedError as why:
+            self._said = None
             self._forget(inference)
             if isinstance(why, ComplaintError):
                 await self._line.answer(RoundMessage(announced.id, why.complaint))
@@ -111,6 +114,7 @@ class SecureDevice:
                 self._forget(inference)
 
     async def withdraw(self, id: str, reason: WithdrawalReason) -> None:
+        self._said = None
         self._forget(self._inference(id))
         await self._line.withdraw(id, reason)
 
