@@ -21,7 +21,7 @@ from airpool.runtime.charge import Counted, NotSentError
 from airpool.runtime.device import Device, Seen
 from airpool.runtime.keys import authority
 from airpool.runtime.ledger.backup import content
-from airpool.runtime.medium import Announcement, AskedSlot, RoundMessage, SlotSignal, Sum, WithdrawalReason
+from airpool.runtime.medium import Announcement, DisconnectedError, RoundMessage, SlotSignal, Sum, WithdrawalReason
 from airpool.runtime.options import DeviceOptions
 from airpool.runtime.remote import RemoteServer
 from airpool.runtime.secure import identities
@@ -32,6 +32,7 @@ from airpool.runtime.secure.rehearsal import sessions
 from airpool.runtime.secure.server import SumServer
 from airpool.runtime.secure_device import SecureDevice
 from airpool.runtime.service import AirService
+from airpool.runtime.under_way import AskedSlot
 from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server
 
 from .systems import network, simulated, small
@@ -221,7 +222,7 @@ def test_an_inference_that_ended_early_is_forgotten_when_the_device_hears_of_the
     for id, going in kept:
         assert all(list(each) == [id] for each in going.values())
     for _, going in kept[:-1]:
-        assert all(client.over and not client._secrets for each in going.values() for client, _ in each.values())
+        assert all(client.over and not client._secrets for each in going.values() for client in each.values())
     assert set(fresh.values()) == {N}
     assert at_hub == 1
 
@@ -235,7 +236,7 @@ def test_without_a_next_slot_the_secrets_are_forgotten_after_a_while(monkeypatch
         async with small(net, secured=port, quorum=4) as system:
             await system.infer()
             await all_ready(system.air)
-            clients = [client for each in made.values() for client, _ in each._going.values()]
+            clients = [client for each in made.values() for client in each._going.values()]
             assert len(clients) == COUNT
             async with asyncio.timeout(20):
                 while any(each._going for each in made.values()):
@@ -259,6 +260,9 @@ class Told:
 
     async def ready(self, inferences=1, left=None):
         self.adverts.append(None)
+
+    async def announcements(self):
+        raise DisconnectedError("gone")
 
     async def message(self, id):
         return self.said.pop(0) if self.said else None
@@ -351,7 +355,7 @@ def test_what_is_not_the_next_slot_is_refused_before_the_charge_and_ends_the_inf
     async def play():
         fleet = Fleet()
         await fleet.begin()
-        client, _ = fleet.port._going["a"]
+        client = fleet.port._going["a"]
         fleet.line.said = [] if message is None else [message]
         with pytest.raises(NotSentError) as caught:
             await fleet.port.accept(announced(slot))
@@ -380,7 +384,7 @@ def test_a_first_slot_again_takes_fresh_keys_and_forgets_the_old_ones():
     async def play():
         fleet = Fleet()
         await fleet.begin()
-        client, _ = fleet.port._going["a"]
+        client = fleet.port._going["a"]
         await fleet.port.ready()
         fleet.line.said = [fleet.server.messages().get(0) or next_slot(2)]
         with pytest.raises(NotSentError):
@@ -391,6 +395,49 @@ def test_a_first_slot_again_takes_fresh_keys_and_forgets_the_old_ones():
     assert client.over
     assert port._going == {}
     assert port._fresh is None
+
+
+def test_a_second_slot_in_one_turn_is_refused_and_the_first_one_goes_on():
+    async def play():
+        fleet = Fleet()
+        await fleet.begin()
+        await fleet.message("")
+        fleet.server.go_on(range(COUNT))
+        fleet.line.said = [fleet.server.messages()[0]]
+        await fleet.port.accept(announced(2))
+        with pytest.raises(NotSentError, match="a second slot in one turn"):
+            await fleet.port.accept(announced(1, "b"))
+        await fleet.port.withdraw("a/2", WithdrawalReason.BUDGET)  # its charge fails: the next turn is heard again
+        with pytest.raises(NotSentError, match="that this device is not in"):
+            await fleet.port.accept(announced(3))
+
+    run(play())
+
+
+@pytest.mark.parametrize("id", ["", "a", "a/", "/", "a/b/c"])
+def test_a_withdrawal_from_a_slot_of_no_sense_is_sent(id):
+    async def play():
+        fleet = Fleet()
+        await fleet.port.ready()
+        await fleet.port.withdraw(id, WithdrawalReason.TERMS)
+        return fleet.line.withdrawn
+
+    assert run(play()) == [WithdrawalReason.TERMS]
+
+
+def test_a_device_whose_hub_is_gone_forgets_everything():
+    async def play():
+        fleet = Fleet()
+        await fleet.begin()
+        await fleet.port.ready()
+        clients = [fleet.port._fresh, *fleet.port._going.values()]
+        with pytest.raises(DisconnectedError):
+            await fleet.port.announcements()
+        return clients
+
+    clients = run(play())
+    assert len(clients) == 2
+    assert all(client.over and not client._secrets for client in clients)
 
 
 # Real processes

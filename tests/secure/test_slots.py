@@ -64,9 +64,9 @@ def test_every_slot_has_the_exact_sum_of_its_own_survivors_or_is_the_last(fleet,
 
 
 @pytest.mark.check
-def test_hundreds_of_inferences_with_slots_are_exact_or_dropped(fleet):
+def test_many_inferences_with_slots_are_exact_or_dropped(fleet):
     rng = np.random.default_rng(7)
-    dropped = [one_inference(rng, fleet, 20) for _ in range(300)]
+    dropped = [one_inference(rng, fleet, 20) for _ in range(150)]
     assert 0 < sum(dropped) < len(dropped)
 
 

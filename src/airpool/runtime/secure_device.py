@@ -17,7 +17,7 @@ from airpool.runtime.secure.group import inference_of, terms_of
 from airpool.runtime.secure.keys import Roster, Session
 from airpool.runtime.secure.messages import ComplaintError, RefusedError
 from airpool.runtime.secure.ring import Residues
-from airpool.runtime.under_way import KEPT_SECONDS, MOST_KEPT, parts
+from airpool.runtime.under_way import KEPT_SECONDS, MOST_KEPT
 
 
 class SecureDevice:
@@ -29,9 +29,10 @@ class SecureDevice:
 
     def __init__(self, line: Line, session: Session, network: Network, *, quorum: int | None = None) -> None:
         self._line, self._session, self._terms = line, session, terms_of(network, quorum=quorum)
-        self._slots = network.slots
+        self._several = network.slots.count > 1
         self._fresh: Client | None = None
-        self._going: dict[str, tuple[Client, asyncio.TimerHandle]] = {}
+        self._going: dict[str, Client] = {}
+        self._ends: dict[str, asyncio.TimerHandle] = {}  # of inferences that wait for their next slot
         self._values: Residues | None = None
         self._said: bytes | None = None
 
@@ -48,12 +49,19 @@ class SecureDevice:
         return Client(self._session, self._terms, self._taken)
 
     async def announcements(self) -> Turn:
-        if not (turn := await self._line.announcements()):
-            self._fresh = None  # its advert was not accepted
+        try:
+            turn = await self._line.announcements()
+        except BaseException:  # the hub is gone
+            self._forget_all()
+            raise
+        if not turn:  # its advert was not accepted
+            self._fresh = None
         return turn
 
     async def accept(self, announced: Announcement) -> None:
         """Reads the first message of the slot, and checks its id, its group and the others' adverts."""
+        if self._said is not None:
+            raise NotSentError("a second slot in one turn of a secure sum", WithdrawalReason.ROUND)
         for inference in announced.ended:
             self._forget(inference)
         inference = announced.inference or announced.id
@@ -66,31 +74,29 @@ class SecureDevice:
             if client.accept(self._said) != (inference_of(inference), announced.slot - 1):
                 raise RefusedError("the round is of another inference or slot than the one announced")
         except RefusedError as why:
+            self._said = None
             self._forget(inference)
             if isinstance(why, ComplaintError):
                 await self._line.answer(RoundMessage(announced.id, why.complaint))
             raise NotSentError(str(why), WithdrawalReason.ROUND) from None
 
     def _entered(self, inference: str, slot: int) -> Client | None:
-        """The client of an announced slot: that of the last advert in a first one. Its time begins anew."""
-        client = self._known(inference)
+        """The client of an announced slot: in a first one, that of the last advert."""
         if slot == 1:
             self._forget(inference)
-            client, self._fresh = self._fresh, None
-        elif client is not None:
-            self._going.pop(inference)[1].cancel()
-        if client is not None:
-            later = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, inference)
-            self._going[inference] = client, later
+            if self._fresh is not None:
+                self._going[inference], self._fresh = self._fresh, None
             while len(self._going) > MOST_KEPT:
                 self._forget(next(iter(self._going)))
-        return client
+        if inference in self._ends:
+            self._ends.pop(inference).cancel()
+        return self._going.get(inference)
 
     async def transmit(self, signals: Sequence[SlotSignal]) -> None:
         """Takes part in the slot to its end. scale is 1: there is no power to judge."""
         (signal,) = signals
-        inference, _ = parts(signal.id, self._slots)
-        client, message = self._known(inference), self._said
+        inference = self._inference(signal.id)
+        client, message = self._going.get(inference), self._said
         self._values = self._terms.ring.encode(signal.samples)
         try:
             while client is not None and message is not None:
@@ -101,27 +107,38 @@ class SecureDevice:
             await self._line.withdraw(signal.id, WithdrawalReason.ROUND)
         finally:
             self._values = self._said = None
-            if client is None or client.over or not client.slot_over:
+            if client is not None and client.slot_over and not client.over:
+                later = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, inference)
+                self._ends[inference] = later
+            else:
                 self._forget(inference)
 
     async def withdraw(self, id: str, reason: WithdrawalReason) -> None:
-        self._forget(parts(id, self._slots)[0])
+        self._said = None
+        self._forget(self._inference(id))
         await self._line.withdraw(id, reason)
 
     def close(self) -> None:
-        for inference in list(self._going):
-            self._forget(inference)
+        self._forget_all()
         self._line.close()
 
-    def _known(self, inference: str) -> Client | None:
-        return self._going[inference][0] if inference in self._going else None
+    def _inference(self, id: str) -> str:
+        """The inference of a slot."""
+        return id.rpartition("/")[0] if self._several else id
 
     def _forget(self, inference: str) -> None:
         """Ends an inference for this device: its secrets are gone, those of slots that were not held too."""
+        if inference in self._ends:
+            self._ends.pop(inference).cancel()
         if inference in self._going:
-            client, later = self._going.pop(inference)
-            client.close()
-            later.cancel()
+            self._going.pop(inference).close()
+
+    def _forget_all(self) -> None:
+        for inference in list(self._going):
+            self._forget(inference)
+        if self._fresh is not None:
+            self._fresh.close()
+            self._fresh = None
 
     def _taken(self) -> Residues:
         assert self._values is not None
