@@ -154,6 +154,12 @@ def test_frames_that_do_not_fit_are_refused(change, message):
         evaluate(replace(objects(), **change), network(Slots(8)))
 
 
+def test_frames_need_draws_of_their_own():
+    seen, net = objects(), network(Slots(2, redrawn=False))
+    with pytest.raises(ValueError, match=r"slots\.redrawn=false must be true for frames"):
+        evaluate(replace(seen, frames=seen.latents[:, None]), net)
+
+
 def test_frames_are_refused_where_scores_choose():
     seen, ranked = objects(), replace(network(Slots(2)), scheme=Ranking(num_selected=3))
     scored = replace(seen, frames=seen.latents[:, None], scores=torch.zeros(60, DEVICES), num_classes=CLASSES)

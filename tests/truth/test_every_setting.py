@@ -160,6 +160,7 @@ ELSEWHERE = {
     "fewest_devices": "calls plan",
     "infer": "calls infer_features",
     "inferences_of": "inferences to evaluate with, no number",
+    "life_plan": "calls plan's candidates, evaluate and lifetime (tests/plan/test_lifetime.py)",
     "lifetime": "`epsilon_after` of slots up to a budget (tests/account/test_lifetime.py)",
     "live_frame": "carries `guarantee(live=True)`, of which it promises the local ε (tests/protocol/test_live.py)",
     "live_report": "guarantee(live=True) (tests/protocol/test_live.py)",

@@ -125,11 +125,13 @@ def _objects(
 
 
 def _costs(record: Mapping[str, Any]) -> dict[str, str]:
-    """Cost of an inference on the air, or over a network."""
+    """Cost of an inference on the air, or over a network; with several slots, the mean beside the most."""
+    uses, used = record["channel_uses"], record.get("slots")
     if record["bytes_per_device"] is not None:
         sent, received = record["bytes_per_device"]
         return {"traffic of a device": f"{sent:,} bytes sent, {received:,} received"}
-    return {"energy": f"{record['energy']:.4g} mW · channel uses", "channel uses": str(record["channel_uses"])}
+    channel = str(uses) if used is None else f"{uses * used['mean']:.1f} on average, {uses * used['cap']} at most"
+    return {"energy": f"{record['energy']:.4g} mW · channel uses", "channel uses": channel}
 
 
 def _slots(record: Mapping[str, Any]) -> dict[str, str]:

@@ -123,9 +123,14 @@ def _finish_life(found: "LifePlan", model: str, out: Path | None, *, json: bool)
         print_json({**found.record(), "network": network_file.dump(best.network)})
         return
     row, slots, run = best.row(), best.network.slots, best.option.evaluation
-    several, cap = slots.count > 1, shown(row["cap_epsilon"])
+    several, cap, radio = slots.count > 1, shown(row["cap_epsilon"]), row["mean_bytes"] is None
     how = f"up to {slots.count} slots, until sure = {slots.sure:.4f}" if several else "one slot"
     low, high = best.option.interval
+    cost = (
+        f"{row['mean_channel_uses']:,.0f} channel uses and {row['mean_energy']:,.4g} mW·uses"
+        if radio
+        else "{:,} bytes sent and {:,} received by each device".format(*row["mean_bytes"])
+    )
     typer.echo(
         f"Take {how}, cap ε = {cap}.\n"
         f"Promised: ε ≤ {cap} for an inference and ε ≤ {found.wanted.budget:g} in all, {row['budget_slots']:,} slots "
@@ -133,20 +138,21 @@ def _finish_life(found: "LifePlan", model: str, out: Path | None, *, json: bool)
         + (", if every one goes to the cap.\n" if several else ".\n")
         + f"Figures, promised to nobody: accuracy {row['accuracy']:.3f}, {low:.3f} to {high:.3f} on as many other "
         f"objects (95 %, validation, {run.objects} objects, {run.trials} runs); on average {row['mean_slots']:.2f} "
-        f"slots, {row['mean_channel_uses']:,.0f} channel uses and {row['mean_energy']:,.4g} mW·uses an inference, and "
-        f"{row['inferences_on_average']:,.0f} inferences."
+        f"slots, {cost} an inference, and {row['inferences_on_average']:,.0f} inferences."
     )
-    header = ("cap ε promised", "slots at\u00a0most", "sure", "accuracy")
-    header += ("slots mean", "uses mean", "energy mean", "lasts at\u00a0least", "lasts on\u00a0average")
+    header = ("cap ε promised", "slots at\u00a0most", "sure", "accuracy", "slots mean")
+    header += ("uses mean", "energy mean") if radio else ("bytes out", "bytes in")
+    header += ("lasts at\u00a0least", "lasts on\u00a0average")
 
     def cells(each: dict[str, Any]) -> tuple[str, ...]:
         sure = "" if each["sure"] is None else f"{each['sure']:.4f}"
-        means = (f"{each['mean_slots']:.2f}", f"{each['mean_channel_uses']:.0f}", f"{each['mean_energy']:.3g}")
+        costs = (f"{each['mean_channel_uses']:.0f}", f"{each['mean_energy']:.3g}")
+        costs = costs if radio else tuple(f"{number:,}" for number in each["mean_bytes"])
         lasts = (f"{each['inferences_at_least']:,}", f"{each['inferences_on_average']:,.0f}")
-        return shown(each["cap_epsilon"]), str(each["slots"]), sure, f"{each['accuracy']:.3f}", *means, *lasts
+        first = (shown(each["cap_epsilon"]), str(each["slots"]), sure, f"{each['accuracy']:.3f}")
+        return (*first, f"{each['mean_slots']:.2f}", *costs, *lasts)
 
-    rows = [cells(each.row()) for each in (best, *found.others)]
-    print_table(header, rows)
+    print_table(header, [cells(each.row()) for each in (best, *found.others)])
     say_written({"Network file": out})
     _say_measure(model, out, best.option.candidate.codec)
 

@@ -140,6 +140,10 @@ def _frames(objects: EncodedObjects, network: Network) -> Tensor | None:
     if frames.shape[1] < network.slots.count - 1:
         most = frames.shape[1] + 1
         raise ValueError(f"slots.count={network.slots.count} must be <= {most}, the number of frames of each object")
+    if not network.slots.redrawn:
+        raise ValueError(
+            "slots.redrawn=false must be true for frames: the cap of one draw is proven for one latent alone"
+        )
     if scored or objects.vote is not None:
         raise ValueError("frames are for schemes without scores, and without a vote beside: leave scheme or vote out")
     return frames

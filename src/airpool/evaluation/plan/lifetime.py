@@ -97,6 +97,7 @@ class Way:
             "mean_slots": self.mean_slots,
             "mean_channel_uses": run.channel_uses * self.mean_slots,
             "mean_energy": run.energy,
+            "mean_bytes": run.bytes_per_device,
             "most_channel_uses": run.channel_uses * slots.count,
             "budget_slots": self.life.slots,
             "inferences_at_least": self.life.at_least,
@@ -219,7 +220,9 @@ class _Search:
 
     def network(self, count: int, epsilon: float, *, inferences: int = 1) -> Network:
         """The network whose inferences have this ε together; as one of a single inference."""
-        bare = replace(self.given, slots=replace(self.given.slots, count=count), inferences=inferences)
+        bare = replace(
+            self.given, slots=replace(self.given.slots, count=count, rule="posterior"), inferences=inferences
+        )
         net = built(Candidate(self.model.codecs[0]), bare, np.full(bare.devices.count, epsilon), self.model)
         return replace(net, inferences=1, devices=replace(net.devices, epsilon=None))
 
