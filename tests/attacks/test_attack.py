@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -19,7 +20,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "plugins" / "attack.py"
 NETWORK = Network.uniform(num_devices=3, noise_std=0.2, dimension=2)
 
 
-def result(successes=60, trials=100, bound=0.7, of="view"):
+def result(successes=60, trials=100, bound=0.7, of: Any = "view") -> Any:
     return AttackResult("own", POSITIONS["sum"], NETWORK, "side", of, trials, successes, 0.5, bound, seed=3)
 
 
@@ -75,6 +76,7 @@ def test_more_successes_than_trials_are_an_error():
 
 @pytest.mark.parametrize("place", ["link", "sum", "colluding"])
 def test_an_attack_from_outside_the_package_runs_by_name(loaded, place):
+    found: Any
     (found,) = attacked("presence", AttackSetting(NETWORK, POSITIONS[place], trials=4000))
     assert found.success > 0.5
     assert not found.exceeds

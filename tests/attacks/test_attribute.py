@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ ASKED = [(name, secret) for name, place in POSITIONS.items() for secret in secre
 
 @pytest.mark.parametrize(("name", "secret"), [("link", "side"), ("sum", "class")])
 def test_no_attack_exceeds_the_bound_of_its_position(name, secret):
-    result = attacked(AttackSetting(NETWORK, POSITIONS[name], device=1, trials=1000), secret, LEARN, JUDGE)
+    result: Any = attacked(AttackSetting(NETWORK, POSITIONS[name], device=1, trials=1000), secret, LEARN, JUDGE)
     assert result.trials == 1000
     assert not result.exceeds
     assert result.success > result.prior - 4.5 * (0.25 / 1000) ** 0.5
@@ -44,7 +45,7 @@ def test_no_attack_exceeds_the_bound_of_its_position(name, secret):
 @pytest.mark.check
 @pytest.mark.parametrize(("name", "secret"), ASKED)
 def test_no_attack_exceeds_the_bound_of_any_position(name, secret):
-    result = attacked(AttackSetting(NETWORK, POSITIONS[name], device=1, trials=4000), secret, LEARN, JUDGE)
+    result: Any = attacked(AttackSetting(NETWORK, POSITIONS[name], device=1, trials=4000), secret, LEARN, JUDGE)
     assert not result.exceeds
 
 
@@ -52,13 +53,15 @@ def test_no_attack_exceeds_the_bound_of_any_position(name, secret):
     ("name", "secret"), [("link", "side"), *(pytest.param(*each, marks=pytest.mark.check) for each in ASKED[1:6])]
 )
 def test_without_noise_the_secret_is_found(name, secret):
-    result = attacked(AttackSetting(SILENT, POSITIONS[name], trials=200), secret, LEARN, JUDGE)
+    result: Any = attacked(AttackSetting(SILENT, POSITIONS[name], trials=200), secret, LEARN, JUDGE)
     assert result.success > 0.95
     assert result.bound == 1
 
 
 def test_half_the_noise_helps_every_attack():
     half = replace(NETWORK, devices=replace(NETWORK.devices, noise_std=0.06))
+    full: Any
+    more: Any
     full, more = (attacked(AttackSetting(net, trials=2000), "side", LEARN, JUDGE).success for net in (NETWORK, half))
     assert more > full + 0.05
 
@@ -66,7 +69,7 @@ def test_half_the_noise_helps_every_attack():
 @pytest.mark.check
 def test_the_side_is_guessed_by_strangers_too():
     setting = AttackSetting(SILENT, trials=400, options={"knows": "nothing"})
-    result = attacked(setting, "side", LEARN, JUDGE)
+    result: Any = attacked(setting, "side", LEARN, JUDGE)
     assert result.success > 0.9  # every side has a direction of its own here
     assert result.numbers["attacker"] != "knowing the object"
 

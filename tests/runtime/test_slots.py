@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -120,7 +121,7 @@ FEW = Withheld("below quorum: 3 devices are ready, 4 are needed", spent=False)
 )
 def test_what_becomes_of_a_slot_that_is_lost(outcomes, status, slots, reason, abstain):
     net = network(slots=Slots(3, sure=1.0, abstain=abstain))
-    port = Scripted(*outcomes)
+    port: Any = Scripted(*outcomes)
     found = asyncio.run(Server(net, decoder(0.1), port).infer())
     if abstain and status == "answered":
         status, reason = "no answer", reason or "not sure"
@@ -136,15 +137,16 @@ def test_the_deadline_is_that_of_the_whole_inference():
             await asyncio.sleep(0.05)
             return BRINGS
 
-    net = network(slots=Slots(4096, sure=1.0))
-    found = asyncio.run(Server(net, decoder(0.1), Slow(), deadline=0.3).infer())
+    net, slow = network(slots=Slots(4096, sure=1.0)), cast("Any", Slow())
+    found = asyncio.run(Server(net, decoder(0.1), slow, deadline=0.3).infer())
     assert found.status == "answered"
     assert 1 <= found.slots <= 7
     assert found.reason == "not sure: no sum within 0.3 s"
 
 
 def test_the_medium_hears_which_inferences_are_over():
-    net, port = network(slots=Slots(3, sure=0.01)), Scripted(BRINGS, BRINGS)
+    port: Any = Scripted(BRINGS, BRINGS)
+    net = network(slots=Slots(3, sure=0.01))
     server = Server(net, decoder(100.0), port)
 
     async def play():
@@ -290,7 +292,8 @@ def announced(net, inference, slot, id=None, **rest):
 
 def asked_by(net, charge, *announcements, source=None):
     """A device that answers these, one after the other, and its port."""
-    device, port = Device(0, net, source or (lambda _: Seen(latents()[0, 0], posteriors()[0, 0])), charge), Told()
+    port: Any = Told()
+    device = Device(0, net, source or (lambda _: Seen(latents()[0, 0], posteriors()[0, 0])), charge)
     for each in announcements:
         asyncio.run(devices.answer(device, port, (each,)))
     return port

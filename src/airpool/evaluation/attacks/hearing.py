@@ -6,6 +6,7 @@ The receiver's noise is left out: the bounds do not count it either.
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats
 from airpool.evaluation.attacks.positions import Position, heard_of
@@ -28,7 +29,7 @@ class Heard:
 
     signal: Floats
     noise_std: Floats
-    present: Floats
+    present: NDArray[np.bool_]
 
 
 def hear(
