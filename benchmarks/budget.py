@@ -45,6 +45,7 @@ RUNS = (
     (4.0, Slots(64, sure=0.9934)),
     (4.0, Slots(64, sure=0.997)),
     (4.0, Slots(64, sure=0.999)),
+    (2.0, Slots(64, sure=0.9953)),
 )
 
 
