@@ -37,7 +37,7 @@ from studies.tables import FIGURES, RESULTS, column, copy_as_csv, rows, save
 
 NAME = "attack-wearables"
 EPSILON = (0.5, 1.0, 2.0, 4.0, 8.0, math.inf)
-TIMES = (3, 10, 30, 100)  # inferences of one person, ε = 1 each
+TIMES = (3, 10, 30, 100, 200)  # inferences of one person, ε = 1 each
 CODECS = {"features": BLUE, "compact": ORANGE, "vote": GREEN}
 SUBJECTS, UNITS = 8, 5
 CHANCE = np.full(SUBJECTS, 1 / SUBJECTS)
