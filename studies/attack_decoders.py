@@ -1,8 +1,8 @@
 """Attacks on views of ModelNet40's CAD models through the shipped trunk: reconstruction and identification.
 
     PYTHONPATH=src python -m studies.attack_decoders settings SETTINGS.json                   # here, where SciPy is
-    PYTHONPATH=src python -m studies.attack_decoders run MESHES.npz.xz --settings SETTINGS.json --position link \
-        --out DIR --seconds 540
+    PYTHONPATH=src python -m studies.attack_decoders run MESHES.npz.xz --settings SETTINGS.json --out DIR \
+        --seconds 540
 
 The second needs torch, NumPy, safetensors and array-api-compat only, and one GPU (or a CPU with --objects for a trial).
 For each codec and each ε it trains a decoder on training objects at that noise and measures it on test objects that
@@ -32,7 +32,7 @@ from airpool._support.version import __version__
 from airpool.evaluation.attacks import likeness, signals
 from airpool.evaluation.attacks.decoder import Decoder, train
 from airpool.evaluation.attacks.inversion import inverted
-from airpool.evaluation.attacks.scenes import Scenes, alone, mean_pictures, scenes, shrunk
+from airpool.evaluation.attacks.scenes import Scenes, alone, mean_pictures, scenes
 from airpool.models import local, weights
 from airpool.models.codecs import codec as codecs
 from airpool.models.stored import ASSETS
@@ -47,9 +47,14 @@ POSITIONS = ("link", "sum")
 DEVICES = 12
 PICKED = ("airplane_0", "bottle_0", "car_0", "chair_0", "guitar_0", "lamp_0", "sofa_0", "table_0")
 SHOWN = 1  # the camera of the pictures: 30° to the side
-SHARES = {"map": 5.0, "q16": 4.0, "compact": 3.0, "vote": 2.0}  # of time for a decoder without noise; with it: 1
+# Of time, for a decoder without noise; with it: 1.
+SHARES = {
+    "link": {"map": 6.0, "q16": 4.0, "compact": 2.0, "vote": 2.0},
+    "sum": {"map": 3.0, "q16": 2.0, "compact": 2.0, "vote": 2.0},
+}
 MOVED = (10.0, 5.0)  # degrees, azimuth and elevation, of the moved camera
 OPTIMISED_AT = (math.inf, 10.0, 4.0)
+RATE = 2e-3
 
 
 def settings(path: Path) -> None:
@@ -82,6 +87,8 @@ class Data:
     moved: Scenes
     own: Scenes
     names: list[str]  # of our own shapes
+    mean: Tensor  # picture of each camera, of training objects
+    of_class: Tensor
 
 
 def gathered(args: argparse.Namespace, device: torch.device) -> Data:
@@ -102,7 +109,8 @@ def gathered(args: argparse.Namespace, device: torch.device) -> Data:
     senders: dict[str, Any] = dict(zip(("map", "q16"), signals.channels(training.maps.split(64)), strict=True))
     for name in ("compact", "vote"):
         senders[name] = signals.CodecSignals(codecs.load(folder / f"{name}.safetensors", device=device)[0], head)
-    return Data(model.features, senders, training, test, moved, own, [each.name for each in every])
+    names, means = [each.name for each in every], mean_pictures(training, len(source.classes))
+    return Data(model.features, senders, training, test, moved, own, names, *means)
 
 
 @dataclass(eq=False)
@@ -110,6 +118,7 @@ class Run:
     """One position: the attacks on each codec at each ε, and their results."""
 
     args: argparse.Namespace
+    position: str
     device: torch.device
     data: Data
     out: dict[str, Any]
@@ -123,23 +132,19 @@ class Run:
         return self.args.seconds - (time.perf_counter() - self.begin)
 
     def keep(self) -> None:
-        name = self.args.position + ("" if tuple(self.args.codec) == CODECS else "-" + "-".join(self.args.codec))
+        name = self.position + ("" if tuple(self.args.codec) == CODECS else "-" + "-".join(self.args.codec))
         files.write(self.args.out / f"{name}.json", json.dumps(files.jsonable(self.out), indent=1) + "\n")
         tensor_file.write(self.args.out / f"{name}.safetensors", self.pictures)
 
     def attack(self, attacked: Attacked, codec: str, epsilon: float, seconds: float) -> None:
         """Identification, a decoder, and on a link optimisation through the trunk, at one ε."""
         args, data, out = self.args, self.data, self.out
-        std = out["settings"]["noise_std"][args.position][f"{epsilon:g}"]
+        std = out["settings"]["noise_std"][self.position][f"{epsilon:g}"]
         about = {"codec": codec, "epsilon": epsilon, "noise_std": std}
         out["identification"] += [{**about, **each} for each in identification(attacked, data, std, codec, args)]
-        decoder = Decoder(
-            attacked.space.directions.shape[1],
-            side=args.side,
-            width=args.width,
-            channels=0 if std else attacked.channels,
-        ).to(self.device)
-        steps = train(decoder, partial(batch, attacked, data.training, std), seconds=seconds)
+        dimension, channels = attacked.space.directions.shape[1], 0 if std else attacked.channels
+        decoder = Decoder(dimension, data.mean, width=args.width, channels=channels).to(self.device)
+        steps = train(decoder, partial(batch, attacked, data.training, std), seconds=seconds, learning_rate=RATE)
         rng = torch.Generator(self.device).manual_seed(args.seed + 1)
         camera = of_each(data.test)
         painted = paint(decoder, attacked, attacked.test, camera, (std, rng))
@@ -159,9 +164,11 @@ class Run:
         self.say(
             f"  ε = {epsilon:g}: {steps} steps, PSNR {record['psnr']['mean']:.2f} SSIM {record['ssim']['mean']:.3f}"
         )
-        if args.position == "link" and epsilon in OPTIMISED_AT and self.left() > 12:
-            out["inversion"].append({**about, **inversion(painted, attacked, data, data.senders[codec], std, args)})
-            self.say(f"  {out['inversion'][-1]}")
+        if self.position == "link" and epsilon in OPTIMISED_AT and self.left() > 12:
+            out["inversion"].append({**about, **inversion(decoder, attacked, data, data.senders[codec], std, args)})
+            found = out["inversion"][-1]
+            change = {name: round(e["mean"] - found["before"][name]["mean"], 3) for name, e in found["after"].items()}
+            self.say(f"  optimised: {change}")
 
 
 def attack(args: argparse.Namespace) -> None:
@@ -171,33 +178,33 @@ def attack(args: argparse.Namespace) -> None:
     torch.manual_seed(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
     data = gathered(args, device)
-    run = Run(args, device, data, described(args, data, device), begin)
-    run.say(f"{len(data.training)} training, {len(data.test)} test objects on {device}")
-    todo = [(codec, epsilon) for codec in args.codec for epsilon in EPSILONS]
-    reserve = args.inversion if args.position == "link" else 0.0
-    for codec in args.codec:
-        attacked = attacked_at(data.senders[codec], (data.training, data.test, data.own), args.position)
-        run.say(f"{codec}: r = {attacked.train.whole.shape[-1]}, {attacked.space.directions.shape[1]} coordinates")
-        for epsilon in EPSILONS:
-            share = [SHARES[c] if e == math.inf else 1.0 for c, e in todo]
-            todo.pop(0)
-            seconds = max(run.left() - reserve - 10, 1.0) * share[0] / sum(share) - 2
-            run.attack(attacked, codec, epsilon, max(seconds, 0.5))
-            run.keep()
-            if run.left() < 5:
-                run.say("out of time")
-                return
+    todo = [(place, codec, epsilon) for place in args.position for codec in args.codec for epsilon in EPSILONS]
+    for place in args.position:
+        run = Run(args, place, device, data, described(args, place, data, device), begin)
+        run.say(f"{place}: {len(data.training)} training, {len(data.test)} test objects on {device}")
+        for codec in args.codec:
+            attacked = attacked_at(data.senders[codec], (data.training, data.test, data.own), place)
+            run.say(f"{codec}: r = {attacked.train.whole.shape[-1]}, {attacked.space.directions.shape[1]} coordinates")
+            for epsilon in EPSILONS:
+                share = [SHARES[p][c] if e == math.inf else 1.0 for p, c, e in todo]
+                reserve = 10 + args.inversion * sum(p == "link" and e in OPTIMISED_AT for p, _, e in todo)
+                todo.pop(0)
+                seconds = max(run.left() - reserve, 1.0) * share[0] / sum(share) - args.measuring
+                run.attack(attacked, codec, epsilon, max(seconds, 0.5))
+                run.keep()
+                if run.left() < 5:
+                    run.say("out of time")
+                    return
 
 
-def described(args: argparse.Namespace, data: Data, device: torch.device) -> dict[str, Any]:
+def described(args: argparse.Namespace, place: str, data: Data, device: torch.device) -> dict[str, Any]:
     """All that made the results, and what is painted without a signal."""
     camera = of_each(data.test)
-    mean, of_class = mean_pictures(data.training, 1 + int(data.training.labels.max()))
     shown = likeness.foreground(data.training.pictures)
     inside = (data.training.pictures.float() * shown).sum(0) / shown.sum(0).clamp(min=1) / 255
     without = {
-        "mean": mean[camera],
-        "class_mean": of_class[data.test.labels, camera],
+        "mean": data.mean[camera],
+        "class_mean": data.of_class[data.test.labels, camera],
         "foreground_mean": inside[camera],  # of the pixels where there is an object
     }
     return {
@@ -206,7 +213,7 @@ def described(args: argparse.Namespace, data: Data, device: torch.device) -> dic
         "torch": torch.__version__,
         "device": str(device),
         "seed": args.seed,
-        "position": args.position,
+        "position": place,
         "settings": json.loads(args.settings.read_text("utf-8")),
         "objects": {"train": len(data.training), "test": len(data.test), "own_shapes": len(data.own)},
         "parameters": {"side": args.side, "width": args.width, "moved": MOVED, "cameras": DEVICES},
@@ -247,12 +254,12 @@ def summary(values: Tensor) -> dict[str, float]:
 def identification(
     attacked: Attacked, data: Data, std: float, codec: str, args: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """Rates at which a test object is found in a gallery of all of them: with the attacked render (camera 0; of the sum, all
-    renders), with the next camera's, with a moved camera's."""
+    """Rates at which test objects are found in a gallery of all of them: with the attacked render (camera 0; of the
+    sum, all renders), with the next camera's, with a moved camera's."""
     latents = attacked.test.whole
     rng = torch.Generator(latents.device).manual_seed(args.seed + 2)
     galleries = {"attacked": latents[:, 0]}
-    if args.position == "link":
+    if attacked.train.whole.shape[1] > 1:
         first = torch.zeros(1, dtype=torch.long, device=latents.device)
         moved = [data.senders[codec].encode(some, first)[:, 0] for some in data.moved.maps.split(64)]
         galleries |= {"next camera": latents[:, 1], "moved camera": torch.cat(moved)}
@@ -268,27 +275,40 @@ def identification(
 
 
 def inversion(
-    painted: Tensor, attacked: Attacked, data: Data, sender: Any, std: float, args: argparse.Namespace
+    decoder: Decoder, attacked: Attacked, data: Data, sender: Any, std: float, args: argparse.Namespace
 ) -> dict[str, Any]:
-    """PSNR on foreground pixels before and after optimisation through the trunk, over a few test views."""
+    """Likeness before and after optimisation through the trunk, over a few test views, and the signal's misfit."""
+    decoder.requires_grad_(False)
+    data.trunk.requires_grad_(False)
     camera = of_each(data.test)
     rows = torch.linspace(0, len(camera) - 1, min(args.inverted, len(camera)), device=camera.device).long()
     camera = camera[rows]
-    sent = attacked.test.whole[rows, camera].float()
-    rng = torch.Generator(sent.device).manual_seed(args.seed + 3)
-    received = sent + std * torch.randn(sent.shape, device=sent.device, generator=rng)
+    latents, rng = attacked.test.whole[rows, camera].float(), torch.Generator(camera.device).manual_seed(args.seed + 3)
+    received = latents + std * torch.randn(latents.shape, device=camera.device, generator=rng)
     originals = data.test.originals(rows, camera)
-    start = F.interpolate(painted[rows], size=(224, 224), mode="bilinear", align_corners=False)
+    projected = attacked.space.scaled(attacked.space.project(received), std)
+    with torch.no_grad():
+        sketch = decoder.sketch(projected, camera, None if std else attacked.as_map(received))
+
+    def draw(sketch: Tensor) -> Tensor:
+        return F.interpolate(decoder.drawn(sketch, camera), size=(224, 224), mode="bilinear", align_corners=False)
 
     def encode(seen: Tensor) -> Tensor:
         return sender.encode(data.trunk(seen)[:, None], camera[:, None])[:, 0]
 
-    error = float((painted[rows] - originals).square().mean().sqrt())
-    better = inverted(start, received, encode, noise_std=std, picture_std=error, steps=args.inversion_steps)
-    mask = likeness.foreground(originals)
-    found = {"before": start, "after": better}
-    scores = {name: summary(likeness.psnr(shrunk(each, args.side), originals, mask)) for name, each in found.items()}
-    return {"views": len(rows), "steps": args.inversion_steps, **scores}
+    better = inverted(sketch, received, draw, encode, noise_std=std, steps=args.inversion_steps)
+    out: dict[str, Any] = {"views": len(rows), "steps": args.inversion_steps}
+    for name, each in (("before", sketch), ("after", better)):
+        with torch.no_grad():
+            painted = decoder.drawn(each, camera)
+            misfit = (encode(draw(each)) - received).square().sum(1).sqrt()
+        out[name] = {
+            "psnr": summary(likeness.psnr(painted, originals, likeness.foreground(originals))),
+            "ssim": summary(likeness.ssim(painted, originals)),
+            "perceptual": summary(likeness.perceptual(data.trunk, painted, originals, resolution=224)),
+            "misfit": summary(misfit),
+        }
+    return out
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -298,7 +318,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run = commands.add_parser("run")
     run.add_argument("meshes", type=Path)
     run.add_argument("--settings", type=Path, required=True)
-    run.add_argument("--position", choices=POSITIONS, required=True)
+    run.add_argument("--position", nargs="+", choices=POSITIONS, default=list(POSITIONS))
     run.add_argument("--codec", nargs="+", choices=CODECS, default=list(CODECS))
     run.add_argument("--out", type=Path, required=True)
     run.add_argument("--seconds", type=float, default=540.0, help="from the start of this command")
@@ -306,9 +326,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run.add_argument("--side", type=int, default=112)
     run.add_argument("--width", type=int, default=64)
     run.add_argument("--trials", type=int, default=4, help="signals of each object in identification")
-    run.add_argument("--inversion", type=float, default=60.0, help="seconds kept for optimisation through the trunk")
+    run.add_argument(
+        "--inversion", type=float, default=4.0, help="seconds kept for each optimisation through the trunk"
+    )
+    run.add_argument("--measuring", type=float, default=3.0, help="seconds kept for measuring each decoder")
     run.add_argument("--inverted", type=int, default=48, help="views that are optimised")
-    run.add_argument("--inversion-steps", type=int, default=150)
+    run.add_argument("--inversion-steps", type=int, default=100)
     run.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(arguments)
     if args.command == "settings":

@@ -48,8 +48,13 @@ class Attacked:
         inputs = (self.space.scaled(x, std), camera)
         if std or not self.channels:
             return inputs
-        z = latents.whole[rows, sender].float()
-        return *inputs, z.unflatten(-1, (self.channels, 7, 7)) * (math.sqrt(z.shape[-1]) / self.length)
+        return *inputs, self.as_map(latents.whole[rows, sender].float())
+
+    def as_map(self, latents: Tensor) -> Tensor | None:
+        """Latents (B, r) as a map (B, channels, 7, 7) of values about 1; None where they are none."""
+        if not self.channels:
+            return None
+        return latents.unflatten(-1, (self.channels, 7, 7)) * (math.sqrt(latents.shape[-1]) / self.length)
 
 
 @torch.no_grad()

@@ -76,7 +76,7 @@ def test_a_turned_object_shows_the_attacked_device_another_view():
 
 
 def test_a_decoder_paints_every_held_out_view():
-    painted, originals = reconstruct._painted(targets())
+    painted, originals = reconstruct._painted(targets(), mean_pictures(targets().training, 3)[0])
     assert painted.shape == originals.shape == (SIZE, 2, 28, 28)
     assert torch.equal(originals, targets().test.pictures[:, 2].float() / 255)
 

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+_DARKEST = 1e-3  # mean of a pixel, at least
 _FLOOR = 1e-3  # of the mean variance, that noise is taken to have at least
 
 
@@ -54,20 +55,22 @@ class Coordinates:
     def recovered(self, noise_std: float) -> float:
         """Part of the latents' variance that the best linear estimate recovers; of Gaussian latents, any estimate."""
         variance = self.std.square()
-        return float((variance**2 / (variance + noise_std**2)).sum() / variance.sum())
+        return float((variance * (variance / (variance + noise_std**2)).nan_to_num()).sum() / variance.sum())
 
 
 class Decoder(nn.Module):
     """Coordinates (B, d) and cameras (B,) to pictures (B, 2, side, side), side = 7·2^n, n ≥ 2.
 
-    channels: of a map (B, channels, 7, 7) that is read as well, where signals come without noise; 0 for none.
-    width: channels of the last layer; each of the layers before has twice as many as the next.
+    mean: the mean picture of each camera (K, 2, side, side), from which training starts: what is painted of a signal
+    that tells nothing. channels: of a map (B, channels, 7, 7) that is read as well, where signals come without noise; 0
+    for none. width: channels of the last layer; each of the layers before has twice as many as the next.
     """
 
-    def __init__(
-        self, dimension: int, *, side: int = 112, width: int = 64, channels: int = 0, cameras: int = 12
-    ) -> None:
+    mean: Tensor
+
+    def __init__(self, dimension: int, mean: Tensor, *, width: int = 64, channels: int = 0) -> None:
         super().__init__()
+        cameras, side = len(mean), mean.shape[-1]
         doublings = round(math.log2(side / 7))
         if side != 7 * 2**doublings or doublings < 2:
             raise ValueError(f"side={side} must be 28, 56, 112 or 224")
@@ -79,14 +82,24 @@ class Decoder(nn.Module):
         while wide > width:
             stages += [nn.Upsample(scale_factor=2), *_layer(wide, wide // 2), *_layer(wide // 2, wide // 2)]
             wide //= 2
-        self.stages = nn.Sequential(*stages, nn.Conv2d(wide, 8, 3, padding=1), nn.PixelShuffle(2))
+        last = nn.Conv2d(wide, 8, 3, padding=1)
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)  # pyright: ignore[reportArgumentType]
+        self.stages = nn.Sequential(*stages, last, nn.PixelShuffle(2))
+        self.register_buffer("mean", torch.logit(mean.float(), eps=_DARKEST))
 
     def forward(self, coordinates: Tensor, camera: Tensor, maps: Tensor | None = None) -> Tensor:
+        return self.drawn(self.sketch(coordinates, camera, maps), camera)
+
+    def sketch(self, coordinates: Tensor, camera: Tensor, maps: Tensor | None = None) -> Tensor:
+        """The first layer that has places, (B, wide, 7, 7)."""
         x = self.dense(torch.cat((coordinates, F.one_hot(camera, self.cameras).to(coordinates)), 1))
         x = x.unflatten(1, (self.wide, 7, 7))
-        if self.spatial is not None:
-            x = x + self.spatial(maps)
-        return self.stages(x.contiguous(memory_format=torch.channels_last)).sigmoid()
+        return x if self.spatial is None else x + self.spatial(maps)
+
+    def drawn(self, sketch: Tensor, camera: Tensor) -> Tensor:
+        """Pictures of sketches."""
+        return (self.stages(sketch.contiguous(memory_format=torch.channels_last)) + self.mean[camera]).sigmoid()
 
 
 def _layer(inside: int, outside: int) -> list[nn.Module]:

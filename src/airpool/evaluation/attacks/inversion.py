@@ -1,41 +1,42 @@
-"""Optimisation through the trunk: the likeliest view behind a received signal, started from a decoder's picture."""
+"""Optimisation through the trunk: a likelier view behind a received signal, started from a decoder's picture.
+
+Pixels that are free would fit the signal by patterns that no object shows. So the decoder's sketch is free, the first
+layer that has places, and its later layers draw: they paint views alone.
+"""
 
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 _EXACT = 0.01  # standard deviation that is assumed where there is no noise: the trunk computes in finite precision
 
 
 def inverted(
-    pictures: Tensor,
+    sketch: Tensor,
     signals: Tensor,
+    draw: Callable[[Tensor], Tensor],
     encode: Callable[[Tensor], Tensor],
     *,
     noise_std: float,
-    picture_std: float,
-    steps: int = 200,
-    learning_rate: float = 0.01,
+    steps: int = 100,
+    learning_rate: float = 0.02,
 ) -> Tensor:
-    """Views (B, 2, H, H) in [0, 1] near `pictures` that make the signals (B, r) likelier, by Adam.
+    """Sketches (B, ...) near the given ones whose views make the signals (B, r) likelier, by Adam.
 
-        ‖y − z(x)‖²/2σ² + ‖x − x₀‖²/2s²
+        ‖y − z(x(h))‖²/2σ² + ½ Σ ((h − h₀)/s)²,   s: standard deviation of h over the batch
 
-    encode: views to latents, differentiable. picture_std: s, the root of the decoder's mean squared error.
+    draw: sketches to views, encode: views to latents, both differentiable. Steps are in units of s.
     """
-    start = pictures.detach().clamp(1e-3, 1 - 1e-3)
-    logit = torch.logit(start).requires_grad_()
-    optimizer = torch.optim.Adam([logit], lr=learning_rate)
+    start = sketch.detach()
+    spread = float(start.std())
+    moved = torch.zeros_like(start).requires_grad_()
+    optimizer = torch.optim.Adam([moved], lr=learning_rate)
     noise = max(noise_std, _EXACT)
     for _ in range(steps):
-        views = logit.sigmoid()
-        misfit = (encode(views) - signals).square().sum(1) / (2 * noise**2)
-        # The decoder errs in patches, not in single pixels: as many independent errors as 16×16 patches.
-        apart = F.avg_pool2d((views - start).square(), 16).sum((1, 2, 3)) / (2 * picture_std**2)
-        loss = (misfit + apart).sum()
+        misfit = (encode(draw(start + spread * moved)) - signals).square().sum(1) / (2 * noise**2)
+        loss = misfit.sum() + moved.square().sum() / 2
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return logit.detach().sigmoid()
+    return (start + spread * moved).detach()

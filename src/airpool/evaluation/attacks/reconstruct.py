@@ -38,8 +38,8 @@ class Reconstruct:
 
     def run(self, setting: AttackSetting, /) -> Sequence[AttackResult]:
         targets = Targets.of(setting)
-        painted, originals = _painted(targets)
         mean, of_class = mean_pictures(targets.training, len(targets.model.classes))
+        painted, originals = _painted(targets, mean)
         camera, labels = targets.camera, targets.test.labels
         without = {"mean image": mean[camera].expand_as(originals), "class mean": of_class[labels, camera]}
         numbers: dict[str, Any] = {"codec": setting.options["codec"]}
@@ -71,8 +71,8 @@ class Reconstruct:
 RECONSTRUCT = Reconstruct()
 
 
-def _painted(targets: Targets) -> tuple[Tensor, Tensor]:
-    """Pictures (n, 2, side, side) of the held-out objects' attacked views, and the originals."""
+def _painted(targets: Targets, mean: Tensor) -> tuple[Tensor, Tensor]:
+    """Pictures (n, 2, side, side) of the held-out objects' attacked views, and the originals. mean: of each camera."""
     setting, options, scenes = targets.setting, targets.setting.options, targets.training
     where, rng = scenes.pictures.device, np.random.default_rng(setting.seed)
     directions = targets.spanned(targets.sent[0], most=_COORDINATES)
@@ -101,7 +101,7 @@ def _painted(targets: Targets) -> tuple[Tensor, Tensor]:
         return given, scenes.originals(torch.from_numpy(rows).to(where), given[1])
 
     torch.manual_seed(setting.seed)
-    decoder = Decoder(known.shape[-1], side=options["side"], width=options["width"], cameras=cameras).to(where)
+    decoder = Decoder(known.shape[-1], mean, width=options["width"]).to(where)
     with setting.progress("training the decoder", options["steps"]) as advance:
         train(decoder, _counted(batch, advance), steps=options["steps"])
     with torch.no_grad():

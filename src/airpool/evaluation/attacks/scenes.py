@@ -20,7 +20,7 @@ from airpool.models.vision.renders import renders
 from airpool.models.vision.runs import Source
 from airpool.models.vision.views import Cameras, views
 
-_BATCH = 32  # objects at a time
+_BATCH = {"cuda": 32, "cpu": 1}  # objects at a time
 _HELD_OUT_EVERY = 4
 
 
@@ -49,8 +49,8 @@ def scenes(
     on_objects: Callable[[int], None] = lambda _: None,
 ) -> Scenes:
     """Scenes of views (N, K, 2, H, H) as bytes, averaged down to `side`, of which H is a multiple."""
-    small, maps = [], []
-    for some, found in zip(seen.split(_BATCH), features.spatial(trunk, seen, batch=_BATCH), strict=True):
+    small, maps, batch = [], [], _BATCH.get(seen.device.type, 1)
+    for some, found in zip(seen.split(batch), features.spatial(trunk, seen, batch=batch), strict=True):
         small.append(shrunk(some.float() / 255, side).mul(255).round().byte())
         maps.append(found.half())
         on_objects(len(some))
