@@ -54,7 +54,6 @@ SHARES = {
 }
 MOVED = (10.0, 5.0)  # degrees, azimuth and elevation, of the moved camera
 OPTIMISED_AT = (math.inf, 10.0, 4.0)
-RATE = 2e-3
 
 
 def settings(path: Path) -> None:
@@ -143,8 +142,9 @@ class Run:
         about = {"codec": codec, "epsilon": epsilon, "noise_std": std}
         out["identification"] += [{**about, **each} for each in identification(attacked, data, std, codec, args)]
         dimension, channels = attacked.space.directions.shape[1], 0 if std else attacked.channels
-        decoder = Decoder(dimension, data.mean, width=args.width, channels=channels).to(self.device)
-        steps = train(decoder, partial(batch, attacked, data.training, std), seconds=seconds, learning_rate=RATE)
+        start = data.mean if args.start == "mean" else torch.full_like(data.mean, 0.5)
+        decoder = Decoder(dimension, start, width=args.width, channels=channels).to(self.device)
+        steps = train(decoder, partial(batch, attacked, data.training, std), seconds=seconds, learning_rate=args.rate)
         rng = torch.Generator(self.device).manual_seed(args.seed + 1)
         camera = of_each(data.test)
         painted = paint(decoder, attacked, attacked.test, camera, (std, rng))
@@ -152,6 +152,8 @@ class Run:
         target = data.own.pictures[:, SHOWN].float() / 255
         record = {
             **about,
+            "start": args.start,
+            "learning_rate": args.rate,
             "steps": steps,
             "seconds": seconds,
             "recovered": attacked.space.recovered(std),
@@ -325,6 +327,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run.add_argument("--objects", type=int, default=None, help="use at most N objects of each split")
     run.add_argument("--side", type=int, default=112)
     run.add_argument("--width", type=int, default=64)
+    run.add_argument("--start", choices=("mean", "grey"), default="mean", help="picture that training starts from")
+    run.add_argument("--rate", type=float, default=2e-3, help="learning rate")
     run.add_argument("--trials", type=int, default=4, help="signals of each object in identification")
     run.add_argument(
         "--inversion", type=float, default=4.0, help="seconds kept for each optimisation through the trunk"

@@ -1,7 +1,8 @@
-"""Figures of docs/attacks.md on reconstruction and identification: `python -m studies.attack_figures [DIR]`.
+"""Figures of docs/attacks.md on reconstruction and identification: `python -m studies.attack_figures [DIR ...]`.
 
 Draws docs/figures/attack-curves.{svg,png,csv} and attack-grid.png from results/attack-link.json, attack-sum.json and
-attack-pictures.png, in seconds. DIR: results of studies.attack_decoders, which are taken over first.
+attack-pictures.png. Of several decoders for one setting the best counts, by each measure; the table has all. DIR:
+results of runs of studies.attack_decoders, which are taken over first: decoders of all, everything else of the first.
 """
 
 import argparse
@@ -34,25 +35,43 @@ HEARD = {"link": "one link", "sum": "the sum"}
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="results of studies.attack_decoders")
+    parser.add_argument("folders", type=Path, nargs="*", help="results of studies.attack_decoders")
     args = parser.parse_args(arguments)
-    if args.folder is not None:
-        take_over(args.folder)
+    if args.folders:
+        take_over(args.folders)
     found = {place: json.loads((RESULTS / f"attack-{place}.json").read_text("utf-8")) for place in PLACES}
     draw_curves(found)
     draw_grid(found["link"])
 
 
-def take_over(folder: Path) -> None:
-    """Copies the numbers, and the shading of the pictures on one sheet: a row a shape, five ε of each codec."""
-    from matplotlib.image import imsave
+def take_over(folders: Sequence[Path]) -> None:
+    """Copies the numbers, and shading by the decoders of highest PSNR on one sheet: a row a shape, five ε a codec."""
+    from PIL import Image
 
     for place in PLACES:
-        files.write(RESULTS / f"attack-{place}.json", (folder / f"{place}.json").read_text("utf-8"))
-    pictures = tensor_file.read(folder / "link.safetensors")[0]
-    columns = [pictures[f"{codec}/{e:g}"][:, 0] for codec in CODECS for e in EPSILONS]
+        every = [json.loads((folder / f"{place}.json").read_text("utf-8")) for folder in folders]
+        whole = every[0] | {"decoders": [each for found in every for each in found["decoders"]]}
+        files.write(RESULTS / f"attack-{place}.json", json.dumps(whole, indent=1) + "\n")
+    found = json.loads((RESULTS / "attack-link.json").read_text("utf-8"))
+    pictures = [tensor_file.read(folder / "link.safetensors")[0] for folder in folders]
+    columns = []
+    for codec, epsilon in [(codec, epsilon) for codec in CODECS for epsilon in EPSILONS]:
+        own = decoders(found, codec, epsilon)
+        best = max(range(len(own)), key=lambda i: own[i]["psnr"]["mean"])
+        columns.append(pictures[best][f"{codec}/{epsilon:g}"][:, 0])
     sheet = torch.cat([torch.cat(tuple(each), 0) for each in columns], 1).numpy()
-    imsave(RESULTS / "attack-pictures.png", sheet, cmap="gray", vmin=0, vmax=255)
+    Image.fromarray(sheet).save(RESULTS / "attack-pictures.png", optimize=True)
+
+
+def decoders(results: dict[str, Any], codec: str, epsilon: float) -> list[dict[str, Any]]:
+    """All decoders of one setting, in the order of the runs."""
+    return [e for e in results["decoders"] if e["codec"] == codec and float(e["epsilon"]) == epsilon]
+
+
+def best(results: dict[str, Any], codec: str, epsilon: float, measure: str) -> dict[str, float]:
+    """The best of a setting's decoders by one measure: its mean and standard error."""
+    sign = -1 if measure == "perceptual" else 1
+    return max((e[measure] for e in decoders(results, codec, epsilon)), key=lambda value: sign * value["mean"])
 
 
 def limit(place: str, noise_std: float, size: int) -> float:
@@ -74,19 +93,28 @@ def draw_curves(found: dict[str, dict[str, Any]]) -> None:
             results = found[place]
             for (measure, label), axis in zip(MEASURES.items(), row, strict=False):
                 for codec in CODECS:
-                    own = [each for each in results["decoders"] if each["codec"] == codec]
-                    values = [each[measure]["mean"] for each in own]
-                    axis.plot(at[: len(own)], values, "o-", color=COLOURS[codec], markersize=3, label=NAMES[codec])
-                    table += [
-                        (place, codec, e["epsilon"], measure, e[measure]["mean"], e[measure]["standard_error"], "")
-                        for e in own
-                    ]
+                    values = [best(results, codec, epsilon, measure)["mean"] for epsilon in EPSILONS]
+                    axis.plot(at, values, "o-", color=COLOURS[codec], markersize=3, label=NAMES[codec])
+                for each in results["decoders"]:
+                    value, run = each[measure], f"from {each['start']}"
+                    table.append(
+                        (
+                            place,
+                            each["codec"],
+                            each["epsilon"],
+                            measure,
+                            run,
+                            value["mean"],
+                            value["standard_error"],
+                            "",
+                        )
+                    )
                 for name, style in (("mean", ":"), ("class_mean", "--")):
                     value = results["without_signal"][name][measure]
                     axis.axhline(
                         value["mean"], color=figures.GREY, linestyle=style, label=f"no signal: {name.replace('_', ' ')}"
                     )
-                    table.append((place, name, "", measure, value["mean"], value["standard_error"], ""))
+                    table.append((place, name, "", measure, "", value["mean"], value["standard_error"], ""))
                 axis.set_ylabel(label)
             table += identification(row[-1], place, results, at)
             for axis in row:
@@ -95,7 +123,7 @@ def draw_curves(found: dict[str, dict[str, Any]]) -> None:
             row[0].set_title(f"From {HEARD[place]}", loc="left")
         handles, labels = axes[0, 0].get_legend_handles_labels()
         fig.legend(handles, labels, loc="outside lower center", ncols=6)
-    header = ("position", "codec", "epsilon", "measure", "value", "standard_error", "bound")
+    header = ("position", "codec", "epsilon", "measure", "run", "value", "standard_error", "bound")
     columns: dict[str, list[Any]] = {name: [row[i] for row in table] for i, name in enumerate(header)}
     origin = found["link"]
     comment = f"studies.attack_figures, airpool {origin['version']}, seed {origin['seed']}, {origin['objects']}"
@@ -116,7 +144,7 @@ def identification(axis: Any, place: str, results: dict[str, Any], at: list[int]
         error = math.sqrt(each["rate"] * (1 - each["rate"]) / each["trials"])
         highest = limit(place, each["noise_std"], each["size"])
         rows.append(
-            (place, each["codec"], each["epsilon"], f"identified, {each['gallery']}", each["rate"], error, highest)
+            (place, each["codec"], each["epsilon"], f"identified, {each['gallery']}", "", each["rate"], error, highest)
         )
     axis.set_yscale("log")
     axis.set_ylabel("identified, black: bound")
@@ -126,7 +154,7 @@ def identification(axis: Any, place: str, results: dict[str, Any], at: list[int]
 def draw_grid(results: dict[str, Any]) -> None:
     from matplotlib.image import imread
 
-    sheet = imread(RESULTS / "attack-pictures.png")[..., 0]
+    sheet = imread(RESULTS / "attack-pictures.png")
     side, names = sheet.shape[0] // len(results["shapes"]), results["shapes"]
     original, mean, of_class = own_pictures(results["camera_shown"], side)
     titles = ["original", *(f"ε = {e:g}".replace("inf", "∞") for e in EPSILONS), "mean", "class mean"]

@@ -1,12 +1,14 @@
 """Results of the attacks on pictures, as they are stored: attackers are strong, and none exceeds its bound."""
 
 import json
+import math
 
 import pytest
+from studies.attack_decoders import CODECS, EPSILONS
+from studies.attack_figures import best, decoders
 
 from airpool.privacy.evidence import clopper_pearson
 from studies import attack_figures
-from studies.attack_decoders import CODECS, EPSILONS
 
 RESULTS = {
     place: json.loads((attack_figures.RESULTS / f"attack-{place}.json").read_text("utf-8"))
@@ -14,22 +16,17 @@ RESULTS = {
 }
 
 
-def decoder(place, codec, epsilon):
-    (found,) = (e for e in RESULTS[place]["decoders"] if e["codec"] == codec and float(e["epsilon"]) == epsilon)
-    return found
-
-
 @pytest.mark.parametrize("place", attack_figures.PLACES)
 def test_every_codec_is_attacked_at_every_epsilon(place):
-    tried = [(each["codec"], float(each["epsilon"])) for each in RESULTS[place]["decoders"]]
-    assert tried == [(codec, epsilon) for codec in CODECS for epsilon in EPSILONS]
+    assert all(decoders(RESULTS[place], codec, epsilon) for codec in CODECS for epsilon in EPSILONS)
     assert {"version", "seed", "settings", "parameters", "objects"} <= RESULTS[place].keys()
 
 
 @pytest.mark.parametrize(("codec", "gain_db"), [("map", 6.0), ("q16", 3.0)])
 def test_without_noise_a_link_shows_the_object(codec, gain_db):
     without = RESULTS["link"]["without_signal"]["mean"]["psnr"]["mean"]
-    assert decoder("link", codec, float("inf"))["psnr"]["mean"] > without + gain_db
+    for each in decoders(RESULTS["link"], codec, math.inf):
+        assert each["psnr"]["mean"] > without + gain_db
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -54,7 +51,7 @@ def test_no_identification_exceeds_its_bound_beyond_its_error(place):
 @pytest.mark.parametrize("codec", CODECS)
 def test_more_noise_never_gives_a_better_picture(codec):
     for place in attack_figures.PLACES:
-        found = [decoder(place, codec, epsilon)["psnr"] for epsilon in EPSILONS]
+        found = [best(RESULTS[place], codec, epsilon, "psnr") for epsilon in EPSILONS]
         for more, less in zip(found[1:], found[:-1], strict=True):
             error = (more["standard_error"] ** 2 + less["standard_error"] ** 2) ** 0.5
             assert more["mean"] <= less["mean"] + 3 * error
