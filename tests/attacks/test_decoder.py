@@ -62,7 +62,9 @@ def test_a_decoder_without_noise_reads_the_map_as_well():
     decoder = Decoder(3, mean, width=4, channels=5)
     painted = decoder(torch.randn(2, 3), torch.tensor([1, 0]), torch.randn(2, 5, 7, 7))
     assert torch.allclose(painted, mean.flip(0), atol=0.002)  # before it is trained
-    torch.nn.init.normal_(decoder.stages[-2].weight)
+    last = decoder.stages[-2]
+    assert isinstance(last, torch.nn.Conv2d)
+    torch.nn.init.normal_(last.weight)
     assert not torch.allclose(decoder(torch.randn(2, 3), torch.tensor([1, 0]), torch.randn(2, 5, 7, 7)), painted)
 
 

@@ -1,6 +1,7 @@
 """Reconstruction and identification, on latents of a known law, and on our own shapes."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,10 @@ from airpool.protocol.device import clipped
 SIZE, DIMENSION = 20, 6
 
 
+def identified(whole, scope: Any = "view") -> Any:
+    return identify._identified(whole, whole.sent[1].double().numpy(), scope)
+
+
 def targets(noise_std=0.05, place="link", **options):
     """Twenty objects of random latents on twelve cameras, whose pictures are bright where a latent points."""
     rng = torch.Generator().manual_seed(0)
@@ -36,8 +41,7 @@ def targets(noise_std=0.05, place="link", **options):
 @pytest.mark.parametrize("place", ["link", "colluding", "sum"])
 def test_identification_stays_below_its_bound_and_is_near_it(place):
     whole = targets(0.1 if place != "sum" else 0.03, place)
-    coordinates = whole.sent[1].double().numpy()
-    found = identify._identified(whole, coordinates, "view")
+    found = identified(whole)
     assert not found.exceeds
     assert found.prior < found.success < found.bound
     assert found.success > found.bound / 2  # codewords that are nearly orthogonal: the bound is close
@@ -45,14 +49,12 @@ def test_identification_stays_below_its_bound_and_is_near_it(place):
 
 def test_identification_without_noise_finds_every_object():
     for place, scope in (("link", "view"), ("sum", "view"), ("sum", "object")):
-        whole = targets(0.0, place)
-        assert identify._identified(whole, whole.sent[1].double().numpy(), scope).success == 1
+        assert identified(targets(0.0, place), scope).success == 1
 
 
 def test_what_several_views_show_is_bounded_by_the_object_s_curve():
     whole = targets(0.1, "sum")
-    coordinates = whole.sent[1].double().numpy()
-    view, thing = (identify._identified(whole, coordinates, scope) for scope in ("view", "object"))
+    view, thing = identified(whole, "view"), identified(whole, "object")
     assert thing.bound > view.bound
     assert thing.of == "object"
     assert not thing.exceeds
