@@ -130,6 +130,7 @@ def test_scenes_hold_maps_and_small_pictures():
         (("--option", "meshes=none.npz"), "none.npz: no such file"),
         (("--option", "torch_device=cuda"), "torch finds no CUDA device here"),
         (("--option", "objects=1"), "objects=1 leaves"),
+        (("--option", "codec=q16", "--fading", "rayleigh"), "codec='q16' needs fading='none', not 'rayleigh'"),
         (("--devices", "12", "--dimension", "8"), "dimension"),
     ],
 )

@@ -55,6 +55,11 @@ class Targets:
         wide = signals.dimension(options["codec"], model)
         if setting.network.dimension != wide:
             raise ValueError(f"the network has dimension={setting.network.dimension}, the attacked codec {wide}")
+        if options["codec"] in signals.CHANNELS and setting.network.channel.fading != "none":
+            raise ValueError(
+                f"codec={options['codec']!r} needs fading='none', not {setting.network.channel.fading!r}: its signals "
+                "are drawn in fewer coordinates, and the power of a device depends on their number"
+            )
         trunk = copy.deepcopy(model.trunk.features).to(where)
         how: Any = {"side": options["side"], "objects": options["objects"], "progress": setting.progress}
         how["torch_device"] = options["torch_device"]
