@@ -60,6 +60,8 @@ ATTACKS: Registry[Attack] = Registry(
     {
         "antipodal": "airpool.evaluation.attacks.antipodal:ANTIPODAL",
         "attribute": "airpool.evaluation.attacks.attribute:ATTRIBUTE",
+        "identify": "airpool.evaluation.attacks.identify:IDENTIFY",
+        "reconstruct": "airpool.evaluation.attacks.reconstruct:RECONSTRUCT",
     },
     needs=("about", "options", "run"),
 )

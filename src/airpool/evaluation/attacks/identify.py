@@ -1,0 +1,80 @@
+"""Identification: which object of a gallery a signal comes from, by its likelihood."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from airpool._support.arrays import Floats
+from airpool.evaluation.attacks import attackers
+from airpool.evaluation.attacks.attack import AttackSetting
+from airpool.evaluation.attacks.positions import Scope, bound
+from airpool.evaluation.attacks.result import AttackResult
+from airpool.evaluation.attacks.targets import OPTIONS, Targets, wanted
+from airpool.models.layers import in_float64
+
+_MOST = 4096  # coordinates
+
+
+@dataclass(frozen=True)
+class Identify:
+    """The gallery holds every held-out object once, so κ is one over their number.
+
+    of a view: the gallery holds what the attacked device would send of each; in a sum, all other views are known.
+    of an object: it holds the sums. numbers: the rate with the next camera's views in the gallery instead.
+    """
+
+    about: str = "Find the object in a gallery of renders."
+    options: Mapping[str, Any] = field(default_factory=lambda: dict(OPTIONS))
+
+    def wanted(self, options: Mapping[str, Any]) -> dict[str, int]:
+        return wanted(options)
+
+    def run(self, setting: AttackSetting, /) -> Sequence[AttackResult]:
+        targets = Targets.of(setting)
+        directions = targets.spanned(targets.sent[1], most=_MOST)
+        coordinates = in_float64(targets.sent[1] @ directions)
+        scopes: list[Scope] = ["view"] if setting.position.view != "device" else ["view", "object"]
+        return [_identified(targets, coordinates, scope) for scope in scopes]
+
+
+IDENTIFY = Identify()
+
+
+def _identified(targets: Targets, coordinates: Floats, scope: Scope) -> AttackResult:
+    setting, size = targets.setting, len(coordinates)
+    trials, rng = max(1, setting.trials // size), np.random.default_rng(setting.seed)
+    together = scope == "object"
+    known = setting.position.view == "device" and not together
+    heard = targets.heard(coordinates, rng, trials=trials, others_known=known)
+    signal, std = heard.signal.reshape(-1, heard.signal.shape[-1]), heard.noise_std.reshape(-1)
+    truth = np.repeat(np.arange(size), trials)
+
+    def found(entries: Floats) -> int:
+        scores = attackers.likelihood(entries, np.arange(size), np.full(size, 1 / size))
+        finite = np.where(np.isfinite(std), std, 1e9)
+        return int(np.sum(scores(signal, finite).argmax(axis=1) == truth))
+
+    if together:
+        quiet = replace(setting.network, devices=replace(setting.network.devices, noise_std=0.0, participation=1.0))
+        whole = replace(targets, setting=replace(setting, network=quiet))
+        entries, numbers = whole.heard(coordinates, rng).signal[:, 0], {}
+    else:
+        entries = targets.weighted(coordinates[:, targets.camera])
+        other = targets.weighted(coordinates[:, (targets.camera + 1) % coordinates.shape[1]])
+        numbers = {"rate with the next camera's views": found(other) / len(truth)}
+    return AttackResult(
+        "identify",
+        setting.position,
+        setting.network,
+        secret=f"which of {size} objects",
+        of=scope,
+        trials=len(truth),
+        successes=found(entries),
+        prior=1 / size,
+        bound=bound(setting.network, setting.position, scope, prior=1 / size, device=setting.device),
+        seed=setting.seed,
+        device=setting.device,
+        numbers={"codec": setting.options["codec"], **numbers},
+    )
