@@ -70,7 +70,8 @@ def test_the_figure_of_a_mean_is_the_gaussian_of_its_slots():
 def test_a_budget_that_is_none_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         lifetime(network(), **arguments)
-    once = Network.uniform(num_devices=12, slots=Slots(4, redrawn=False))
+    once = Network.uniform(num_devices=12, participation=0.5, slots=Slots(4, redrawn=False))
+    assert mean_epsilon(once, 1.5) == pytest.approx(guarantee(once).worst)  # the first slot pays for all
     with pytest.raises(ValueError, match=r"slots\.redrawn=false"):
         lifetime(once, epsilon=8.0)
 

@@ -17,7 +17,7 @@ ADDED = {
     "class Channel:": '    doppler_hz: Annotated[float, _ERROR] = 0.0\n    fading: str = "none"',
     "class Adversary:": "    arrays: Annotated[int, range(257)] = 0\n    antennas: Annotated",
     "class _Scored:": "    temperature: Annotated[float, _SCALE] = 1.0\n    score: Score",
-    "class Network:": "    relays: int = 0\n    dimension: Annotated",
+    "class Network(Brief):": "    relays: int = 0\n    dimension: Annotated",
 }
 NEW = {"doppler_hz": 3.0}
 

@@ -21,6 +21,17 @@ def test_the_rules_say_when_to_stop():
     assert stops(POSTERIOR, 4, falling).tolist() == [True, True, False]
 
 
+@pytest.mark.parametrize("rule", ["posterior", "ratio", "falling"])
+def test_no_rule_is_sure_of_a_tie(rule):
+    ties = np.array([np.full(4, 0.25), [0.5, 0.5, 0.0, 0.0]])
+    assert not stops(ties, 1, Slots(4, sure=0.9, rule=rule)).any()
+
+
+def test_a_threshold_that_falls_does_not_rise():
+    with pytest.raises(ValueError, match=r"slots\.sure=0\.3 must be >= 0.5 with the rule 'falling'"):
+        Slots(4, sure=0.3, rule="falling")
+
+
 def asked(values, slots, kind=np.asarray, carried=None):
     """Inferences whose slots bring values (N, m): one coordinate, whose logits are (n·mean, 0)."""
     carried = np.ones_like(values, dtype=bool) if carried is None else carried

@@ -9,6 +9,7 @@ import pytest
 
 from airpool import Ranking, Threshold, guarantee
 from airpool.network import Channel, Slots
+from airpool.protocol import alone, live
 from airpool.runtime import device as devices
 from airpool.runtime import secured
 from airpool.runtime.charge import Counted
@@ -169,14 +170,14 @@ def test_slots_to_come_are_reserved_until_the_inference_is_over():
     it = UnderWay(SIXTEEN, lambda: now[0])
     it.note("a", 1)
     it.note("b", 3)
-    assert (it.reserved, it.needed) == (15 + 13, 15 + 13 + 16)
+    assert (it.reserved, it.needed()) == (15 + 13, 15 + 13 + 16)
     it.note("a", 16)
     it.end("b")
     assert it.reserved == 0
     it.note("c", 1)
     now[0] = 61.0
     assert (it.reserved, it.get("c")) == (0, None)
-    assert UnderWay(Slots(16, redrawn=False)).needed == 1
+    assert UnderWay(Slots(16, redrawn=False)).needed() == 1
 
 
 # What is booked
@@ -313,7 +314,7 @@ def test_a_server_that_opens_inference_after_inference_gets_what_the_budget_allo
     net, charge = network(slots=Slots(4)), Counted(10)
     asked = [announced(net, f"{i}", slot, ended=(f"{i - 1}",)) for i in range(9) for slot in (1, 2, 3, 4, 5)]
     port = asked_by(net, charge, *asked)
-    assert port.sent == [f"{i}/{slot}" for i in range(2) for slot in (1, 2, 3, 4)] + ["2/2", "2/3"]
+    assert port.sent == [f"{i}/{slot}" for i in range(2) for slot in (1, 2, 3, 4)] + ["2/3", "2/4"]
     assert charge.spent == 10
     assert {why for id, why in port.left if id in ("2/1", "8/4")} == {"budget"}
 
@@ -368,3 +369,68 @@ def test_a_server_that_is_surer_than_the_devices_is_welcome():
     net = network(slots=SIXTEEN)
     assert stated(net).digest == stated(replace(net, slots=replace(SIXTEEN, sure=0.5, abstain=True))).digest
     assert stated(net).digest != stated(replace(net, slots=replace(SIXTEEN, count=17))).digest
+
+
+@pytest.mark.parametrize("gain", [0.0, 1e-12, 1e12, 0.5])
+def test_without_a_radio_no_gain_takes_a_device_out_of_the_sum(gain):
+    """A hub that could scale the others' noise away would hear one device alone."""
+    net = network(channel=Channel(access="secure"), slots=Slots(3))
+    charge = Counted()
+    told = replace(announced(net, "a", 1), gain=gain)
+    port = asked_by(net, charge, told)
+    assert (port.sent, port.left, charge.spent) == ([], [("a/1", "terms")], 0)
+    with pytest.raises(ValueError, match=r"gain=.* must be 1: access = secure has no radio"):
+        alone.signal(np.zeros(R), net, live.LIVE, device=0, gain=gain)
+
+
+def answered(net, charge, *turns):
+    """A device that answers these turns one after the other, and its port."""
+    device = Device(0, net, lambda _: Seen(latents()[0, 0], posteriors()[0, 0]), charge)
+    port: Any = Told()
+    for turn in turns:
+        asyncio.run(devices.answer(device, port, turn))
+    return device, port
+
+
+def test_an_air_that_ends_an_inference_in_a_turn_gets_no_second_draw_of_it():
+    """Where one draw serves all slots, the first pays for all: a fresh coin in a later one would be free."""
+    net = network(slots=Slots(8, redrawn=False))
+    later = tuple(announced(net, "a", slot) for slot in range(2, 8))
+    _, port = answered(net, Counted(), (announced(net, "a", 1),), (*later, announced(net, "b", 1, ended=("a",))))
+    assert port.sent == ["a/1", "b/1"]
+    crowd = tuple(announced(net, f"{k}", 1) for k in range(70))
+    device, port = answered(net, Counted(), (announced(net, "a", 1),), (*crowd, *later))
+    assert "a/2" not in port.sent
+    assert device.under_way.get("a") is None
+
+
+def test_a_slot_that_comes_again_burns_no_row_of_its_turn(tmp_path):
+    net = network(slots=Slots(3))
+    (charge,) = ledgers(tmp_path, net, 1e6, count=1)
+    again = tuple(announced(net, name, 1) for name in "abcd")
+    _, port = answered(net, charge, (announced(net, "a", 1),), again)
+    assert port.sent == ["a/1", "b/1", "c/1", "d/1"]
+    assert port.left == [("a/1", "repeated")]
+    assert rows(tmp_path) == ["a/1", "b/1", "c/1", "d/1"]
+
+
+def test_a_slot_that_is_refused_reserves_nothing():
+    net = network(slots=Slots(4))
+    device, _ = answered(net, Counted(100), (announced(net, "a", 1),))
+    going = device.under_way.get("a")
+    assert going is not None
+    going.until -= 50
+    before = going.until
+    asyncio.run(devices.answer(device, Told(), (announced(net, "a", 1),)))  # pyright: ignore[reportArgumentType]
+    assert (going.slot, going.until) == (1, before)
+    assert device.under_way.reserved == 3
+
+
+@pytest.mark.parametrize("budget", [7, 8])
+def test_inferences_begin_only_if_the_caps_of_all_are_left(budget):
+    net = network(slots=Slots(4))
+    charge = Counted(budget)
+    _, port = answered(net, charge, (announced(net, "a", 1), announced(net, "b", 1)))
+    assert port.sent == ["a/1", "b/1"][: 1 + (budget == 8)]
+    _, port = answered(net, Counted(2), (announced(net, "a", 2),), (announced(net, "a", 3),))
+    assert port.sent == ["a/3"]

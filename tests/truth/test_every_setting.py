@@ -81,7 +81,7 @@ slots.count                         +     +      +     +        x        +      
 slots.sure                          =     =      =     =        x        =      =      =        x
 slots.rule=ratio                    =     =      =     =        x        =      =      =        x
 slots.rule=falling                  =     =      =     =        x        =      =      =        x
-slots.redrawn                       +     =      +     =        x        =      =      -        x
+slots.redrawn                       +     =      +     =        x        =      +      -        x
 slots.abstain                       =     =      =     =        x        =      =      =        x
 """
 
@@ -146,12 +146,15 @@ SLOW = {"inferred", "measured"}
 
 # Public functions of a network whose number is one of the columns', or no promise: where it comes from.
 ELSEWHERE = {
+    "at_the_eavesdropper": "part of the column `eaves`",
     "audit": "attacks what `guarantee` claims (tests/audit)",
     "audited": "attacks what `guarantee` claims (tests/audit)",
     "budgets_of": "limits that a device was given, no number of a network",
     "calibrate": "searches for the noise at which `guarantee` meets a target (tests/account/test_calibrate.py)",
     "calibrate_claim": "scales noise to the paper's claim, which is no promise",
+    "calibrate_odds": "searches for the noise at which `odds` meet a target (tests/account/test_odds.py)",
     "calibrated": "calls calibrate, split or calibrate_claim",
+    "claimed_mu": "B of the cap, which an audit attacks (tests/audit/test_adaptive.py)",
     "design": "weights or clip norms at which `guarantee` meets targets, by the least `error` (tests/design)",
     "designed": "calls design and calibrate",
     "epsilon": "the column `epsilon`, without the rest of the report; settings.epsilon: the same from plain settings",
@@ -167,6 +170,7 @@ ELSEWHERE = {
     "mean_epsilon": "calls stream_epsilon: a figure beside the cap (tests/account/test_lifetime.py)",
     "paper_claim": "the paper's Theorem 1 as printed, which is no promise",
     "plan": "calls calibrate and evaluate",
+    "reported": "calls odds_of, for the lines of a report (tests/account/test_odds.py)",
     "require_budget": "refuses where what `total` says exceeds a budget",
     "scaled_error": "the column `error`, for weights to be chosen (tests/design)",
     "smallest_epsilon": "calls plan",

@@ -32,6 +32,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
             f"Up to {received.absent} other devices collude with the adversary or drop out, whichever they are{named}; "
             "all others add their noise."
         )
+        lines += _not_jammed(network, received)
     else:
         lines.append("All other devices are honest and add their noise; none colludes or drops out.")
     if access.majority:
@@ -93,6 +94,13 @@ def _slots(network: Network) -> list[str]:
         f"ε is the cap: all {slots.count} slots of an inference, however early the server stops. Coins, scores and "
         f"channel are {drawn}. A second inference on the same view has a second cap."
     ]
+
+
+def _not_jammed(network: Network, received: Aggregate) -> list[str]:
+    """The assumption on who drops out, where the adversary sees who takes part."""
+    seen = not received.cover_noise and bool(np.any(received.participation < 1) or np.any(received.presence < 1))
+    jammed = "Who drops out of a slot does not depend on who takes part in it: nobody jams by that."
+    return [jammed] if network.dropouts and seen else []
 
 
 def _secure_sum(network: Network) -> list[str]:

@@ -10,7 +10,7 @@ from math import ceil
 import numpy as np
 
 from airpool.account.games import game
-from airpool.account.guarantee import epsilon_after
+from airpool.account.guarantee import epsilon, epsilon_after
 from airpool.account.received import aggregate
 from airpool.network import Network
 from airpool.privacy import compose
@@ -71,9 +71,11 @@ def lifetime(network: Network, *, epsilon: float, mean_slots: float | None = Non
 def mean_epsilon(network: Network, mean_slots: float) -> float:
     """The ε that the network's inferences would spend at this mean number of slots: a figure, promised to no inference.
 
-    Rounded up to whole slots in all. Holds for: coins, scores and channel drawn anew in each slot.
+    Rounded up to whole slots in all. Where one draw serves all slots the first one pays for all (ledger): the cap.
     """
     check_mean(network, mean_slots)
+    if not network.slots.redrawn:
+        return float(np.max(epsilon(network, aggregate(network))))
     return stream_epsilon(network, ceil(network.inferences * mean_slots))
 
 

@@ -1,7 +1,7 @@
 """Slots that inferences used until the server was sure, and what they would have cost: figures, not promises."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airpool._support.arrays import Floats
-from airpool.account.lifetime import one_slot_mu, stream_epsilon
+from airpool.account.lifetime import mean_epsilon, one_slot_mu
 from airpool.evaluation.inferences import inferences_of
 from airpool.evaluation.objects import EncodedObjects
 from airpool.evaluation.trial import draws
@@ -48,15 +48,15 @@ _CONFIDENCE = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
 def slot_use(network: Network, used: Tensor, probability: Tensor, right: Tensor, targets: Tensor) -> SlotUse:
     """From slots, the server's probability of its answer, and whether its best one is right, (N, trials)."""
     cap, mean = network.slots.count, float(used.double().mean())
-    mu = one_slot_mu(network)
+    mu, paid = one_slot_mu(network), mean if network.slots.redrawn else cap
     at_least = [probability >= each for each in _CONFIDENCE]
     return SlotUse(
         cap=cap,
         mean=mean,
         counts=tuple(used.long().flatten().bincount(minlength=cap + 1)[1:].tolist()),
         of_class=tuple(float(used[targets == each].double().mean()) for each in targets.unique()),
-        mean_epsilon=stream_epsilon(network, int(np.ceil(mean))),
-        mean_mu_square=None if mu is None else mean * mu**2,
+        mean_epsilon=mean_epsilon(replace(network, inferences=1), mean),
+        mean_mu_square=None if mu is None else paid * mu**2,
         confidence=_CONFIDENCE,
         coverage=tuple(float(each.double().mean()) for each in at_least),
         risk=tuple(float((~right)[each].double().mean()) if each.any() else 0.0 for each in at_least),

@@ -26,6 +26,8 @@ class Slots:
 
     def __post_init__(self) -> None:
         check(self, "slots.")
+        if self.rule == "falling" and self.sure < 0.5:
+            raise NetworkError(f"slots.sure={self.sure:g} must be >= 0.5 with the rule 'falling', which ends at 0.5")
 
 
 def require_one_slot(network: Any, what: str) -> None:

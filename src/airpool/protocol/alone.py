@@ -86,6 +86,8 @@ def signal(
         raise ValueError(f"latent has shape {z.shape}, must be ({network.dimension},)")
     if not np.isfinite(gain) or gain < 0:
         raise ValueError(f"gain={gain} must be >= 0 and finite")
+    if gain != 1 and not network.channel.rules.radio:
+        raise ValueError(f"gain={gain} must be 1: access = {network.channel.access} has no radio")
     report, senders, h = source.report(network), _senders(network, int(device)), np.full((1, 1, 1), float(gain))
     _check(choice, network)
     out = stations.transmit(z[None, None], senders, source, gain=h, takes_part=_drawn(senders, source, h, choice))

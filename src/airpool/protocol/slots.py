@@ -67,8 +67,7 @@ def stops(posterior: Array, slot: int, slots: Slots) -> Array:
         case "posterior":
             return best >= slots.sure
         case "ratio":
-            rest = xp.where(posterior == best[..., None], xp.zeros_like(posterior), posterior)
-            return best * (1 - slots.sure) >= slots.sure * xp.max(rest, axis=-1)
+            return best * (1 - slots.sure) >= slots.sure * xp.sort(posterior, axis=-1)[..., -2]
         case "falling":
             done = (slot - 1) / max(slots.count - 1, 1)
             return best >= slots.sure - (slots.sure - 0.5) * done

@@ -229,7 +229,7 @@ class Air:
     async def _take_turns(self) -> None:
         while self._waiting:
             await self._gathered()
-            self._standing.needed = self._under_way.needed
+            self._standing.needed = self._under_way.needed()
             ready = {k: self._standing.connected[k] for k in self._standing.ready()}
             turn, there = next_turn(self._waiting, ready, self._hub.inferences, self._under_way)
             lost, few = self._waiting, f"below quorum: {len(there)} devices are ready, {self.quorum} are needed"

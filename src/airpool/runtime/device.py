@@ -34,7 +34,7 @@ from airpool.runtime.medium import (
     WithdrawalReason,
     medium_of,
 )
-from airpool.runtime.under_way import PLENTY, Seen, UnderWay, slot_name
+from airpool.runtime.under_way import PLENTY, Going, Noted, Seen, UnderWay, slot_name
 from airpool.schemes.scores import uncertainty
 
 _SHORTEST_WAIT, _LONGEST_WAIT = 1.0, 30.0
@@ -132,21 +132,23 @@ async def answer(device: Device, port: DevicePort, turn: Turn) -> bool:
 
     True if nothing was refused.
     """
-    refused, accepted, begun = dict[str, NotSentError](), list[Announcement](), list[Announcement]()
+    refused, accepted, noted = dict[str, NotSentError](), list[Announcement](), dict[str, Noted | None]()
+    for inference in (each for told in turn for each in told.ended):
+        device.under_way.end(inference)
     for told in turn:
         try:
             _check(device, told)
             await port.accept(told)
-            if _begins(device, told):
-                begun.append(told)
+            noted[told.id] = _note(device, told, unpaid=len(_paid(device, accepted)))
             accepted.append(told)
         except NotSentError as why:
             refused[told.id] = why
     refused |= _charge(device, accepted)
-    for told in begun:
-        if told.id in refused:
-            device.under_way.end(told.inference)
-    made = await asyncio.gather(*(_signal(device, told) for told in accepted if told.id not in refused))
+    for told in reversed(accepted):
+        if told.id in refused and (note := noted[told.id]) is not None:
+            device.under_way.undo(note)
+    sent = [(told, noted[told.id]) for told in accepted if told.id not in refused]
+    made = await asyncio.gather(*(_signal(device, told, note and note.going) for told, note in sent))
     signals = [each for each in made if isinstance(each, SlotSignal)]
     refused |= dict(each for each in made if not isinstance(each, SlotSignal))
     if signals:
@@ -168,8 +170,10 @@ def _check(device: Device, told: Announcement) -> None:
     if not 1 <= told.slot <= net.slots.count or told.id != slot_name(inference, told.slot, net.slots):
         why = f"slot {told.slot} of an inference of at most {net.slots.count}, or an id that is not its own"
         raise NotSentError(why, WithdrawalReason.TERMS)
-    if not 0 <= told.gain < math.inf:
-        raise NotSentError(f"gain={told.gain} must be >= 0 and finite", WithdrawalReason.TERMS)
+    if not 0 <= told.gain < math.inf or (told.gain != 1 and not net.channel.rules.radio):
+        # Without a radio nothing is inverted: another gain would take this device's noise out of the others' sum.
+        allowed = "must be >= 0 and finite" if net.channel.rules.radio else "must be 1: there is no radio"
+        raise NotSentError(f"gain={told.gain} {allowed}", WithdrawalReason.TERMS)
     if told.devices < net.devices.count - net.dropouts:
         raise NotSentError(
             f"announced to {told.devices} devices, fewer than this device's ε counts on", WithdrawalReason.TERMS
@@ -179,24 +183,22 @@ def _check(device: Device, told: Announcement) -> None:
         raise NotSentError(why, WithdrawalReason.TERMS)
 
 
-def _begins(device: Device, told: Announcement) -> bool:
-    """Notes a slot of an inference of several, and whether it is the first one that this device hears of.
+def _note(device: Device, told: Announcement, *, unpaid: int) -> Noted | None:
+    """Notes a slot of an inference of several. unpaid: slots of this turn that are yet to be charged.
 
     Raises NotSentError where an inference must not begin, or cannot go on.
     """
     under_way, slots = device.under_way, device.network.slots
-    for inference in told.ended:
-        under_way.end(inference)
-    going = under_way.get(told.inference)
     if slots.count == 1:
-        return False
-    if told.slot == 1 and going is None and _left(device, under_way.needed) < under_way.needed:
-        raise NotSentError("the budget does not cover all slots of another inference", WithdrawalReason.BUDGET)
+        return None
+    going = under_way.get(told.inference)
     if told.slot > 1 and not slots.redrawn and (going is None or going.drawn is None or told.slot <= going.slot):
         why = "a slot of an inference whose draw this device does not have, or one that was before"
         raise NotSentError(why, WithdrawalReason.ROUND)
-    under_way.note(told.inference, told.slot)
-    return going is None
+    needed = under_way.needed(told.slot) + unpaid
+    if going is None and _left(device, needed) < needed:
+        raise NotSentError("the budget does not cover all slots of another inference", WithdrawalReason.BUDGET)
+    return under_way.note(told.inference, told.slot)
 
 
 def _charge(device: Device, turn: Sequence[Announcement]) -> dict[str, NotSentError]:
@@ -205,14 +207,18 @@ def _charge(device: Device, turn: Sequence[Announcement]) -> dict[str, NotSentEr
     Where one draw serves all slots of an inference, the first one pays for all. An epoch that is none counts as a new
     one.
     """
-    paid = [told for told in turn if told.slot == 1 or device.network.slots.redrawn]
-    booked = [(told.id, told.epoch if _is_name(told.epoch) else "") for told in paid]
+    booked = [(told.id, told.epoch if _is_name(told.epoch) else "") for told in _paid(device, turn)]
     if len(booked) > 1 and isinstance(device.charge, Batched):
         batch = device.charge
         if _tried(lambda: batch.charge_all(booked)) is None:
             return {}
     found = {id: _tried(lambda id=id, epoch=epoch: device.charge.charge(id, epoch)) for id, epoch in booked}
     return {id: why for id, why in found.items() if why is not None}
+
+
+def _paid(device: Device, turn: Sequence[Announcement]) -> list[Announcement]:
+    """The slots of a turn that are booked: where one draw serves all slots of an inference, its first."""
+    return [told for told in turn if told.slot == 1 or device.network.slots.redrawn]
 
 
 def _is_name(text: str) -> bool:
@@ -230,9 +236,9 @@ def _tried(charge: Callable[[], None]) -> NotSentError | None:
     return None
 
 
-async def _signal(device: Device, told: Announcement) -> SlotSignal | tuple[str, NotSentError]:
-    """The signal of an inference that was charged; its id and the reason where there is none."""
-    net, k, going = device.network, device.index, device.under_way.get(told.inference)
+async def _signal(device: Device, told: Announcement, going: Going | None) -> SlotSignal | tuple[str, NotSentError]:
+    """The signal of a slot that was charged; its id and the reason where there is none."""
+    net, k = device.network, device.index
     source = live.LIVE
     if device.seed is not None:
         source = seeded.source(device.seed, told.number, k, slot=told.slot, devices=net.devices.count)

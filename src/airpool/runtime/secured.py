@@ -116,12 +116,11 @@ class Booked:
     def charge_all(self, inferences: Sequence[tuple[str, str]]) -> None:
         """Books inferences, each with its epoch, by one write: all of them, or none and NotSentError."""
         self._epoch = inferences[-1][1]
+        bookings = [Booking(id, self._one, self._scene, epoch) for id, epoch in inferences]
         try:
-            charged = self._ledger.charge_all([Booking(id, self._one, self._scene, epoch) for id, epoch in inferences])
+            self._ledger.charge_all(bookings, only_new=True)
         except refused.SpendingError as why:
             raise NotSentError(f"{why.status}: {why}", _REASONS.get(why.status, WithdrawalReason.DISK)) from None
-        if not all(each.new for each in charged):
-            raise NotSentError("this inference was charged before", WithdrawalReason.REPEATED)
 
     def spent(self) -> tuple[float | None, float] | None:
         """The budget for all inferences, and ε spent, read beside the ledger: no charge waits for it."""

@@ -33,7 +33,7 @@ def next_turn(
     later = [each for each in waiting if each.slot > 1]
     first = [each for each in waiting if each.slot == 1]
     if not later:
-        ready = {k: it for k, it in ready.items() if it.left is None or it.left >= under_way.needed}
+        ready = {k: it for k, it in ready.items() if it.left is None or it.left >= under_way.needed()}
     most = min([most, *(it.inferences for it in ready.values())])
     left = [it.left - under_way.reserved for it in ready.values() if it.left is not None]
     begin = min([len(first), *(number // under_way.cap for number in left)])

@@ -8,6 +8,7 @@ inferences begin, and nothing else: every slot is booked against the budget befo
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from airpool._support.arrays import Floats
 from airpool.network import Slots
@@ -73,6 +74,14 @@ class Going:
     drawn: tuple[bool, float] | None = None
 
 
+class Noted(NamedTuple):
+    """A slot that was noted. before: the last slot and the end of its inference until then; None: it is the first."""
+
+    inference: str
+    going: Going
+    before: tuple[int, float] | None
+
+
 class UnderWay:
     """The last inferences whose slots are not all spent; each is over when it is said to be, or after a minute."""
 
@@ -80,13 +89,23 @@ class UnderWay:
         self._slots, self._clock, self.cap = slots, clock, cap(slots)
         self._going: dict[str, Going] = {}
 
-    def note(self, inference: str, slot: int) -> None:
+    def note(self, inference: str, slot: int) -> Noted:
         """Notes a slot that is announced."""
+        known = self.get(inference)
+        before = None if known is None else (known.slot, known.until)
         it = self._going.pop(inference, None) or Going(slot, 0.0)
         it.slot, it.until = max(it.slot, slot), self._clock() + KEPT_SECONDS
         self._going[inference] = it
         while len(self._going) > MOST_KEPT:
             self.end(next(iter(self._going)))
+        return Noted(inference, it, before)
+
+    def undo(self, noted: Noted) -> None:
+        """Takes a note back: a slot that is refused reserves nothing."""
+        if noted.before is None:
+            self.end(noted.inference)
+        else:
+            noted.going.slot, noted.going.until = noted.before
 
     def end(self, inference: str) -> None:
         self._going.pop(inference, None)
@@ -105,10 +124,9 @@ class UnderWay:
         now = self._clock()
         return sum(max(self._slots.count - it.slot, 0) for it in self._going.values() if it.until >= now)
 
-    @property
-    def needed(self) -> int:
-        """Rows that a budget must cover for another inference to begin."""
-        return self.reserved + self.cap
+    def needed(self, slot: int = 1) -> int:
+        """Rows that a budget must cover for another inference to begin with this slot."""
+        return self.reserved + (self.cap - slot + 1 if self._slots.redrawn else self.cap)
 
     def __len__(self) -> int:
         return sum(1 for it in self._going.values() if it.until >= self._clock())

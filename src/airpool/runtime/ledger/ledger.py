@@ -83,10 +83,11 @@ class Ledger:
         """
         return self.charge_all([Booking(inference, mechanism, scene, epoch)])[0]
 
-    def charge_all(self, bookings: Sequence[Booking]) -> list[Charged]:
+    def charge_all(self, bookings: Sequence[Booking], *, only_new: bool = False) -> list[Charged]:
         """Charges several inferences by one commit, in their order: all of them, or none and a SpendingError.
 
-        They wait for the disk once together. The budgets must cover all that were not charged before.
+        They wait for the disk once together. The budgets must cover all that were not charged before. only_new: refuses
+        all of them if one was, or stands twice.
         """
         for booking in bookings:
             booking.check()
@@ -98,9 +99,10 @@ class Ledger:
                 else:
                     before = fresh.setdefault(each.inference, each).what
                 if before != each.what:
-                    raise SpendingError(
-                        "clash", f"inference {each.inference!r} was charged before, as another mechanism or scene"
-                    )
+                    what = f"inference {each.inference!r} was charged before, as another mechanism or scene"
+                    raise SpendingError("clash", what)
+            if only_new and len(fresh) < len(bookings):
+                raise SpendingError("clash", "this inference was charged before")
             if fresh:
                 rows |= {row.inference: row for row in self._append(store, tuple(fresh.values()))}
             return [Charged(rows[name], fresh.pop(name, None) is not None) for name in (b.inference for b in bookings)]
