@@ -1,10 +1,12 @@
 """The least error of a reconstruction: the posterior mean attains it, and no estimate of clipped features beats it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from airpool.account.reconstruction import COSINE, reconstruction
-from airpool.network import Network, Threshold
+from airpool.network import Channel, Network, Threshold
 from airpool.protocol.simulation import receive
 
 R = 16
@@ -70,3 +72,10 @@ def test_bad_requests_are_refused():
     with pytest.raises(ValueError, match=r"information=0\.5 must be >= 1"):
         reconstruction(four(), information=0.5)
     assert reconstruction(four(noise_std=0.0)).device.tolist() == [0.0] * 4
+
+
+def test_where_the_law_may_fail_the_error_is_not_promised():
+    paper = Channel(fading="rayleigh", power_rule="paper", gamma=1.0, outage=0.3)
+    net = Network.uniform(num_devices=4, noise_std=0.3, dimension=8, power_dbm=0.0)
+    ideal, failing = reconstruction(net), reconstruction(replace(net, channel=paper))
+    assert np.all(failing.local < ideal.local)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 # Table → where its new setting goes: before the first one that has a default.
 ADDED = {
-    "class Devices:": "    antenna_gain_db: Annotated[PerDevice | float, _DECIBEL] = 0.0\n    weight: Annotated",
+    "class Devices(Brief):": "    antenna_gain_db: Annotated[PerDevice | float, _DECIBEL] = 0.0\n    weight: Annotated",
     "class Channel:": '    doppler_hz: Annotated[float, _ERROR] = 0.0\n    fading: str = "none"',
     "class Adversary:": "    arrays: Annotated[int, range(257)] = 0\n    antennas: Annotated",
     "class _Scored:": "    temperature: Annotated[float, _SCALE] = 1.0\n    score: Score",

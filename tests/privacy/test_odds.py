@@ -251,3 +251,9 @@ def test_odds_rise_with_the_prior_are_concave_and_never_below_it(seed, covered, 
     assert np.all(found >= prior[:, None])
     assert np.all(np.diff(found, axis=0) > -1e-12)
     assert np.all(np.diff(found, 2, axis=0) < 1e-9)
+
+
+@pytest.mark.parametrize(("prior", "why"), [(1e-310, "1e-300 at least"), ([], "in a row"), ([[0.5]], "in a row")])
+def test_priors_out_of_reach_are_named(prior, why):
+    with pytest.raises(ValueError, match=why):
+        odds.priors(prior)

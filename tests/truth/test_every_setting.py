@@ -77,12 +77,12 @@ cover_noise                         -     =      -     -        =        =      
 colluders                           +     =      +     +        +        x      +      =        +
 dropouts                            +     =      +     +        +        x      +      =        +
 inferences                          +     +      +     +        x        +      +      +        +
-slots.count                         +     +      +     +        x        +      =      +        x
-slots.sure                          =     =      =     =        x        =      =      =        x
-slots.rule=ratio                    =     =      =     =        x        =      =      =        x
-slots.rule=falling                  =     =      =     =        x        =      =      =        x
-slots.redrawn                       +     =      +     =        x        =      +      -        x
-slots.abstain                       =     =      =     =        x        =      =      =        x
+slots.count                         +     +      +     +        x        +      =      +        +
+slots.sure                          =     =      =     =        x        =      =      =        =
+slots.rule=ratio                    =     =      =     =        x        =      =      =        =
+slots.rule=falling                  =     =      =     =        x        =      =      =        =
+slots.redrawn                       +     =      +     =        x        =      +      -        +
+slots.abstain                       =     =      =     =        x        =      =      =        =
 """
 
 # Mean square error, expected estimate, how often there is no answer, certificates of accuracy from below and (ceiling)

@@ -78,10 +78,13 @@ def in_words(odds: Sequence[Odds]) -> list[str]:
     one, other = (f"instead of {percent(each.prior)}" for each in odds)
     local = " and ".join(percent(float(np.max(each.local))) for each in odds)
     most = f"right at most {percent(even.worst)} of the time {one}"
+    heard = [float(np.max(each.eavesdropper)) for each in odds if each.eavesdropper is not None]
+    elsewhere = f"From the eavesdropper's antennas: {' and '.join(map(percent, heard))}."
     return [
         f"A yes-or-no question about what this device alone sees: {most}; "
         f"one of {1 / rare.prior:.0f}: {percent(rare.worst)} {other}.",
         f"From its own signal, or with all others colluding: {local}.",
+        *([elsewhere] if heard else []),
         "What several devices see, the class above all, is not protected: "
         f"{percent(even.object)} and {percent(rare.object)}.",
     ]

@@ -76,11 +76,9 @@ def reconstruction(
         return np.where(mu > 0, known, 0.0)  # of silence: the prior's own variance
 
     local = ratio(received.shift, np.sqrt(received.variance)) * np.sqrt(network.uses)
-    alone, found = gained(local), _expected(network, received, gained)
-    missed = np.minimum(network.uses * received.misses, 1.0)
-    return Reconstruction(
-        np.maximum(1 - np.minimum(found + missed, alone), 0.0), np.maximum(1 - alone, 0.0), information, share
-    )
+    alone = gained(local) + network.uses * replace(received, alone=True, extra=0.0).misses
+    found = _expected(network, received, gained) + network.uses * received.misses
+    return Reconstruction(np.maximum(1 - np.minimum(found, alone), 0.0), np.maximum(1 - alone, 0.0), information, share)
 
 
 def _expected(network: Network, received: Aggregate, gained: odds.Rising) -> Floats:

@@ -20,7 +20,7 @@ def calibrate(
     odds: Annotated[
         float | None, typer.Option(help="Target odds instead of ε: a guess is right so often at most.")
     ] = None,
-    prior: o.Prior = 0.5,
+    prior: o.Prior = None,
     credit_channel_noise: o.CreditNoise = False,
     knob: Annotated[str, typer.Option(help="What to change: noise, weight, clip or inferences.")] = "noise",
     per_device: Annotated[bool, typer.Option("--per-device", help="Share the noise by each device's target.")] = False,
@@ -42,11 +42,13 @@ def calibrate(
     adversary: Any = {"colluding": wanted.colluding, "credit_channel_noise": credit_channel_noise}
     with progress("calibrating"):
         if odds is None:
+            if prior is not None:
+                raise ValueError("--prior needs --odds")
             met = calibrated(wanted.network(), epsilon=epsilon, knob=turned, per_device=per_device, **adversary)
         else:
             if epsilon is not None or per_device or knob != "noise":
                 raise ValueError("--odds sets one factor on the noise: leave out --epsilon, --knob and --per-device")
-            met = calibrate_odds(wanted.network(), odds=odds, prior=prior, **adversary)
+            met = calibrate_odds(wanted.network(), odds=odds, prior=0.5 if prior is None else prior, **adversary)
         report = guarantee(met, **adversary)
     if out is not None:
         network_file.write(met, out)

@@ -38,7 +38,7 @@ def epsilon(
         float | None, typer.Option(help="Also the slots and inferences that this total ε of a life allows.")
     ] = None,
     odds: Annotated[bool, typer.Option("--odds", help="The odds of a guess at --prior, of every device.")] = False,
-    prior: o.Prior = 0.5,
+    prior: o.Prior = None,
     json: o.Json = False,
     plot: o.Plot = None,
 ) -> None:
@@ -59,10 +59,19 @@ def epsilon(
             wanted.refuse_named_colluders()
         if live and budget_epsilon is not None:
             raise ValueError("--budget-epsilon does not count the δ of live noise, as a ledger does: leave out --live")
+        if prior is not None and not odds:
+            raise ValueError("--prior needs --odds")
         if odds:
             if mean_slots is not None or budget_epsilon is not None or plot is not None:
                 raise ValueError("--odds prints no ε: leave out --mean-slots, --budget-epsilon and --plot")
-            _show_odds(net, prior, colluding=colluding, credit=credit_channel_noise, live=live, json=json)
+            _show_odds(
+                net,
+                0.5 if prior is None else prior,
+                colluding=colluding,
+                credit=credit_channel_noise,
+                live=live,
+                json=json,
+            )
             return
         report = guarantee(net, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live, tail=claim)
         over, lines = over_time(net, mean_slots, budget_epsilon)
@@ -124,8 +133,9 @@ def _show_odds(net: "Network", prior: float, *, colluding: Any, credit: bool, li
         return
     Console().print(table(found))
     if close is not None:
-        least = " and ".join(f"{float(np.min(each)):.4f}" for each in (close.device, close.local))
-        Console().print(f"Error of the best estimate of a whole feature, as a share of its variance: {least} at least.")
+        device, local = (np.floor(float(np.min(each)) * 1e4) / 1e4 for each in (close.device, close.local))
+        error = f"{device:.4f} at least from the sum, {local:.4f} from the device's own signal"
+        Console().print(f"Error of the best estimate of a whole feature, as a share of its variance: {error}.")
 
 
 def show(report: "PrivacyReport", *, json: bool, plot: Path | None, absent: bool | None = None, **extra: Any) -> None:

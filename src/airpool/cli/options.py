@@ -41,7 +41,9 @@ def per_device(text: str) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-Prior = Annotated[float, typer.Option(help="Probability of the best guess without the signals, for odds.")]
+Prior = Annotated[
+    float | None, typer.Option(help="Probability of the best guess without the signals, for --odds (default: 0.5).")
+]
 Target = Annotated[Any, typer.Option("--epsilon", help="Target ε, or 1,2,3.", parser=per_device, metavar="NUMBER")]
 
 

@@ -36,8 +36,11 @@ _POINTS, _ROUNDS, _LEAST = 16, 5, -10.0
 
 
 def priors(prior: ArrayLike) -> Floats:
-    """Priors as an array, each checked."""
-    return np.atleast_1d(checked("prior", prior, allowed="must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1)))
+    """Priors as an array (n,), each checked."""
+    if np.ndim(prior) > 1 or not np.size(prior):
+        raise ValueError("prior must be a number, or one or more of them in a row")
+    allowed = "must be > 0 and < 1 (1e-300 at least)"
+    return np.atleast_1d(checked("prior", prior, allowed=allowed, ok=lambda x: (x >= 1e-300) & (x < 1)))
 
 
 def of_gaussian(prior: ArrayLike, mu: ArrayLike) -> Floats:
