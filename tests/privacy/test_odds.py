@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize_scalar
 from scipy.stats import norm
 
-from airpool.network import Neighbours
+from airpool import odds as network_odds
+from airpool.network import Devices, Neighbours, Network
 from airpool.privacy import compose, cover, device, gaussian, odds
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.leakage import Decision, public_score_game, threshold_game
@@ -257,3 +258,20 @@ def test_odds_rise_with_the_prior_are_concave_and_never_below_it(seed, covered, 
 def test_priors_out_of_reach_are_named(prior, why):
     with pytest.raises(ValueError, match=why):
         odds.priors(prior)
+
+
+@pytest.mark.parametrize("times", [2, 4])
+@pytest.mark.parametrize("quiet", [0.01, 0.1])
+def test_a_stream_of_uneven_noise_is_near_the_full_enumeration(quiet, times):
+    """A rare draw of hardly any noise must not make the grid of all others coarse."""
+    std, p = np.array([quiet, 1.0, 1.0]), 0.9
+    law = {0.0: 1 - p}
+    for bits in product([0, 1], repeat=2):
+        square = 1 / 9 / (std[0] ** 2 + np.dot(bits, std[1:] ** 2))
+        law[square] = law.get(square, 0.0) + p * np.prod([p if bit else 1 - p for bit in bits])
+    net = Network(Devices(3, weight=1 / 3, noise_std=tuple(std), participation=p), inferences=times)
+    for prior in (0.5, 0.025, 0.001):
+        draws = product(law.items(), repeat=times)
+        exact = sum(np.prod([m for _, m in d]) * norm.cdf(norm.ppf(prior) + sum(v for v, _ in d) ** 0.5) for d in draws)
+        found = float(network_odds(net, prior).device[0])
+        assert exact <= found <= 1.02 * exact

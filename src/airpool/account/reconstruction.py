@@ -85,4 +85,4 @@ def _expected(network: Network, received: Aggregate, gained: odds.Rising) -> Flo
     """The mean of what is gained over draws of coins and channel, rounded up; 1 where one draw serves a stream."""
     if network.uses > 1 and in_common(network, received):
         return np.ones(received.num_devices)
-    return odds.mean_of(device.game(received, Neighbours.ZERO_OUT), gained, network.uses)
+    return odds.means_of(device.game(received, Neighbours.ZERO_OUT), [gained], network.uses)[0]

@@ -9,7 +9,7 @@ Here Q has the feature zeroed, and a public score where devices have one, whatev
 sees and what does not depend on the secret is given: B is the mean of the bounds given it. All is rounded up.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -80,7 +80,7 @@ def averaged(game: Game, prior: Floats) -> Floats:
     test of level κ is the one of the Gaussian.
     Holds for: Scheme 1, 2.2 and the object.
     """
-    return _at_each(prior, lambda right: mean_of(game, right))
+    return _right_on_average(game, prior, 1)
 
 
 def repeated(game: Game, prior: Floats, times: int) -> Floats:
@@ -90,24 +90,30 @@ def repeated(game: Game, prior: Floats, times: int) -> Floats:
 
     Holds for: the games of `averaged`, without hidden coins.
     """
-    return _at_each(prior, lambda right: mean_of(game, right, times))
+    return _right_on_average(game, prior, times)
 
 
-def _at_each(prior: Floats, mean: Callable[[Rising], Floats]) -> Floats:
-    return rounded_up(prior[:, None], np.array([mean(partial(_right, kappa)) for kappa in prior]))
+def _right_on_average(game: Game, prior: Floats, times: int) -> Floats:
+    return rounded_up(prior[:, None], means_of(game, [partial(_right, kappa) for kappa in prior], times))
 
 
-def mean_of(game: Game, rising: Rising, times: int = 1) -> Floats:
-    """The mean of a rising function of μ over what the adversary sees, of each device; rounded up.
+def means_of(game: Game, rising: Sequence[Rising], times: int = 1) -> Floats:
+    """Means of rising functions of μ over what the adversary sees, (functions, devices); rounded up.
 
     times: number of inferences, μ² adds up over them.
     """
     if game.gaussian is not None:
-        return rising(game.worst(game.gaussian * np.sqrt(times)))[game.of_device]
+        mu = game.worst(game.gaussian * np.sqrt(times))
+        return np.array([each(mu) for each in rising])[:, game.of_device]
     if times > 1:
-        totals = (most_of(*_largest_square(game, kind), times) for kind in range(game.num_kinds))
-        every = [float(rising(np.sqrt(total.values)) @ total.mass) + total.lost for total in totals]
-        return np.minimum(every, 1.0)[game.of_device]
+        certain = max(map(_certain, rising))
+        totals = [most_of(*_largest_square(game, kind), times, certain=certain) for kind in range(game.num_kinds)]
+        found = [[float(each(np.sqrt(one.values)) @ one.mass) + one.lost for one in totals] for each in rising]
+        return np.minimum(found, 1.0)[:, game.of_device]
+    return np.array([_mean_of_one(game, each) for each in rising])
+
+
+def _mean_of_one(game: Game, rising: Rising) -> Floats:
     law = _law(game)
     pairs, out = np.arange(len(game.kind)), np.empty(len(game.kind))
     size = max(1, _CHUNK // law.mu(pairs[:1]).shape[1])
@@ -116,6 +122,12 @@ def mean_of(game: Game, rising: Rising, times: int = 1) -> Floats:
         p = law.exposed[some]
         out[some] = (1 - p) * rising(np.zeros(1))[0] + p * np.minimum(seen, 1.0)
     return game.worst(out)[game.of_device]
+
+
+def _certain(rising: Rising) -> float:
+    """A μ² from which on a rising function is 1, up to a share of 1e-9; inf where it is not soon."""
+    mu = 2.0 ** np.arange(0.0, 10.0, 0.125)
+    return float(np.min(mu[rising(mu) >= 1 - 1e-9] ** 2, initial=np.inf))
 
 
 def _law(game: Game) -> Distances:

@@ -13,7 +13,7 @@ _FIRST, _MOST = 2**10, 2**12
 _DROPPED = 1e-18
 # Where sums are rounded up: their cells, the probability of the largest ones that is counted as lost, and the error of
 # a product of Fourier transforms relative to the 2-norm of a factor, with a margin (15 roundings; 64-bit floats).
-_CELLS, _LOST, _TRANSFORM = 2**12, 1e-13, 5e-15
+_CELLS, _LOST, _TRANSFORM = 2**13, 1e-13, 5e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +88,11 @@ class RaisedSum(NamedTuple):
     def values(self) -> Floats:
         return as_floats(self.step * np.arange(self.lowest, self.lowest + len(self.mass), dtype=np.float64))
 
-    def plus(self, other: "RaisedSum", spare: float) -> "RaisedSum":
-        """The sum of two independent ones, on the coarser grid; sums rarer than `spare` together are lost."""
+    def plus(self, other: "RaisedSum", spare: float, certain: float) -> "RaisedSum":
+        """The sum of two independent ones, on the coarser grid.
+
+        Sums rarer than `spare` together are lost, and those above `certain`.
+        """
         a, b = self, other
         while a.step < b.step:
             a = a.coarser()
@@ -100,7 +103,8 @@ class RaisedSum(NamedTuple):
         one = np.fft.rfft(a.mass, length)
         mass = np.fft.irfft(one * (one if a is b else np.fft.rfft(b.mass, length)), length)[:size]
         off = _TRANSFORM * float(np.sqrt(size) * np.linalg.norm(a.mass))
-        return RaisedSum(a.step, a.lowest + b.lowest, np.maximum(mass, 0.0), a.lost + b.lost + off)._trimmed(spare)
+        lost = a.lost + b.lost - a.lost * b.lost + off
+        return RaisedSum(a.step, a.lowest + b.lowest, np.maximum(mass, 0.0), lost)._trimmed(spare, certain)
 
     def coarser(self) -> "RaisedSum":
         """The law on every other grid point, rounded up."""
@@ -108,9 +112,10 @@ class RaisedSum(NamedTuple):
         mass = np.pad(self.mass, (1 - odd, (len(self.mass) + 1 - odd) % 2))
         return RaisedSum(2 * self.step, (self.lowest + odd) // 2, mass[::2] + mass[1::2], self.lost)
 
-    def _trimmed(self, spare: float) -> "RaisedSum":
+    def _trimmed(self, spare: float, certain: float) -> "RaisedSum":
         """At most _CELLS cells: what is rare at the bottom counts as a little more, at the top it is lost."""
         last = len(self.mass) - int(np.searchsorted(np.cumsum(self.mass[::-1]), spare, side="right"))
+        last = min(last, int(np.searchsorted(self.values, certain)))
         first = max(min(int(np.searchsorted(np.cumsum(self.mass), _LOST)), last - 1), 0)
         kept = self.mass[first : max(last, 1)].copy()
         kept[0] += self.mass[:first].sum()
@@ -120,10 +125,11 @@ class RaisedSum(NamedTuple):
         return out
 
 
-def most_of(value: Floats, mass: Floats, times: int) -> RaisedSum:
-    """The law of the sum of `times` values, rounded up. value: rises."""
+def most_of(value: Floats, mass: Floats, times: int, *, certain: float = np.inf) -> RaisedSum:
+    """The law of the sum of `times` values, rounded up. value: rises. certain: a sum from which on f counts as 1."""
     spare = _LOST / times
     kept = max(len(mass) - int(np.searchsorted(np.cumsum(mass[::-1]), spare, side="right")), 1)
+    kept = max(min(kept, int(np.searchsorted(value, certain))), 1)
     lost, value, mass = float(mass[kept:].sum()), value[:kept], mass[:kept]
     if not np.isfinite(value[-1]):
         return RaisedSum(1.0, 0, np.zeros(1), 1.0)
@@ -135,7 +141,7 @@ def most_of(value: Floats, mass: Floats, times: int) -> RaisedSum:
     square = RaisedSum(step, 0, as_floats(np.bincount(cell, weights=mass)), lost)
     found = square if times % 2 else None
     while times := times // 2:
-        square = square.plus(square, spare)
+        square = square.plus(square, spare, certain)
         if times % 2:
-            found = square if found is None else found.plus(square, spare)
+            found = square if found is None else found.plus(square, spare, certain)
     return found or square
