@@ -268,7 +268,7 @@ def test_a_stream_of_uneven_noise_is_near_the_full_enumeration(quiet, times):
     law = {0.0: 1 - p}
     for bits in product([0, 1], repeat=2):
         square = 1 / 9 / (std[0] ** 2 + np.dot(bits, std[1:] ** 2))
-        law[square] = law.get(square, 0.0) + p * np.prod([p if bit else 1 - p for bit in bits])
+        law[square] = law.get(square, 0.0) + p * float(np.prod([p if bit else 1 - p for bit in bits]))
     net = Network(Devices(3, weight=1 / 3, noise_std=tuple(std), participation=p), inferences=times)
     for prior in (0.5, 0.025, 0.001):
         draws = product(law.items(), repeat=times)
