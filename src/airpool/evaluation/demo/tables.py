@@ -83,7 +83,7 @@ def asked(spent: Sequence[Spending]) -> PageTable:
     """Promises and figures of each way of asking, side by side; every ε is rounded up."""
 
     def cells(row: dict[str, Any]) -> list[str]:
-        sure = "" if row["sure"] is None else f", until {row['sure']:g} sure"
+        sure = "" if row["sure"] is None else f", sure {row['sure']:g}"
         means = f"{row['mean_slots']:.2f}", shown(row["mean_epsilon"])
         return [
             f"{row['slots']}{sure}",
@@ -95,9 +95,11 @@ def asked(spent: Sequence[Spending]) -> PageTable:
         ]
 
     budget = f"ε\u00a0=\u00a0{spent[0].life.epsilon:g}"
-    promised = "cap ε, promised", f"{budget} lasts at least"
-    figures = "accuracy ± std", "mean slots (figure)", "mean spends ε (figure)", f"{budget} lasts on average (figure)"
-    caption = "Ours, in one slot and in up to sixteen: what is promised, and what inferences spend on average"
+    promised = "cap ε", f"{budget} lasts, at least"
+    figures = "accuracy ± std", "mean slots, figure", "mean ε, figure", "lasts, figure"
+    caption = (
+        "Ours, in one slot and in up to sixteen: cap and 'at least' are promised, figures are means, promised to nobody"
+    )
     return PageTable(caption, ("slots", *promised, *figures), [cells(each.row()) for each in spent])
 
 
