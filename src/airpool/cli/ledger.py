@@ -66,7 +66,7 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
             changed = "" if _unchanged(plugin, mechanism) else "; ε is computed with another source of it"
             typer.echo(f"{mechanism.digest[:12]}: plug-in {plugin.words}{changed}")
     last = f", the last on {_day(found.rows[-1].date)}" if found.rows else ""
-    of_slots = "" if inferences == len(found.rows) else f" of {len(found.rows)} slots"
+    of_slots = "" if inferences == len(found.rows) else f" in {len(found.rows)} slots"
     typer.echo(f"{found.origin.device or 'this device'}: {inferences} inferences{of_slots}{last}")
     typer.echo(f"ε = {shown(spent, 4)} at δ = {delta:g} for {neighbours} neighbours, all of them together")
 
@@ -162,7 +162,7 @@ def fleet(
         print_json(files.jsonable({"taken": taken, "delta": delta, "devices": [each._asdict() for each in found]}))
         return
     print_table(
-        ("device", "key", "inferences", "last", f"ε at δ = {delta:g}, {neighbours}"),
+        ("device", "key", "slots", "last", f"ε at δ = {delta:g}, {neighbours}"),
         [(x.device, x.key[:12], str(x.inferences), _day(x.date), shown(x.epsilon, 4)) for x in found],
     )
 
