@@ -9,7 +9,9 @@ import pytest
 from airpool import Adversary, Channel, Devices, Network
 from airpool.evaluation.attacks.antipodal import antipodal
 from airpool.evaluation.attacks.attack import AttackSetting
+from airpool.evaluation.attacks.hearing import hear
 from airpool.evaluation.attacks.positions import POSITIONS
+from airpool.network import Slots
 from airpool.protocol import device
 
 NETWORK = Network.uniform(num_devices=4, noise_std=0.25, dimension=3, adversary=Adversary(3), inferences=3)
@@ -50,6 +52,30 @@ def test_networks_of_every_kind_stay_below_their_bound(kind, name):
     result: Any = antipodal(AttackSetting(KINDS[kind], POSITIONS[name], device=1, trials=8000))
     assert not result.exceeds
     assert result.success > 0.5
+
+
+ONE_DRAW = {
+    "slots": Network.uniform(num_devices=4, noise_std=0.1, participation=0.3, slots=Slots(count=8, redrawn=False)),
+    "inferences": Network.uniform(
+        num_devices=4, noise_std=0.1, inferences=8, channel=Channel(fading="rayleigh", outage=0.4, redrawn=False)
+    ),
+}
+
+
+@pytest.mark.parametrize("served", list(ONE_DRAW))
+def test_where_one_draw_serves_several_the_question_attains_its_bound(served):
+    """Coins or gains that were drawn anew each time would show the device in some slot of nearly every trial."""
+    net = replace(ONE_DRAW[served], dimension=2)
+    result: Any = antipodal(AttackSetting(net, POSITIONS["repeated"], trials=8000))
+    assert abs(result.success - result.bound) < 4.5 * result.standard_error
+
+
+def test_coins_are_new_in_every_inference_over_one_draw_of_the_channel():
+    fading = Channel(fading="rayleigh", outage=0.4, redrawn=False)
+    net = Network.uniform(num_devices=2, participation=0.5, inferences=6, channel=fading, dimension=1)
+    heard = hear(net, POSITIONS["repeated"], np.ones((1, 2, 1)), rng=np.random.default_rng(0), trials=4000)
+    wanted = 0.6 * (1 - 0.5**6)  # once at least, if the channel lets it
+    assert abs(heard.present.mean() - wanted) < 4.5 * (0.25 / 4000) ** 0.5
 
 
 @pytest.mark.parametrize("name", list(POSITIONS))

@@ -124,6 +124,7 @@ def test_the_command_gives_json():
         (("antipodal", "--devices", "3", "--option", "length=long"), "must be a float"),
         (("antipodal", "--devices", "3", "--device", "3"), "device=3 must be from 0 to 2"),
         (("antipodal", "--devices", "3", "--trials", "0"), "trials=0 must be >= 1"),
+        (("antipodal", "--devices", "3", "--position", "repeated", "--inferences", "1000000"), "at most 10,000 here"),
         (("antipodal",), "give --devices K or --network FILE"),
         (("antipodal", "--devices", "3", "--scheme", "2.1"), "chooses by scores"),
     ],
