@@ -18,6 +18,7 @@ from airpool.protocol.medium import pack, unpack
 from airpool.protocol.simulation import Drawn, Received, receive
 
 _MOST_NUMBERS = 2**24  # of a batch
+_FLOOR = 1e-12  # of the noise in any direction, in units of its largest
 _MOST_SLOTS = 10_000  # of a stream
 
 
@@ -109,7 +110,10 @@ def _in_sum(network: Network, place: Position, z: Floats, got: Received, device:
 def _at_antennas(
     network: Network, z: Floats, rng: np.random.Generator, device: int, trials: int, others_known: bool
 ) -> Heard:
-    """The best linear estimate of the device's signal given all gains, v^H G⁺ y / v^H G⁺ v; G: covariance of noise."""
+    """The best linear estimate of the device's signal given all gains, v^H G⁻¹ y / v^H G⁻¹ v; G: covariance of noise.
+
+    A floor keeps directions without noise in it: there the device is heard as well as can be.
+    """
     play, d = directions.mechanism(network, elsewhere=True), network.devices
     variance, packs = np.array(d.column("noise_std")) ** 2, network.channel.symbols == "complex"
     signals, stds = [], []
@@ -120,8 +124,10 @@ def _at_antennas(
             sent = padded(_weighted(network, features[None])[0], network.coordinates)
             sent[device] = 0
             y = y - np.einsum("tkd,kc->tcd", v, pack(sent) if packs else sent)
-        inverse = np.linalg.pinv(np.einsum("k,tkd,tke->tde", variance, v, np.conj(v)), hermitian=True)
-        towards = np.einsum("tde,te->td", inverse, v[:, device])
+        noise = np.einsum("k,tkd,tke->tde", variance, v, np.conj(v))
+        largest = np.linalg.eigvalsh(noise)[:, -1]
+        floor = _FLOOR * np.where(largest > 0, largest, 1.0)
+        towards = np.linalg.solve(noise + floor[:, None, None] * np.eye(v.shape[-1]), v[:, device, :, None])[..., 0]
         gain = np.einsum("td,td->t", np.conj(v[:, device]), towards).real
         found = np.einsum("td,tcd->tc", np.conj(towards), y) / np.where(gain > 0, gain, 1.0)[:, None]
         signals.append((unpack(found, network.coordinates) if packs else found)[:, : network.dimension])
