@@ -1,6 +1,7 @@
 """Reconstruction and identification, on latents of a known law, and on our own shapes."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,13 @@ def test_identification_stays_below_its_bound_and_is_near_it():
 def test_identification_without_noise_finds_every_object():
     for place in ("link", "sum", "colluding"):
         assert identified(targets(0.0, place)).success == 1
+
+
+def test_identification_knows_the_clip():
+    whole = targets(0.0)
+    cut = replace(whole.setting.network, devices=replace(whole.setting.network.devices, clip_norm=0.1))
+    sent = whole.sent[1] * torch.linspace(1, 3, SIZE)[:, None, None]
+    assert identified(replace(whole, setting=replace(whole.setting, network=cut), sent=(sent, sent))).success == 1
 
 
 @pytest.mark.parametrize("place", ["sum", "colluding", "antennas"])

@@ -19,6 +19,7 @@ from airpool.evaluation.attacks.questions import Question, Secret, Views, questi
 from airpool.evaluation.attacks.result import AttackResult
 from airpool.models.pretrained import load
 from airpool.network import Network
+from airpool.protocol.device import clipped
 
 _COPIES, _MOST_NUMBERS = 10, 2**25  # noisy signals of each training object, and numbers of all of them
 _INFORMED = "knowing the object"  # an attacker that knows all views of the object, and not which one is sent
@@ -122,7 +123,8 @@ def _guesses(
     seen = hear(network, place, final.latents, **how)
     signal, std = _with_known(seen.signal[:, 0], final.known), seen.noise_std[:, 0]
     if final.candidates is not None:
-        return {_INFORMED: attackers.nearest(signal, network.devices.column("weight")[k] * final.candidates)}
+        weight, clip_norm = (network.devices.column(name)[k] for name in ("weight", "clip_norm"))
+        return {_INFORMED: attackers.nearest(signal, weight * clipped(final.candidates, clip_norm))}
     noisy = _with_known(hear(network, place, lesson.latents, **how).signal[:, 0], lesson.known)
     gallery = None
     if final.known is None and place.name != "antennas":
