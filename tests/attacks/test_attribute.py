@@ -65,6 +65,14 @@ def test_an_attacker_that_knows_the_object_knows_the_clip_too():
     assert attacked(AttackSetting(cut, trials=200), "side", LEARN, long).success == 1
 
 
+def test_noise_does_not_drown_the_views_that_are_known():
+    loud = replace(NETWORK, devices=replace(NETWORK.devices, noise_std=30.0))
+    result: Any = attacked(AttackSetting(loud, POSITIONS["sum"], trials=400), "share", LEARN, JUDGE)
+    assert result.prior > 0.9  # three of four views tell the class
+    assert result.success > 0.9
+    assert not result.exceeds
+
+
 def test_half_the_noise_helps_every_attack():
     half = replace(NETWORK, devices=replace(NETWORK.devices, noise_std=0.06))
     full: Any
