@@ -105,8 +105,21 @@ def test_a_device_without_its_clip_shows_by_long_features_alone(monkeypatch):
 
 def test_a_silent_device_answers_nothing():
     silent = replace(NETWORK, devices=replace(NETWORK.devices, participation=(1.0, 0.0, 1.0, 1.0)))
-    result: Any = antipodal(setting("link"), played=silent)
+    result: Any = antipodal(setting("sum"), played=silent)
     assert abs(result.success - 0.5) < 4.5 * result.standard_error
+    unheard = antipodal(setting("link"), played=silent)
+    assert (unheard.trials, unheard.success, unheard.bound, unheard.exceeds) == (0, None, None, False)
+
+
+@pytest.mark.parametrize("name", ["link", "colluding"])
+def test_silence_hides_no_fault_where_the_bound_leaves_the_coin_out(name):
+    rare = replace(NETWORK, devices=replace(NETWORK.devices, participation=0.2))
+    half = replace(rare, devices=replace(rare.devices, noise_std=0.125))
+    asked = AttackSetting(rare, POSITIONS[name], device=1, trials=20_000)
+    honest: Any = antipodal(asked)
+    assert abs(honest.success - honest.bound) < 4.5 * honest.standard_error
+    assert abs(honest.trials - 4000) < 4.5 * (0.16 * 20_000) ** 0.5
+    assert antipodal(asked, played=half).exceeds
 
 
 def test_the_same_seed_gives_the_same_answers():
