@@ -94,9 +94,10 @@ def test_an_attack_that_lacks_something_is_refused():
         airpool.register("attack", "own")(object)
 
 
-def test_an_attack_must_give_results(loaded, monkeypatch):
-    monkeypatch.setattr(ATTACKS.get("presence"), "run", staticmethod(lambda _: [1]))
-    with pytest.raises(PluginError, match="must give AttackResults"):
+@pytest.mark.parametrize("given", [[1], None, 1, "ab"])
+def test_an_attack_must_give_results(loaded, monkeypatch, given):
+    monkeypatch.setattr(ATTACKS.get("presence"), "run", staticmethod(lambda _: given))
+    with pytest.raises(PluginError, match="must give a sequence of AttackResults"):
         attacked("presence", AttackSetting(NETWORK))
 
 

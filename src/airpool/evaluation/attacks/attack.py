@@ -70,10 +70,10 @@ ATTACKS: Registry[Attack] = Registry(
 def attacked(name: str, setting: AttackSetting) -> list[AttackResult]:
     """Results of the attack of this name."""
     found = ATTACKS.get(name)
-    results = list(found.run(replace(setting, options=options_of(name, setting.options))))
-    if any(not isinstance(each, AttackResult) for each in results):
-        raise PluginError(f"attack {name!r}: `run` must give AttackResults")
-    return results
+    results: Any = found.run(replace(setting, options=options_of(name, setting.options)))
+    if not isinstance(results, Sequence) or any(not isinstance(each, AttackResult) for each in results):
+        raise PluginError(f"attack {name!r}: `run` must give a sequence of AttackResults")
+    return list(results)
 
 
 def options_of(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
