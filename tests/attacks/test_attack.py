@@ -12,7 +12,7 @@ from airpool import Network
 from airpool._support import plugins
 from airpool._support.plugins import PluginError
 from airpool.cli import app
-from airpool.evaluation.attacks.attack import ATTACKS, AttackSetting, attacked
+from airpool.evaluation.attacks.attack import ATTACKS, AttackSetting, attacked, options_of
 from airpool.evaluation.attacks.positions import POSITIONS
 from airpool.evaluation.attacks.result import HEADER, AttackResult
 
@@ -101,6 +101,16 @@ def test_an_attack_must_give_results(loaded, monkeypatch, given):
         attacked("presence", AttackSetting(NETWORK))
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("false", False), ("No", False), ("0", False), ("true", True), (True, True)]
+)
+def test_a_switch_is_read_as_it_is_written(loaded, monkeypatch, text, wanted):
+    monkeypatch.setattr(ATTACKS.get("presence"), "options", {"loud": not wanted})
+    assert options_of("presence", {"loud": text}) == {"loud": wanted}
+    with pytest.raises(ValueError, match="option loud='off' of attack 'presence' must be true or false"):
+        options_of("presence", {"loud": "off"})
+
+
 def test_the_command_prints_the_bound_beside_the_success():
     shown = called("antipodal", "--devices", "3", "--noise-std", "0.2", "--position", "sum", "--trials", "2000").stdout
     assert "the adversary hears the sum of all devices" in shown
@@ -123,6 +133,8 @@ def test_the_command_gives_json():
         (("antipodal", "--devices", "3", "--option", "length"), "--option 'length' must be NAME=VALUE"),
         (("antipodal", "--devices", "3", "--option", "size=1"), "has no option 'size'; it has length"),
         (("antipodal", "--devices", "3", "--option", "length=long"), "must be a float"),
+        (("antipodal", "--devices", "3", "--option", "length=0"), "length=0 must be > 0 and finite"),
+        (("antipodal", "--devices", "3", "--option", "length=nan"), "length=nan must be > 0 and finite"),
         (("antipodal", "--devices", "3", "--device", "3"), "device=3 must be from 0 to 2"),
         (("antipodal", "--devices", "3", "--trials", "0"), "trials=0 must be >= 1"),
         (("antipodal", "--devices", "3", "--position", "repeated", "--inferences", "1000000"), "at most 10,000 here"),

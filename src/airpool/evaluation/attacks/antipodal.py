@@ -40,6 +40,8 @@ def antipodal(setting: AttackSetting, *, length: float = 10.0, played: Network |
     The local bound leaves the device's coin out, so where it holds only trials in which the device is heard count.
     Edge cases: it never is → no guesses, and no bound.
     """
+    if not 0 < length < np.inf:
+        raise ValueError(f"length={length:g} must be > 0 and finite")
     network, place, k = played or setting.network, setting.position, setting.device
     rng, each = np.random.default_rng(setting.seed), min(_BATCH, -(-setting.trials // 2))
     feature = np.zeros((2, network.devices.count, network.dimension))
