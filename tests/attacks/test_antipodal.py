@@ -9,7 +9,9 @@ import pytest
 from airpool import Adversary, Channel, Devices, Network
 from airpool.evaluation.attacks.antipodal import antipodal
 from airpool.evaluation.attacks.attack import AttackSetting
+from airpool.evaluation.attacks.hearing import hear
 from airpool.evaluation.attacks.positions import POSITIONS
+from airpool.network import Slots
 from airpool.protocol import device
 
 NETWORK = Network.uniform(num_devices=4, noise_std=0.25, dimension=3, adversary=Adversary(3), inferences=3)
@@ -52,6 +54,30 @@ def test_networks_of_every_kind_stay_below_their_bound(kind, name):
     assert result.success > 0.5
 
 
+ONE_DRAW = {
+    "slots": Network.uniform(num_devices=4, noise_std=0.1, participation=0.3, slots=Slots(count=8, redrawn=False)),
+    "inferences": Network.uniform(
+        num_devices=4, noise_std=0.1, inferences=8, channel=Channel(fading="rayleigh", outage=0.4, redrawn=False)
+    ),
+}
+
+
+@pytest.mark.parametrize("served", list(ONE_DRAW))
+def test_where_one_draw_serves_several_the_question_attains_its_bound(served):
+    """Coins or gains that were drawn anew each time would show the device in some slot of nearly every trial."""
+    net = replace(ONE_DRAW[served], dimension=2)
+    result: Any = antipodal(AttackSetting(net, POSITIONS["repeated"], trials=8000))
+    assert abs(result.success - result.bound) < 4.5 * result.standard_error
+
+
+def test_coins_are_new_in_every_inference_over_one_draw_of_the_channel():
+    fading = Channel(fading="rayleigh", outage=0.4, redrawn=False)
+    net = Network.uniform(num_devices=2, participation=0.5, inferences=6, channel=fading, dimension=1)
+    heard = hear(net, POSITIONS["repeated"], np.ones((1, 2, 1)), rng=np.random.default_rng(0), trials=4000)
+    wanted = 0.6 * (1 - 0.5**6)  # once at least, if the channel lets it
+    assert abs(heard.present.mean() - wanted) < 4.5 * (0.25 / 4000) ** 0.5
+
+
 @pytest.mark.parametrize("name", list(POSITIONS))
 def test_half_the_noise_is_caught(name):
     half = replace(NETWORK, devices=replace(NETWORK.devices, noise_std=0.125))
@@ -64,6 +90,14 @@ def test_a_device_without_its_clip_is_caught(name, monkeypatch):
     assert antipodal(setting(name)).exceeds
 
 
+@pytest.mark.parametrize("symbols", ["real", "complex"])
+@pytest.mark.parametrize("noise_std", [(0.0, 0.0), (0.0, 0.5)])
+def test_an_array_that_hears_a_device_without_noise_is_never_wrong(noise_std, symbols):
+    devices, channel = Devices(2, noise_std=noise_std), Channel(symbols=symbols)
+    net = Network(devices, channel, dimension=2, adversary=Adversary(2))
+    assert antipodal(AttackSetting(net, POSITIONS["antennas"], trials=2000)).success == 1
+
+
 def test_a_device_without_its_clip_shows_by_long_features_alone(monkeypatch):
     monkeypatch.setattr(device, "clipped", lambda latents, clip_norm: latents)
     assert not antipodal(setting("link"), length=1.0).exceeds
@@ -71,8 +105,21 @@ def test_a_device_without_its_clip_shows_by_long_features_alone(monkeypatch):
 
 def test_a_silent_device_answers_nothing():
     silent = replace(NETWORK, devices=replace(NETWORK.devices, participation=(1.0, 0.0, 1.0, 1.0)))
-    result: Any = antipodal(setting("link"), played=silent)
+    result: Any = antipodal(setting("sum"), played=silent)
     assert abs(result.success - 0.5) < 4.5 * result.standard_error
+    unheard = antipodal(setting("link"), played=silent)
+    assert (unheard.trials, unheard.success, unheard.bound, unheard.exceeds) == (0, None, None, False)
+
+
+@pytest.mark.parametrize("name", ["link", "colluding"])
+def test_silence_hides_no_fault_where_the_bound_leaves_the_coin_out(name):
+    rare = replace(NETWORK, devices=replace(NETWORK.devices, participation=0.2))
+    half = replace(rare, devices=replace(rare.devices, noise_std=0.125))
+    asked = AttackSetting(rare, POSITIONS[name], device=1, trials=20_000)
+    honest: Any = antipodal(asked)
+    assert abs(honest.success - honest.bound) < 4.5 * honest.standard_error
+    assert abs(honest.trials - 4000) < 4.5 * (0.16 * 20_000) ** 0.5
+    assert antipodal(asked, played=half).exceeds
 
 
 def test_the_same_seed_gives_the_same_answers():

@@ -12,7 +12,7 @@ from airpool import Network
 from airpool._support import plugins
 from airpool._support.plugins import PluginError
 from airpool.cli import app
-from airpool.evaluation.attacks.attack import ATTACKS, AttackSetting, attacked
+from airpool.evaluation.attacks.attack import ATTACKS, AttackSetting, attacked, options_of
 from airpool.evaluation.attacks.positions import POSITIONS
 from airpool.evaluation.attacks.result import HEADER, AttackResult
 
@@ -94,10 +94,21 @@ def test_an_attack_that_lacks_something_is_refused():
         airpool.register("attack", "own")(object)
 
 
-def test_an_attack_must_give_results(loaded, monkeypatch):
-    monkeypatch.setattr(ATTACKS.get("presence"), "run", staticmethod(lambda _: [1]))
-    with pytest.raises(PluginError, match="must give AttackResults"):
+@pytest.mark.parametrize("given", [[1], None, 1, "ab"])
+def test_an_attack_must_give_results(loaded, monkeypatch, given):
+    monkeypatch.setattr(ATTACKS.get("presence"), "run", staticmethod(lambda _: given))
+    with pytest.raises(PluginError, match="must give a sequence of AttackResults"):
         attacked("presence", AttackSetting(NETWORK))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("false", False), ("No", False), ("0", False), ("true", True), (True, True)]
+)
+def test_a_switch_is_read_as_it_is_written(loaded, monkeypatch, text, wanted):
+    monkeypatch.setattr(ATTACKS.get("presence"), "options", {"loud": not wanted})
+    assert options_of("presence", {"loud": text}) == {"loud": wanted}
+    with pytest.raises(ValueError, match="option loud='off' of attack 'presence' must be true or false"):
+        options_of("presence", {"loud": "off"})
 
 
 def test_the_command_prints_the_bound_beside_the_success():
@@ -122,8 +133,11 @@ def test_the_command_gives_json():
         (("antipodal", "--devices", "3", "--option", "length"), "--option 'length' must be NAME=VALUE"),
         (("antipodal", "--devices", "3", "--option", "size=1"), "has no option 'size'; it has length"),
         (("antipodal", "--devices", "3", "--option", "length=long"), "must be a float"),
+        (("antipodal", "--devices", "3", "--option", "length=0"), "length=0 must be > 0 and finite"),
+        (("antipodal", "--devices", "3", "--option", "length=nan"), "length=nan must be > 0 and finite"),
         (("antipodal", "--devices", "3", "--device", "3"), "device=3 must be from 0 to 2"),
         (("antipodal", "--devices", "3", "--trials", "0"), "trials=0 must be >= 1"),
+        (("antipodal", "--devices", "3", "--position", "repeated", "--inferences", "1000000"), "at most 10,000 here"),
         (("antipodal",), "give --devices K or --network FILE"),
         (("antipodal", "--devices", "3", "--scheme", "2.1"), "chooses by scores"),
     ],

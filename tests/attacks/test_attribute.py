@@ -58,6 +58,21 @@ def test_without_noise_the_secret_is_found(name, secret):
     assert result.bound == 1
 
 
+def test_an_attacker_that_knows_the_object_knows_the_clip_too():
+    """Views of unlike length, cut to a tenth of it: without noise a side is still told by its direction."""
+    long = Views(JUDGE.latents * np.linspace(1, 3, SIDES)[:, None], JUDGE.labels)
+    cut = replace(SILENT, devices=replace(SILENT.devices, clip_norm=0.1))
+    assert attacked(AttackSetting(cut, trials=200), "side", LEARN, long).success == 1
+
+
+def test_noise_does_not_drown_the_views_that_are_known():
+    loud = replace(NETWORK, devices=replace(NETWORK.devices, noise_std=30.0))
+    result: Any = attacked(AttackSetting(loud, POSITIONS["sum"], trials=400), "share", LEARN, JUDGE)
+    assert result.prior > 0.9  # three of four views tell the class
+    assert result.success > 0.9
+    assert not result.exceeds
+
+
 def test_half_the_noise_helps_every_attack():
     half = replace(NETWORK, devices=replace(NETWORK.devices, noise_std=0.06))
     full: Any

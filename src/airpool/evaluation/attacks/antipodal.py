@@ -37,20 +37,25 @@ def antipodal(setting: AttackSetting, *, length: float = 10.0, played: Network |
     """The best guess in half of the trials with the feature, and half with its opposite.
 
     played: the network that transmits, where it is not the one that the bound is of: a planted fault.
+    The local bound leaves the device's coin out, so where it holds only trials in which the device is heard count.
+    Edge cases: it never is → no guesses, and no bound.
     """
+    if not 0 < length < np.inf:
+        raise ValueError(f"length={length:g} must be > 0 and finite")
     network, place, k = played or setting.network, setting.position, setting.device
     rng, each = np.random.default_rng(setting.seed), min(_BATCH, -(-setting.trials // 2))
     feature = np.zeros((2, network.devices.count, network.dimension))
     feature[:, k, 0] = length * network.devices.column("clip_norm")[k] * np.array([1.0, -1.0])
-    right = trials = 0
+    right = trials = asked = 0
     with setting.progress("asking", setting.trials) as advance:
-        while trials < setting.trials:
+        while asked < setting.trials:
             heard = hear(network, place, feature, rng=rng, device=k, trials=each)
-            says_yes = heard.signal[..., 0] >= 0  # a silent device: a fixed guess
-            right += int(says_yes[0].sum() + (~says_yes[1]).sum())
-            trials += 2 * each
+            correct = (heard.signal[..., 0] >= 0) == np.array([[True], [False]])  # a silent device: a fixed guess
+            counts = heard.present if place.view == "local" else np.full(correct.shape, True)
+            right, trials = right + int(correct[counts].sum()), trials + int(counts.sum())
+            asked += 2 * each
             advance(2 * each)
-    limit = bound(setting.network, place, "view", prior=0.5, device=k)
+    limit = bound(setting.network, place, "view", prior=0.5, device=k) if trials else None
     return AttackResult(
         "antipodal",
         place,
@@ -58,7 +63,7 @@ def antipodal(setting: AttackSetting, *, length: float = 10.0, played: Network |
         secret="yes or no",
         of="view",
         trials=trials,
-        successes=right,
+        successes=right if trials else None,
         prior=0.5,
         bound=limit,
         seed=setting.seed,

@@ -15,6 +15,8 @@ from airpool.evaluation.attacks.positions import POSITIONS, Position, heard_of
 from airpool.evaluation.attacks.result import AttackResult
 from airpool.network import Network, require_network
 
+_SWITCH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
 
 @dataclass(frozen=True, eq=False)
 class AttackSetting:
@@ -70,21 +72,22 @@ ATTACKS: Registry[Attack] = Registry(
 def attacked(name: str, setting: AttackSetting) -> list[AttackResult]:
     """Results of the attack of this name."""
     found = ATTACKS.get(name)
-    results = list(found.run(replace(setting, options=options_of(name, setting.options))))
-    if any(not isinstance(each, AttackResult) for each in results):
-        raise PluginError(f"attack {name!r}: `run` must give AttackResults")
-    return results
+    results: Any = found.run(replace(setting, options=options_of(name, setting.options)))
+    if not isinstance(results, Sequence) or any(not isinstance(each, AttackResult) for each in results):
+        raise PluginError(f"attack {name!r}: `run` must give a sequence of AttackResults")
+    return list(results)
 
 
 def options_of(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of an attack: those that are given, as numbers where the default is one, and defaults."""
+    """All options of an attack: those that are given, each as the type of its default, and defaults."""
     options = dict(ATTACKS.get(name).options)
     for key, value in given.items():
         if key not in options:
             raise ValueError(f"attack {name!r} has no option {key!r}; it has {', '.join(options) or 'none'}")
         kind = type(options[key])
         try:
-            options[key] = kind(value)
-        except (TypeError, ValueError):
-            raise ValueError(f"option {key}={value!r} of attack {name!r} must be a {kind.__name__}") from None
+            options[key] = _SWITCH[str(value).lower()] if kind is bool else kind(value)
+        except (KeyError, TypeError, ValueError):
+            allowed = "true or false" if kind is bool else f"a {kind.__name__}"
+            raise ValueError(f"option {key}={value!r} of attack {name!r} must be {allowed}") from None
     return options

@@ -3,6 +3,7 @@
 The receiver's noise is left out: the bounds do not count it either.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,9 +15,11 @@ from airpool.evaluation.audit import directions
 from airpool.network import Network, scheme_rules
 from airpool.protocol.device import clipped, padded
 from airpool.protocol.medium import pack, unpack
-from airpool.protocol.simulation import receive
+from airpool.protocol.simulation import Drawn, Received, receive
 
 _MOST_NUMBERS = 2**24  # of a batch
+_FLOOR = 1e-12  # of the noise in any direction, in units of its largest
+_MOST_SLOTS = 10_000  # of a stream
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +47,7 @@ def hear(
 ) -> Heard:
     """Signals of latents (n, K, r), `trials` times each. A stream is averaged, each slot by its precision.
 
+    Where one draw of coins or gains serves several slots or inferences, only the noise is new in them.
     others_known: the adversary knows the features of all other devices, and takes them off; its noise stays.
     Holds for: Scheme 1, known channels (position antennas: all).
     """
@@ -53,25 +57,40 @@ def hear(
     if not 0 <= device < network.devices.count:
         raise ValueError(f"device={device} must be from 0 to {network.devices.count - 1}")
     rows = max(1, _MOST_NUMBERS // (trials * network.devices.count * network.coordinates))
-    quiet = replace(network, channel=replace(network.channel, noise_std=0.0), inferences=1)
-    times = network.inferences * network.slots.count
+    quiet = replace(network, channel=replace(network.channel, noise_std=0.0))
+    if (times := network.inferences * network.slots.count) > _MOST_SLOTS:
+        raise ValueError(
+            f"inferences and slots: {times:,} transmissions of a view must be at most {_MOST_SLOTS:,} here"
+        )
     parts = []
     for start in range(0, len(latents), rows):
         some = np.asarray(latents[start : start + rows], dtype=np.float64)
         if place.name == "antennas":
-            parts.append(_at_antennas(quiet.one_slot, some, rng, device, trials, others_known))
+            parts.append(_at_antennas(quiet, some, rng, device, trials, others_known))
             continue
-        slots = [_in_sum(quiet.one_slot, place, some, rng, device, trials, others_known) for _ in range(times)]
-        parts.append(slots[0] if times == 1 else _averaged(slots))
+        slots = (_in_sum(quiet, place, some, got, device, others_known) for got in _stream(quiet, some, rng, trials))
+        parts.append(next(slots) if times == 1 else _averaged(slots))
     return Heard(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("signal", "noise_std", "present")))
 
 
-def _in_sum(
-    network: Network, place: Position, z: Floats, rng: np.random.Generator, device: int, trials: int, others_known: bool
-) -> Heard:
+def _stream(network: Network, z: Floats, rng: np.random.Generator, trials: int) -> Iterator[Received]:
+    """Every slot of every inference, one after the other."""
     if not network.channel.known:
         raise ValueError("csi_error_std and phase_error_std must be 0 here: errors are attacked at position antennas")
-    got = receive(z, network, rng=rng, trials=trials, path="full")
+    one, participation = replace(network.one_slot, inferences=1), np.array(network.devices.column("participation"))
+    drawn: Drawn | None = None
+    for slot in range(network.inferences * network.slots.count):
+        if network.slots.redrawn or slot % network.slots.count == 0:
+            if drawn is not None and not network.channel.redrawn:  # the same gains, new coins
+                drawn = replace(drawn, takes_part=rng.random(drawn.gain.shape) < participation)
+            else:
+                drawn = None
+        got = receive(z, one, rng=rng, trials=trials, path="full", drawn=drawn)
+        drawn = got.drawn
+        yield got
+
+
+def _in_sum(network: Network, place: Position, z: Floats, got: Received, device: int, others_known: bool) -> Heard:
     assert got.signals is not None
     g, d = np.asarray(got.alignment), network.devices
     variance, present = np.array(d.column("noise_std")) ** 2, g[..., device] != 0
@@ -91,7 +110,10 @@ def _in_sum(
 def _at_antennas(
     network: Network, z: Floats, rng: np.random.Generator, device: int, trials: int, others_known: bool
 ) -> Heard:
-    """The best linear estimate of the device's signal given all gains, v^H G⁺ y / v^H G⁺ v; G: covariance of noise."""
+    """The best linear estimate of the device's signal given all gains, v^H G⁻¹ y / v^H G⁻¹ v; G: covariance of noise.
+
+    A floor keeps directions without noise in it: there the device is heard as well as can be.
+    """
     play, d = directions.mechanism(network, elsewhere=True), network.devices
     variance, packs = np.array(d.column("noise_std")) ** 2, network.channel.symbols == "complex"
     signals, stds = [], []
@@ -102,8 +124,10 @@ def _at_antennas(
             sent = padded(_weighted(network, features[None])[0], network.coordinates)
             sent[device] = 0
             y = y - np.einsum("tkd,kc->tcd", v, pack(sent) if packs else sent)
-        inverse = np.linalg.pinv(np.einsum("k,tkd,tke->tde", variance, v, np.conj(v)), hermitian=True)
-        towards = np.einsum("tde,te->td", inverse, v[:, device])
+        noise = np.einsum("k,tkd,tke->tde", variance, v, np.conj(v))
+        largest = np.linalg.eigvalsh(noise)[:, -1]
+        floor = _FLOOR * np.where(largest > 0, largest, 1.0)
+        towards = np.linalg.solve(noise + floor[:, None, None] * np.eye(v.shape[-1]), v[:, device, :, None])[..., 0]
         gain = np.einsum("td,td->t", np.conj(v[:, device]), towards).real
         found = np.einsum("td,tcd->tc", np.conj(towards), y) / np.where(gain > 0, gain, 1.0)[:, None]
         signals.append((unpack(found, network.coordinates) if packs else found)[:, : network.dimension])
@@ -118,11 +142,11 @@ def _weighted(network: Network, z: Floats) -> Floats:
     return np.array(d.column("weight"))[:, None] * clipped(z, d.column("clip_norm"))
 
 
-def _averaged(slots: list[Heard]) -> Heard:
+def _averaged(slots: Iterable[Heard]) -> Heard:
     """One signal for several of the same view: only slots in which the device is heard count."""
-    std = np.stack([np.where(each.present, np.maximum(each.noise_std, 1e-150), np.inf) for each in slots])
-    precision = std**-2.0
-    total = precision.sum(axis=0)
+    total = weighted = np.zeros(())
+    for each in slots:
+        precision = np.where(each.present, np.maximum(each.noise_std, 1e-150), np.inf) ** -2.0
+        total, weighted = total + precision, weighted + precision[..., None] * each.signal
     some = np.where(total > 0, total, 1.0)
-    signal = np.einsum("snt,sntr->ntr", precision / some, np.stack([each.signal for each in slots]))
-    return Heard(signal, np.where(total > 0, some**-0.5, np.inf), total > 0)
+    return Heard(weighted / some[..., None], np.where(total > 0, some**-0.5, np.inf), total > 0)

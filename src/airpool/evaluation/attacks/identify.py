@@ -21,8 +21,9 @@ _MOST = 4096  # coordinates
 class Identify:
     """The gallery holds every held-out object once, so κ is one over their number.
 
-    of a view: the gallery holds what the attacked device would send of each; in a sum, all other views are known.
-    of an object: it holds the sums. numbers: the rate with the next camera's views in the gallery instead.
+    All views show which object it is, so the bound is the object's wherever several are heard. The gallery holds the
+    sums where the sum is heard, elsewhere what the attacked device would send of each object. numbers: there, the
+    rate with the next camera's views in the gallery instead.
     """
 
     about: str = "Find the object in a gallery of renders."
@@ -34,20 +35,17 @@ class Identify:
     def run(self, setting: AttackSetting, /) -> Sequence[AttackResult]:
         targets = Targets.of(setting)
         directions = targets.spanned(targets.sent[1], most=_MOST)
-        coordinates = in_float64(targets.sent[1] @ directions)
-        scopes: list[Scope] = ["view"] if setting.position.view != "device" else ["view", "object"]
-        return [_identified(targets, coordinates, scope) for scope in scopes]
+        return [_identified(targets, in_float64(targets.sent[1] @ directions))]
 
 
 IDENTIFY = Identify()
 
 
-def _identified(targets: Targets, coordinates: Floats, scope: Scope) -> AttackResult:
+def _identified(targets: Targets, coordinates: Floats) -> AttackResult:
     setting, size = targets.setting, len(coordinates)
     trials, rng = max(1, setting.trials // size), np.random.default_rng(setting.seed)
-    together = scope == "object"
-    known = setting.position.view == "device" and not together
-    heard = targets.heard(coordinates, rng, trials=trials, others_known=known)
+    scope: Scope = "view" if setting.position.alone else "object"
+    heard = targets.heard(coordinates, rng, trials=trials)
     signal, std = heard.signal.reshape(-1, heard.signal.shape[-1]), heard.noise_std.reshape(-1)
     truth = np.repeat(np.arange(size), trials)
 
@@ -56,7 +54,7 @@ def _identified(targets: Targets, coordinates: Floats, scope: Scope) -> AttackRe
         finite = np.where(np.isfinite(std), std, 1e9)
         return int(np.sum(scores(signal, finite).argmax(axis=1) == truth))
 
-    if together:
+    if setting.position.view == "device":
         quiet = replace(setting.network, devices=replace(setting.network.devices, noise_std=0.0, participation=1.0))
         whole = replace(targets, setting=replace(setting, network=quiet))
         entries, numbers = whole.heard(coordinates, rng).signal[:, 0], {}

@@ -30,6 +30,11 @@ class Position:
     object: Curve | None
     repeated: bool = False
 
+    @property
+    def alone(self) -> bool:
+        """Whether one view is all that is heard: what the object's views share is then bounded like a view's secret."""
+        return self.object == self.view
+
 
 POSITIONS = {
     each.name: each

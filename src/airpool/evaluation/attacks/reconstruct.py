@@ -48,7 +48,7 @@ class Reconstruct:
                 numbers[f"{measure} of the {name}" if name else measure] = value
         nearest = torch.cdist(painted.flatten(1), originals.flatten(1)).argmin(1)
         size, rows = len(originals), torch.arange(len(originals), device=nearest.device)
-        scope: Scope = "view" if setting.position.view != "device" else "object"
+        scope: Scope = "view" if setting.position.alone else "object"
         return [
             AttackResult(
                 "reconstruct",

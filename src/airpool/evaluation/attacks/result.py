@@ -68,7 +68,7 @@ class AttackResult:
     @property
     def protected(self) -> bool:
         """Whether the ε of a device bounds it: false for what several views show, where several are heard."""
-        return self.of == "view" or self.position.object == self.position.view
+        return self.of == "view" or self.position.alone
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict for `json.dumps`, with the whole network as its file has it."""

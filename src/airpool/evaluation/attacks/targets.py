@@ -22,6 +22,7 @@ from airpool.evaluation.attacks.hearing import Heard, hear
 from airpool.evaluation.attacks.scenes import Scenes
 from airpool.models.cameras import cameras
 from airpool.models.pretrained import Pretrained, load
+from airpool.protocol.device import clipped
 
 # codec: map, q16, compact or vote. meshes: a packed file; left out, our own shapes. objects: at most so many of each
 # split, 0 for all. side: pixels along a picture's side.
@@ -113,4 +114,5 @@ class Targets:
 
     def weighted(self, coordinates: Floats) -> Floats:
         """The signal of latents (n, d) of the attacked device, without noise."""
-        return self.setting.network.devices.column("weight")[self.setting.device] * coordinates
+        devices, k = self.setting.network.devices, self.setting.device
+        return devices.column("weight")[k] * clipped(coordinates, devices.column("clip_norm")[k])
