@@ -91,6 +91,16 @@ def test_a_decoder_paints_every_held_out_view():
     assert torch.equal(originals, targets().test.pictures[:, 2].float() / 255)
 
 
+@pytest.mark.parametrize("place", ["link", "sum", "colluding", "antennas"])
+def test_the_nearest_view_is_a_secret_of_the_view_on_a_link_alone(place, monkeypatch):
+    whole = targets(0.1, place)
+    monkeypatch.setattr(Targets, "of", lambda _: whole)
+    monkeypatch.setattr(reconstruct, "_measures", lambda *_: {})
+    monkeypatch.setattr(reconstruct, "_painted", lambda *_: (torch.rand(SIZE, 2, 28, 28),) * 2)
+    (found,) = reconstruct.RECONSTRUCT.run(whole.setting)
+    assert (found.of == "view", found.protected) == (place == "link", place == "link")
+
+
 def test_means_are_those_of_each_camera_and_class():
     training = targets().training
     mean, of_class = mean_pictures(training, 4)
