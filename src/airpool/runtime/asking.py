@@ -27,7 +27,7 @@ class OneInference:
         self._nothing = np.zeros((1, network.dimension))
         self._asking = Asking(network.slots, self._decoded, self._nothing)
         self.slots, self.over = 0, False
-        self._taken, self._devices, self._withheld, self._stopped = 0, list[int](), "", ""
+        self._devices, self._withheld, self._stopped = list[int](), "", ""
         self._failed: tuple[Status, str] | None = None
 
     def take(self, got: Sum | Withheld, *, simulated: bool) -> None:

@@ -93,7 +93,8 @@ class UnderWay:
         """Notes a slot that is announced."""
         known = self.get(inference)
         before = None if known is None else (known.slot, known.until)
-        it = self._going.pop(inference, None) or Going(slot, 0.0)
+        self._going.pop(inference, None)  # the newest stands last
+        it = known or Going(slot, 0.0)
         it.slot, it.until = max(it.slot, slot), self._clock() + KEPT_SECONDS
         self._going[inference] = it
         while len(self._going) > MOST_KEPT:
