@@ -126,8 +126,9 @@ def test_help_lists_every_command_in_one_line():
 
 def test_every_extra_that_is_named_exists_and_brings_the_library():
     optional = PROJECT["optional-dependencies"]
+    packages = {"grpc": "grpcio", "cv2": "opencv-python-headless", "PIL": "pillow"}
     for library, extra in extras.EXTRA_OF.items():
-        name = {"grpc": "grpcio", "cv2": "opencv-python-headless"}.get(library, library.replace("_", "-"))
+        name = packages.get(library, library.replace("_", "-"))
         assert any(re.match(rf"(py)?{name}\b", each) for each in optional[extra]), library
     core = {re.split(r"[>=<\[]", each)[0] for each in PROJECT["dependencies"]}
     assert core == {"array-api-compat", "numpy", "scipy", "threadpoolctl", "typer", "rich"}

@@ -28,7 +28,8 @@ EXTRA_OF = {
     "starlette": "runtime",
     "uvicorn": "runtime",
     "prometheus_client": "runtime",
-    "cv2": "camera",
+    "PIL": "camera",
+    "cv2": "video",
 }
 
 
@@ -65,7 +66,8 @@ def load(library: str, what: str) -> Any:
     try:
         return import_module(library)
     except ImportError:
-        raise ValueError(f"{what} needs {library}: {install(EXTRA_OF[library])}") from None
+        package = library.partition(".")[0]
+        raise ValueError(f"{what} needs {package}: {install(EXTRA_OF[package])}") from None
 
 
 def require(what: str, extras: Iterable[str]) -> None:
