@@ -88,7 +88,7 @@ def test_the_table_shows_the_promise_the_local_the_object_and_the_claim():
 
 def test_like_devices_share_a_row_and_unlike_ones_do_not():
     text = printed(guarantee(Network(devices=Devices(count=4, noise_std=(0.1, 0.1, 0.2, 0.1)))))
-    assert re.findall(r"^ (\d(?: to \d)?)  ", text, re.MULTILINE) == ["0 to 1", "2", "3"]
+    assert re.findall(r"^(\d(?: to \d)?)  ", text, re.MULTILINE) == ["0 to 1", "2", "3"]
 
 
 def test_the_title_says_cover_noise_and_inferences():

@@ -6,6 +6,7 @@ table       result tables                                figures, page    one st
 plugins     registries of plug-ins                       extras           optional dependencies
 progress    progress of a long computation               threads          one thread for small arrays
 version     of the package                               rooms            modules imported on first use
-brief       short reprs
+brief       short reprs                                  rounding         numbers of a guarantee as text
+text_table  tables for people
 errors      the base of all errors
 """

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from airpool._support.arrays import Floats
+from airpool._support.text_table import TextTable, runs_of
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -92,21 +92,15 @@ def in_words(odds: Sequence[Odds]) -> list[str]:
 
 def table(odds: Odds) -> "Group":
     """Odds of every device as text; equal devices share a row."""
-    from rich import box
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
     title = f"Odds: a guess that is right {percent(odds.prior)} of the time is right at most, once signals are seen"
-    rows = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     columns = {"from the sum": odds.device, "from its own signal": odds.local}
     if odds.eavesdropper is not None:
         columns["from the eavesdropper's antennas"] = odds.eavesdropper
-    for name in ("device", *columns):
-        rows.add_column(name, justify="right" if name != "device" else "left")
     lines = [tuple(percent(float(values[k])) for values in columns.values()) for k in range(len(odds.device))]
-    for line, run in groupby(range(len(lines)), key=lambda k: lines[k]):
-        first, *rest = run
-        rows.add_row(f"{first} to {rest[-1]}" if rest else str(first), *line)
+    rows = [(label, *line) for label, line in runs_of(lines)]
     note = f"What several devices see, the class above all, is not protected: {percent(odds.object)}."
-    return Group(rows, Text(f"The secret is one that this device's view alone shows. {note}"))
+    below = Text(f"\nThe secret is one that this device's view alone shows. {note}")
+    return Group(Text(title, style="bold"), TextTable(("device", *columns), rows), below)

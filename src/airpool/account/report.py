@@ -1,14 +1,15 @@
 """The privacy report: ε of every device and of the object, with table, figure and JSON."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from airpool._support.arrays import Floats
+from airpool._support.rounding import shown, shown_below, whole
+from airpool._support.text_table import TextTable, runs_of
 from airpool._support.version import __version__
 from airpool.account.guesses import Odds, in_words
 from airpool.network import Network, network_plugins
@@ -87,7 +88,7 @@ class PrivacyReport:
 
     def __repr__(self) -> str:
         net = self.network
-        worst = f"epsilon <= {shown(self.worst)}, delta={net.delta:g}, {net.neighbours}"
+        worst = f"epsilon <= {shown(self.worst)}, delta={whole(net.delta)}, {net.neighbours}"
         return f"PrivacyReport({net.devices.count} devices: {worst}, {net.inferences} inference(s){_slots(net)})"
 
     def _repr_html_(self) -> str:
@@ -152,7 +153,7 @@ class PrivacyReport:
                 axes.yaxis.set_major_formatter("{x:g}")
                 axes.yaxis.set_minor_formatter("{x:g}")
             axes.set_xlabel("device")
-            axes.set_ylabel(f"ε at δ = {network.delta:g}")
+            axes.set_ylabel(f"ε at δ = {whole(network.delta)}")
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
 
@@ -164,19 +165,6 @@ def number(value: float) -> float | str:
 
 def _numbers(values: Iterable[float]) -> list[float | str]:
     return [number(value) for value in values]
-
-
-def shown(value: float, digits: int = 3) -> str:
-    """ε as text, rounded up: the printed number is a valid bound too.
-
-    >>> shown(2.0631), shown(float("inf")), shown(0.00012)
-    ('2.064', 'inf', '0.001')
-    """
-    if np.isinf(value):
-        return "inf"
-    scale = 10**digits
-    # The division's own rounding must not add a digit to a number that was round already; nor is 0 ever −0.
-    return f"{np.ceil(value * scale - 1e-9) / scale + 0.0:.{digits}f}"
 
 
 # A lower end that is further from ε than this share is printed.
@@ -191,7 +179,7 @@ def _title(report: PrivacyReport) -> str:
     cover = ", cover noise" if network.cover_noise else ""
     access = f", {title}" if (title := network.channel.rules.title) else ""
     claimed = f", claimed by the plug-in {' and '.join(report.claimed_by)}" if report.claimed_by else ""
-    about = f"{network.neighbours} neighbours{access}{cover}, δ = {network.delta:g}{times}"
+    about = f"{network.neighbours} neighbours{access}{cover}, δ = {whole(network.delta)}{times}"
     return f"Privacy of each device: {about}{claimed}"
 
 
@@ -217,36 +205,18 @@ def _rows(report: PrivacyReport) -> list[tuple[str, ...]]:
     return [(label, *line) for label, line in runs_of(lines)]
 
 
-def runs_of(lines: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Equal neighbouring lines as one, with the devices that share it.
-
-    >>> list(runs_of([("1", "2"), ("1", "2"), ("3", "4")]))
-    [('0 to 1', ('1', '2')), ('2', ('3', '4'))]
-    """
-    for line, run in groupby(range(len(lines)), key=lambda k: lines[k]):
-        first, *rest = run
-        yield f"{first} to {rest[-1]}" if rest else str(first), line
-
-
 def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
-    """The report as text, at most 80 columns wide: equal devices share a row. absent: with `epsilon_if_absent`."""
-    from rich import box
+    """The report as text, as wide as there is room: equal devices share a row. absent: with `epsilon_if_absent`."""
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    rows = Table(title=_title(report), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for k, name in enumerate(_HEADER):
-        rows.add_column(name.replace(" ", "\n"), justify="right" if k else "left")
-    for row in _rows(report):
-        rows.add_row(*row)
     notes = [
         f"Worst device: ε = {shown(report.worst)}.  The object (all views change at once): ε = "
         f"{shown(report.epsilon_object)}."
     ]
     least = report.epsilon_at_least
     if least is not None and (at := float(least[np.argmax(report.epsilon)])) * (1 + _APART) < report.worst:
-        notes.append(f"It is proven to be at most that, and at least {np.floor(at * 1000) / 1000:.3f}.")
+        notes.append(f"It is proven to be at most that, and at least {shown_below(at)}.")
     stays = report.epsilon_if_static
     if stays is not None and shown(float(np.max(stays))) != shown(report.worst):
         notes.append(f"If the channel stays as it is over all inferences: ε = {shown(float(np.max(stays)))}.")
@@ -260,5 +230,5 @@ def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
     claim = report.paper
     what = claim.reason or f"at δ̃ = {float(np.max(claim.delta)):.3g}, for one inference; not a valid bound"
     notes.append(f"The paper's Theorem 1 (tail: {claim.tail}): {what}.")
-    text = Text("\n".join([*notes, "", "Holds if:", *(f"  - {line}" for line in report.assumptions)]))
-    return Group(rows, text)
+    text = Text("\n".join(["", *notes, "", "Holds if:", *(f"  - {line}" for line in report.assumptions)]))
+    return Group(Text(_title(report), style="bold"), TextTable(_HEADER, _rows(report)), text)

@@ -1,6 +1,7 @@
-"""Output of the commands: JSON, tables that fit a terminal of 80 columns, and progress."""
+"""Output of the commands: JSON, tables in the room there is, and progress."""
 
 import json
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import typer
 
 from airpool._support.progress import always as progress
+from airpool._support.text_table import TextTable, wrapped
 
 __all__ = ["print_json", "print_table", "progress", "say_written"]
 
@@ -24,19 +26,11 @@ def say_written(files: Mapping[str, Path | None]) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
-    """A table; columns after the first are to the right. Headings are wrapped where it is too wide, never cut."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    """A table, or a block of lines for each row where it is too wide for the terminal (80 columns in a pipe).
 
-    rows, console = list(rows), Console(highlight=False)
-    width = sum(1 + max(map(len, column)) for column in zip(header, *rows, strict=True))
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_header=any(header))
-    for k, name in enumerate(header):
-        heading = name if width + len(header) < console.width else name.replace(" ", "\n")
-        table.add_column(heading, justify="right" if k and any(header) else "left")
-    for row in rows:
-        table.add_row(*row)
+    header: ("", "") for names and their values. Columns after the first are to the right where there are headings.
+    """
+    width = shutil.get_terminal_size().columns
     if title:
-        console.print(title, style="bold", markup=False)
-    console.print(table)
+        typer.secho("\n".join(wrapped(title, width)), bold=True)
+    typer.echo(TextTable(header, list(rows)).text(width) + "\n" * any(header))

@@ -1,0 +1,50 @@
+"""Numbers of a guarantee as text: an upper bound is rounded up, a lower bound down, and what was given stays whole."""
+
+import math
+from collections.abc import Callable
+
+
+def shown(value: float, digits: int = 3) -> str:
+    """ε as text, rounded up: the printed number is a valid bound too.
+
+    >>> shown(2.0631), shown(float("inf")), shown(0.00012)
+    ('2.064', 'inf', '0.001')
+    """
+    # Rounding of the product must not add a digit to a number that was round already.
+    return _fixed(value, digits, lambda scaled: math.ceil(scaled - 1e-9))
+
+
+def shown_below(value: float, digits: int = 3) -> str:
+    """A lower bound as text, rounded down: never above it.
+
+    >>> shown_below(1.9999), shown_below(2.0), shown_below(0.29, 2), shown_below(math.inf)
+    ('1.999', '2.000', '0.29', 'inf')
+    """
+    return _fixed(value, digits, lambda scaled: math.floor(scaled + 1e-9))
+
+
+def whole(value: float) -> str:
+    """A number that somebody gave, such as δ or a budget, with all of its digits.
+
+    >>> whole(1e-5), whole(20.0), whole(1.23456789e-5), whole(1234567.0)
+    ('1e-05', '20', '1.23456789e-05', '1234567')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value)).removesuffix(".0")
+
+
+def spread(value: float) -> str:
+    """A standard deviation or error to two digits, so that a small one is not printed as 0.
+
+    >>> spread(0.00312), spread(0.0123), spread(0.00004), spread(1.25)
+    ('0.0031', '0.012', '0.000040', '1.2')
+    """
+    digits = 1 - math.floor(math.log10(value)) if value > 0 and math.isfinite(value) else 1
+    return f"{value:.{max(digits, 0)}f}"
+
+
+def _fixed(value: float, digits: int, towards: Callable[[float], int]) -> str:
+    if math.isinf(value):
+        return str(float(value))
+    scale = 10**digits
+    return f"{towards(value * scale) / scale + 0.0:.{digits}f}"  # 0 is never −0
