@@ -14,9 +14,9 @@ from unittest.mock import patch
 import numpy as np
 
 from airpool import Network
+from airpool._support.rounding import shown_below
 from airpool.evaluation.audit import moves
 from airpool.evaluation.audit.adaptive import CONFIDENCE, AdaptiveGame, played
-from airpool.evaluation.audit.bound import rounded_down
 from airpool.evaluation.audit.moves import ASKING_AGAIN, CHARGING, DROPPING, STOPPING, TURNING, Strategy
 from airpool.evaluation.audit.path import Overheard, World
 from airpool.evaluation.audit.transcript import Transmit, transmission
@@ -175,7 +175,7 @@ def told() -> list[str]:
         if r["mu_lower"] is not None:
             name, low, claim, most = "μ", "mu_lower", "claimed_mu", "mu_ceiling"
         caught = f"{r['caught']} of {r['games']}"
-        least = f"{name} ≥ {rounded_down(r[low])}"
+        least = f"{name} ≥ {shown_below(r[low])}"
         lines.append(_row([fault, f"{r['runs']:,}", caught, least, f"{r[claim]:.3f}", f"{r[most]:.2f}"]))
     return lines
 
@@ -185,7 +185,7 @@ def _row(cells: list[str]) -> str:
 
 
 def _shown(row: dict[str, Any]) -> str:
-    return f"{rounded_down(row['mu_lower'] or row['epsilon_lower'])} ({row['mean_slots']:.1f})"
+    return f"{shown_below(row['mu_lower'] or row['epsilon_lower'])} ({row['mean_slots']:.1f})"
 
 
 def main() -> None:

@@ -22,7 +22,8 @@ from scipy.stats import binom
 
 from airpool import Network, guarantee
 from airpool._support.arrays import Floats
-from airpool.evaluation.audit.bound import audit, rounded_down
+from airpool._support.rounding import shown_below
+from airpool.evaluation.audit.bound import audit
 from airpool.evaluation.sweep import run
 from airpool.network import Devices, Neighbours
 from airpool.paper.formulas import theorem1
@@ -166,7 +167,7 @@ def table() -> list[str]:
         cells = [f"{claimed:g}", f"{noise_for(claimed):.2f}"]
         for protection in RUNS:
             (row,) = rows(RESULTS / "paper-refuted.json", claimed=claimed, protection=protection)
-            cells += [rounded_down(row["energy"]), rounded_down(row["likelihood"]), f"{row['exact']:.2f}"]
+            cells += [shown_below(row["energy"]), shown_below(row["likelihood"]), f"{row['exact']:.2f}"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 

@@ -8,9 +8,9 @@ from scipy import stats
 from studies.audit_faults import FAULTS, NETWORK, drawing
 
 import airpool
+from airpool._support.rounding import shown_below
 from airpool.account.guarantee import guarantee
 from airpool.evaluation.audit.adversary import audited
-from airpool.evaluation.audit.bound import rounded_down
 from airpool.evaluation.audit.whole import MEASURED, examined
 from airpool.network import Channel, Devices, Network
 
@@ -77,7 +77,7 @@ def test_missing_noise_is_said_in_epsilon():
 
 
 def test_lower_bounds_are_rounded_down_and_claims_up():
-    assert rounded_down(1.9999) == "1.999"
+    assert shown_below(1.9999) == "1.999"
     game = examined(NETWORK, 0, runs=400, seed=0).games[0]
     text = str(replace(game, epsilon_lower=1.23456, claimed_epsilon=2.00001))
     assert text.startswith("ε ≥ 1.234 with")

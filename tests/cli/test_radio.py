@@ -135,10 +135,11 @@ def test_what_people_read_is_never_below_epsilon(command, tmp_path):
         given += ["--split", "validation", "--guard", "0", "--timing", "1"]
     exact = run(command, *given)
     said = CliRunner().invoke(app, ["radio", command, *map(str, given)]).output
-    lines = dict(line.split(": ", 1) for line in said.splitlines() if line.startswith("epsilon"))
-    for name in ("epsilon_local", "epsilon_symbols"):
+    words = {"epsilon_local": "ε, no other device trusted", "epsilon_symbols": "ε over symbols, worst device"}
+    for name, text in words.items():
         if name in exact:
-            assert exact[name] <= float(lines[name]) < exact[name] + 1.001e-3
+            printed = next(line for line in said.splitlines() if line.startswith(text))
+            assert exact[name] <= float(printed.removeprefix(text)) < exact[name] + 1.001e-3
     if command == "transmit":
         about = json.loads((tmp_path / "out.sigmf-meta").read_text())["global"]["core:description"]
         assert float(about.rsplit(" ", 1)[1]) >= exact["epsilon_local"]

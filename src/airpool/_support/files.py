@@ -32,6 +32,7 @@ def write(path: str | Path, content: str | bytes) -> None:
 def opened(path: str | Path) -> Iterator[BinaryIO]:
     """A file to write to, which takes its place at `path` once all of it is on the disk.
 
+    Its folder is made where there is none.
     Edge cases: after any error no temporary file is left, and a file that was there before is as it was; an OSError
     names `path`. A link is followed. What is no regular file (a pipe, a terminal) is written to directly.
     """
@@ -42,6 +43,7 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
                 yield file
             return
         target = Path(os.path.realpath(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
         # At most 255 bytes, whatever the alphabet.
         partial = target.with_name(f".{target.name[:48]}.{secrets.token_hex(4)}.tmp")
         try:

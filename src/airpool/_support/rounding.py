@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 
 def shown(value: float, digits: int = 3) -> str:
@@ -23,10 +24,24 @@ def shown_below(value: float, digits: int = 3) -> str:
     return _fixed(value, digits, lambda scaled: math.floor(scaled + 1e-9))
 
 
-def whole(value: float) -> str:
+def up(value: float, digits: int = 4) -> str:
+    """A bound to some digits, never below it.
+
+    >>> up(0.12345), down(0.12345), down(-0.12345), up(1.2301e-7, 2)
+    ('0.1235', '0.1234', '-0.1235', '1.3e-07')
+    """
+    return _digits(value, digits, ROUND_CEILING)
+
+
+def down(value: float, digits: int = 4) -> str:
+    """A bound to some digits, never above it."""
+    return _digits(value, digits, ROUND_FLOOR)
+
+
+def full(value: float) -> str:
     """A number that somebody gave, such as δ or a budget, with all of its digits.
 
-    >>> whole(1e-5), whole(20.0), whole(1.23456789e-5), whole(1234567.0)
+    >>> full(1e-5), full(20.0), full(1.23456789e-5), full(1234567.0)
     ('1e-05', '20', '1.23456789e-05', '1234567')
     """
     short = f"{value:g}"
@@ -48,3 +63,11 @@ def _fixed(value: float, digits: int, towards: Callable[[float], int]) -> str:
         return str(float(value))
     scale = 10**digits
     return f"{towards(value * scale) / scale + 0.0:.{digits}f}"  # 0 is never −0
+
+
+def _digits(value: float, digits: int, rounding: str) -> str:
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    exponent = math.floor(math.log10(abs(value))) - digits + 1
+    found = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(exponent), rounding)
+    return f"{float(found):.{digits}g}"

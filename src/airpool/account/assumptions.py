@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from airpool._support.rounding import up
 from airpool.account import eavesdropper
 from airpool.account.errors import why_local
 from airpool.account.stream import varies
@@ -49,7 +50,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
         weak = (
             "counts as aligned, its noise does not count" if received.weakened else "is silent, which anybody may see"
         )
-        lines.append(f"A device whose channel is too weak (up to {worst:.2g} of the time) {weak}.")
+        lines.append(f"A device whose channel is too weak (up to {up(worst, 2)} of the time) {weak}.")
     if live:
         lines.append(
             "The noise is drawn live, on a public grid, from the operating system's entropy; δ includes the cost of "
@@ -61,7 +62,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
         lines.append(
             f"ε is infinite: {why}."
             if limited >= network.delta
-            else f"δ includes (1 + e^ε)·{limited:.2g}: {why}, which happens that often at most."
+            else f"δ includes (1 + e^ε)·{up(limited, 2)}: {why}, which happens that often at most."
         )
     rules = scheme_rules(network.scheme)
     if network.cover_noise and rules.scored:

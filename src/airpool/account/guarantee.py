@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats
 from airpool._support.progress import automatic
+from airpool._support.rounding import full, up
 from airpool._support.threads import single_thread
 from airpool.account.assumptions import assumptions
 from airpool.account.at_least import at_least, bounded
@@ -85,7 +86,7 @@ def guarantee(
                 std, dimension=coordinates, epsilon=0.0, inferences=network.inferences * network.slots.count
             )
             if network.delta < smallest:
-                raise ValueError(f"delta={network.delta:g} must be >= {smallest:.3g}, what live noise supports")
+                raise ValueError(f"delta={full(network.delta)} must be >= {up(smallest, 3)}, what live noise supports")
         return PrivacyReport(
             network=network,
             epsilon=upper,

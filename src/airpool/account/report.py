@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool._support.rounding import shown, shown_below, whole
+from airpool._support.rounding import full, shown, shown_below, up
 from airpool._support.text_table import TextTable, runs_of
 from airpool._support.version import __version__
 from airpool.account.guesses import Odds, in_words
@@ -88,7 +88,7 @@ class PrivacyReport:
 
     def __repr__(self) -> str:
         net = self.network
-        worst = f"epsilon <= {shown(self.worst)}, delta={whole(net.delta)}, {net.neighbours}"
+        worst = f"epsilon <= {shown(self.worst)}, delta={full(net.delta)}, {net.neighbours}"
         return f"PrivacyReport({net.devices.count} devices: {worst}, {net.inferences} inference(s){_slots(net)})"
 
     def _repr_html_(self) -> str:
@@ -153,7 +153,7 @@ class PrivacyReport:
                 axes.yaxis.set_major_formatter("{x:g}")
                 axes.yaxis.set_minor_formatter("{x:g}")
             axes.set_xlabel("device")
-            axes.set_ylabel(f"ε at δ = {whole(network.delta)}")
+            axes.set_ylabel(f"ε at δ = {full(network.delta)}")
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
 
@@ -179,7 +179,7 @@ def _title(report: PrivacyReport) -> str:
     cover = ", cover noise" if network.cover_noise else ""
     access = f", {title}" if (title := network.channel.rules.title) else ""
     claimed = f", claimed by the plug-in {' and '.join(report.claimed_by)}" if report.claimed_by else ""
-    about = f"{network.neighbours} neighbours{access}{cover}, δ = {whole(network.delta)}{times}"
+    about = f"{network.neighbours} neighbours{access}{cover}, δ = {full(network.delta)}{times}"
     return f"Privacy of each device: {about}{claimed}"
 
 
@@ -228,7 +228,7 @@ def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
         notes.append(f"Worst device's ε by number of colluders or dropouts: {parts}.")
     notes.extend(in_words(report.odds))
     claim = report.paper
-    what = claim.reason or f"at δ̃ = {float(np.max(claim.delta)):.3g}, for one inference; not a valid bound"
+    what = claim.reason or f"at δ̃ = {up(float(np.max(claim.delta)), 3)}, for one inference; not a valid bound"
     notes.append(f"The paper's Theorem 1 (tail: {claim.tail}): {what}.")
     text = Text("\n".join(["", *notes, "", "Holds if:", *(f"  - {line}" for line in report.assumptions)]))
     return Group(Text(_title(report), style="bold"), TextTable(_HEADER, _rows(report)), text)

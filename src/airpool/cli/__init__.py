@@ -49,7 +49,8 @@ EXTRAS = {
     **dict.fromkeys(("evaluate", "plan", "theory", "train"), ("models",)),
     **dict.fromkeys(("up", "air", "server", "ranking"), ("runtime",)),
     "demo": ("models", "plots"),
-    "design": ("models", "design"),
+    "design weights": ("models", "design"),
+    "design clipping": ("models",),
     "bundle": ("models", "int8"),
     "reproduce": ("plots",),
 }
@@ -177,8 +178,8 @@ def main() -> None:
 def _require_extras(words: list[str]) -> None:
     """All that is missing is named at once, and before the work. Help needs nothing."""
     named = words[2 * words.count("--plugin") :]
-    name = named[0] if named else ""
-    if name in EXTRAS and not {"--help", "-h"} & set(words):
+    name = next((each for each in (" ".join(named[:2]), *named[:1]) if each in EXTRAS), "")
+    if name and not {"--help", "-h"} & set(words):
         from airpool._support.extras import require
 
         require(f"airpool {name}", EXTRAS[name])

@@ -47,7 +47,7 @@ def clipping(wanted: o.NetworkOptions, job: Job) -> None:
 
 def _design(wanted: o.NetworkOptions, job: Job, knob: Any, **how: Any) -> None:
     """Designs, writes and prints. The network takes the latents' dimension, which only removal depends on."""
-    from airpool._support.rounding import whole
+    from airpool._support.rounding import full
     from airpool._support.text_table import runs_of
     from airpool.account.guarantee import aggregate
     from airpool.account.guarantee import epsilon as device_epsilon
@@ -84,10 +84,10 @@ def _design(wanted: o.NetworkOptions, job: Job, knob: Any, **how: Any) -> None:
         print_json(columns | about | {"cameras": cameras, "delta": net.delta, "neighbours": net.neighbours})
         return
     cells = [[f"{value:.4g}" for value in column] for column in columns.values()]
-    cells += [[*map(shown, found.epsilon)], [*map(whole, d.column("epsilon"))], [*map(shown, leaked)]]
+    cells += [[*map(shown, found.epsilon)], [*map(full, d.column("epsilon"))], [*map(shown, leaked)]]
     header = ("device", "weight", "clip norm", "noise std", "ε", "target", "ε before")
     rows = [(label, *line) for label, line in runs_of(list(zip(*cells, strict=True)))]
-    print_table(header, rows, title=f"Design: {net.neighbours} neighbours, δ = {whole(net.delta)}")
+    print_table(header, rows, title=f"Design: {net.neighbours} neighbours, δ = {full(net.delta)}")
     typer.echo(f"Mean square error on calibration objects: {found.mse_before:.4g} before, {found.mse:.4g} now.")
     if found.kkt_residual is not None:
         typer.echo(f"No weights within these limits are better by more than {found.kkt_residual:.1g}.")

@@ -85,8 +85,8 @@ def over_time(
     net: "Network", mean_slots: float | None, budget_epsilon: float | None
 ) -> tuple[dict[str, Any], list[str]]:
     """As data and as sentences: the ε that a mean number of slots would spend, and the slots that a budget allows."""
+    from airpool._support.rounding import full, shown
     from airpool.account.lifetime import lifetime, mean_epsilon
-    from airpool.account.report import shown
 
     data: dict[str, Any] = {}
     lines: list[str] = []
@@ -107,7 +107,7 @@ def over_time(
             "inferences_on_average": life.on_average,
         }
         lines.append(
-            f"Promise: a budget of ε = {budget_epsilon:g} is {life.slots:,} slots, fixed in advance, and at least "
+            f"Promise: a budget of ε = {full(budget_epsilon)} is {life.slots:,} slots, fixed in advance, and at least "
             f"{life.at_least:,} inferences."
         )
         if life.on_average is not None:
@@ -120,6 +120,7 @@ def _show_odds(net: "Network", prior: float, *, colluding: Any, credit: bool, li
     import numpy as np
     from rich.console import Console
 
+    from airpool._support.rounding import shown_below
     from airpool.account.guesses import table
     from airpool.account.odds import odds
     from airpool.account.reconstruction import reconstruction
@@ -133,8 +134,8 @@ def _show_odds(net: "Network", prior: float, *, colluding: Any, credit: bool, li
         return
     Console().print(table(found))
     if close is not None:
-        device, local = (np.floor(float(np.min(each)) * 1e4) / 1e4 for each in (close.device, close.local))
-        error = f"{device:.4f} at least from the sum, {local:.4f} from the device's own signal"
+        device, local = (shown_below(float(np.min(each)), 4) for each in (close.device, close.local))
+        error = f"{device} at least from the sum, {local} from the device's own signal"
         Console().print(f"Error of the best estimate of a whole feature, as a share of its variance: {error}.")
 
 

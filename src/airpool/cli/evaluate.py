@@ -138,12 +138,14 @@ def _slots(record: Mapping[str, Any]) -> dict[str, str]:
     """Slots that inferences used, beside the cap that is promised."""
     if (used := record.get("slots")) is None:
         return {}
-    spent = f"ε = {float(used['mean_epsilon']):.3f}: a mean after the fact, promised to no inference"
+    from airpool._support.rounding import shown
+
+    spent = f"ε = {shown(float(used['mean_epsilon']))}: a mean after the fact, promised to no inference"
     return {"slots": f"{used['mean']:.2f} on average of at most {used['cap']}", "spent on average": spent}
 
 
 def _print(record: Mapping[str, Any]) -> None:
-    from airpool.account.report import shown
+    from airpool._support.rounding import full, shown, spread
 
     def worst(values: list[Any]) -> str:
         """Largest ε, rounded up, so that the printed ε is a valid bound too."""
@@ -151,12 +153,13 @@ def _print(record: Mapping[str, Any]) -> None:
 
     low, high = record["accuracy_ci"]
     std = record["accuracy_std"]
-    spread = "" if std is None else f"; standard deviation over trials {std:.4f}"
+    # Two trials that agree by chance say nothing about the others.
+    over = "" if not std else f"; standard deviation over trials {spread(std)}"
     rows = {
-        "accuracy": f"{record['accuracy_mean']:.4f} (95 % interval {low:.4f} to {high:.4f}{spread})",
+        "accuracy": f"{record['accuracy_mean']:.4f} (95 % interval {low:.4f} to {high:.4f}{over})",
         "mean over classes": f"{record['class_mean']:.4f}",
         "no answer": f"{record['no_answer']:.4%}",
-        "ε of the worst device": f"{worst(record['epsilon'])}  ({record['neighbours']}, δ = {record['delta']:g})",
+        "ε of the worst device": f"{worst(record['epsilon'])}  ({record['neighbours']}, δ = {full(record['delta'])})",
         "ε, no other device trusted": worst(record["epsilon_local"]),
         "ε of the object": worst([record["epsilon_object"]]),
         "the paper's claim": worst(record["epsilon_paper"]),
@@ -167,7 +170,7 @@ def _print(record: Mapping[str, Any]) -> None:
     }
     if record["vote_accuracy"] is not None:
         error = record["against_vote_error"]
-        error = "" if error is None else f", standard error {error:.4f}"
+        error = "" if error is None else f", standard error {spread(error)}"
         beside = f"{record['vote_accuracy']:.4f} on the same noise; difference {record['against_vote']:+z.4f}{error}"
         rows = {"accuracy": rows.pop("accuracy"), "accuracy of the vote": beside, **rows}
     print_table(("", ""), rows.items())

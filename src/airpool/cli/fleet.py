@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from airpool._support import files
+from airpool._support.rounding import shown, shown_below
 from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table
 
@@ -52,7 +53,7 @@ def fleet(
         return
     print_table(
         ("device", "up", "version", "last refusal", "ε spent", "ε left", "certificate until"),
-        [tuple(_shown(value) for value in each.values()) for each in found],
+        [tuple(_text(name, value) for name, value in each.items()) for each in found],
     )
     typer.echo(f"air {status.version}: {status.able} of {status.devices} devices are able, {status.quorum} needed")
 
@@ -96,7 +97,10 @@ def _until(keys: Path | None) -> dict[str, str]:
     return {each.name: each.until[:10] for each in authority.issued(keys) if each.kind == "tls" and not each.revoked}
 
 
-def _shown(value: Any) -> str:
+def _text(name: str, value: Any) -> str:
+    """A cell: ε spent is rounded up, and what is left down."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "–" if value in (None, "") else f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return shown_below(value, 4) if name == "left" else shown(value, 4)
+    return "–" if value in (None, "") else str(value)

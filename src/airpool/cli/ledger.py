@@ -32,7 +32,7 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
     """Print what was charged, and the ε of all of it together, for one relation of neighbours."""
     relation = _relation(neighbours)
     with _refusing(), progress("composing"):
-        from airpool.account.report import shown
+        from airpool._support.rounding import full, shown
         from airpool.runtime.ledger.backup import content
         from airpool.runtime.ledger.spending import total
 
@@ -68,7 +68,7 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
     last = f", the last on {_day(found.rows[-1].date)}" if found.rows else ""
     of_slots = "" if inferences == len(found.rows) else f" in {len(found.rows)} slots"
     typer.echo(f"{found.origin.device or 'this device'}: {inferences} inferences{of_slots}{last}")
-    typer.echo(f"ε = {shown(spent, 4)} at δ = {delta:g} for {neighbours} neighbours, all of them together")
+    typer.echo(f"ε = {shown(spent, 4)} at δ = {full(delta)} for {neighbours} neighbours, all of them together")
 
 
 @app.command()
@@ -144,7 +144,7 @@ def fleet(
 ) -> None:
     """Print what all devices have spent, as far as they have reported; never trusted over their own ledgers."""
     relation = _relation(neighbours)
-    from airpool.account.report import shown
+    from airpool._support.rounding import full, shown
     from airpool.runtime.ledger.backup import imported
     from airpool.runtime.ledger.fleet import Fleet, base_errors
 
@@ -162,7 +162,7 @@ def fleet(
         print_json(files.jsonable({"taken": taken, "delta": delta, "devices": [each._asdict() for each in found]}))
         return
     print_table(
-        ("device", "key", "slots", "last", f"ε at δ = {delta:g}, {neighbours}"),
+        ("device", "key", "slots", "last", f"ε at δ = {full(delta)}, {neighbours}"),
         [(x.device, x.key[:12], str(x.inferences), _day(x.date), shown(x.epsilon, 4)) for x in found],
     )
 

@@ -113,7 +113,7 @@ def _life(wanted: o.NetworkOptions, net: "Network", model: Any, asked: dict[str,
 
 
 def _finish_life(found: "LifePlan", model: str, out: Path | None, *, json: bool) -> None:
-    from airpool.account.report import shown
+    from airpool._support.rounding import full, shown
     from airpool.network import file as network_file
 
     best = found.best
@@ -133,8 +133,8 @@ def _finish_life(found: "LifePlan", model: str, out: Path | None, *, json: bool)
     )
     typer.echo(
         f"Take {how}, cap ε = {cap}.\n"
-        f"Promised: ε ≤ {cap} for an inference and ε ≤ {found.wanted.budget:g} in all, {row['budget_slots']:,} slots "
-        f"and at least {row['inferences_at_least']:,} inferences"
+        f"Promised: ε ≤ {cap} for an inference and ε ≤ {full(found.wanted.budget)} in all, {row['budget_slots']:,} "
+        f"slots and at least {row['inferences_at_least']:,} inferences"
         + (", if every one goes to the cap.\n" if several else ".\n")
         + f"Figures, promised to nobody: accuracy {row['accuracy']:.3f}, {low:.3f} to {high:.3f} on as many other "
         f"objects (95 %, validation, {run.objects} objects, {run.trials} runs); on average {row['mean_slots']:.2f} "
@@ -180,7 +180,7 @@ def _search(net: "Network", model: Any, target: Any, accuracy: float | None, see
 def _print(found: "Plan") -> None:
     from rich.console import Console
 
-    from airpool.account.report import shown
+    from airpool._support.rounding import full, shown
 
     best, report = found.best, found.best.evaluation.report
     net, run = best.network, best.evaluation
@@ -191,7 +191,7 @@ def _print(found: "Plan") -> None:
         f"accuracy {best.accuracy:.3f}, {low:.3f} to {high:.3f} on as many other objects (95 %, validation, "
         f"{run.objects} objects, {run.trials} runs)\n"
         f"ε = {shown(report.worst)} (local {shown(float(max(report.epsilon_local)))}, object "
-        f"{shown(report.epsilon_object)}) at δ = {net.delta:g}, {net.neighbours}, {net.inferences} inference(s), "
+        f"{shown(report.epsilon_object)}) at δ = {full(net.delta)}, {net.neighbours}, {net.inferences} inference(s), "
         f"{net.devices.count} devices\n"
         + (
             f"{run.channel_uses} channel uses and {run.energy:.4g} mW·uses an inference"

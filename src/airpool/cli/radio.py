@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, progress
+from airpool.cli.output import print_json, print_table, progress
 
 app = typer.Typer(help="Samples for a real radio.", no_args_is_help=True, add_completion=False)
 
@@ -71,6 +71,7 @@ def receive(
     """Write the server's estimate of the weighted sum from received samples."""
     import numpy as np
 
+    from airpool._support import files
     from airpool.protocol.waveform import estimate
     from airpool.radio.waveform import recording
     from airpool.radio.waveform.frame import Frame
@@ -87,7 +88,9 @@ def receive(
             raise ValueError(f"{recordings}: {min(map(len, parts))} samples, a frame needs {length}")
         samples = np.stack([part[:length] for part in parts]).sum(axis=0)
     found = estimate(samples[delay:].astype(np.complex128), net, frame)
-    np.save(out, found)
+    out = out if out.suffix == ".npy" else out.with_name(f"{out.name}.npy")
+    with files.opened(out) as file:
+        np.save(file, found)
     _say(json, {"samples": len(samples), "norm": float(np.linalg.norm(found)), "out": str(out)})
 
 
@@ -161,13 +164,37 @@ def evaluate(
     _say(json, record | ({"why_local": why} if why else {}))
 
 
+_WORDS = {
+    "accuracy": "accuracy over samples",
+    "accuracy_ci": "95 % interval",
+    "accuracy_symbols": "accuracy over symbols",
+    "accuracy_symbols_ci": "its 95 % interval",
+    "csi_error_std": "std of the channel estimate's error",
+    "phase_error_std": "std of the phase error, radians",
+    "residual": "left of other symbols",
+    "epsilon_symbols": "ε over symbols, worst device",
+    "epsilon_samples": "ε over samples, worst device",
+    "epsilon_samples_is": "which is",
+    "epsilon_local": "ε, no other device trusted",
+    "energy_factor": "energy, times that of the symbols",
+    "why_local": "why no more",
+    "norm": "norm of the estimate",
+    "out": "written to",
+}
+
+
 def _say(json: bool, what: dict[str, Any]) -> None:
-    from airpool.account.report import shown
+    from airpool._support.rounding import shown
 
     if json:
         print_json(what)
         return
-    for name, value in what.items():
-        values = value if isinstance(value, list) else [value]
-        text = shown if name.startswith("epsilon") else "{:.4g}".format
-        typer.echo(f"{name}: {' to '.join(text(x) if isinstance(x, float) else str(x) for x in values)}")
+
+    def text(name: str, value: Any) -> str:
+        if isinstance(value, list):
+            return " to ".join(text(name, each) for each in value)
+        if name in ("epsilon_symbols", "epsilon_samples", "epsilon_local"):
+            return shown(float(value))
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+    print_table(("", ""), [(_WORDS.get(name, name), text(name, value)) for name, value in what.items()])

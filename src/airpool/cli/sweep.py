@@ -2,7 +2,9 @@
 
 import os
 import shlex
+import shutil
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
@@ -91,15 +93,13 @@ def _axes(given: list[str]) -> dict[str, list[Any]]:
 
 
 def _show(table: Any) -> None:
-    from rich.console import Console
-
-    rows = [{name: _cell(name, value) for name, value in row.items()} for row in table.rows()[:_SHOWN_ROWS]]
-    room, names = Console().width - 2, []
-    for name in (name for name in table.columns if name != "seed"):  # all parameters, and the results that fit
+    given, found = table.parameters, table.rows()[:_SHOWN_ROWS]
+    rows = [{name: _cell(name, value, given) for name, value in row.items()} for row in found]
+    room, names = shutil.get_terminal_size().columns, []
+    for name in (name for name in table.columns if name != "seed"):  # parameters, every ε, and the results that fit
         room -= 2 + max(len(name), *(len(row[name]) for row in rows)) if rows else 0
-        if room < 0 and name not in table.parameters:
-            break
-        names.append(name)
+        if room >= 0 or name in given or "epsilon" in name:
+            names.append(name)
     print_table(names, [[row[name] for name in names] for row in rows], title=f"{table.function}, seed {table.seed}")
     left = [name for name in table.columns if name not in (*names, "seed")]
     left += [f"{_points(len(table) - _SHOWN_ROWS)} more"] if len(table) > _SHOWN_ROWS else []
@@ -115,9 +115,9 @@ def _points(number: int) -> str:
     return "1 point" if number == 1 else f"{number} points"
 
 
-def _cell(name: str, value: Any) -> str:
-    from airpool.account.report import shown
+def _cell(name: str, value: Any, given: Sequence[str]) -> str:
+    from airpool._support.rounding import full, shown
 
     if isinstance(value, float):  # a printed ε is rounded up: it is a valid bound too
-        return shown(value) if name.startswith("epsilon") else f"{value:.5g}"
+        return full(value) if name in given else shown(value) if "epsilon" in name else f"{value:.5g}"
     return "" if value is None else str(value)

@@ -83,7 +83,8 @@ def theory(
     worst = guarantee(net, colluding=wanted.colluding).worst
     if json:
         measured = {
-            name: {"accuracy": run.accuracy_mean, "accuracy_ci": list(run.accuracy_ci), "mse": run.mse}
+            name: {"accuracy": run.accuracy_mean, "accuracy_ci": list(run.accuracy_ci)}
+            | {"mse": run.mse, "mse_error": run.mse_error}
             for name, run in runs.items()
         }
         about = {"epsilon": number(worst), "codec": codec, "split": split, "trials": trials, "seed": seed}
@@ -95,12 +96,13 @@ def theory(
 
 
 def _print(found: "Prediction", runs: "dict[str, Evaluation]", epsilon: float, delta: float) -> None:
-    from airpool.account.report import shown
+    from airpool._support.rounding import full, shown
 
-    typer.echo(f"ε = {shown(epsilon)} at δ = {delta:g}, {found.objects} objects, no answer {found.no_answer:.2g}")
+    typer.echo(f"ε = {shown(epsilon)} at δ = {full(delta)}, {found.objects} objects, no answer {found.no_answer:.2g}")
     parts = [(name.replace("_", " "), f"{value:z.5f}") for name, value in found.error.items()]
     if runs:
-        parts.append(("measured", f"{runs['server'].mse:.5f}"))
+        run = runs["server"]
+        parts.append(("measured", _measured(run.mse, None if run.mse_error is None else 1.96 * run.mse_error, 5)))
     print_table(("error E‖ẑ − Σwz‖²", "value"), parts)
 
     servers = {"server": found.server, "linear": found.linear}
@@ -109,5 +111,16 @@ def _print(found: "Prediction", runs: "dict[str, Evaluation]", epsilon: float, d
         for name, text in _BOUNDS.items()
     ]
     if runs:
-        lines.insert(-1, ("measured", *(f"{runs[name].accuracy_mean:.4f}" for name in servers)))
+        means = [(run.accuracy_mean, run.accuracy_ci) for run in runs.values()]
+        reach = [max(abs(end - mean) for end in ends) for mean, ends in means]
+        lines.insert(-1, ("measured", *(_measured(mean, r, 4) for (mean, _), r in zip(means, reach, strict=True))))
     print_table(("accuracy", "codec's server", "linear server"), lines)
+    if runs:
+        typer.echo("±: half the 95 % interval, for the noise and for the choice of objects.")
+
+
+def _measured(value: float, error: float | None, digits: int) -> str:
+    """A measured value with its error bar, beside a bound."""
+    from airpool._support.rounding import spread
+
+    return f"{value:.{digits}f}" + ("" if error is None else f" ± {spread(error)}")

@@ -6,13 +6,14 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, progress
+from airpool.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
     from airpool.evaluation.training.work import Made, TrainingJob
@@ -106,14 +107,21 @@ def show(made: "Mapping[str, Made]", *, json: bool) -> None:
     if json:
         print_json(records if len(records) > 1 else next(iter(records.values())))
         return
-    from rich.console import Console
-    from rich.markdown import Markdown
-
     from airpool.models.card import summary
 
     for part, (card, files) in made.items():
         if len(made) > 1:
             typer.echo(f"\n{part}")
-        Console().print(Markdown(summary(card)))
+        _print(summary(card))
         for file in files:
             typer.echo(file)
+
+
+def _print(markdown: str) -> None:
+    """A card's page on the terminal: its tables as all others are printed, its text as it stands."""
+    for is_table, lines in groupby(markdown.splitlines(), key=lambda line: line.startswith("|")):
+        if is_table:
+            header, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+            print_table(header, rows)
+        else:
+            typer.echo("\n".join(line.lstrip("# ") for line in lines))

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from airpool.account.report import shown
+from airpool._support.rounding import full, shown
+from airpool._support.text_table import TextTable
 from airpool.cli import options as o
 from airpool.cli import running as r
 from airpool.cli.output import print_json, print_table, progress
@@ -159,15 +160,11 @@ def _live_table(tally: "RunTally", live: bool) -> Iterator[Callable[[], None]]:
         yield lambda: None
         return
     from rich.live import Live
-    from rich.table import Table
 
     began = time.perf_counter()
 
-    def table() -> Table:
-        shown_now = Table(box=None, show_header=False)
-        for name, text in _rows(tally.record(time.perf_counter() - began)).items():
-            shown_now.add_row(name, text)
-        return shown_now
+    def table() -> TextTable:
+        return TextTable(("", ""), [*_rows(tally.record(time.perf_counter() - began)).items()])
 
     with Live(table(), console=Console(file=sys.stderr), refresh_per_second=4, get_renderable=table, transient=True):
         yield lambda: None
@@ -185,7 +182,7 @@ def _rows(record: dict[str, Any]) -> dict[str, str]:
         rows["rate"] = f"{record['per_second']:.1f} inferences/s"
     if record["epsilon"] is not None:
         device, alone, whole = (shown(float(record["epsilon"][name])) for name in ("device", "local", "object"))
-        rows["ε of one inference"] = f"{device} device, {alone} local, {whole} object; δ = {record['delta']:g}"
+        rows["ε of one inference"] = f"{device} device, {alone} local, {whole} object; δ = {full(record['delta'])}"
     if record["slots"] is not None and record["slots"]["cap"] > 1:
         rows["ε of one inference"] += f"; all {record['slots']['cap']} slots"
         rows["slots"] = f"{record['slots']['mean']:.2f} on average of at most {record['slots']['cap']}"

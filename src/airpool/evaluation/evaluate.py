@@ -41,9 +41,9 @@ class Evaluation(Brief):
 
     accuracy_std: standard deviation over the trials, each of all objects once. accuracy_ci: of the mean, for the noise
     and for the choice of objects. class_mean: accuracy averaged over classes. no_answer: fraction of inferences without
-    an answer, which count as wrong. mse: E‖ẑ − Σ w z‖², z of the first slot. energy: of all devices in all slots
-    used, in mW · channel uses. channel_uses: complex, per slot; secure access has neither. slots: used by inferences
-    that may have several; else None.
+    an answer, which count as wrong. mse: E‖ẑ − Σ w z‖², z of the first slot; mse_error: its standard error, for the
+    noise and for the choice of objects. energy: of all devices in all slots used, in mW · channel uses. channel_uses:
+    complex, per slot; secure access has neither. slots: used by inferences that may have several; else None.
     vote_accuracy: of the vote on the same noise; against_vote: accuracy_mean minus that, with its standard error for
     the noise and for the choice of objects; None where there is no vote to compare with.
     """
@@ -65,6 +65,7 @@ class Evaluation(Brief):
     vote_accuracy: float | None = None
     against_vote: float | None = None
     against_vote_error: float | None = None
+    mse_error: float | None = None
 
     @property
     def bytes_per_device(self) -> tuple[int, int] | None:
@@ -163,6 +164,7 @@ def evaluate(
     draws = trial.draws(latents.device, seed)
     right, vote_right = torch.zeros(2, len(latents), trials, dtype=torch.bool)
     used, probability, best_right = torch.zeros(3, len(latents), trials)
+    away = torch.zeros(len(latents), dtype=torch.float64)
     silent, square, energy, done = 0, 0.0, 0.0, dict.fromkeys(range(len(latents)), 0)
     batch = max(1, _BATCH // network.dimension) if waveform is None else trial.SAMPLED
     with torch.no_grad(), automatic("transmitting", len(latents) * trials) as advance:
@@ -178,7 +180,9 @@ def evaluate(
             answered = got.any_signal & got.sure if slots.abstain else got.any_signal
             silent += int((~answered).sum())
             estimate = got.estimate.unflatten(0, (-1, count))
-            square += float((estimate - centralised(latents[rows], network).estimate).square().sum())
+            off = (estimate - centralised(latents[rows], network).estimate).square()
+            square += float(off.sum())
+            away[rows] += off.sum((1, 2)).double().cpu()
             energy += float(got.energy.sum())
             for tell in (advance, on_inferences):
                 tell((rows.stop - rows.start) * count)
@@ -188,6 +192,7 @@ def evaluate(
         **({} if vote is None else _against(right, vote_right)),
         no_answer=silent / inferences,
         mse=square / inferences,
+        mse_error=float(away.std(correction=1)) / trials / len(away) ** 0.5 if len(away) > 1 else None,
         energy=energy / inferences if sender.channel.rules.radio else 0.0,
         channel_uses=_channel_uses(sender, baseline),
         slots=None if slots.count == 1 else slot_use(network, used, probability, best_right > 0, targets.cpu()),

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -23,7 +25,7 @@ DecoderFor = Callable[[Level], Callable[[Tensor], Tensor]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EncodedObjects(Brief):
-    """Latents (N, K, r) of objects, their classes (N,), and the server that decodes them.
+    """Latents (N, K, r) of objects, their classes (N,), and the server that decodes them. NumPy arrays become tensors.
 
     server: `codec.server`, or `lambda level: decoder` for a decoder that ignores the level; or several of them, and
         which one (N,) decodes each object (`models.codecs.vote.crossed`).
@@ -45,6 +47,11 @@ class EncodedObjects(Brief):
     participation: ArrayLike | None = None
     vote: tuple[Tensor, DecoderFor] | None = None
     frames: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("latents", "labels", "posteriors", "scores", "frames"):
+            if isinstance(value := getattr(self, name), np.ndarray):
+                object.__setattr__(self, name, torch.from_numpy(np.ascontiguousarray(value)))
 
 
 def held_out(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airpool._support.arrays import Floats
+from airpool._support.rounding import up
 from airpool.account.lifetime import mean_epsilon, one_slot_mu
 from airpool.evaluation.inferences import inferences_of
 from airpool.evaluation.objects import EncodedObjects
@@ -122,5 +123,5 @@ def largest_sure(probability: Sequence[Tensor] | Floats, most_slots: float) -> f
         middle = (low + high) // 2
         low, high = (middle + 1, high) if mean(float(thresholds[middle])) <= most_slots else (low, middle)
     if low == 0:
-        raise ValueError(f"most_slots={most_slots:g} must be at least {mean(float(thresholds[0])):.4g}")
+        raise ValueError(f"most_slots={most_slots:g} must be at least {up(mean(float(thresholds[0])))}")
     return float(thresholds[low - 1])

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airpool._support.rounding import full
 from airpool.network import Network
 from airpool.runtime import logs
 from airpool.runtime.charge import Charge, Counted
@@ -74,7 +75,7 @@ def charge_of(options: DeviceOptions, k: int, network: Network, seen: "Row | Non
 
     budgets = budgets_of(options, network)
     for each in budgets:
-        promised = f"ε ≤ {each.epsilon:g} for {each.covers} and {each.neighbours} neighbours, if {each.assumes}"
+        promised = f"ε ≤ {full(each.epsilon)} for {each.covers} and {each.neighbours} neighbours, if {each.assumes}"
         logs.event("budget", device=k, reason=promised)
     kept = secured.Kept(options.head, options.scene, seen, options.accept_plugin)
     return secured.booked(options.ledger, key_of(options, k), network, k, budgets, kept)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats
-from airpool.account.report import shown
+from airpool._support.brief import Brief
+from airpool._support.rounding import full, shown, shown_below
 from airpool.privacy.evidence import ceiling, discriminant, epsilon_bounds, fewest_runs, mistakes, mu_bound, thresholds
 
 Sided = Literal["one", "two"]
@@ -25,8 +26,8 @@ Mechanism = Callable[[World, int, np.random.Generator], Observation]
 Score = Callable[[Observation], Floats]
 
 
-@dataclass(frozen=True, eq=False)
-class AuditReport:
+@dataclass(frozen=True, eq=False, repr=False)
+class AuditReport(Brief):
     """Result of one game: the true ε is at least `epsilon_lower`, with the stated confidence.
 
     Where a μ is claimed, the true one is at least `mu_lower`, with the same confidence, by a threshold of its own.
@@ -64,23 +65,16 @@ class AuditReport:
         return plain | infinite | {"violated": self.violated}
 
     def __str__(self) -> str:
-        text = f"ε ≥ {rounded_down(self.epsilon_lower)} with {self.confidence:g} confidence at δ = {self.delta:g}"
+        # Of a violated claim all digits are shown: rounded to the safe sides, the two might contradict the verdict.
+        least, most = (str, str) if self.violated else (shown_below, shown)
+        text = f"ε ≥ {least(self.epsilon_lower)} with {self.confidence:g} confidence at δ = {full(self.delta)}"
         if self.claimed_epsilon is not None:
-            text += f"; claimed {shown(self.claimed_epsilon)}"
+            text += f"; claimed {most(self.claimed_epsilon)}"
         if self.claimed_mu is not None and self.mu_lower is not None:
-            text += f"; μ ≥ {rounded_down(self.mu_lower)}; claimed {shown(self.claimed_mu)}"
+            text += f"; μ ≥ {least(self.mu_lower)}; claimed {most(self.claimed_mu)}"
         if self.claimed_epsilon is not None:
             text += f": {'VIOLATED' if self.violated else 'not refuted'}"
         return f"{text}; {self.runs} runs a side can show at most {shown(self.ceiling, 2)}; {self.note}"
-
-
-def rounded_down(epsilon: float) -> str:
-    """A lower bound as text, never above it; claims are rounded up (`account.report.shown`).
-
-    >>> rounded_down(1.9999), rounded_down(2.0), rounded_down(0.0), rounded_down(math.inf)
-    ('1.999', '2.000', '0.000', 'inf')
-    """
-    return "inf" if math.isinf(epsilon) else f"{math.floor(epsilon * 1000) / 1000:.3f}"
 
 
 def audit(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from airpool._support.arrays import Floats
+from airpool._support.rounding import down, full, up
 from airpool.evaluation.audit.limits import (
     chance_correlation,
     chance_distance,
@@ -45,9 +46,9 @@ class Evidence:
 
     def __str__(self) -> str:
         whose = "the sum" if self.device is None else f"device {self.device}"
-        beyond = f"at least {_down(self.low)}" if self.claimed < self.low else f"at most {_up(self.high)}"
+        beyond = f"at least {down(self.low)}" if self.claimed < self.low else f"at most {up(self.high)}"
         verdict = f"{beyond}: CONTRADICTED ({self.affects})" if self.contradicted else "not contradicted"
-        found = f"{self.quantity} {self.measured:.4g}, claimed {self.claimed:.4g}"
+        found = f"{self.quantity} {self.measured:.4g}, claimed {full(self.claimed)}"
         return f"{whose}, {self.claim} ({self.world}): {found}; {verdict}"
 
 
@@ -126,23 +127,3 @@ def receiver(claimed: float, energy: float, count: int, rounding: float) -> Test
         )
 
     return test
-
-
-def _down(value: float) -> str:
-    """Four digits, never above the value.
-
-    >>> _down(0.12345), _up(0.12345), _down(-0.12345)
-    ('0.1234', '0.1235', '-0.1235')
-    """
-    return _rounded(value, np.floor)
-
-
-def _up(value: float) -> str:
-    return _rounded(value, np.ceil)
-
-
-def _rounded(value: float, towards: Any) -> str:
-    if value == 0 or not np.isfinite(value):
-        return f"{value:g}"
-    unit = 10.0 ** (np.floor(np.log10(abs(value))) - 3)
-    return f"{towards(value / unit) * unit:.4g}"

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats
 from airpool._support.figures import BLUE, RED, canvas
+from airpool._support.rounding import full, shown_below
 from airpool.account.report import shown as rounded_up
-from airpool.evaluation.audit.bound import AuditReport, rounded_down
+from airpool.evaluation.audit.bound import AuditReport
 from airpool.privacy.evidence import clopper_pearson
 
 
@@ -72,10 +73,10 @@ def plot(report: AuditReport, path: str | Path) -> None:
             at_x, at_y = (max(float(rate), 0.1 / n) for rate in (counts[0] / n, shown(counts[1] / n)))
             axes.plot(at_x, at_y, "o", color=BLUE, label="the threshold that was picked", clip_on=False)
             bound = fewest_misses(grid, epsilon=report.epsilon_lower, delta=report.delta)
-            axes.plot(grid, shown(bound), "k:", label=f"shown: ε ≥ {rounded_down(report.epsilon_lower)}")
+            axes.plot(grid, shown(bound), "k:", label=f"shown: ε ≥ {shown_below(report.epsilon_lower)}")
             if report.claimed_epsilon is not None:
                 claim = fewest_misses(grid, epsilon=report.claimed_epsilon, delta=report.delta)
-                label = f"ruled out by the claim ({rounded_up(report.claimed_epsilon)}, {report.delta:g})"
+                label = f"ruled out by the claim ({rounded_up(report.claimed_epsilon)}, {full(report.delta)})"
                 axes.plot(grid, shown(claim), color=RED)
                 axes.fill_between(grid, shown(claim), shown(np.zeros_like(grid)), color=RED, alpha=0.15, label=label)
         whole.legend(loc="upper right")

@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool._support.progress import Progress, silent
+from airpool._support.brief import Brief
+from airpool._support.progress import Progress, automatic
+from airpool._support.rounding import shown_below
+from airpool._support.threads import single_thread
 from airpool.account.guarantee import guarantee
 from airpool.account.report import PrivacyReport, shown
 from airpool.evaluation.audit.adaptive import CapAudit, capped
 from airpool.evaluation.audit.adversary import End, audited
-from airpool.evaluation.audit.bound import AuditReport, rounded_down
+from airpool.evaluation.audit.bound import AuditReport
 from airpool.evaluation.audit.claims import enough, measure
 from airpool.evaluation.audit.measured import Evidence
 from airpool.evaluation.audit.path import Path
@@ -31,8 +34,8 @@ from airpool.network import Network
 MEASURED = 1 / 50
 
 
-@dataclass(frozen=True, eq=False)
-class Examination:
+@dataclass(frozen=True, eq=False, repr=False)
+class Examination(Brief):
     """Results of the games and the measurements; all hold together with the stated confidence.
 
     games: against the ε of each device attacked, by device. alone: against its local ε. outcomes: of all devices.
@@ -82,8 +85,8 @@ class Examination:
             worst = int(np.argmax(np.where(np.isfinite(local), implied[1] - np.nan_to_num(local), -np.inf)))
             sums, locals_ = (float(values[worst]) for values in implied)
             text.append(
-                f"  with no more noise than that, device {worst} has ε {rounded_down(sums)} (claimed "
-                f"{shown(float(self.claimed.epsilon[worst]))}) and local ε {rounded_down(locals_)} (claimed "
+                f"  with no more noise than that, device {worst} has ε {shown_below(sums)} (claimed "
+                f"{shown(float(self.claimed.epsilon[worst]))}) and local ε {shown_below(locals_)} (claimed "
                 f"{shown(float(self.claimed.epsilon_local[worst]))})"
             )
         number = len(self.games) + len(self.alone)
@@ -111,6 +114,7 @@ class Examination:
         }
 
 
+@single_thread()
 def examined(
     network: Network,
     devices: int | Sequence[int] | None = None,
@@ -120,7 +124,7 @@ def examined(
     confidence: float = 0.95,
     score: End = "high",
     played: Path | None = None,
-    progress: Progress = silent,
+    progress: Progress = automatic,
 ) -> Examination:
     """Two games against each of these devices (by default the one with the largest ε), and measurements of all devices.
 

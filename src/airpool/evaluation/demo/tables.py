@@ -5,6 +5,7 @@ from math import isinf
 from typing import Any
 
 from airpool._support.page import PageTable
+from airpool._support.rounding import full, spread, up
 from airpool.account.report import shown
 from airpool.evaluation.demo.claim import CheckedClaim
 from airpool.evaluation.demo.comparison import Curve, Name
@@ -61,7 +62,7 @@ def voted(*curves: Curve) -> PageTable | None:
     """Each trained codec against the vote of its trunk on the same noise; None where no vote ships."""
 
     def cells(row: dict[str, Any]) -> list[str]:
-        error = "" if row["against_vote_error"] is None else f" ± {row['against_vote_error']:.4f}"
+        error = "" if row["against_vote_error"] is None else f" ± {spread(row['against_vote_error'])}"
         accuracies = (f"{row[name]:.4f}" for name in ("accuracy_mean", "vote_accuracy"))
         return [row["network"], row["codec"], _budget(row), *accuracies, f"{row['against_vote']:+z.4f}{error}"]
 
@@ -72,7 +73,7 @@ def voted(*curves: Curve) -> PageTable | None:
 
 
 def _budget(row: dict[str, Any]) -> str:
-    return "no\u00a0noise" if isinf(row["epsilon"]) else f"{row['epsilon']:g}"
+    return "no\u00a0noise" if isinf(row["epsilon"]) else full(row["epsilon"])
 
 
 def _with_std(mean: float | None, std: float | None) -> str:
@@ -94,7 +95,7 @@ def asked(spent: Sequence[Spending]) -> PageTable:
             f"{row['inferences_on_average']:.0f}",
         ]
 
-    budget = f"ε\u00a0=\u00a0{spent[0].life.epsilon:g}"
+    budget = f"ε\u00a0=\u00a0{full(spent[0].life.epsilon)}"
     promised = "cap ε", f"{budget} lasts, at least"
     figures = "accuracy ± std", "mean slots, figure", "mean ε, figure", "lasts, figure"
     caption = (
@@ -137,10 +138,10 @@ def claims(found: CheckedClaim) -> PageTable:
 
     def row(epsilon: float, delta: float, true_delta: float | None, reason: str | None) -> tuple[str, ...]:
         if true_delta is None:
-            return "", f"{delta:.1e}", "", reason or "undefined"
+            return "", up(delta, 2), "", reason or "undefined"
         ratio = true_delta / delta
         verdict = f"false: the true δ is {ratio:.0f} times larger" if ratio > 1 else "not false here"
-        return shown(epsilon), f"{delta:.1e}", f"{true_delta:.2e}", verdict
+        return shown(epsilon), up(delta, 2), up(true_delta, 3), verdict
 
     header = ("form of its slack t", "ε", "δ claimed", "true δ", "the claim is")
     return PageTable("What Theorem 1 claims", header, [(tail, *row(**claim)) for tail, claim in found.claims.items()])

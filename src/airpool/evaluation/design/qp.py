@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from airpool._support.arrays import Floats
+from airpool._support.rounding import down
 from airpool._support.search import smallest_number
 
 Normalise = Literal["sum", "free"]
@@ -105,7 +106,7 @@ def _with_sum(objective: Quadratic, upper: Floats) -> Solution:
     limit = np.minimum(upper, 1.0)
     count, total = len(limit), float(np.sum(limit))
     if total < 1:
-        raise ValueError(f"the largest weights add up to {total:.4g}, must be >= 1")
+        raise ValueError(f"the largest weights add up to {down(total)}, must be >= 1")
     rows = sparse.vstack([sparse.csc_matrix(np.ones((1, count))), -sparse.eye(count), sparse.eye(count)])
     found = _minimum(objective, rows, np.concatenate([[1.0], np.zeros(count), limit]), equal=1)
     # An interior point only approaches Σ w = 1: the nearest weights within their limits that do add up to 1.

@@ -17,6 +17,7 @@ from airpool._support.arrays import Floats, finite
 from airpool._support.brief import Brief
 from airpool._support.errors import AirpoolError
 from airpool._support.progress import automatic
+from airpool._support.rounding import down
 from airpool._support.search import smallest_number
 from airpool._support.threads import single_thread
 from airpool.account.calibration import most_feature, targets, with_column
@@ -55,8 +56,8 @@ class InfeasibleError(AirpoolError, ValueError):
         else:
             possible = f"all targets times {shown(factor)} can be met at this noise"
         super().__init__(
-            f"the largest weights that meet the targets add up to {total:.4g}, must be >= 1: {possible}; or add noise, "
-            'or let them add up to less (normalise="free")'
+            f"the largest weights that meet the targets add up to {down(total)}, must be >= 1: {possible}; or add "
+            'noise, or let them add up to less (normalise="free")'
         )
 
 

@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from airpool._support.brief import Brief
 from airpool._support.files import jsonable
+from airpool._support.progress import automatic
+from airpool._support.rounding import full
+from airpool._support.threads import single_thread
 from airpool.account.lifetime import Lifetime, lifetime, stream_epsilon
 from airpool.evaluation.objects import held_out
 from airpool.evaluation.plan.candidates import Candidate, built
@@ -61,11 +65,11 @@ class Wanted:
             if value is not None and not 0 < value < np.inf:
                 raise ValueError(f"{name} ε={value:g} must be > 0 and finite")
         if self.cap is not None and self.cap > self.budget:
-            raise ValueError(f"cap ε={self.cap:g} must be at most the budget, {self.budget:g}")
+            raise ValueError(f"cap ε={full(self.cap)} must be at most the budget, {full(self.budget)}")
 
 
-@dataclass(frozen=True, eq=False)
-class Way:
+@dataclass(frozen=True, eq=False, repr=False)
+class Way(Brief):
     """A network with its slots and threshold, measured on validation objects; and how long the budget lasts with it."""
 
     option: Option
@@ -105,8 +109,8 @@ class Way:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class LifePlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class LifePlan(Brief):
     """The best way to spend a budget, and the others in falling order of what was wanted."""
 
     wanted: Wanted
@@ -129,6 +133,8 @@ class LifePlan:
         )
 
 
+@single_thread()
+@automatic("planning a life")
 def life_plan(
     given: Network, *, model: "Model", wanted: Wanted, seed: int = 0, on_way: Callable[[], None] = lambda: None
 ) -> LifePlan:
@@ -253,11 +259,11 @@ class _Search:
                 slots = ceil(number * best.mean_slots) + best.network.slots.count
                 needed = stream_epsilon(best.network, slots)
                 return (
-                    f"a budget of ε = {budget:g} lasts for {best.on_average:,.0f} inferences on average at accuracy "
-                    f"{accuracy:g}, not for {number:,}: these would spend ε = {needed:,.0f}"
+                    f"a budget of ε = {full(budget)} lasts for {best.on_average:,.0f} inferences on average at "
+                    f"accuracy {accuracy:g}, not for {number:,}: these would spend ε = {ceil(needed):,}"
                 )
-            return f"accuracy={accuracy:g} is beyond a budget of ε = {budget:g}"
-        return f"a budget of ε = {budget:g} does not last for {number:,} inferences: give a larger one"
+            return f"accuracy={accuracy:g} is beyond a budget of ε = {full(budget)}"
+        return f"a budget of ε = {full(budget)} does not last for {number:,} inferences: give a larger one"
 
 
 def _largest(got: Traces, most: float) -> float | None:

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airpool._support.arrays import Floats
+from airpool._support.brief import Brief
 from airpool._support.files import jsonable
+from airpool._support.progress import automatic
+from airpool._support.rounding import full, shown_below
+from airpool._support.threads import single_thread
 from airpool.account.guarantee import PrivacyReport
 from airpool.evaluation.evaluate import Evaluation, evaluate
 from airpool.evaluation.objects import held_out
@@ -26,8 +30,8 @@ _QUICK = (1, 4)
 _LEAST, _GREATEST = 2.0**-6, 2.0**5
 
 
-@dataclass(frozen=True, eq=False)
-class Option:
+@dataclass(frozen=True, eq=False, repr=False)
+class Option(Brief):
     """A candidate as a network, and its evaluation on the validation objects."""
 
     candidate: Candidate
@@ -62,8 +66,8 @@ class Option:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Brief):
     """The best option, the others in falling order, the paper's network at the same ε, and what cannot be built.
 
     Options that left the search early have fewer trials than those that stayed.
@@ -90,6 +94,7 @@ class Plan:
         return jsonable(data)
 
 
+@single_thread()
 def plan(
     given: Network,
     *,
@@ -116,29 +121,35 @@ def plan(
         each_its_own, covered = bool(np.any(targets != targets[0])), given.channel.rules.cover_noise
         choice = candidates(count, model.deployable, heterogeneous=each_its_own, covered=covered)
         choice = (*choice, *brought(given, model.deployable))
-    going: list[tuple[Candidate, Network]] = []
-    impossible: list[tuple[Candidate, str]] = []
-    for each in choice:
-        try:
-            going.append((each, built(each, given, targets, model)))
-        except ValueError as error:
-            impossible.append((each, str(error)))
-        on_candidate(each)
-    if not going:
-        raise ValueError(f"no candidate can be built: {impossible[0][1]}")
+    steps = len(choice) * (1 + trials[0]) + sum(n * runs for n, runs in zip(KEPT, trials[1:], strict=False))
+    with automatic("planning", steps) as advance:
+        going: list[tuple[Candidate, Network]] = []
+        impossible: list[tuple[Candidate, str]] = []
+        for each in choice:
+            try:
+                going.append((each, built(each, given, targets, model)))
+            except ValueError as error:
+                impossible.append((each, str(error)))
+            on_candidate(each)
+            advance(1)
+        if not going:
+            raise ValueError(f"no candidate can be built: {impossible[0][1]}")
 
-    ranked, reports = list[Option](), dict[Candidate, PrivacyReport]()
-    kept = [*(KEPT[min(stage, len(KEPT) - 1)] for stage in range(len(trials) - 1)), 0]
-    for stage, (runs, going_on) in enumerate(zip(trials, kept, strict=True)):
-        fresh = seed + 1000 * stage
-        options = [simulated(c, net, model, trials=runs, seed=fresh, report=reports.get(c)) for c, net in going]
-        options.sort(key=lambda option: -option.accuracy)
-        ranked = [*options[going_on:], *ranked]
-        going = [(each.candidate, each.network) for each in options[:going_on]]
-        reports = {each.candidate: each.evaluation.report for each in options}
-    paper = None
-    with suppress(ValueError):  # no such codec, or no such network
-        paper = simulated(PAPER, built(PAPER, given, targets, model), model, trials=trials[-1], seed=seed)
+        ranked, reports = list[Option](), dict[Candidate, PrivacyReport]()
+        kept = [*(KEPT[min(stage, len(KEPT) - 1)] for stage in range(len(trials) - 1)), 0]
+        for stage, (runs, going_on) in enumerate(zip(trials, kept, strict=True)):
+            fresh = seed + 1000 * stage
+            options = list[Option]()
+            for each, net in going:
+                options.append(simulated(each, net, model, trials=runs, seed=fresh, report=reports.get(each)))
+                advance(runs)
+            options.sort(key=lambda option: -option.accuracy)
+            ranked = [*options[going_on:], *ranked]
+            going = [(each.candidate, each.network) for each in options[:going_on]]
+            reports = {each.candidate: each.evaluation.report for each in options}
+        paper = None
+        with suppress(ValueError):  # no such codec, or no such network
+            paper = simulated(PAPER, built(PAPER, given, targets, model), model, trials=trials[-1], seed=seed)
     return Plan(ranked[0], tuple(ranked[1:]), paper, tuple(impossible), seed, cameras)
 
 
@@ -158,6 +169,8 @@ def simulated(
     return Option(candidate, net, evaluate(objects, net, trials=trials, seed=seed, report=report))
 
 
+@single_thread()
+@automatic("finding the smallest ε")
 def smallest_epsilon(given: Network, *, model: "Model", accuracy: float, seed: int = 0) -> tuple[float, Plan]:
     """The smallest common ε at which a network reaches this accuracy on average, and its plan; to 2 % of ε.
 
@@ -167,7 +180,9 @@ def smallest_epsilon(given: Network, *, model: "Model", accuracy: float, seed: i
     low = high = _GREATEST
     best = plan(given, model=model, epsilon=high, seed=seed, trials=_QUICK).best
     if best.accuracy < accuracy:
-        raise ValueError(f"accuracy={accuracy:g} is beyond reach: the best at ε = {high:g} is {best.accuracy:.3f}")
+        raise ValueError(
+            f"accuracy={accuracy:g} is beyond reach: the best at ε = {high:g} is {shown_below(best.accuracy)}"
+        )
     chosen = best.candidate
     # Halve ε while a quick plan reaches the accuracy; then bisect between the last two with the best candidate.
     while high > _LEAST:
@@ -184,6 +199,8 @@ def smallest_epsilon(given: Network, *, model: "Model", accuracy: float, seed: i
     return high, plan(given, model=model, epsilon=high, seed=seed)
 
 
+@single_thread()
+@automatic("finding the fewest devices")
 def fewest_devices(
     given: Network, *, model: "Model", epsilon: float, accuracy: float, seed: int = 0
 ) -> tuple[int, Plan]:
@@ -204,7 +221,9 @@ def fewest_devices(
 
     most = given.devices.count
     if (reached := best_of(most).best.accuracy) < accuracy:
-        raise ValueError(f"accuracy={accuracy:g} is beyond {most} devices at ε = {epsilon:g}: they reach {reached:.3f}")
+        raise ValueError(
+            f"accuracy={accuracy:g} is beyond {most} devices at ε = {full(epsilon)}: they reach {shown_below(reached)}"
+        )
     fewer = range(1, most)
     count = 1 + bisect_left(fewer, True, key=lambda count: best_of(count).best.accuracy >= accuracy)
     return count, best_of(count, TRIALS)

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from airpool._support.progress import Progress, silent
+from airpool._support.rounding import full
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import training as codec_training
 from airpool.models.codecs.dense import CodecShape
@@ -58,7 +59,7 @@ def described(net: Network) -> str:
     """The network in words, but for its noise."""
     p = net.devices.column("participation")
     words = [
-        f"{net.neighbours} neighbours, δ = {net.delta:g}",
+        f"{net.neighbours} neighbours, δ = {full(net.delta)}",
         f"{net.devices.count} devices, p = " + (f"{p[0]:g}" if len(set(p)) == 1 else f"{min(p):g} to {max(p):g}"),
         f"fading {net.channel.fading}, receiver's noise {net.channel.noise_std:g}, {net.channel.access}",
     ]

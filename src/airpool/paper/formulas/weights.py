@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats
+from airpool._support.rounding import down
 from airpool._support.search import smallest_number
 from airpool.paper.formulas import theorem1
 from airpool.paper.formulas.mse import terms
@@ -63,7 +64,7 @@ def gauss_seidel(
     K = len(squares)
     p, limit = (np.broadcast_to(np.asarray(x, np.float64), (K,)) for x in (participation, upper))
     if np.sum(np.minimum(limit, 1.0)) < 1:
-        raise ValueError(f"upper adds up to {np.sum(limit):.4g}, must be >= 1")
+        raise ValueError(f"upper adds up to {down(float(np.sum(limit)))}, must be >= 1")
     own = 2 * p * squares
     if not np.all(own > 0):
         raise ValueError("participation, codec and features of every device must not be 0: the paper divides by them")

@@ -24,6 +24,7 @@ def write(path: str | Path, samples: NDArray[np.complexfloating], *, sample_rate
     if not 0 < sample_rate < np.inf:
         raise ValueError(f"sample_rate={sample_rate} must be > 0 and finite")
     data = _file(path, "data")
+    data.parent.mkdir(parents=True, exist_ok=True)
     samples.astype("<c8").tofile(data)
     fields = {
         "core:datatype": "cf32_le",

@@ -89,6 +89,7 @@ def copy(path: str | Path, target: str | Path) -> None:
     try:
         store = Store(Path(path), readonly=True)
         try:
+            Path(target).parent.mkdir(parents=True, exist_ok=True)
             store.copy(Path(target))
         finally:
             store.close()
@@ -137,6 +138,7 @@ def rebuilt(found: Content, path: str | Path) -> None:
     if Path(path).exists():
         raise ValueError(f"{path} exists already: a ledger is rebuilt in a new file")
     try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         store = Store(Path(path), found.origin)
         try:
             store.append(found.rows, found.texts)

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from airpool.account.report import shown
+from airpool._support.rounding import full, shown
 from airpool.network import Neighbours
 from airpool.runtime.ledger.booking import Booking
 from airpool.runtime.ledger.chain import Row
@@ -170,7 +170,7 @@ def require_budget(
             spent = shown(total(counts, budget.delta, budget.neighbours), 4)
             raise SpendingError(
                 "over budget",
-                f"the budget for {budget.covers}, ε = {budget.epsilon:g} at δ = {budget.delta:g} for "
+                f"the budget for {budget.covers}, ε = {full(budget.epsilon)} at δ = {full(budget.delta)} for "
                 f"{budget.neighbours} neighbours, is spent: with {sum(use.inferences for use in counts.values())} "
                 f"inferences ε would be {spent}",
             )
