@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, print_table, progress
+from airpool.cli.output import print_json, print_table, progress, say_written
 
 app = typer.Typer(help="Samples for a real radio.", no_args_is_help=True, add_completion=False)
 
@@ -179,7 +179,6 @@ _WORDS = {
     "energy_factor": "energy, times that of the symbols",
     "why_local": "why no more",
     "norm": "norm of the estimate",
-    "out": "written to",
 }
 
 
@@ -197,4 +196,7 @@ def _say(json: bool, what: dict[str, Any]) -> None:
             return shown(float(value))
         return f"{value:.4g}" if isinstance(value, float) else str(value)
 
-    print_table(("", ""), [(_WORDS.get(name, name), text(name, value)) for name, value in what.items()])
+    print_table(
+        ("", ""), [(_WORDS.get(name, name), text(name, value)) for name, value in what.items() if name != "out"]
+    )
+    say_written({"Written": what.get("out")})

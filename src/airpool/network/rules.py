@@ -43,6 +43,8 @@ def _number(where: str, value: Any, rule: Rule) -> float:
 
 def _per_device(name: str, value: Any, count: int, rule: Rule) -> PerDevice:
     """One value for each device from a number, which stands for all, or from a sequence."""
+    if getattr(value, "ndim", None) == 0:  # a number as NumPy or torch hold it
+        value = value.item()
     if isinstance(value, str) or not isinstance(value, Iterable):
         return (_number(name, value, rule),) * count
     values: list[Any] = [v.item() if hasattr(v, "item") else v for v in value]
