@@ -69,16 +69,15 @@ def test_names_and_values_without_headings_stay_together():
 
 
 @pytest.mark.parametrize("columns", ["40", "80", "200", None])
-def test_commands_print_every_number_whole_into_a_pipe(columns, tmp_path):
+def test_commands_print_every_number_whole_into_a_pipe(columns):
     """None: a pipe without COLUMNS."""
     env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     env |= {} if columns is None else {"COLUMNS": columns}
     options = ["--devices", "3", "--noise-std", "0.05,0.1,0.2", "--dimension", "4", "--participation", "0.9"]
 
     def run(*words: str) -> str:
-        done = subprocess.run([sys.executable, "-m", "airpool", *words], env=env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        command = [sys.executable, "-m", "airpool", *words]
+        return subprocess.run(command, check=True, env=env, capture_output=True, text=True).stdout
 
     said, exact = run("epsilon", *options), guarantee(replace(MIXED, dimension=4, delta=1e-5))
     for value in (*exact.epsilon, *exact.epsilon_local, exact.epsilon_object):
