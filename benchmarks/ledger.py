@@ -39,6 +39,9 @@ def rows() -> list[Row]:
             for i in range(_CHARGES * 2, _ROWS):
                 ledger.charge(f"inference {i}", mechanism(Network.uniform(num_devices=12, noise_std=0.5), device=3))
             late = _charges(ledger, _ROWS, _CHARGES)
+        several = [budget, Budget(1e6, event=300), Budget(1e6, window_s=300), Budget(1e6, window_s=86_400)]
+        with Ledger(path, key, budgets=several) as ledger:
+            sliding = _charges(ledger, _ROWS + _CHARGES, _CHARGES)
         begin = time.perf_counter()
         Ledger(path, key, budgets=[budget]).close()
         opened = time.perf_counter() - begin
@@ -47,5 +50,6 @@ def rows() -> list[Row]:
         Row("ledger", "a charge, p = 1, in the median", 1e3 * statistics.median(first), "ms", note, limit=5.0),
         Row("ledger", "a charge, p = 0.9, in the median", 1e3 * statistics.median(curve), "ms", "", limit=5.0),
         Row("ledger", f"a charge after {_ROWS} rows", 1e3 * statistics.median(late), "ms", "does not grow", limit=5.0),
+        Row("ledger", "the same with event and day budgets", 1e3 * statistics.median(sliding), "ms", "", limit=5.0),
         Row("ledger", f"opening and checking {_ROWS} rows", opened, "s", "hashes, the last signature, the head"),
     ]

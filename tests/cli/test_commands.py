@@ -352,3 +352,36 @@ def test_the_installed_program_refuses_bad_input_with_status_2():
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "error: delta=2.0 must be > 0 and < 1\n")
+
+
+def test_epsilon_of_an_event_is_printed_and_calibrated_for(tmp_path):
+    found = run_json("epsilon", *TWELVE, "--stay", "1min", "--every", "2s")
+    assert found["event"]["inferences"] == 31
+    alone = run_json("epsilon", *TWELVE, "--inferences", "31")
+    assert (found["event"]["epsilon"], found["inferences"]) == (alone["epsilon"], 1)
+    assert "An event of 31 inferences in a row" in run("epsilon", *TWELVE, "--per-event", "31")
+    path = tmp_path / "net.toml"
+    run("calibrate", "--devices", "12", "--epsilon", "2", "--per-event", "31", "--out", path)
+    again = run_json("epsilon", "--network", path)
+    assert again["inferences"] == 31
+    assert max(again["epsilon"]) == pytest.approx(2.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["epsilon", *TWELVE, "--stay", "5min"], "--stay and --every go together"),
+        (["epsilon", *TWELVE, "--stay", "soon", "--every", "1s"], "'soon' must be a length of time"),
+        (["epsilon", *TWELVE, "--per-event", "0"], "--per-event 0 must be ≥ 1"),
+        (["epsilon", *TWELVE, "--per-event", "3", "--stay", "1s", "--every", "1s"], "give one of them"),
+        (["epsilon", *TWELVE, "--per-event", "3", "--odds"], "leave out"),
+        (["calibrate", *TWELVE, "--epsilon", "2", "--per-event", "3", "--inferences", "3"], "--inferences cannot be"),
+        (["calibrate", *TWELVE, "--epsilon", "2", "--per-event", "3", "--knob", "inferences"], "leave out --per-event"),
+        (
+            ["calibrate", *TWELVE, "--epsilon", "2", "--access", "secure", "--slots", "4096"],
+            "a secure sum of 12 devices has 1 to 2730 slots an inference, not 4096",
+        ),
+    ],
+)
+def test_events_that_cannot_be_are_refused(refused, arguments, message):
+    assert message in refused(*arguments)

@@ -6,8 +6,11 @@ import sqlite3
 import pytest
 from typer.testing import CliRunner
 
-from airpool import Network, guarantee
+from airpool import Network, Threshold, guarantee
+from airpool.account.reasons import GRID
 from airpool.cli import app
+from airpool.network import Neighbours
+from airpool.runtime.ledger.budget import Budget
 from airpool.runtime.ledger.ledger import Ledger
 from airpool.runtime.ledger.mechanism import mechanism
 
@@ -55,6 +58,38 @@ def test_show_prints_what_was_spent(ledger):
     assert found["inferences"] == 5
     assert found["epsilon"] == pytest.approx(float(guarantee(net, inferences=5, live=True).epsilon[3]))
     assert "5 inferences" in run("ledger", "show", ledger)
+
+
+def test_show_and_verify_print_spending_against_every_budget(ledger, keys):
+    assert "spent: no budget set" in run("ledger", "show", ledger)
+    budgets = [Budget(20.0), Budget(40.0, window_s=86400)]
+    with Ledger(ledger, keys / "device-3" / "identity.key", budgets=budgets):
+        pass
+    whole, day = json.loads(run("ledger", "show", ledger, "--json"))["budgets"]
+    assert (whole["epsilon"], whole["covers"], day["covers"]) == (20.0, "all inferences", "any 24 h")
+    assert 0 < whole["more_inferences"] < day["more_inferences"]
+    for command in ("show", "verify"):
+        text = run("ledger", command, ledger)
+        assert f"of 20 for all inferences, about {whole['more_inferences']} more inferences" in text
+        assert f"of 40 for any 24 h, about {day['more_inferences']} more inferences now" in text
+
+
+def test_what_cannot_be_held_against_a_budget_is_said_and_the_file_is_checked_all_the_same(tmp_path, keys):
+    net, path = Network.uniform(num_devices=3, scheme=Threshold(score_noise_std=1.0)), tmp_path / "scored.db"
+    how = {"head": tmp_path / "head"}
+    with Ledger(path, keys / "device-3" / "identity.key", **how) as opened:
+        opened.charge("a", mechanism(net, device=0))
+    with Ledger(path, keys / "device-3" / "identity.key", budgets=[Budget(4.0, neighbours=Neighbours.REMOVE)], **how):
+        pass
+    for command in ("show", "verify"):
+        assert "spent: not computed: " in run("ledger", command, path)
+
+
+def test_an_infinite_total_comes_with_its_reason(tmp_path, keys):
+    net = Network.uniform(num_devices=3, noise_std=1e-4)
+    with Ledger(tmp_path / "loud.db", keys / "device-3" / "identity.key", head=tmp_path / "head") as opened:
+        opened.charge("a", mechanism(net, device=0))
+    assert f"ε = inf ({GRID})" in run("ledger", "show", tmp_path / "loud.db")
 
 
 def test_a_file_that_is_no_key_is_named(ledger, tmp_path, refused):

@@ -3,6 +3,7 @@
 import random
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -141,7 +142,7 @@ def test_a_whole_ledger_has_no_faults(charged):
 def test_an_export_reads_back_and_a_ledger_is_rebuilt_from_it(charged, one):
     found = content(charged.path)
     read = imported(exported(found))
-    assert read == found
+    assert read == replace(found, limits=None)  # budgets are the device's own
     new = charged.folder / "new.db"
     rebuilt(read, new)
     new.replace(charged.path)

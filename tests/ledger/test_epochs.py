@@ -204,6 +204,7 @@ def test_an_older_ledger_is_read_and_each_of_its_rows_is_an_epoch(device):
     assert "epoch" not in json.loads(lines[-1])  # as an older airpool has written it, hash and signature too
     base = sqlite3.connect(device.path)
     base.execute("ALTER TABLE charge DROP COLUMN epoch")
+    base.execute("DROP TABLE budgets")
     base.execute("PRAGMA user_version = 2")
     base.close()
     old = content(device.path)

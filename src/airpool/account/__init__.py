@@ -1,6 +1,8 @@
 """The account: network in, privacy report out.
 
-guarantee      the exact (ε, δ) of every device           report           what each ε means; table, figure, JSON
+guarantee      the exact (ε, δ) of every device           report           what each ε means; table, JSON
+event          ε of a stay of several inferences          picture          the figure of a report
+reasons        the reason why an ε is infinite            words            an infinite ε as text and in JSON
 calibration    the least noise for a target ε             assumptions      what each ε assumes, as sentences
 budget         one ε for score and feature                games            what each scheme leaks: its game
 lifetime       slots that a total budget allows

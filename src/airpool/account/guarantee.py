@@ -21,6 +21,7 @@ from airpool.account.at_least import at_least, bounded
 from airpool.account.eavesdropper import eavesdropped
 from airpool.account.games import game
 from airpool.account.odds import reported
+from airpool.account.reasons import reasons
 from airpool.account.received import aggregate
 from airpool.account.report import PrivacyReport
 from airpool.account.stream import in_common, spent_in_common, varies
@@ -47,6 +48,7 @@ def guarantee(
     credit_channel_noise: bool = False,
     live: bool = False,
     tail: theorem1.Tail = "quadratic",
+    per_event: int | None = None,
 ) -> PrivacyReport:
     """The exact (ε, δ) of every device, beside the paper's claim. What is not given is taken from the network.
 
@@ -56,6 +58,7 @@ def guarantee(
     live: account for the noise that devices really draw (`privacy.noise`), with the δ that its grid costs; inf where
         that exceeds δ (beyond an ε of about 100). An error where noise_std is 0 or too heterogeneous for the theorem
         there, or where the sampler does not support δ at any ε.
+    per_event: also ε of everything about one stay of this many inferences in a row (`report.event`).
 
     >>> net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
     >>> float(guarantee(net).epsilon[0].round(4))
@@ -87,13 +90,17 @@ def guarantee(
             )
             if network.delta < smallest:
                 raise ValueError(f"delta={full(network.delta)} must be >= {up(smallest, 3)}, what live noise supports")
+        whole = _object_epsilon(network, received)
+        elsewhere = eavesdropped(network, received, local, live=live)
+        infinite = {"epsilon": upper, "epsilon_local": local, "epsilon_object": whole}
+        event = None if per_event is None else guarantee(network, inferences=per_event, tail=tail, **how).as_event
         return PrivacyReport(
             network=network,
             epsilon=upper,
             epsilon_lower=lower,
             epsilon_local=local,
-            epsilon_object=_object_epsilon(network, received),
-            epsilon_eavesdropper=eavesdropped(network, received, local, live=live),
+            epsilon_object=whole,
+            epsilon_eavesdropper=elsewhere,
             static=partial(_if_static, network, received),
             least=partial(_at_least, network, received, lower),
             absent=partial(_if_absent, network, received, float(np.max(upper))),
@@ -101,6 +108,8 @@ def guarantee(
             paper=paper_claim(network, tail),
             assumptions=assumptions(network, received, live=live),
             live=live,
+            reasons=reasons(network, received, live=live, **infinite, epsilon_eavesdropper=elsewhere),
+            event=event,
         )
 
 

@@ -68,15 +68,16 @@ def lifetime(network: Network, *, epsilon: float, mean_slots: float | None = Non
     return Lifetime(epsilon, most, network.slots.count, mean_slots)
 
 
-def mean_epsilon(network: Network, mean_slots: float) -> float:
+def mean_epsilon(network: Network, mean_slots: float, *, live: bool = False) -> float:
     """The ε that the network's inferences would spend at this mean number of slots: a figure, promised to no inference.
 
     Rounded up to whole slots in all. Where one draw serves all slots the first one pays for all (ledger): the cap.
+    live: of noise as devices draw it.
     """
     check_mean(network, mean_slots)
     if not network.slots.redrawn:
-        return float(np.max(epsilon(network, aggregate(network))))
-    return stream_epsilon(network, ceil(network.inferences * mean_slots))
+        return float(np.max(epsilon(network, aggregate(network, live=live))))
+    return stream_epsilon(network, ceil(network.inferences * mean_slots), live=live)
 
 
 def check_mean(network: Network, mean_slots: float | None) -> None:
@@ -92,10 +93,10 @@ def one_slot_mu(network: Network) -> float | None:
     return None if played.gaussian is None else float(np.max(played.worst(played.gaussian)))
 
 
-def stream_epsilon(network: Network, slots: int) -> float:
+def stream_epsilon(network: Network, slots: int, *, live: bool = False) -> float:
     """ε of the worst device over this number of slots, each with a draw of its own."""
     one = replace(network.one_slot, inferences=max(slots, 1))
-    return float(np.max(epsilon_after(one, aggregate(one))(max(slots, 1))))
+    return float(np.max(epsilon_after(one, aggregate(one, live=live))(max(slots, 1))))
 
 
 def _check_redrawn(network: Network) -> None:

@@ -44,7 +44,12 @@ class Reconstruction:
 
 
 def reconstruction(
-    network: Network, *, information: float = GAUSSIAN, share: float = 1.0, colluding: Sequence[int] = ()
+    network: Network,
+    *,
+    information: float = GAUSSIAN,
+    share: float = 1.0,
+    colluding: Sequence[int] = (),
+    live: bool = False,
 ) -> Reconstruction:
     """The error of the best estimate of each device's feature, over all inferences of the network; rounded down.
 
@@ -52,6 +57,7 @@ def reconstruction(
 
     information: i, the Fisher information of a coordinate under the prior times its variance, at least 1.
     share: s, the mean of ‖z‖² under the prior over C². Coordinates have one variance.
+    live: of noise as devices draw it: what its grid may show beyond the law is given up in full.
     Holds for: Scheme 1 (van Trees; clipping only takes information away). For a Gaussian prior, i = 1, and features
     that are never clipped it is attained, by the posterior mean.
     Edge cases: no noise → 0; scores say more about a feature than its signal: an error.
@@ -67,7 +73,7 @@ def reconstruction(
     checked("information", information, allowed="must be >= 1", ok=lambda x: x >= 1)
     checked("share", share, allowed="must be > 0 and finite", ok=lambda x: (x > 0) & np.isfinite(x))
     network = replace(network, neighbours=Neighbours.ZERO_OUT)
-    received = aggregate(network, colluding=colluding)
+    received = aggregate(network, colluding=colluding, live=live)
 
     def gained(mu: Floats) -> Floats:
         """Share of the variance that is known; it rises with μ."""

@@ -1,8 +1,9 @@
 """The privacy report: ε of every device and of the object, with table, figure and JSON."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from airpool._support.arrays import Floats
 from airpool._support.rounding import full, shown, shown_below, up
 from airpool._support.text_table import TextTable, runs_of
 from airpool._support.version import __version__
+from airpool.account.event import Event
 from airpool.account.guesses import Odds, in_words
+from airpool.account.words import because, number, numbers
 from airpool.network import Network, network_plugins
 from airpool.paper.formulas import theorem1
 
@@ -32,6 +35,7 @@ class PrivacyReport:
     paper: what the paper's Theorem 1 claims for one inference of the same network.
     absent: computes `epsilon_if_absent`, which may take longer than all the rest.
     static, least, guesses: compute `epsilon_if_static`, `epsilon_at_least` and `odds`.
+    reasons: by name, of each ε that is infinite: why it is. event: ε of a stay of several inferences, where asked for.
     live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
     """
 
@@ -48,6 +52,8 @@ class PrivacyReport:
     guesses: Callable[[], tuple[Odds, ...]] = lambda: ()
     epsilon_eavesdropper: Floats | None = None
     live: bool = False
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    event: Event | None = None
 
     def __post_init__(self) -> None:
         for values in (self.epsilon, self.epsilon_lower, self.epsilon_local, self.epsilon_eavesdropper):
@@ -82,6 +88,12 @@ class PrivacyReport:
         return self.guesses()
 
     @property
+    def as_event(self) -> Event:
+        """One stay that all inferences of this report see."""
+        net, values = self.network, (self.epsilon, self.epsilon_local, self.epsilon_object)
+        return Event(net.inferences, net.slots.count, *values, reasons=self.reasons)
+
+    @property
     def claimed_by(self) -> tuple[str, ...]:
         """Names of the plug-ins that ε rests on."""
         return tuple(each.name for each in network_plugins(self.network))
@@ -96,22 +108,28 @@ class PrivacyReport:
             return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
 
         rows = "".join(line(row, "td") for row in _rows(self))
-        words = "".join(f"<p>{each}</p>" for each in in_words(self.odds))
-        return f"<table><caption>{_title(self)}</caption>{line(_HEADER, 'th')}{rows}</table>{words}"
+        words = "".join(f"<p>{escape(each, quote=False)}</p>" for each in _notes(self, absent=False))
+        holds = "".join(f"<li>{escape(each, quote=False)}</li>" for each in _assumed(self))
+        return (
+            f"<table><caption>{_title(self)}</caption>{line(_HEADER, 'th')}{rows}</table>{words}<p>Holds if:</p>"
+            f"<ul>{holds}</ul>"
+        )
 
     def to_json(self, *, absent: bool = True) -> dict[str, Any]:
         """As plain data. absent: with `epsilon_if_absent`, else None in its place."""
         network, paper = self.network, self.paper
         shared = ("delta", "neighbours", "cover_noise", "colluders", "dropouts", "inferences")
         return {
-            "epsilon": _numbers(self.epsilon),
-            "epsilon_lower": None if self.epsilon_lower is None else _numbers(self.epsilon_lower),
-            "epsilon_local": _numbers(self.epsilon_local),
+            "epsilon": numbers(self.epsilon),
+            "epsilon_lower": None if self.epsilon_lower is None else numbers(self.epsilon_lower),
+            "epsilon_local": numbers(self.epsilon_local),
             "epsilon_object": number(self.epsilon_object),
-            "epsilon_eavesdropper": None if self.epsilon_eavesdropper is None else _numbers(self.epsilon_eavesdropper),
-            "epsilon_if_static": None if self.epsilon_if_static is None else _numbers(self.epsilon_if_static),
-            "epsilon_at_least": None if self.epsilon_at_least is None else _numbers(self.epsilon_at_least),
-            "epsilon_if_absent": _numbers(self.epsilon_if_absent) if absent else None,
+            "epsilon_eavesdropper": None if self.epsilon_eavesdropper is None else numbers(self.epsilon_eavesdropper),
+            "epsilon_if_static": None if self.epsilon_if_static is None else numbers(self.epsilon_if_static),
+            "epsilon_at_least": None if self.epsilon_at_least is None else numbers(self.epsilon_at_least),
+            "epsilon_if_absent": numbers(self.epsilon_if_absent) if absent else None,
+            "reasons": dict(self.reasons),
+            "event": None if self.event is None else self.event.to_json(),
             "odds": [each.to_json() for each in self.odds],
             **{name: getattr(network, name) for name in shared},
             "slots": network.slots.count,
@@ -120,8 +138,8 @@ class PrivacyReport:
             "assumptions": list(self.assumptions),
             "claimed_by": list(self.claimed_by),
             "paper": {
-                "epsilon": _numbers(paper.epsilon),
-                "delta": _numbers(paper.delta),
+                "epsilon": numbers(paper.epsilon),
+                "delta": numbers(paper.delta),
                 "tail": paper.tail,
                 "reason": paper.reason,
             },
@@ -129,42 +147,11 @@ class PrivacyReport:
         }
 
     def plot(self, path: str) -> None:
-        """Draws ε of each device: promised, local and claimed by the paper."""
-        from matplotlib.ticker import MaxNLocator
+        """Draws ε of each device, promised, local and claimed by the paper, and that of the object."""
+        from airpool.account.picture import draw
 
-        from airpool._support.figures import BLUE, ORANGE, RED, figure
-
-        network = self.network
-        k = np.arange(network.devices.count)
-        series = [
-            (self.epsilon_local, ORANGE, "s", "local: nobody else trusted"),
-            (self.paper.epsilon, RED, "x", f"the paper's Theorem 1 ({self.paper.tail} tail)"),
-            (self.epsilon, BLUE, "o", f"device: exact, {network.neighbours}"),
-        ]
-        with figure(path) as (_, axes):
-            for values, colour, marker, label in series:
-                finite = np.isfinite(values)
-                known = label if finite.any() else f"{label}: infinite"
-                axes.plot(k[finite], values[finite], marker, color=colour, label=known)
-            if np.isfinite(self.epsilon_object):
-                axes.axhline(self.epsilon_object, color="black", linestyle="--", linewidth=1, label="object: all views")
-            if any(np.any(np.isfinite(values) & (values > 0)) for values, *_ in series):
-                axes.set_yscale("log")
-                axes.yaxis.set_major_formatter("{x:g}")
-                axes.yaxis.set_minor_formatter("{x:g}")
-            axes.set_xlabel("device")
-            axes.set_ylabel(f"ε at δ = {full(network.delta)}")
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
-
-
-def number(value: float) -> float | str:
-    """JSON has no infinity: it becomes the string "inf"."""
-    return "inf" if np.isinf(value) else float(value)
-
-
-def _numbers(values: Iterable[float]) -> list[float | str]:
-    return [number(value) for value in values]
+        names = ("epsilon", "epsilon_local", "epsilon_object")
+        draw(path, self.network, {name: getattr(self, name) for name in names}, self.reasons, self.paper)
 
 
 # A lower end that is further from ε than this share is printed.
@@ -205,15 +192,21 @@ def _rows(report: PrivacyReport) -> list[tuple[str, ...]]:
     return [(label, *line) for label, line in runs_of(lines)]
 
 
-def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
-    """The report as text, as wide as there is room: equal devices share a row. absent: with `epsilon_if_absent`."""
-    from rich.console import Group
-    from rich.text import Text
+def _assumed(report: PrivacyReport) -> tuple[str, ...]:
+    return report.assumptions if report.event is None else (*report.assumptions, *report.event.assumptions)
 
+
+def _notes(report: PrivacyReport, *, absent: bool) -> list[str]:
+    """Sentences below the rows: what they do not show, and the reason of what is infinite."""
+    device, whole = (because(report.reasons, name) for name in ("epsilon", "epsilon_object"))
     notes = [
-        f"Worst device: ε = {shown(report.worst)}.  The object (all views change at once): ε = "
-        f"{shown(report.epsilon_object)}."
+        f"Worst device: ε = {shown(report.worst)}{device}.  The object (all views change at once): ε = "
+        f"{shown(report.epsilon_object)}{whole}."
     ]
+    if "epsilon_local" in report.reasons:
+        notes.append(f"The local ε is inf: {report.reasons['epsilon_local']}.")
+    if report.event is not None:
+        notes.append(report.event.words)
     least = report.epsilon_at_least
     if least is not None and (at := float(least[np.argmax(report.epsilon)])) * (1 + _APART) < report.worst:
         notes.append(f"It is proven to be at most that, and at least {shown_below(at)}.")
@@ -221,8 +214,11 @@ def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
     if stays is not None and shown(float(np.max(stays))) != shown(report.worst):
         notes.append(f"If the channel stays as it is over all inferences: ε = {shown(float(np.max(stays)))}.")
     if report.epsilon_eavesdropper is not None:
+        why = because(report.reasons, "epsilon_eavesdropper")
         antennas, worst = report.network.adversary.antennas, float(np.max(report.epsilon_eavesdropper))
-        notes.append(f"An eavesdropper elsewhere with {antennas} antenna{'s' * (antennas > 1)}: ε = {shown(worst)}.")
+        notes.append(
+            f"An eavesdropper elsewhere with {antennas} antenna{'s' * (antennas > 1)}: ε = {shown(worst)}{why}."
+        )
     if absent and len(report.epsilon_if_absent) > 1:
         parts = ", ".join(f"{n}: {shown(e)}" for n, e in enumerate(report.epsilon_if_absent))
         notes.append(f"Worst device's ε by number of colluders or dropouts: {parts}.")
@@ -230,5 +226,14 @@ def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
     claim = report.paper
     what = claim.reason or f"at δ̃ = {up(float(np.max(claim.delta)), 3)}, for one inference; not a valid bound"
     notes.append(f"The paper's Theorem 1 (tail: {claim.tail}): {what}.")
-    text = Text("\n".join(["", *notes, "", "Holds if:", *(f"  - {line}" for line in report.assumptions)]))
+    return notes
+
+
+def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
+    """The report as text, as wide as there is room: equal devices share a row. absent: with `epsilon_if_absent`."""
+    from rich.console import Group
+    from rich.text import Text
+
+    notes = _notes(report, absent=absent)
+    text = Text("\n".join(["", *notes, "", "Holds if:", *(f"  - {line}" for line in _assumed(report))]))
     return Group(Text(_title(report), style="bold"), TextTable(_HEADER, _rows(report)), text)

@@ -39,6 +39,9 @@ def epsilon(
     ] = None,
     odds: Annotated[bool, typer.Option("--odds", help="The odds of a guess at --prior, of every device.")] = False,
     prior: o.Prior = None,
+    per_event: o.PerEvent = None,
+    stay: o.Stay = None,
+    every: o.Every = None,
     json: o.Json = False,
     plot: o.Plot = None,
 ) -> None:
@@ -47,14 +50,15 @@ def epsilon(
     ε is exact and proven for one inference (or --inferences) under the assumptions that are printed below the table.
     With --slots it is the cap: that of all slots, however early the server stops. --live adds the δ that the grid of
     live noise costs. --absent takes longer for heterogeneous devices. --odds prints how often a guess at a secret is
-    right at most, instead of ε.
+    right at most, instead of ε. --per-event adds ε of everything about one stay before the cameras, of that many
+    inferences in a row; --stay 5min --every 1s counts them.
     """
     claim: Any = tail
     with progress("computing ε"):
         quick()
         from airpool.account.guarantee import guarantee
 
-        net, colluding = wanted.network(), wanted.colluding
+        net, colluding, event = wanted.network(), wanted.colluding, event_of(per_event, stay, every)
         if mean_slots is not None or budget_epsilon is not None:
             wanted.refuse_named_colluders()
         if live and budget_epsilon is not None:
@@ -62,8 +66,8 @@ def epsilon(
         if prior is not None and not odds:
             raise ValueError("--prior needs --odds")
         if odds:
-            if mean_slots is not None or budget_epsilon is not None or plot is not None:
-                raise ValueError("--odds prints no ε: leave out --mean-slots, --budget-epsilon and --plot")
+            if any(each is not None for each in (mean_slots, budget_epsilon, plot, event)):
+                raise ValueError("--odds prints no ε: leave out --mean-slots, --budget-epsilon, --per-event and --plot")
             _show_odds(
                 net,
                 0.5 if prior is None else prior,
@@ -73,16 +77,31 @@ def epsilon(
                 json=json,
             )
             return
-        report = guarantee(net, colluding=colluding, credit_channel_noise=credit_channel_noise, live=live, tail=claim)
-        over, lines = over_time(net, mean_slots, budget_epsilon)
+        how: Any = {"colluding": colluding, "credit_channel_noise": credit_channel_noise, "live": live}
+        report = guarantee(net, **how, tail=claim, per_event=event)
+        over, lines = over_time(net, mean_slots, budget_epsilon, live=live)
     show(report, absent=absent, json=json, plot=plot, **over)
     if not json:
         for line in lines:
             typer.echo(line)
 
 
+def event_of(per_event: int | None, stay: str | None, every: str | None) -> int | None:
+    """The inferences of an event, from their number or from a length and a rate; None where no event is asked for."""
+    from airpool.account.event import most_inferences
+
+    if (stay is None) != (every is None):
+        raise ValueError("--stay and --every go together: how long somebody stays, and how often cameras send")
+    o.at_least(1, per_event=per_event)
+    if stay is None or every is None:
+        return per_event
+    if per_event is not None:
+        raise ValueError("--per-event and --stay both say how long an event is: give one of them")
+    return most_inferences(stay, every)
+
+
 def over_time(
-    net: "Network", mean_slots: float | None, budget_epsilon: float | None
+    net: "Network", mean_slots: float | None, budget_epsilon: float | None, *, live: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
     """As data and as sentences: the ε that a mean number of slots would spend, and the slots that a budget allows."""
     from airpool._support.rounding import full, shown
@@ -91,7 +110,7 @@ def over_time(
     data: dict[str, Any] = {}
     lines: list[str] = []
     if mean_slots is not None:
-        spent = mean_epsilon(net, mean_slots)
+        spent = mean_epsilon(net, mean_slots, live=live)
         data["mean"] = {"slots": mean_slots, "epsilon": spent, "promised": False}
         each = f"{net.inferences} inferences" if net.inferences > 1 else "an inference"
         lines.append(
@@ -127,7 +146,7 @@ def _show_odds(net: "Network", prior: float, *, colluding: Any, credit: bool, li
     from airpool.network import scheme_rules
 
     found = odds(net, prior, colluding=colluding, credit_channel_noise=credit, live=live)
-    close = None if scheme_rules(net.scheme).scored else reconstruction(net, colluding=colluding)
+    close = None if scheme_rules(net.scheme).scored else reconstruction(net, colluding=colluding, live=live)
     if json:
         error = None if close is None else close.to_json()
         print_json(found.to_json() | {"reconstruction": error, "version": __version__})

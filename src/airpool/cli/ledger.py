@@ -1,21 +1,25 @@
 """`airpool ledger show|verify|export|backup|rebuild|fleet`: what a device has spent, and whether the file is whole."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from airpool._support import files
+from airpool._support.errors import AirpoolError
 from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table, progress, say_written
 
 if TYPE_CHECKING:
     from airpool.network import Neighbours
+    from airpool.runtime.ledger.backup import Content
     from airpool.runtime.ledger.mechanism import Mechanism
     from airpool.runtime.ledger.plugins import UsedPlugin
+    from airpool.runtime.ledger.spending import Use
 
 app = typer.Typer(help="Show, check and copy what a device has spent.", no_args_is_help=True, add_completion=False)
 
@@ -37,9 +41,10 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
         from airpool.runtime.ledger.spending import total
 
         found = content(file)
-        counts = found.counts
+        counts, (budgets, lines) = found.counts, _against(found)
         spent = total(counts, delta, relation)
         each = [(mechanism, use, total({mechanism: 1}, delta, relation)) for mechanism, use in counts.items()]
+        why = _why_infinite(counts, delta, relation) if math.isinf(spent) else None
     # Slots of one inference have its name before the slash.
     inferences = len({row.inference.rpartition("/")[0] or row.inference for row in found.rows})
     summary = {"device": found.origin.device, "inferences": inferences, "slots": len(found.rows)}
@@ -52,7 +57,8 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
             }
             for mechanism, use, one in each
         ]
-        print_json(files.jsonable({**summary, "epsilon": spent, "key": found.origin.key, "mechanisms": parts}))
+        more = {"reason": why, "budgets": budgets}
+        print_json(files.jsonable({**summary, "epsilon": spent, "key": found.origin.key, "mechanisms": parts, **more}))
         return
     print_table(
         ("mechanism", "device", "rows", "epochs", "ε of one"),
@@ -68,7 +74,10 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
     last = f", the last on {_day(found.rows[-1].date)}" if found.rows else ""
     of_slots = "" if inferences == len(found.rows) else f" in {len(found.rows)} slots"
     typer.echo(f"{found.origin.device or 'this device'}: {inferences} inferences{of_slots}{last}")
-    typer.echo(f"ε = {shown(spent, 4)} at δ = {full(delta)} for {neighbours} neighbours, all of them together")
+    reason = "" if why is None else f" ({why})"
+    typer.echo(f"ε = {shown(spent, 4)}{reason} at δ = {full(delta)} for {neighbours} neighbours, all of them together")
+    for line in lines:
+        typer.echo(f"spent: {line}")
 
 
 @app.command()
@@ -86,14 +95,17 @@ def verify(
         beside = key.with_suffix(".head") if key is not None else None
         head = head or (beside if beside is not None and beside.exists() else None)
         wrong = list(backup.faults(found, head=head, key=_public_key(key) if key else None))
+        budgets, lines = (None, []) if wrong else _against(found)
     unknown = [text for text, given in (("the end (--head)", head), ("whose it is (--key)", key)) if given is None]
     if json:
-        print_json({"rows": len(found.rows), "faults": wrong, "unchecked": unknown})
+        print_json({"rows": len(found.rows), "faults": wrong, "unchecked": unknown, "budgets": budgets})
     else:
         for line in wrong:
             typer.echo(line)
         checked = f" Not checked: {' and '.join(unknown)}." if unknown else ""
         typer.echo(f"{len(found.rows)} rows, {len(wrong) or 'no'} fault{'s' * (len(wrong) != 1)}.{checked}")
+        for line in lines:
+            typer.echo(f"spent: {line}")
     raise typer.Exit(1 if wrong else 0)
 
 
@@ -165,6 +177,29 @@ def fleet(
         ("device", "key", "slots", "last", f"ε at δ = {full(delta)}, {neighbours}"),
         [(x.device, x.key[:12], str(x.inferences), _day(x.date), shown(x.epsilon, 4)) for x in found],
     )
+
+
+def _against(found: "Content") -> tuple[list[dict[str, Any]] | None, list[str]]:
+    """Spending against each budget, for JSON and in lines; null where it is not known or cannot be computed here."""
+    from airpool.runtime.ledger.left import left, spending_lines
+
+    try:
+        spending = left(found)
+    except (AirpoolError, ValueError) as error:
+        return None, [f"not computed: {error}"]
+    return None if spending is None else [each.to_json() for each in spending], spending_lines(spending)
+
+
+def _why_infinite(counts: "dict[Mechanism, Use]", delta: float, relation: "Neighbours") -> str:
+    """The reason why a total is infinite: that of a mechanism that is by itself, else that of live noise's grid."""
+    from airpool.account.guarantee import guarantee
+    from airpool.account.reasons import GRID
+
+    for one in counts:
+        report = guarantee(one.under(relation).network, delta=delta, live=one.live)
+        if math.isinf(report.epsilon[one.device]):
+            return report.reasons["epsilon"]
+    return GRID
 
 
 def _unchanged(plugin: "UsedPlugin", mechanism: "Mechanism") -> bool:

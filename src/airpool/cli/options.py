@@ -44,6 +44,11 @@ def per_device(text: str) -> Any:
 Prior = Annotated[
     float | None, typer.Option(help="Probability of the best guess without the signals, for --odds (default: 0.5).")
 ]
+PerEvent = Annotated[int | None, typer.Option(help="An event: a stay that this many inferences in a row see at most.")]
+Stay = Annotated[str | None, typer.Option(help="An event by its length, as in 5min; needs --every.", metavar="TIME")]
+Every = Annotated[
+    str | None, typer.Option(help="The least time between two inferences, as in 1s, for --stay.", metavar="TIME")
+]
 Target = Annotated[Any, typer.Option("--epsilon", help="Target ε, or 1,2,3.", parser=per_device, metavar="NUMBER")]
 
 
@@ -66,7 +71,8 @@ def at_least(least: int, **numbers: int | None) -> None:
     """Raises an error unless every given number is large enough; None is not checked."""
     for name, value in numbers.items():
         if value is not None and value < least:
-            raise ValueError(f"--{name} {value} must be ≥ {least}")
+            flag = name.replace("_", "-")
+            raise ValueError(f"--{flag} {value} must be ≥ {least}")
 
 
 def value(text: str) -> Any:

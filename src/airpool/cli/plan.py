@@ -181,8 +181,10 @@ def _print(found: "Plan") -> None:
     from rich.console import Console
 
     from airpool._support.rounding import full, shown
+    from airpool.account.words import because
 
     best, report = found.best, found.best.evaluation.report
+    why = [because(report.reasons, name) for name in ("epsilon", "epsilon_local", "epsilon_object")]
     net, run = best.network, best.evaluation
     low, high = best.interval
     console = Console(highlight=False)
@@ -190,9 +192,9 @@ def _print(found: "Plan") -> None:
     console.print(
         f"accuracy {best.accuracy:.3f}, {low:.3f} to {high:.3f} on as many other objects (95 %, validation, "
         f"{run.objects} objects, {run.trials} runs)\n"
-        f"ε = {shown(report.worst)} (local {shown(float(max(report.epsilon_local)))}, object "
-        f"{shown(report.epsilon_object)}) at δ = {full(net.delta)}, {net.neighbours}, {net.inferences} inference(s), "
-        f"{net.devices.count} devices\n"
+        f"ε = {shown(report.worst)}{why[0]} (local {shown(float(max(report.epsilon_local)))}{why[1]}, object "
+        f"{shown(report.epsilon_object)}{why[2]}) at δ = {full(net.delta)}, {net.neighbours}, {net.inferences} "
+        f"inference(s), {net.devices.count} devices\n"
         + (
             f"{run.channel_uses} channel uses and {run.energy:.4g} mW·uses an inference"
             if run.bytes_per_device is None

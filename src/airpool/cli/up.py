@@ -5,16 +5,17 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from airpool._support.errors import AirpoolError
 from airpool._support.rounding import full, shown
 from airpool._support.text_table import TextTable
+from airpool.account.words import because
 from airpool.cli import options as o
 from airpool.cli import running as r
 from airpool.cli.output import print_json, print_table, progress
@@ -54,6 +55,10 @@ def up(
     ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Folder of the devices' ledgers; needs --keys.")] = None,
     budget_epsilon: Annotated[float | None, typer.Option(help="ε that each ledger may reach.")] = None,
+    day_epsilon: Annotated[float | None, typer.Option(help="ε that it may reach in any 24 hours.")] = None,
+    event_epsilon: Annotated[float | None, typer.Option(help="ε that it may reach in one event.")] = None,
+    event_inferences: Annotated[int | None, typer.Option(help="An event's length, in inferences in a row.")] = None,
+    event_seconds: Annotated[float | None, typer.Option(help="An event's length, in seconds.")] = None,
     simulate: r.SimulationSeed = None,
     json: o.Json = False,
 ) -> None:
@@ -72,7 +77,9 @@ def up(
     source = source or f"latents:{model}/test"
     net = network_of(wanted, epsilon, share, model, codec)
     hosts = min(net.devices.count, 16) if processes is None else processes
-    of_device = {"ledger": ledger, "budget_epsilon": budget_epsilon, "bundle": bundle}
+    of_device = {"ledger": ledger, "budget_epsilon": budget_epsilon, "day_epsilon": day_epsilon, "bundle": bundle}
+    of_device |= {"event_epsilon": event_epsilon}
+    of_device |= {"event_inferences": event_inferences, "event_seconds": event_seconds}
     of_device |= {} if bundle is None else {"threads": 1}
     if ledger is not None:
         if keys is None:
@@ -88,7 +95,16 @@ def up(
         took = sum(tally.seconds)
     record = {**tally.record(took), "processes": hosts, "cameras": cameras_of(source, net.devices.count)}
     if net.slots.count > 1 and net.slots.redrawn and record["slots"] is not None:
-        record["slots"]["mean_epsilon"] = _mean_epsilon(net, record["slots"]["mean"])
+        from airpool.account.lifetime import mean_epsilon
+
+        record["slots"]["mean_epsilon"] = mean_epsilon(replace(net, inferences=1), record["slots"]["mean"], live=True)
+    if ledger is not None:
+        with suppress(AirpoolError):  # what a ledger lacks is no reason to lose the results
+            record["budgets"] = _budgets(ledger, net)
+    if "inf" in (record["epsilon"] or {}).values():
+        from airpool.account.guarantee import guarantee
+
+        record["reasons"] = guarantee(net, live=simulate is None).reasons
     print_json(record) if json else _print(record)
     if tally.count and not tally.statuses["answered"]:
         raise typer.Exit(1)
@@ -109,11 +125,17 @@ def network_of(wanted: o.NetworkOptions, epsilon: float | None, share: float, mo
         return calibrated(net, epsilon=epsilon or 2.0, share=by_score)
 
 
-def _mean_epsilon(net: Network, slots: float) -> float:
-    """ε of a stream of the mean number of slots, rounded up: known after the fact, and promised to no inference."""
-    from airpool.account.guarantee import guarantee
+def _budgets(folder: Path, net: Network) -> list[dict[str, Any]]:
+    """Spending of the device that has least left, for each budget of the ledgers in a folder."""
+    from airpool.runtime.ledger.backup import content
+    from airpool.runtime.ledger.left import left
+    from airpool.runtime.under_way import cap
 
-    return guarantee(net.one_slot, inferences=max(1, ceil(slots)), live=True).worst
+    with progress("composing what was spent"):
+        files = [folder / f"device-{k}.db" for k in range(net.devices.count)]
+        found = [left(content(file), each=cap(net.slots)) for file in files if file.exists()]
+    worst = (min(same, key=lambda one: (one.more or 0, -one.spent)) for same in zip(*filter(None, found), strict=False))
+    return [{"words": one.words, **one.to_json()} for one in worst]
 
 
 def _dimension(model: str, codec: str | None) -> int:
@@ -181,13 +203,21 @@ def _rows(record: dict[str, Any]) -> dict[str, str]:
         rows["latency"] = f"{record['p50_ms']:.1f} ms (median), {record['p99_ms']:.1f} ms (99 %)"
         rows["rate"] = f"{record['per_second']:.1f} inferences/s"
     if record["epsilon"] is not None:
-        device, alone, whole = (shown(float(record["epsilon"][name])) for name in ("device", "local", "object"))
-        rows["ε of one inference"] = f"{device} device, {alone} local, {whole} object; δ = {full(record['delta'])}"
+        names = {"device": "epsilon", "local": "epsilon_local", "object": "epsilon_object"}
+        why = {name: because(record.get("reasons", {}), of) for name, of in names.items()}
+        device, alone, whole = (shown(float(record["epsilon"][name])) for name in names)
+        rows["ε of one inference"] = (
+            f"{device} device{why['device']}, {alone} local{why['local']}, {whole} object{why['object']}; "
+            f"δ = {full(record['delta'])}"
+        )
     if record["slots"] is not None and record["slots"]["cap"] > 1:
         rows["ε of one inference"] += f"; all {record['slots']['cap']} slots"
         rows["slots"] = f"{record['slots']['mean']:.2f} on average of at most {record['slots']['cap']}"
         if "mean_epsilon" in record["slots"]:
             rows["spent on average"] = f"ε = {shown(record['slots']['mean_epsilon'])}: a figure, not a promise"
+    if "budgets" in record:
+        lines = [each["words"] for each in record["budgets"]] or ["no budget set"]
+        rows |= {"spent" if not k else f"spent ({k + 1})": line for k, line in enumerate(lines)}
     if record["note"]:
         rows["note"] = record["note"]
     if record.get("cameras"):

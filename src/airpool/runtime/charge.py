@@ -10,6 +10,8 @@ from typing import Protocol, runtime_checkable
 from airpool._support.errors import AirpoolError
 from airpool.runtime.medium import WithdrawalReason
 
+NOT_ALL_SLOTS = "the budget does not cover all slots of another inference"
+
 
 class NotSentError(AirpoolError):
     """The device does not take part; the text says why, in its own log. reason: the part of it that others learn."""
@@ -49,6 +51,14 @@ class Batched(Protocol):
     def charge_all(self, inferences: Sequence[tuple[str, str]]) -> None:
         """Books inferences, each with its epoch: all of them, or none and NotSentError."""
         ...
+
+
+def not_covered(charge: Charge) -> NotSentError:
+    """The refusal of an inference of several slots: its budget does not cover them all, or the ledger fails."""
+    why = charge.refusal() if isinstance(charge, Foreseen) else None
+    if why is None or why.startswith(("over budget", "the budget")):
+        return NotSentError(why or NOT_ALL_SLOTS, WithdrawalReason.BUDGET)
+    return NotSentError(why, WithdrawalReason.DISK)
 
 
 _REMEMBERED = 4096

@@ -21,7 +21,7 @@ from airpool.protocol import alone, live
 from airpool.protocol.alone import Choice
 from airpool.protocol.randomness import Randomness
 from airpool.runtime import logs, seeded, terms
-from airpool.runtime.charge import Batched, Charge, Counted, Foreseen, NotSentError
+from airpool.runtime.charge import NOT_ALL_SLOTS, Batched, Charge, Counted, Foreseen, NotSentError, not_covered
 from airpool.runtime.medium import (
     LONGEST_ID,
     Announcement,
@@ -93,7 +93,7 @@ async def _allowed(device: Device, *, probe: bool) -> tuple[int, ...]:
         elif found := _covered(device, probe=probe):
             return found
         elif isinstance(device.charge, Foreseen):
-            why = device.charge.refusal(probe=True) or "the budget does not cover all slots of another inference"
+            why = device.charge.refusal(probe=True) or NOT_ALL_SLOTS
         if why is not None and why != said:
             logs.event("refused", device=device.index, reason=why)
             said = why
@@ -197,7 +197,7 @@ def _note(device: Device, told: Announcement, *, unpaid: int) -> Noted | None:
         raise NotSentError(why, WithdrawalReason.ROUND)
     needed = under_way.needed(told.slot) + unpaid
     if going is None and _left(device, needed) < needed:
-        raise NotSentError("the budget does not cover all slots of another inference", WithdrawalReason.BUDGET)
+        raise not_covered(device.charge)
     return under_way.note(told.inference, told.slot)
 
 

@@ -123,6 +123,16 @@ class DeviceOptions(RoleOptions):
     window_seconds: Annotated[
         float | None, RoleFlag("A window's length, in time that the ledger is used.", panel=_LEDGER)
     ] = None
+    day_epsilon: Annotated[float | None, RoleFlag("ε that those of any 24 hours may reach.", panel=_LEDGER)] = None
+    event_epsilon: Annotated[
+        float | None, RoleFlag("ε that one event may reach, a stay before the camera.", panel=_LEDGER)
+    ] = None
+    event_inferences: Annotated[int | None, RoleFlag("An event's length, in inferences in a row.", panel=_LEDGER)] = (
+        None
+    )
+    event_seconds: Annotated[
+        float | None, RoleFlag("An event's length, in time that the ledger is used.", panel=_LEDGER)
+    ] = None
     scene_epsilon: Annotated[float | None, RoleFlag("ε that those of one scene may reach.", panel=_LEDGER)] = None
     scene: Annotated[str, RoleFlag("The scene that the device looks at from now on.", panel=_LEDGER)] = ""
     accept_plugin: Annotated[

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from airpool._support.rounding import full, shown
 from airpool.network import Network
 from airpool.runtime import logs
 from airpool.runtime.charge import NotSentError
@@ -24,6 +25,7 @@ from airpool.runtime.ledger.mechanism import Mechanism, mechanism
 from airpool.runtime.ledger.spending import total
 from airpool.runtime.medium import WithdrawalReason
 from airpool.runtime.transport import PeerCredentials
+from airpool.runtime.under_way import cap
 
 _SHORTEST_TOKEN = 16
 _DAY = 86_400.0
@@ -124,7 +126,7 @@ class Booked:
 
     def spent(self) -> tuple[float | None, float] | None:
         """The budget for all inferences, and ε spent, read beside the ledger: no charge waits for it."""
-        whole = next((each for each in self._ledger.budgets if not each.scene and each.window_s is None), None)
+        whole = next((each for each in self._ledger.budgets if each.covers_all), None)
         delta, relation = (1e-5, "zero-out") if whole is None else (whole.delta, whole.neighbours)
         try:
             return whole and whole.epsilon, total(content(self.path).counts, delta, relation)
@@ -149,6 +151,19 @@ def files_of(path: Path, head: Path | None, device: int) -> tuple[Path, Path | N
     """The files of one device's ledger and head, where folders with one for each device are given."""
     file = path / f"device-{device}.db" if path.is_dir() else path
     return file, head / f"device-{device}.head" if head is not None and head.is_dir() else head
+
+
+def require_events_fit(budgets: Sequence[Budget], network: Network, device: int) -> None:
+    """Raises a ValueError where no event of an event's budget fits it: the device would fall silent for good."""
+    for each in (budget for budget in budgets if budget.event is not None):
+        one = mechanism(network, device=device)
+        cost = total({one: each.event or 0}, each.delta, each.neighbours)
+        if cost > each.epsilon:
+            inferences = (each.event or 0) // cap(network.slots)
+            raise ValueError(
+                f"an event of {inferences} inferences costs device {device} ε = {shown(cost)}, more than its budget of "
+                f"{full(each.epsilon)}: calibrate the network with --per-event {inferences}"
+            )
 
 
 def booked(

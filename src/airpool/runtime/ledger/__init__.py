@@ -2,7 +2,8 @@
 
 mechanism.py   one inference at its noise floor, as text with a digest      plugins.py  those that it depends on
 spending.py    the ε of many inferences of several mechanisms together
-budget.py      limits on ε: in all, in a scene, in a window of time
+budget.py      limits on ε: in all, in a scene, in a window of time, in an event
+limits.py      those of the last start, in the file          left.py     spending against them
 chain.py       rows tied to each other by hashes and signed by the device; what `verify` finds
 store.py       the SQLite file      head.py  the newest row, outside the file      lock.py  one process at a time
 booking.py     an inference to charge, and its row

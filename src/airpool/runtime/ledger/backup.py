@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from airpool.runtime.ledger import chain
+from airpool.runtime.ledger import chain, limits
 from airpool.runtime.ledger import head as heads
 from airpool.runtime.ledger.budget import Budget, Tally
 from airpool.runtime.ledger.chain import Origin, Row
@@ -24,13 +24,20 @@ FORMAT = "airpool ledger export 1"
 class Content:
     """All that a ledger says: who, which mechanisms (texts by digest), and every row.
 
-    strange: what is wrong with its file, whatever the rows say.
+    strange: what is wrong with its file, whatever the rows say. limits: texts of the budgets of the last start, and
+    their signature; None where they were not written down, as in an export.
     """
 
     origin: Origin
     texts: Mapping[str, str]
     rows: tuple[Row, ...]
     strange: tuple[str, ...] = ()
+    limits: tuple[str, str] | None = None
+
+    @property
+    def budgets(self) -> tuple[Budget, ...] | None:
+        """The budgets of the device's last start; None where they are not known. Raises SpendingError if unreadable."""
+        return None if self.limits is None else limits.parsed(self.limits[0])
 
     @property
     def counts(self) -> dict[Mechanism, Use]:
@@ -50,7 +57,8 @@ def content(path: str | Path, *, after: int = 0) -> Content:
         store = Store(path, readonly=True)
         try:
             strange = () if after else tuple(store.strange())
-            return Content(store.origin(), store.mechanisms(), tuple(store.rows(after)), strange)
+            found = store.mechanisms(), tuple(store.rows(after)), strange
+            return Content(store.origin(), *found, store.budgets())
         finally:
             store.close()
     except (sqlite3.Error, OSError) as error:
@@ -65,6 +73,8 @@ def faults(found: Content, *, head: Path | None = None, key: str | None = None) 
     if key is not None and found.origin.key != key:
         yield "the ledger belongs to another key"
     yield from found.strange
+    if found.limits is not None and not limits.signature_holds(found.origin, *found.limits):
+        yield "the budgets that are written down were changed"
     kept = None
     if head is not None:
         try:

@@ -1,10 +1,13 @@
-"""Budgets: a limit on ε for a relation of neighbours, in all, in each scene, or in any window; their assumptions."""
+"""Budgets: a limit on ε for a relation of neighbours, in all, in each scene, in any window or event; assumptions."""
 
+import json
 import math
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from types import MappingProxyType
 
 from airpool._support.rounding import full, shown
 from airpool.network import Neighbours
@@ -14,16 +17,19 @@ from airpool.runtime.ledger.mechanism import Mechanism
 from airpool.runtime.ledger.refused import SpendingError
 from airpool.runtime.ledger.spending import Use, total
 
+_NONE: Mapping[tuple[str, str], int] = MappingProxyType({})
+
 
 @dataclass(frozen=True)
 class Budget:
-    """(ε, δ) for all inferences of a ledger; or for those of each scene; or for those of any window of time.
+    """(ε, δ) for all inferences of a ledger; or for those of each scene, of any window of time, or of any event.
 
-    scene: counts each scene by itself. window_s: seconds that the ledger is in use (`clock`), not both.
+    scene: counts each scene by itself. window_s: seconds that the ledger is in use (`clock`). event: rows of the ledger
+    that follow each other, each an inference or one of its slots. Only one of the three.
     neighbours: what every inference is accounted for under, whatever its own network says.
 
     >>> Budget(4.0, window_s=86400).assumes
-    'what a window of 86400 s shows is not linked to what earlier and later ones show; without that, windows add up'
+    'what a window of 24 h shows is not linked to what earlier and later ones show; without that, windows add up'
     """
 
     epsilon: float
@@ -31,26 +37,40 @@ class Budget:
     scene: bool = False
     window_s: float | None = None
     neighbours: Neighbours = Neighbours.ZERO_OUT
+    event: int | None = None
 
     def __post_init__(self) -> None:
         for name, allowed, good in (
             ("epsilon", "must be > 0 and finite", 0 < self.epsilon < math.inf),
             ("delta", "must be > 0 and < 1", 0 < self.delta < 1),
             ("window_s", "must be > 0 and finite", self.window_s is None or 0 < self.window_s < math.inf),
+            ("event", "must be >= 1", self.event is None or self.event >= 1),
             ("neighbours", "must be " + " or ".join(Neighbours), self.neighbours in tuple(Neighbours)),
         ):
             if not good:
                 raise ValueError(f"budget {name}={getattr(self, name)} {allowed}")
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
-        if self.scene and self.window_s is not None:
-            raise ValueError("a budget is for a scene or for a window, not for both: give two budgets")
+        if self.scene + (self.window_s is not None) + (self.event is not None) > 1:
+            raise ValueError("a budget is for a scene, a window or an event, only one of them: give several budgets")
+
+    @property
+    def text(self) -> str:
+        """As JSON, which `Budget(**json.loads(text))` reads back."""
+        return json.dumps(asdict(self))
+
+    @property
+    def covers_all(self) -> bool:
+        """Whether it is for all inferences of a ledger."""
+        return not self.scene and self.window_s is None and self.event is None
 
     @property
     def covers(self) -> str:
         """The inferences that the budget covers, for a message."""
         if self.scene:
             return "this scene"
-        return "all inferences" if self.window_s is None else f"any {self.window_s:g} s"
+        if self.event is not None:
+            return f"any {self.event} in a row"
+        return "all inferences" if self.window_s is None else f"any {_length(self.window_s)}"
 
     @property
     def assumes(self) -> str:
@@ -62,10 +82,19 @@ class Budget:
             )
         if self.window_s is not None:
             return (
-                f"what a window of {self.window_s:g} s shows is not linked to what earlier and later ones show; "
+                f"what a window of {_length(self.window_s)} shows is not linked to what earlier and later ones show; "
                 "without that, windows add up"
             )
+        if self.event is not None:
+            return (
+                f"whoever is to be protected is seen within {self.event} rows of this ledger that follow each other; a "
+                "longer stay is not covered, and two stays add up"
+            )
         return "nothing beyond the guarantee of one inference: it holds for everything that this ledger has charged"
+
+
+def _length(seconds: float) -> str:
+    return f"{seconds / 3600:g} h" if seconds % 3600 == 0 else f"{seconds:g} s"
 
 
 class Allowance:
@@ -111,36 +140,55 @@ def _covers(larger: Mapping[Mechanism, Use], smaller: Mapping[Mechanism, Use]) -
     return all(more.inferences >= use.inferences and more.epochs >= use.epochs for more, use in found)
 
 
+Key = tuple[str, str]  # digest and epoch
+
+
 class Tally:
-    """Use of each mechanism, by its digest, for one budget: in all rows, in a scene, or in the window that ends now."""
+    """Use of each mechanism, by its digest, for one budget: in all rows, a scene, a window that ends now, an event."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self._scenes: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+        self._scenes: defaultdict[str, Counter[Key]] = defaultdict(Counter)
         self._used: defaultdict[str, dict[str, Use]] = defaultdict(dict)
         self._recent: deque[tuple[int, str, str]] = deque()
 
     def add(self, row: Row) -> None:
-        self._count(row.scene if self.budget.scene else "", row.mechanism, row.epoch, 1)
-        if self.budget.window_s is not None:
+        self._count(row.scene if self.budget.scene else "", (row.mechanism, row.epoch), 1)
+        if self.budget.window_s is not None or self.budget.event is not None:
             self._recent.append((row.elapsed, row.mechanism, row.epoch))
+        if self.budget.event is not None and len(self._recent) > self.budget.event:
+            self._count("", self._recent.popleft()[1:], -1)
 
-    def used(self, scene: str, elapsed: int, *, more: Sequence[tuple[str, str]] = ()) -> dict[str, Use]:
-        """The use that counts against the budget at a moment. more: digest and epoch of each inference to add."""
+    def used(self, scene: str, elapsed: int, *, more: Mapping[Key, int] = _NONE) -> dict[str, Use]:
+        """The use that counts against the budget at a moment. more: inferences to add."""
         if self.budget.window_s is not None:
             # An inference counts until the whole window has passed, the last millisecond included.
             while self._recent and self._recent[0][0] < elapsed - self.budget.window_s * 1000 - 1:
-                self._count("", *self._recent.popleft()[1:], -1)
+                self._count("", self._recent.popleft()[1:], -1)
         scene = scene if self.budget.scene else ""
         found = {digest: use for digest, use in self._used[scene].items() if use.inferences}
-        for key, number in Counter(more).items():
+        for key, number in more.items():
             use = found.get(key[0], Use(0, 0))
             epochs = number if not key[1] else int(self._is_new(scene, key))
             found[key[0]] = Use(use.inferences + number, use.epochs + epochs)
         return found
 
-    def _count(self, scene: str, digest: str, epoch: str, change: int) -> None:
-        rows, used, key = self._scenes[scene], self._used[scene], (digest, epoch)
+    def ended_by(self, scene: str, elapsed: int, more: Sequence[Key]) -> Iterator[dict[str, Use]]:
+        """The use that counts after each of some more inferences; where it only grows, after the last alone."""
+        if self.budget.event is None:
+            yield self.used(scene, elapsed, more=Counter(more))
+            return
+        then = Tally(self.budget)
+        then._scenes[""], then._used[""] = Counter(self._scenes[""]), dict(self._used[""])
+        leaving = chain(((digest, epoch) for _, digest, epoch in self._recent), more)
+        for number, key in enumerate(more, start=len(self._recent) + 1):
+            then._count("", key, 1)
+            if number > self.budget.event:
+                then._count("", next(leaving), -1)
+            yield then.used("", elapsed)
+
+    def _count(self, scene: str, key: Key, change: int) -> None:
+        (digest, epoch), rows, used = key, self._scenes[scene], self._used[scene]
         before = self._is_new(scene, key)
         rows[key] += change
         use = used.get(digest, Use(0, 0))
@@ -150,7 +198,7 @@ class Tally:
         if not rows[key]:
             del rows[key]
 
-    def _is_new(self, scene: str, key: tuple[str, str]) -> bool:
+    def _is_new(self, scene: str, key: Key) -> bool:
         return not key[1] or not self._scenes[scene][key]
 
 
@@ -165,15 +213,16 @@ def require_budget(
     budget = tally.budget
     for scene in dict.fromkeys(each.scene if budget.scene else "" for each in bookings):
         more = [(b.mechanism.digest, b.epoch) for b in bookings if not budget.scene or b.scene == scene]
-        counts = {mechanisms[digest]: use for digest, use in tally.used(scene, elapsed, more=more).items()}
-        if not allowance.fits(counts):
-            spent = shown(total(counts, budget.delta, budget.neighbours), 4)
-            raise SpendingError(
-                "over budget",
-                f"the budget for {budget.covers}, ε = {full(budget.epsilon)} at δ = {full(budget.delta)} for "
-                f"{budget.neighbours} neighbours, is spent: with {sum(use.inferences for use in counts.values())} "
-                f"inferences ε would be {spent}",
-            )
+        for used in tally.ended_by(scene, elapsed, more):
+            counts = {mechanisms[digest]: use for digest, use in used.items()}
+            if not allowance.fits(counts):
+                spent = shown(total(counts, budget.delta, budget.neighbours), 4)
+                raise SpendingError(
+                    "over budget",
+                    f"the budget for {budget.covers}, ε = {full(budget.epsilon)} at δ = {full(budget.delta)} for "
+                    f"{budget.neighbours} neighbours, is spent: with {sum(use.inferences for use in counts.values())} "
+                    f"inferences ε would be {spent}",
+                )
 
 
 def most_covered(
@@ -188,8 +237,14 @@ def most_covered(
     """The number of times that the budget of a tally covers this inference too, at a moment; at most `most`."""
     scene, one = booking.scene if tally.budget.scene else "", (booking.mechanism.digest, booking.epoch)
 
-    def exceeds(number: int) -> bool:
-        counts = tally.used(scene, elapsed, more=[one] * number)
-        return not allowance.fits({mechanisms[digest]: use for digest, use in counts.items()})
+    def exceeds(used: Mapping[str, Use]) -> bool:
+        return not allowance.fits({mechanisms[digest]: use for digest, use in used.items()})
 
-    return most if not exceeds(most) else bisect_left(range(1, most), True, key=exceeds)
+    if tally.budget.event is not None:  # beyond its length, every event is of this inference alone
+        windows = tally.ended_by(scene, elapsed, [one] * min(most, tally.budget.event))
+        return next((number for number, used in enumerate(windows) if exceeds(used)), most)
+
+    def too_many(number: int) -> bool:
+        return exceeds(tally.used(scene, elapsed, more={one: number}))
+
+    return most if not too_many(most) else bisect_left(range(1, most), True, key=too_many)

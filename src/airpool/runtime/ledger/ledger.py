@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from airpool.network import Neighbours
 from airpool.runtime.keys import secret
-from airpool.runtime.ledger import chain, clock, head
+from airpool.runtime.ledger import chain, clock, head, limits
 from airpool.runtime.ledger.booking import Booking, Charged
 from airpool.runtime.ledger.budget import Allowance, Budget, Tally, most_covered, require_budget
 from airpool.runtime.ledger.chain import Origin, Row, Tip
@@ -74,7 +74,7 @@ class Ledger:
         self._stamps: object = None
         self._threads = threading.Lock()
         with self._alone(WAIT_S):
-            self._read()
+            self._stamps = limits.keep(self._read(), self._key, self.budgets)
 
     def charge(self, inference: str, mechanism: Mechanism, *, scene: str = "", epoch: str = "") -> Charged:
         """Charges an inference, once however often this name is charged. Raises SpendingError where it must not run.
@@ -198,16 +198,15 @@ class Ledger:
             or head.read(self.head_path) != Head(self.origin.hash, self.tip)
         ):
             self._require_same_file(os.stat(self.path).st_ino)
-            self._read()
-        assert self._store is not None
+            return self._read()
         return self._store
 
     def _require_same_file(self, inode: int) -> None:
         if self._inode and inode != self._inode:
             raise SpendingError("restored", f"{self.path} was replaced while the device was running")
 
-    def _read(self) -> None:
-        """Reads and checks all rows, against each other and against the head, and counts them."""
+    def _read(self) -> Store:
+        """The store, opened anew; checks all rows, against each other and against the head, and counts them."""
         self._stamps = None
         if self._store is not None:
             self._store.close()
@@ -246,6 +245,7 @@ class Ledger:
         here = self._now()
         self._moments.setdefault(here.boot, here)
         self._stamps = store.stamps()
+        return store
 
     def _require_seen(self, store: Store) -> None:
         seen = self._asked

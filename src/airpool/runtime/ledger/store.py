@@ -41,10 +41,12 @@ MIGRATIONS = (
     CREATE TRIGGER no_delete BEFORE DELETE ON charge BEGIN SELECT RAISE(ABORT, 'rows are never deleted'); END;
     """,
     "ALTER TABLE charge ADD COLUMN epoch TEXT NOT NULL DEFAULT '';",
+    # The budgets of the last start, for whoever reads the file: the device itself goes by its own options.
+    "CREATE TABLE budgets (text TEXT NOT NULL, signature TEXT NOT NULL);",
 )
 VERSION = len(MIGRATIONS)
 _COLUMNS = ", ".join(Row._fields)
-_EPOCHS_SINCE = 3
+_EPOCHS_SINCE, _BUDGETS_SINCE = 3, 4
 _ROOM = 32 * 1024  # bytes: more than the pages that a batch of rows changes
 KINDS = tuple(int if field in ("seq", "since_boot", "elapsed", "date") else str for field in Row._fields)
 
@@ -74,7 +76,7 @@ class Store:
                 self._base.execute("PRAGMA journal_mode = WAL")
                 self._base.execute("PRAGMA synchronous = FULL")
                 self._migrate(origin)
-            version = self._require_version()
+            version = self.version = self._require_version()
             # A reader does not migrate what it reads.
             self._read_columns = _COLUMNS if version >= _EPOCHS_SINCE else _COLUMNS.replace("epoch", "'' AS epoch")
             if not readonly:
@@ -130,6 +132,19 @@ class Store:
             f"SELECT {self._read_columns} FROM charge WHERE inference = ?", (inference,)
         ).fetchone()
         return None if found is None else Row._make(found)
+
+    def budgets(self) -> tuple[str, str] | None:
+        """Budgets of the last start and their signature; None where none were written down."""
+        if self.version < _BUDGETS_SINCE:
+            return None
+        found = self._base.execute("SELECT text, signature FROM budgets").fetchall()
+        text, signature = self._typed(found[0], (str, str), "the budgets") if len(found) == 1 else ("", "")
+        return (text, signature) if text else None
+
+    def keep_budgets(self, text: str, signature: str) -> None:
+        with self._transaction():
+            self._base.execute("DELETE FROM budgets")
+            self._base.execute("INSERT INTO budgets VALUES (?, ?)", (text, signature))
 
     def _typed(self, values: tuple[Any, ...], kinds: tuple[type, ...], what: str) -> tuple[Any, ...]:
         """SQLite stores any kind of value in any column; only those that airpool writes are read."""
