@@ -101,6 +101,7 @@ def guarantee(
             paper=paper_claim(network, tail),
             assumptions=assumptions(network, received, live=live),
             live=live,
+            again=lambda number: guarantee(network, inferences=number, tail=tail, **how),
         )
 
 

@@ -18,6 +18,8 @@ from airpool.paper.formulas import theorem1
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from airpool.account.statement import Statement
+
 
 @dataclass(frozen=True, repr=False)
 class PrivacyReport:
@@ -33,6 +35,7 @@ class PrivacyReport:
     absent: computes `epsilon_if_absent`, which may take longer than all the rest.
     static, least, guesses: compute `epsilon_if_static`, `epsilon_at_least` and `odds`.
     live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
+    again: the report of another number of inferences, all else equal.
     """
 
     network: Network
@@ -48,6 +51,7 @@ class PrivacyReport:
     guesses: Callable[[], tuple[Odds, ...]] = lambda: ()
     epsilon_eavesdropper: Floats | None = None
     live: bool = False
+    again: Callable[[int], "PrivacyReport"] | None = None
 
     def __post_init__(self) -> None:
         for values in (self.epsilon, self.epsilon_lower, self.epsilon_local, self.epsilon_eavesdropper):
@@ -80,6 +84,21 @@ class PrivacyReport:
     def odds(self) -> tuple[Odds, ...]:
         """Odds of a yes-or-no question, and of one of 40 (docs/guarantee.md §11). Computed on first use."""
         return self.guesses()
+
+    def over(self, inferences: int) -> "PrivacyReport":
+        """The report of another number of inferences, all else equal."""
+        if inferences == self.network.inferences or self.again is None:
+            return self
+        return self.again(inferences)
+
+    def statement(self, *, per_day: float = 100, **about: str) -> "Statement":
+        """One page for readers who are no experts: plain text by `str`, and `html` (docs/statement.md).
+
+        per_day: inferences a day. about: as of `account.statement.statement`.
+        """
+        from airpool.account.statement import statement
+
+        return statement(self, per_day=per_day, **about)
 
     @property
     def claimed_by(self) -> tuple[str, ...]:
