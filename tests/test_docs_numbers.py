@@ -170,7 +170,7 @@ def prose(document: str) -> str:
     return re.sub(r"^```.*?^```", "", (ROOT / document).read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize(("document", "pattern", "numbers"), QUOTATIONS, ids=lambda each: str(each)[:40])
+@pytest.mark.parametrize(("document", "pattern", "numbers"), QUOTATIONS, ids=map(str, range(len(QUOTATIONS))))
 def test_a_quoted_number_is_that_of_its_file(document, pattern, numbers):
     found = re.search(pattern, prose(document))
     assert found, f"{document} no longer says: {pattern}"

@@ -225,6 +225,8 @@ def test_the_command_prints_the_text(file):
         (["--every", "10s", "--hours", "nan"], "--hours nan must be"),
         (["--per-day", "-1"], "--per-day -1 must be > 0"),
         (["--per-day", "nan"], "--per-day nan must be > 0"),
+        (["--per-day", "inf"], "--per-day inf must be > 0 and at most"),
+        (["--every", "0.0000001s"], "inferences a day, at most"),
         (["--out", "x.pdf"], "must end in .html, .md or .txt"),
     ],
 )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airpool.account.report import PrivacyReport
 
 _DAYS = 365
-_MOST = 10**12  # inferences of a network
+MOST_PER_DAY = 10**12 // _DAYS  # a network counts up to 10^12 inferences
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,8 @@ def statement(
 
     Edge cases: a period that cannot be accounted for has no limit, and says why.
     """
-    if not 0 < per_day <= _MOST / _DAYS:
-        raise ValueError(f"per_day={per_day:g} must be > 0 and <= {_MOST // _DAYS}")
+    if not 0 < per_day <= MOST_PER_DAY:
+        raise ValueError(f"per_day={per_day:g} must be > 0 and <= {MOST_PER_DAY}")
     one = report.over(1)
     named = [("one inference", 1), ("one day", ceil(per_day)), ("one year", ceil(per_day * _DAYS))]
     own = report.network.inferences
@@ -245,7 +245,7 @@ def _facts(periods: Sequence[Period]) -> Facts:
 
 def _block(report: "PrivacyReport", periods: Sequence[Period], group: Sequence[int]) -> PageTable:
     """Leakage of equal devices, a row for each period."""
-    header = ("", "inferences", "ε", "50 % becomes", "1 of 40 becomes", "ε, own signal", "50 % becomes, own signal")
+    header = ("", "inferences", "ε", "50 % becomes", "1 of 40 becomes", "ε, own signal", "50 % becomes, own")
     rows = [(each.name, f"{each.inferences:,}", *_cells(each, group[0])) for each in periods]
     return PageTable(words.settings(report.network, group), header, rows)
 

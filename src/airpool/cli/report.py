@@ -67,12 +67,14 @@ def stated(every: str | None, per_day: float | None, hours: float | None) -> tup
     >>> stated("10s", None, 8)
     (2880.0, 'One inference every 10s, 8 hours a day.')
     """
+    from airpool.account.statement import MOST_PER_DAY
+
     if every is None:
         if hours is not None:
             raise ValueError(f"--hours {hours:g} needs --every")
         count = 100.0 if per_day is None else per_day
-        if not count > 0:
-            raise ValueError(f"--per-day {count:g} must be > 0")
+        if not 0 < count <= MOST_PER_DAY:
+            raise ValueError(f"--per-day {count:g} must be > 0 and at most {MOST_PER_DAY}")
         return count, f"At {count:,g} inferences a day, every day of the year."
     if per_day is not None:
         raise ValueError("--every and --per-day state the same rate: leave one of them out")
@@ -82,6 +84,7 @@ def stated(every: str | None, per_day: float | None, hours: float | None) -> tup
     day = 24.0 if hours is None else hours
     if not 0 < day <= 24:
         raise ValueError(f"--hours {day:g} must be > 0 and at most 24")
-    return day * 3600 / (
-        float(found[1]) * _SECONDS[found[2]]
-    ), f"One inference every {every.strip()}, {day:g} hours a day."
+    count = day * 3600 / (float(found[1]) * _SECONDS[found[2]])
+    if count > MOST_PER_DAY:
+        raise ValueError(f"--every {every!r} is {count:g} inferences a day, at most {MOST_PER_DAY} are allowed")
+    return count, f"One inference every {every.strip()}, {day:g} hours a day."
