@@ -242,7 +242,7 @@ def test_results_have_the_papers_own_numbers():
     text = (ROOT / "docs/reproduction.md").read_text("utf-8")
     for name in figures.IDS:
         told = re.search(r"\(the paper's ((?:Fig\.|Table) \d+)\)$", figures.result(name).title)
-        assert f"| {name} ({told[1] if told else 'text only'}) |" in text
+        assert f"| {name} | {told[1] if told else 'no figure'}: " in text
 
 
 def test_ports_and_extras_are_the_same_everywhere():

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from airpool import Channel, Network, Ranking, Threshold, cli, guarantee
 from airpool.account.guesses import percent
-from airpool.account.plain_words import PROTECTED, WEAKLY, limit
+from airpool.account.periods import PROTECTED, WEAKLY
+from airpool.account.plain_words import limit
 from airpool.account.statement import groups, statement
 from airpool.network import Adversary, Slots
 from airpool.network import file as network_file

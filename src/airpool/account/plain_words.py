@@ -1,20 +1,13 @@
-"""Sentences of a statement, in plain words: each depends on the network's settings (numbers: statement.py)."""
+"""Sentences of a statement, in plain words: each depends on the network's settings (numbers: periods.py)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from airpool.account.guesses import percent
-from airpool.account.report import shown
+from airpool.account.periods import PROTECTED, WEAKLY, Period, level
+from airpool.account.report import PrivacyReport, shown
 from airpool.network import Network, scheme_rules
-
-if TYPE_CHECKING:
-    from airpool.account.report import PrivacyReport
-    from airpool.account.statement import Period
-
-# Odds of a yes-or-no guess up to which a secret is called protected, and weakly protected.
-PROTECTED, WEAKLY = 0.75, 0.95
 
 
 def limit(value: float) -> str:
@@ -26,21 +19,13 @@ def limit(value: float) -> str:
     return "no limit" if np.isinf(value) else f"{int(shown(value, 0)):,}" if value >= 100 else shown(value)
 
 
-def level(period: "Period") -> str:
-    """The word for the worst device's protection over a period."""
-    odds = max(period.odds[0])
-    if np.isinf(max(period.epsilon)) or odds > WEAKLY:
-        return "not protected"
-    return "protected" if odds <= PROTECTED else "weakly protected"
-
-
-def fact(period: "Period") -> str:
+def fact(period: Period) -> str:
     """The meaning of a period's odds."""
     many = "" if period.inferences == 1 else f" ({period.inferences:,} inferences that show the same)"
     return f"of yes-or-no guesses are right at most after {period.name}{many}, instead of 50 %: {level(period)}"
 
 
-def in_short(network: Network, periods: Sequence["Period"], lasting: tuple[int, int]) -> list[str]:
+def in_short(network: Network, periods: Sequence[Period], lasting: tuple[int, int]) -> list[str]:
     """The verdict: what one device alone sees over each period, why ε has no limit, what several devices see.
 
     lasting: inferences up to which the worst device is protected, and weakly protected.
@@ -120,8 +105,8 @@ def leaves(network: Network) -> list[str]:
     return lines
 
 
-def readers(report: "PrivacyReport") -> list[tuple[str, str, str]]:
-    """Who receives something: name, what, and which bound holds ("sum", "own", "antennas" or "nothing")."""
+def readers(report: PrivacyReport) -> list[tuple[str, str, str]]:
+    """Receivers: name, what they receive, and which bound holds ("sum", "own", "antennas" or "nothing")."""
     network = report.network
     access, antennas = network.channel.rules, network.adversary.antennas
     if not access.radio:
@@ -174,7 +159,7 @@ def _listed(group: Sequence[int]) -> str:
     return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
-def reading(periods: Sequence["Period"]) -> str:
+def reading(periods: Sequence[Period]) -> str:
     """One row of the tables, read aloud."""
     one = periods[0]
     even, rare = max(one.odds[0]), max(one.odds[1])
@@ -186,7 +171,7 @@ def reading(periods: Sequence["Period"]) -> str:
     )
 
 
-def unprotected(network: Network, periods: Sequence["Period"]) -> list[str]:
+def unprotected(network: Network, periods: Sequence[Period]) -> list[str]:
     """Everything that ε does not cover, as sentences."""
     access = network.channel.rules
     each = [f"{limit(one.object)} over {one.name} (50 % becomes {percent(one.object_odds[0])})" for one in periods]
@@ -227,7 +212,7 @@ def _why_object(network: Network) -> str:
     return "a device that works with the adversary knows its own view of it, or no finite bound is proven"
 
 
-def duties(report: "PrivacyReport", source: str) -> list[str]:
+def duties(report: PrivacyReport, source: str) -> list[str]:
     """Everything an operator must do for the numbers to hold."""
     network = report.network
     access, count, least = network.channel.rules, network.devices.count, network.survivors
@@ -263,7 +248,7 @@ def duties(report: "PrivacyReport", source: str) -> list[str]:
     return lines
 
 
-def noise(report: "PrivacyReport") -> str:
+def noise(report: PrivacyReport) -> str:
     """Whether ε is of noise as it is drawn."""
     if report.live:
         return "Numbers are for noise as running devices draw it."
@@ -288,7 +273,7 @@ def glossary(network: Network) -> list[str]:
     ]
 
 
-def paper(report: "PrivacyReport") -> str:
+def paper(report: PrivacyReport) -> str:
     """The formula of the paper beside ours."""
     claim, worst = report.paper, report.worst
     what = "For one inference the paper behind this method (Seif, Nie, Goldsmith, Poor; arXiv 2410.19917, Theorem 1)"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +18,6 @@ from airpool.paper.formulas import theorem1
 
 if TYPE_CHECKING:
     from rich.console import Group
-
-    from airpool.account.statement import Statement
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,14 +90,12 @@ class PrivacyReport:
             return self
         return self.again(inferences)
 
-    def statement(self, *, per_day: float = 100, **about: str) -> "Statement":
-        """One page for readers who are no experts: plain text by `str`, and `html` (docs/statement.md).
+    def statement(self, *, per_day: float = 100, **about: str) -> Any:
+        """One page for readers who are no experts, an `account.statement.Statement`: text by `str`, and `html`.
 
-        per_day: inferences a day. about: as of `account.statement.statement`.
+        per_day: inferences a day. about: rate, source and digest, as of `account.statement.statement`.
         """
-        from airpool.account.statement import statement
-
-        return statement(self, per_day=per_day, **about)
+        return import_module("airpool.account.statement").statement(self, per_day=per_day, **about)
 
     @property
     def claimed_by(self) -> tuple[str, ...]:

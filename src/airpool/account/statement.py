@@ -1,66 +1,27 @@
 """The statement: what a network leaks, on one page, for readers who are no experts.
 
-`statement` collects the numbers of one inference, a day and a year; plain_words.py has the sentences. The content is
+periods.py has the numbers of one inference, a day and a year, plain_words.py the sentences. The content is
 one list of sections, shown as HTML (`html`) or as plain text that is Markdown too (`str`).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from hashlib import sha256
-from math import ceil, inf
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from math import ceil
+from typing import Any
 
 from airpool._support.page import Facts, Items, PageTable, Section, Text, page
 from airpool._support.version import __version__
 from airpool.account import plain_words as words
 from airpool.account.guesses import REPORTED, percent
+from airpool.account.periods import Period, lasting, period
 from airpool.account.plain_words import limit
-from airpool.account.report import number
+from airpool.account.report import PrivacyReport
 from airpool.network import file as network_file
-from airpool.privacy.compose import most_inferences
-
-if TYPE_CHECKING:
-    from airpool.account.report import PrivacyReport
 
 _DAYS = 365
 MOST_PER_DAY = 10**12 // _DAYS  # a network counts up to 10^12 inferences
-
-
-@dataclass(frozen=True)
-class Period:
-    """Leakage of every device over one period, all of whose inferences show the same secret.
-
-    epsilon, local: per device. odds, local_odds: (priors, devices), as of `guesses.REPORTED`. eavesdropper: ε and odds
-    of the worst device at the eavesdropper's antennas; None where there are none. missing: why nothing is known, and
-    every number the largest that there is; "" elsewhere.
-    """
-
-    name: str
-    inferences: int
-    epsilon: tuple[float, ...]
-    local: tuple[float, ...]
-    object: float
-    odds: tuple[tuple[float, ...], ...]
-    local_odds: tuple[tuple[float, ...], ...]
-    object_odds: tuple[float, ...]
-    eavesdropper: tuple[float, float] | None = None
-    missing: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "inferences": self.inferences,
-            "epsilon": [number(each) for each in self.epsilon],
-            "epsilon_local": [number(each) for each in self.local],
-            "epsilon_object": number(self.object),
-            "odds": {str(prior): each for prior, each in zip(REPORTED, self.odds, strict=True)},
-            "odds_local": {str(prior): each for prior, each in zip(REPORTED, self.local_odds, strict=True)},
-            "odds_object": {str(prior): each for prior, each in zip(REPORTED, self.object_odds, strict=True)},
-            "missing": self.missing,
-        }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +32,7 @@ class Statement:
     source: the file's name. sha256: of its bytes, or of the network's own text.
     """
 
-    report: "PrivacyReport"
+    report: PrivacyReport
     periods: tuple[Period, ...]
     rate: str
     lasting: tuple[int, int]
@@ -154,7 +115,7 @@ class Statement:
 
 
 def statement(
-    report: "PrivacyReport", *, per_day: float = 100, rate: str = "", source: str = "", digest: str = ""
+    report: PrivacyReport, *, per_day: float = 100, rate: str = "", source: str = "", digest: str = ""
 ) -> Statement:
     """The page of one network. per_day: inferences a day; rate: in words. source, digest: the file's name and SHA-256.
 
@@ -167,57 +128,18 @@ def statement(
     own = report.network.inferences
     if own > 1:
         named.insert(1, ("the file's own number", own))
-    periods = tuple(_period(report, name, count) for name, count in named)
+    periods = tuple(period(report, name, count) for name, count in named)
     text = network_file.dump(report.network)
     rate = rate or f"At {per_day:,g} inferences a day, every day."
     found = digest or sha256(text.encode()).hexdigest()
-    return Statement(one, periods, rate, _lasting(report, periods), source, found)
-
-
-def _lasting(report: "PrivacyReport", periods: Sequence[Period]) -> tuple[int, int]:
-    """Inferences of one secret, up to a year's, that keep the worst device protected and weakly protected."""
-
-    @cache
-    def level(inferences: int) -> str:
-        known = (each for each in periods if each.inferences == inferences)
-        return words.level(next(known, None) or _period(report, "", inferences))
-
-    year = periods[-1].inferences
-    levels = (("protected",), ("protected", "weakly protected"))
-    found = [most_inferences(lambda n, kept=kept: level(n) in kept, limit=year) for kept in levels]
-    return found[0], found[1]
-
-
-def _period(report: "PrivacyReport", name: str, inferences: int) -> Period:
-    """One period. More inferences than can be composed, or than live noise serves, have no limit."""
-    try:
-        found = report.over(inferences)
-        odds, heard = found.odds, found.epsilon_eavesdropper
-    except ValueError as error:
-        if inferences == 1:
-            raise
-        none, sure = (inf,) * report.network.devices.count, (1.0,) * report.network.devices.count
-        both = (sure,) * len(REPORTED)
-        return Period(name, inferences, none, none, inf, both, both, (1.0,) * len(REPORTED), missing=str(error))
-    best = None if odds[0].eavesdropper is None else float(np.max(odds[0].eavesdropper))
-    return Period(
-        name,
-        inferences,
-        tuple(map(float, found.epsilon)),
-        tuple(map(float, found.epsilon_local)),
-        found.epsilon_object,
-        tuple(tuple(map(float, each.device)) for each in odds),
-        tuple(tuple(map(float, each.local)) for each in odds),
-        tuple(each.object for each in odds),
-        None if heard is None or best is None else (float(np.max(heard)), best),
-    )
+    return Statement(one, periods, rate, lasting(report, periods), source, found)
 
 
 def worst_epsilon(period: Period) -> str:
     return limit(max(period.epsilon))
 
 
-def groups(report: "PrivacyReport", periods: Sequence[Period]) -> list[list[int]]:
+def groups(report: PrivacyReport, periods: Sequence[Period]) -> list[list[int]]:
     """Devices of equal settings and equal leakage, together; the group that leaks most comes first."""
     d, found = report.network.devices, dict[Any, list[int]]()
     names = ("weight", "clip_norm", "noise_std", "participation", "power_dbm", "path_loss_db")
@@ -243,14 +165,14 @@ def _facts(periods: Sequence[Period]) -> Facts:
     return Facts([(percent(max(each.odds[0])), words.fact(each)) for each in periods])
 
 
-def _block(report: "PrivacyReport", periods: Sequence[Period], group: Sequence[int]) -> PageTable:
+def _block(report: PrivacyReport, periods: Sequence[Period], group: Sequence[int]) -> PageTable:
     """Leakage of equal devices, a row for each period."""
     header = ("", "inferences", "ε", "50 % becomes", "1 of 40 becomes", "ε, own signal", "50 % becomes, own")
     rows = [(each.name, f"{each.inferences:,}", *_cells(each, group[0])) for each in periods]
     return PageTable(words.settings(report.network, group), header, rows)
 
 
-def _who(report: "PrivacyReport", once: Period) -> PageTable:
+def _who(report: PrivacyReport, once: Period) -> PageTable:
     """Readers of the signals, and how much one inference tells them about one device."""
     sum_of = (limit(max(once.epsilon)), percent(max(once.odds[0])))
     alone = (limit(max(once.local)), percent(max(once.local_odds[0])))
