@@ -86,8 +86,10 @@ class PrivacyReport:
 
     def over(self, inferences: int) -> "PrivacyReport":
         """The report of another number of inferences, all else equal."""
-        if inferences == self.network.inferences or self.again is None:
+        if inferences == self.network.inferences:
             return self
+        if self.again is None:
+            raise ValueError(f"inferences={inferences} must be {self.network.inferences}: no other one is known")
         return self.again(inferences)
 
     def statement(self, *, per_day: float = 100, **about: str) -> Any:
