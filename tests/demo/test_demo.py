@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from airpool.evaluation.demo import comparison, one_object, pictures, story, tab
 from airpool.models.pretrained import Pretrained
 from airpool.models.vision.views import views
 from airpool.network import Network
+from airpool.network import file as network_file
 from airpool.paper.formulas.accuracy import TABLE_2
 from airpool.protocol.inference import Simulation
 from airpool.radio.link import level
@@ -350,3 +352,15 @@ def test_the_progress_adds_up(model):
     told = []
     comparison.comparison(model, trials=1, epsilons=(10.0,), on_inferences=told.append)
     assert sum(told) == comparison.inferences(model, trials=1, epsilons=(10.0,))
+
+
+def test_the_statement_of_its_network_lies_beside_the_page(found, told):
+    record, _, folder = told
+    assert {record["files"][name] for name in ("network", "statement")} == {
+        str(folder / name) for name in ("network.toml", "statement.html")
+    }
+    net = network_file.read(folder / "network.toml")
+    assert net == story._at(found.ours, 2.0).network
+    page = "".join(Reader((folder / "statement.html").read_text("utf-8")).texts)
+    assert sha256((folder / "network.toml").read_bytes()).hexdigest() in page
+    assert shown(guarantee(net).worst) in page

@@ -14,7 +14,7 @@ from studies import air_figures, guarantee_figures
 ROOT = Path(__file__).parents[2]
 COMMANDS = ("theory_figures", "selection_study", "fig_asymptotics", "train_trunk", "train_codecs")
 COMMANDS += ("encode_views", "heterogeneous", "audit_slots", "paper_refuted", "energy_detection")
-COMMANDS += ("attack_decoders", "attack_figures", "attack_server")
+COMMANDS += ("attack_decoders", "attack_figures", "attack_server", "comparison")
 
 
 def cells(path: Path) -> tuple[list[str], list[float]]:

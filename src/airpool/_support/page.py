@@ -91,13 +91,20 @@ class Section(NamedTuple):
     parts: Sequence[Part]
 
 
-def page(title: str, *, lead: str = "", sections: Sequence[Section], footer: Sequence[str] = ()) -> str:
-    """The whole page as HTML; the same content gives the same bytes."""
+def page(
+    title: str,
+    *,
+    lead: str = "",
+    sections: Sequence[Section],
+    footer: Sequence[str] = (),
+    template: str = "page.html",
+) -> str:
+    """The whole page as HTML; the same content gives the same bytes. template: page.html or one that extends it."""
     bodies = [
         [(type(part).__name__.removeprefix("Page").lower(), part) for part in section.parts] for section in sections
     ]
     headings = [section.title for section in sections]
-    return render("page.html", title=title, lead=lead, headings=headings, bodies=bodies, footer=footer)
+    return render(template, title=title, lead=lead, headings=headings, bodies=bodies, footer=footer)
 
 
 def render(template: str, **values: Any) -> str:
@@ -143,8 +150,8 @@ def _picture(image: bytes, alt: str, number: int) -> "Markup":
 def _is_number(text: str) -> bool:
     """Whether a cell is empty or holds numbers only.
 
-    >>> [_is_number(text) for text in ("0.51 ± 0.02", "1e-5", "inf", "", "12 devices", "chair")]
+    >>> [_is_number(text) for text in ("0.51 ± 0.02", "1e-5", "7 %", "", "12 devices", "chair")]
     [True, True, True, True, False, False]
     """
-    word = re.compile(r"[-−+]?[\d.,]+(e-?\d+)?[%°]?|inf|±|to|–|—")
+    word = re.compile(r"[-−+]?[\d.,]+(e-?\d+)?[%°]?|inf|±|to|–|—|%")
     return all(word.fullmatch(part) for part in text.split())

@@ -110,6 +110,7 @@ def guarantee(
             live=live,
             reasons=reasons(network, received, live=live, **infinite, epsilon_eavesdropper=elsewhere),
             event=event,
+            again=lambda number: guarantee(network, inferences=number, tail=tail, **how),
         )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,7 @@ class PrivacyReport:
     static, least, guesses: compute `epsilon_if_static`, `epsilon_at_least` and `odds`.
     reasons: by name, of each ε that is infinite: why it is. event: ε of a stay of several inferences, where asked for.
     live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
+    again: the report of another number of inferences, all else equal.
     """
 
     network: Network
@@ -54,6 +56,7 @@ class PrivacyReport:
     live: bool = False
     reasons: Mapping[str, str] = field(default_factory=dict)
     event: Event | None = None
+    again: Callable[[int], "PrivacyReport"] | None = None
 
     def __post_init__(self) -> None:
         for values in (self.epsilon, self.epsilon_lower, self.epsilon_local, self.epsilon_eavesdropper):
@@ -86,6 +89,21 @@ class PrivacyReport:
     def odds(self) -> tuple[Odds, ...]:
         """Odds of a yes-or-no question, and of one of 40 (docs/guarantee.md §11). Computed on first use."""
         return self.guesses()
+
+    def over(self, inferences: int) -> "PrivacyReport":
+        """The report of another number of inferences, all else equal."""
+        if inferences == self.network.inferences:
+            return self
+        if self.again is None:
+            raise ValueError(f"inferences={inferences} must be {self.network.inferences}: no other one is known")
+        return self.again(inferences)
+
+    def statement(self, *, per_day: float = 100, **about: str) -> Any:
+        """One page for readers who are no experts, an `account.statement.Statement`: text by `str`, and `html`.
+
+        per_day: inferences a day. about: rate, source and digest, as of `account.statement.statement`.
+        """
+        return import_module("airpool.account.statement").statement(self, per_day=per_day, **about)
 
     @property
     def as_event(self) -> Event:

@@ -19,6 +19,7 @@ from typer import core
 COMMANDS = {
     "demo": "Run the main job on the shipped model and write a page about it.",
     "epsilon": "Print the exact ε of every device, beside the paper's claim.",
+    "report": "Write what a network leaks on one page, in plain words.",
     "calibrate": "Find the least noise that meets a target ε.",
     "evaluate": "Measure accuracy, energy and ε of a network.",
     "plan": "Find the most accurate network for an ε.",

@@ -46,7 +46,8 @@ def demo(
         print_json(found.record() | {"files": {name: str(path) for name, path in files.items()}})
         return
     _print(found)
-    typer.echo(f"\nThe page, with every figure and table: {files['page']}  ({time.monotonic() - began:.0f} s)")
+    typer.echo(f"\nWhat our network at ε = 2 gives away, in plain words: {files['statement']}")
+    typer.echo(f"The page, with every figure and table: {files['page']}  ({time.monotonic() - began:.0f} s)")
 
 
 def _found(object_name: str, *, epsilon: float, trials: int, seed: int) -> "Demo":

@@ -1,5 +1,6 @@
 """The demo as files: its figures, their data, and one page that contains all of it."""
 
+from hashlib import sha256
 from pathlib import Path
 
 from airpool._support import files
@@ -10,6 +11,7 @@ from airpool.evaluation.demo.comparison import Curve, Point
 from airpool.evaluation.demo.one_object import REPEATS, Sent
 from airpool.network import file as network_file
 
+NETWORK = "network.toml"
 DATA = (
     "Test set: the 2,468 official test objects of ModelNet40 (Princeton University, for academic research): the "
     "paper's objects, but not its pictures. Ours are renders of the CAD models, simplified to about 2,000 faces at "
@@ -37,11 +39,15 @@ DEFAULTS = (
 def write(demo: Demo, folder: Path) -> dict[str, Path]:
     """Writes the figures and the page; returns the path of each."""
     drawn = pictures.draw(demo, folder)
+    ours = _at(demo.ours, 2.0)
+    text = network_file.dump(ours.network)
+    stated = ours.evaluation.report.statement(source=NETWORK, digest=sha256(text.encode()).hexdigest()).html
     html = render(
         "demo.html",
         demo=demo,
         sent=demo.sent,
-        ours=_at(demo.ours, 2.0),
+        ours=ours,
+        stated=stated.encode(),
         paper=_at(demo.paper, 3.9811),
         least=demo.paper.points[0],
         views=[_view(demo.sent, k) for k in range(len(demo.sent.views))],
@@ -57,9 +63,10 @@ def write(demo: Demo, folder: Path) -> dict[str, Path]:
         percent="{:.1%}".format,
         dump=network_file.dump,
     )
-    target = folder / "demo.html"
-    files.write(target, html)
-    return {"page": target} | drawn
+    written = {"page": ("demo.html", html), "network": (NETWORK, text), "statement": ("statement.html", stated)}
+    for name, content in written.values():
+        files.write(folder / name, content)
+    return {what: folder / name for what, (name, _) in written.items()} | drawn
 
 
 def _view(sent: Sent, k: int) -> Figure:

@@ -1,0 +1,97 @@
+"""Leakage of a network over one inference, a day and a year: the numbers of a statement."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from airpool.account.guesses import REPORTED
+from airpool.account.report import PrivacyReport, number
+from airpool.privacy.compose import most_inferences
+
+# Odds of a yes-or-no guess up to which a secret is called protected, and weakly protected.
+PROTECTED, WEAKLY = 0.75, 0.95
+
+
+@dataclass(frozen=True)
+class Period:
+    """Leakage of every device over one period, all of whose inferences show the same secret.
+
+    epsilon, local: per device. odds, local_odds: (priors, devices), as of `guesses.REPORTED`. eavesdropper: ε and odds
+    of the worst device at the eavesdropper's antennas; None where there are none. missing: why nothing is known, and
+    every number the largest that there is; "" elsewhere.
+    """
+
+    name: str
+    inferences: int
+    epsilon: tuple[float, ...]
+    local: tuple[float, ...]
+    object: float
+    odds: tuple[tuple[float, ...], ...]
+    local_odds: tuple[tuple[float, ...], ...]
+    object_odds: tuple[float, ...]
+    eavesdropper: tuple[float, float] | None = None
+    missing: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "inferences": self.inferences,
+            "epsilon": [number(each) for each in self.epsilon],
+            "epsilon_local": [number(each) for each in self.local],
+            "epsilon_object": number(self.object),
+            "odds": {str(prior): each for prior, each in zip(REPORTED, self.odds, strict=True)},
+            "odds_local": {str(prior): each for prior, each in zip(REPORTED, self.local_odds, strict=True)},
+            "odds_object": {str(prior): each for prior, each in zip(REPORTED, self.object_odds, strict=True)},
+            "missing": self.missing,
+        }
+
+
+def level(over: Period) -> str:
+    """The word for the worst device's protection over a period."""
+    odds = max(over.odds[0])
+    if np.isinf(max(over.epsilon)) or odds > WEAKLY:
+        return "not protected"
+    return "protected" if odds <= PROTECTED else "weakly protected"
+
+
+def period(report: PrivacyReport, name: str, inferences: int) -> Period:
+    """One period. More inferences than can be composed, or than live noise serves, have no limit."""
+    try:
+        found = report.over(inferences)
+        odds, heard = found.odds, found.epsilon_eavesdropper
+    except ValueError as error:
+        if inferences == 1:
+            raise
+        none, sure = (inf,) * report.network.devices.count, (1.0,) * report.network.devices.count
+        both = (sure,) * len(REPORTED)
+        return Period(name, inferences, none, none, inf, both, both, (1.0,) * len(REPORTED), missing=str(error))
+    best = None if odds[0].eavesdropper is None else float(np.max(odds[0].eavesdropper))
+    return Period(
+        name,
+        inferences,
+        tuple(map(float, found.epsilon)),
+        tuple(map(float, found.epsilon_local)),
+        found.epsilon_object,
+        tuple(tuple(map(float, each.device)) for each in odds),
+        tuple(tuple(map(float, each.local)) for each in odds),
+        tuple(each.object for each in odds),
+        None if heard is None or best is None else (float(np.max(heard)), best),
+    )
+
+
+def lasting(report: PrivacyReport, periods: Sequence[Period]) -> tuple[int, int]:
+    """Inferences of one secret, up to a year's, that keep the worst device protected and weakly protected."""
+
+    @cache
+    def word(inferences: int) -> str:
+        known = (each for each in periods if each.inferences == inferences)
+        return level(next(known, None) or period(report, "", inferences))
+
+    year = periods[-1].inferences
+    levels = (("protected",), ("protected", "weakly protected"))
+    found = [most_inferences(lambda n, kept=kept: word(n) in kept, limit=year) for kept in levels]
+    return found[0], found[1]

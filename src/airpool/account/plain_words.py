@@ -1,0 +1,287 @@
+"""Sentences of a statement, in plain words: each depends on the network's settings (numbers: periods.py)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from airpool.account.guesses import percent
+from airpool.account.periods import PROTECTED, WEAKLY, Period, level
+from airpool.account.report import PrivacyReport, shown
+from airpool.network import Network, scheme_rules
+
+
+def limit(value: float) -> str:
+    """ε as text, rounded up; whole numbers from 100 on.
+
+    >>> limit(1.99999), limit(395347.2), limit(float("inf"))
+    ('2.000', '395,348', 'no limit')
+    """
+    return "no limit" if np.isinf(value) else f"{int(shown(value, 0)):,}" if value >= 100 else shown(value)
+
+
+def fact(period: Period) -> str:
+    """The meaning of a period's odds."""
+    many = "" if period.inferences == 1 else f" ({period.inferences:,} inferences that show the same)"
+    return f"of yes-or-no guesses are right at most after {period.name}{many}, instead of 50 %: {level(period)}"
+
+
+def in_short(network: Network, periods: Sequence[Period], lasting: tuple[int, int]) -> list[str]:
+    """The verdict: what one device alone sees over each period, why ε has no limit, what several devices see.
+
+    lasting: inferences up to which the worst device is protected, and weakly protected.
+    """
+    lines = [
+        "Guesses at a secret that one device alone sees, such as whether a person stands at its side of the room; the "
+        "numbers are those of the device that is protected least."
+    ]
+    for each in periods:
+        if np.isinf(max(each.epsilon)):
+            reason = f"it is not accounted for ({each.missing})" if each.missing else why_infinite(network)
+            lines.append(f"Over {each.name} ε has no limit: not protected, because {reason}.")
+            break
+    if lasting[1]:
+        protected, weakly = (f"{each:,} inference{'s' * (each != 1)}" for each in lasting)
+        lines.append(
+            f"It is protected as long as it shows in at most {protected}, and weakly protected up to {weakly}."
+            if lasting[0]
+            else f"It is weakly protected as long as it shows in at most {weakly}."
+        )
+    lines.append("What several devices see, above all what the object is, is not protected: to name it is the purpose.")
+    return lines
+
+
+def why_infinite(network: Network) -> str:
+    """The reason for an infinite ε of a device, in words."""
+    rules, access = scheme_rules(network.scheme), network.channel.rules
+    if not any(network.devices.column("noise_std")):
+        return "no device adds noise, so the signals show the features as they are"
+    if rules.scored and not getattr(network.scheme, "score_noise_std", 1.0):
+        return "devices are chosen by scores without noise, so who sends shows what a device sees"
+    if not network.neighbours.keeps_noise and (access.separate or access.senders_seen):
+        return (
+            "ε is asked for the removal of a whole device, and the server sees which devices send (the odds are about "
+            "what a device sees, not about whether it is there)"
+        )
+    if network.channel.power_rule == "paper":
+        return "at the power limit the paper's power rule shows whether there is a feature"
+    return "for these settings no finite bound is proven"
+
+
+def leaves(network: Network) -> list[str]:
+    """Everything that leaves a device, for the network's access, scheme and slots."""
+    access, rules = network.channel.rules, scheme_rules(network.scheme)
+    slots = network.slots.count
+    times = f"up to {slots} times, each time with fresh noise" if slots > 1 else "once"
+    silent = [k for k, std in enumerate(network.devices.column("noise_std")) if not std]
+    noisy = "with random noise added on the device before anything is sent"
+    if len(silent) == network.devices.count:
+        noisy = "without any noise"
+    elif silent:
+        noisy += f" (but not by {_listed(silent)})"
+    lines = [
+        f"No picture or recording. For each inference a device sends {network.dimension} numbers, {times}: a summary "
+        f"of what it sees, limited in size, {noisy}.",
+    ]
+    if not access.radio:
+        lines.append(
+            "There is no radio: the numbers go over an ordinary network, encrypted and masked, so that the server can "
+            f"open only the sum of {network.survivors} devices or more."
+        )
+    elif access.separate:
+        lines.append("Each device sends by itself, over radio, and the server receives every device by itself.")
+    else:
+        lines.append(
+            "All devices send over radio at the same moment. The signals add up in the air, and the server receives "
+            "the sum. Radio can be received by anybody near enough."
+        )
+    if rules.ranked:
+        lines.append(
+            "Before that, each device sends a noisy score of how sure it is to a ranking server, which chooses."
+        )
+    elif rules.scored:
+        lines.append("Whether a device sends depends on how sure it is of what it sees, by a score with noise.")
+    if any(p < 1 for p in network.devices.column("participation")) and not rules.scored:
+        lines.append("Whether a device takes part is drawn by lot, and does not depend on what it sees.")
+    return lines
+
+
+def readers(report: PrivacyReport) -> list[tuple[str, str, str]]:
+    """Receivers: name, what they receive, and which bound holds ("sum", "own", "antennas" or "nothing")."""
+    network = report.network
+    access, antennas = network.channel.rules, network.adversary.antennas
+    if not access.radio:
+        rows = [
+            ("the server", f"the sum, of {network.survivors} or more of {network.devices.count} devices", "sum"),
+            ("the server, with more devices than assumed on its side", "a device's own noisy numbers", "own"),
+            ("another device, by itself", "masks and keys, no numbers", "nothing"),
+            ("somebody on the network", "encrypted messages: when, from whom, how long", "nothing"),
+        ]
+    elif access.separate:
+        rows = [("the server", "every device's noisy signal by itself", "own")]
+        rows.append(("somebody with a radio receiver", "the same", "own"))
+    else:
+        rows = [("the server", "the sum of all signals, noise included", "sum")]
+        rows.append(("somebody with a receiver near one device", "perhaps this device's signal by itself", "own"))
+        if antennas:
+            where = f"somebody elsewhere with {antennas} antenna{'s' * (antennas > 1)}"
+            rows.append((where, "a mixture of all signals", "antennas"))
+    if access.radio:
+        rows.append(("another device, or whoever controls one", "what a radio receiver at its place does", "own"))
+    if scheme_rules(network.scheme).ranked:
+        rows.append(("the ranking server", "all noisy scores; counted in ε", "sum"))
+    rows.append(("whoever reads the answer", "the answer, which is made from what the server receives", rows[0][2]))
+    return rows
+
+
+def settings(network: Network, group: Sequence[int]) -> str:
+    """The caption of a block: which devices, and their settings."""
+    d, k = network.devices, group[0]
+    weight, clip, noise, p = (d.column(name)[k] for name in ("weight", "clip_norm", "noise_std", "participation"))
+    who = (
+        f"All {d.count} devices alike" if len(group) == d.count else f"Device{'s' * (len(group) > 1)} {_listed(group)}"
+    )
+    takes = "" if scheme_rules(network.scheme).scored else f", takes part {percent(p)} of the time"
+    return f"{who}: weight {weight:.4g}, size limit {clip:g}, noise {noise:.4g} on each number{takes}."
+
+
+def _listed(group: Sequence[int]) -> str:
+    """Indices in words, runs shortened.
+
+    >>> _listed([0, 1, 2, 5, 7, 8])
+    '0 to 2, 5, 7, 8'
+    """
+    runs: list[list[int]] = []
+    for k in group:
+        if runs and runs[-1][-1] == k - 1:
+            runs[-1].append(k)
+        else:
+            runs.append([k])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+
+
+def reading(periods: Sequence[Period]) -> str:
+    """One row of the tables, read aloud."""
+    one = periods[0]
+    even, rare = max(one.odds[0]), max(one.odds[1])
+    return (
+        "Read it so: somebody who would have guessed right 50 % of the time is right at most "
+        f"{percent(even)} of the time after one inference; of forty equally likely answers, {percent(rare)} instead of "
+        "2.5 %. “Own signal”: if they receive that device alone, or if all other devices work with them. A secret that "
+        "shows in one inference only has the first row, however many others follow."
+    )
+
+
+def unprotected(network: Network, periods: Sequence[Period]) -> list[str]:
+    """Everything that ε does not cover, as sentences."""
+    access = network.channel.rules
+    each = [f"{limit(one.object)} over {one.name} (50 % becomes {percent(one.object_odds[0])})" for one in periods]
+    why = f" It has no limit: {_why_object(network)}." if np.isinf(periods[0].object) else ""
+    lines = [f"What several devices see, such as what the object is. Its ε: {', '.join(each)}.{why}"]
+    hidden = network.cover_noise and not scheme_rules(network.scheme).scored
+    took_part = (
+        "Who of the devices took part is hidden by noise."
+        if hidden and access.radio
+        else ("Which devices are there and send can be seen by anybody who receives.")
+    )
+    where = "where a transmitter stands, " if access.radio else "between which addresses, "
+    lines += [
+        f"That there is such a network, when it is used, {where}and how often. {took_part}",
+        "The answer itself, and what its owner does with it.",
+        "Anything that shows in many inferences: they add up, as the rows for a day and a year say.",
+        "The device itself: its pictures and its noise, to whoever opens it, breaks into it or measures its power, "
+        "heat or timing.",
+    ]
+    if network.colluders:
+        lines.append(
+            f"Devices in the hands of the adversary, up to {network.colluders} of them: they show what they see."
+        )
+    if access.superposes:
+        lines.append("A receiver close to one device: then the numbers under “own signal” hold.")
+    return lines
+
+
+def _why_object(network: Network) -> str:
+    if network.colluders:
+        return "a device that works with the adversary knows its own view of it"
+    if scheme_rules(network.scheme).scored:
+        return "all scores change with it, and no bound is claimed for them"
+    if not network.neighbours.keeps_noise:
+        return "ε is asked for the removal of all devices, and their noise goes with them"
+    if not any(network.devices.column("noise_std")):
+        return "no device adds noise"
+    return "a device that works with the adversary knows its own view of it, or no finite bound is proven"
+
+
+def duties(report: PrivacyReport, source: str) -> list[str]:
+    """Everything an operator must do for the numbers to hold."""
+    network = report.network
+    access, count, least = network.channel.rules, network.devices.count, network.survivors
+    lines = [
+        "Run this file and no other (checksum below). Devices compare it with what the server asks for, and refuse "
+        "what differs.",
+        "Noise: let every device draw its own, from the operating system (airpool device); never with --simulate.",
+        "Rate: give each device a ledger with a budget (--ledger, --budget-epsilon, or --window-epsilon for a "
+        "day). It then falls silent instead of leaking more. Keep ledger and head; never restore an old copy.",
+        "Keys: one set for each device (airpool keys), kept on it, revoked when a device is lost.",
+        f"Quorum: release no sum of fewer than {least} of the {count} devices"
+        + (f"; ε already does without {network.dropouts}." if network.dropouts else ": ε counts on the noise of all."),
+        (
+            f"Honesty: at most {network.colluders} other devices may work with the server or tell others their noise."
+            if network.colluders
+            else "Honesty: no device may work with the server or tell others its noise: the others would lose by it."
+        ),
+    ]
+    if not access.radio:
+        lines.append("Identities: the server's owner must not issue those of the devices.")
+    elif access.superposes:
+        lines.append(
+            "Clocks and channels: signals must arrive at the same moment and aligned; errors no larger than the file "
+            "says. Where they do not, “own signal” holds."
+        )
+        lines.append(
+            "If a program stands in for the radio (airpool air), it sees every signal: the server's owner must not run "
+            "it."
+        )
+    if network.cover_noise and access.radio:
+        lines.append("Cover noise: devices that are not chosen must still send noise.")
+    lines.append(f"Check: airpool audit --network {source or 'FILE'} attacks the code that transmits.")
+    return lines
+
+
+def noise(report: PrivacyReport) -> str:
+    """Whether ε is of noise as it is drawn."""
+    if report.live:
+        return "Numbers are for noise as running devices draw it."
+    return "Numbers are for ideal noise; --live adds the little that noise of a computer costs."
+
+
+def glossary(network: Network) -> list[str]:
+    """The three numbers and the other words of the page."""
+    return [
+        "ε (epsilon), of one device: how well the noise of all devices hides what one device sees. 0: nothing can be "
+        "learnt. Up to about 1: little. Above 10: next to no protection. It grows with every inference.",
+        "ε, own signal: the same if only the device's own noise counts: somebody receives it alone, or nobody else can "
+        "be trusted.",
+        "ε, object: for what all devices see together. It is large by design.",
+        f"δ = {network.delta:g}: ε may fail with about this probability. “50 % becomes” needs no such exception: it is "
+        "the most that any method of guessing reaches, whatever it knows beforehand.",
+        f"Protected, on this page: a yes-or-no guess is right at most {percent(PROTECTED)} of the time; weakly: at "
+        f"most {percent(WEAKLY)}; not protected: above, or ε has no limit.",
+        f"Compared are two cases: {network.neighbours.words}",
+        "Inference: one question to the network, with one answer"
+        + (f", in up to {network.slots.count} slots. ε counts all slots." if network.slots.count > 1 else "."),
+    ]
+
+
+def paper(report: PrivacyReport) -> str:
+    """The formula of the paper beside ours."""
+    claim, worst = report.paper, report.worst
+    what = "For one inference the paper behind this method (Seif, Nie, Goldsmith, Poor; arXiv 2410.19917, Theorem 1)"
+    if claim.reason:
+        return f"{what} has no number here: {claim.reason}. Ours is proven."
+    claimed = float(np.max(claim.epsilon))
+    told, ours = (f"ε = {limit(each)}" for each in (claimed, worst))
+    if told == ours:
+        return f"{what} says {told}, as this page does."
+    differs = "too little" if claimed < worst else "more than it is"
+    return f"{what} says {told}, which is {differs}; this page goes by the exact value, {ours}."

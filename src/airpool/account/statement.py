@@ -1,0 +1,203 @@
+"""The statement: what a network leaks, on one page, for readers who are no experts.
+
+periods.py has the numbers of one inference, a day and a year, plain_words.py the sentences. The content is
+one list of sections, shown as HTML (`html`) or as plain text that is Markdown too (`str`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from math import ceil
+from typing import Any
+
+from airpool._support.page import Facts, Items, PageTable, Section, Text, page
+from airpool._support.version import __version__
+from airpool.account import plain_words as words
+from airpool.account.guesses import REPORTED, percent
+from airpool.account.periods import Period, lasting, period
+from airpool.account.plain_words import limit
+from airpool.account.report import PrivacyReport
+from airpool.network import file as network_file
+
+_DAYS = 365
+MOST_PER_DAY = 10**12 // _DAYS  # a network counts up to 10^12 inferences
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Statement:
+    """One page about a network.
+
+    lasting: inferences that may show the same secret up to which it is protected, and weakly protected.
+    source: the file's name. sha256: of its bytes, or of the network's own text.
+    """
+
+    report: PrivacyReport
+    periods: tuple[Period, ...]
+    rate: str
+    lasting: tuple[int, int]
+    source: str
+    sha256: str
+
+    @property
+    def title(self) -> str:
+        count = self.report.network.devices.count
+        return f"What this network gives away: {count} device{'s' * (count > 1)}"
+
+    @property
+    def lead(self) -> str:
+        return (
+            "For people who are near these devices, and for those who answer for them. It says what leaves a device, "
+            "who gets it, what can be guessed from it, and what is not protected."
+        )
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """The content, in the order of reading."""
+        report, periods = self.report, self.periods
+        network, once = report.network, periods[0]
+        return (
+            Section("In short", [_facts(periods), *map(Text, words.in_short(network, periods, self.lasting))]),
+            Section("What leaves a device, and to whom", [Items(words.leaves(network)), _who(report, once)]),
+            Section(
+                "How much, by time",
+                [
+                    Text(f"{self.rate} All inferences of a period are taken to show the same secret: they add up."),
+                    *(_block(report, periods, group) for group in groups(report, periods)),
+                    Text(words.reading(periods)),
+                ],
+            ),
+            Section("What is not protected", [Items(words.unprotected(network, periods))]),
+            Section("What the operator must do", [Items(words.duties(report, self.source))]),
+            Section("Under which conditions the numbers hold", [Items([*report.assumptions, words.noise(report)])]),
+            Section("The words", [Items(words.glossary(network))]),
+        )
+
+    @property
+    def footer(self) -> tuple[str, ...]:
+        return (
+            words.paper(self.report),
+            f"{f'Network file: {self.source}' if self.source else 'The network as airpool writes it to a file'}. "
+            f"SHA-256: {self.sha256}. Computed by airpool {__version__}. Numbers are rounded up.",
+        )
+
+    @property
+    def html(self) -> str:
+        """One page in one file: no script, nothing to fetch; the browser prints it. Needs the extra `plots`."""
+        return page(self.title, lead=self.lead, sections=self.sections, footer=self.footer, template="statement.html")
+
+    def __str__(self) -> str:
+        parts = [f"# {self.title}", self.lead]
+        for section in self.sections:
+            parts += [f"## {section.title}", *("\n".join(_lines(part)) for part in section.parts)]
+        return "\n\n".join([*parts, *self.footer]) + "\n"
+
+    def __repr__(self) -> str:
+        worst = ", ".join(f"{each.name}: {worst_epsilon(each)}" for each in self.periods)
+        return f"Statement({self.report.network.devices.count} devices, ε of the worst: {worst})"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:40rem;border:0"></iframe>'
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "sha256": self.sha256,
+            "rate": self.rate,
+            "protected_up_to": self.lasting[0],
+            "weakly_protected_up_to": self.lasting[1],
+            "periods": [each.to_json() for each in self.periods],
+            "text": str(self),
+            "version": __version__,
+        }
+
+
+def statement(
+    report: PrivacyReport, *, per_day: float = 100, rate: str = "", source: str = "", digest: str = ""
+) -> Statement:
+    """The page of one network. per_day: inferences a day; rate: in words. source, digest: the file's name and SHA-256.
+
+    Edge cases: a period that cannot be accounted for has no limit, and says why.
+    """
+    if not 0 < per_day <= MOST_PER_DAY:
+        raise ValueError(f"per_day={per_day:g} must be > 0 and <= {MOST_PER_DAY}")
+    one = report.over(1)
+    named = [("one inference", 1), ("one day", ceil(per_day)), ("one year", ceil(per_day * _DAYS))]
+    own = report.network.inferences
+    if own > 1:
+        named.insert(1, ("the file's own number", own))
+    periods = tuple(period(report, name, count) for name, count in named)
+    text = network_file.dump(report.network)
+    rate = rate or f"At {per_day:,g} inferences a day, every day."
+    found = digest or sha256(text.encode()).hexdigest()
+    return Statement(one, periods, rate, lasting(report, periods), source, found)
+
+
+def worst_epsilon(period: Period) -> str:
+    return limit(max(period.epsilon))
+
+
+def groups(report: PrivacyReport, periods: Sequence[Period]) -> list[list[int]]:
+    """Devices of equal settings and equal leakage, together; the group that leaks most comes first."""
+    d, found = report.network.devices, dict[Any, list[int]]()
+    names = ("weight", "clip_norm", "noise_std", "participation", "power_dbm", "path_loss_db")
+    columns = [d.column(name) for name in names]
+    for k in range(d.count):
+        leaks = tuple(_cells(period, k) for period in periods)
+        found.setdefault((*(column[k] for column in columns), leaks), []).append(k)
+    return sorted(found.values(), key=lambda group: -max(period.epsilon[group[0]] for period in periods))
+
+
+def _cells(period: Period, device: int) -> tuple[str, ...]:
+    (even, rare), (local, _) = period.odds, period.local_odds
+    return (
+        limit(period.epsilon[device]),
+        percent(even[device]),
+        percent(rare[device]),
+        limit(period.local[device]),
+        percent(local[device]),
+    )
+
+
+def _facts(periods: Sequence[Period]) -> Facts:
+    return Facts([(percent(max(each.odds[0])), words.fact(each)) for each in periods])
+
+
+def _block(report: PrivacyReport, periods: Sequence[Period], group: Sequence[int]) -> PageTable:
+    """Leakage of equal devices, a row for each period."""
+    header = ("", "inferences", "ε", "50 % becomes", "1 of 40 becomes", "ε, own signal", "50 % becomes, own")
+    rows = [(each.name, f"{each.inferences:,}", *_cells(each, group[0])) for each in periods]
+    return PageTable(words.settings(report.network, group), header, rows)
+
+
+def _who(report: PrivacyReport, once: Period) -> PageTable:
+    """Readers of the signals, and how much one inference tells them about one device."""
+    sum_of = (limit(max(once.epsilon)), percent(max(once.odds[0])))
+    alone = (limit(max(once.local)), percent(max(once.local_odds[0])))
+    heard = None if once.eavesdropper is None else (limit(once.eavesdropper[0]), percent(once.eavesdropper[1]))
+    bounds = {"sum": sum_of, "own": alone, "antennas": heard or alone, "nothing": ("0", percent(REPORTED[0]))}
+    rows = [(who, gets, *bounds[bound]) for who, gets, bound in words.readers(report)]
+    header = ("who", "receives", "ε", "50 % becomes")
+    return PageTable("About the worst device, from one inference", header, rows)
+
+
+def _lines(part: Any) -> list[str]:
+    """A part as lines of Markdown that read well as plain text; a table's rows become items."""
+    match part:
+        case Text():
+            return [part.paragraph]
+        case Items():
+            return [f"- {item}" for item in part.items]
+        case Facts():
+            return [f"- {value}: {meaning}" for value, meaning in part.facts]
+        case PageTable():
+            head = part.header[1:]
+            rows = [
+                f"- {row[0]}: " + "; ".join(f"{name} {cell}" for name, cell in zip(head, row[1:], strict=True))
+                for row in part.rows
+            ]
+            return [part.caption, "", *rows]
+        case _:
+            raise TypeError(f"a statement has no {type(part).__name__}")

@@ -1,0 +1,242 @@
+"""The statement: its numbers are the library's, its words follow the settings, and the page is one plain file."""
+
+import json
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from tests.html_reader import Reader
+from typer.testing import CliRunner
+
+from airpool import Channel, Network, Ranking, Threshold, cli, guarantee
+from airpool.account.guesses import percent
+from airpool.account.periods import PROTECTED, WEAKLY
+from airpool.account.plain_words import limit
+from airpool.account.statement import groups, statement
+from airpool.network import Adversary, Slots
+from airpool.network import file as network_file
+
+EQUAL = Network.uniform(num_devices=6, noise_std=0.2)
+HETEROGENEOUS = Network.uniform(num_devices=4, noise_std=(0.1, 0.3, 0.1, 0.2), participation=0.9, colluders=1)
+SECURE = Network.uniform(num_devices=6, noise_std=0.2, colluders=1, dropouts=1, channel=Channel(access="secure"))
+ORTHOGONAL = Network.uniform(num_devices=6, noise_std=0.2, channel=Channel(access="orthogonal"))
+SLOTS = Network.uniform(num_devices=6, noise_std=0.4, slots=Slots(4), inferences=3)
+OVERHEARD = Network.uniform(
+    num_devices=6, noise_std=0.2, channel=Channel(fading="rician"), adversary=Adversary(antennas=2)
+)
+RANKED = Network.uniform(num_devices=6, noise_std=0.2, scheme=Ranking(num_selected=3, score_noise_std=2.0))
+SILENT = Network.uniform(num_devices=3, noise_std=0.0)
+NETWORKS = {
+    "equal": EQUAL,
+    "heterogeneous": HETEROGENEOUS,
+    "secure": SECURE,
+    "orthogonal": ORTHOGONAL,
+    "slots": SLOTS,
+    "overheard": OVERHEARD,
+    "ranked": RANKED,
+    "silent": SILENT,
+}
+
+
+@pytest.fixture(scope="module", params=NETWORKS, ids=str)
+def stated(request):
+    return guarantee(NETWORKS[request.param]).statement(per_day=20)
+
+
+def test_every_number_on_the_page_is_the_librarys(stated):
+    network, tables = stated.report.network, Reader(stated.html).tables
+    blocks = [table for table in tables if table[0][1] == "inferences"]
+    found = groups(stated.report, stated.periods)
+    assert len(blocks) == len(found)
+    counts = [1, *([network_inferences] if (network_inferences := _own(stated)) > 1 else []), 20, 7300]
+    for count in counts:
+        report = guarantee(network, inferences=count)
+        even, rare = report.odds
+        for block, group in zip(blocks, found, strict=True):
+            row = next(row for row in block if row[1] == f"{count:,}")
+            for k in group:
+                assert row[2:] == [
+                    limit(report.epsilon[k]),
+                    percent(even.device[k]),
+                    percent(rare.device[k]),
+                    limit(report.epsilon_local[k]),
+                    percent(even.local[k]),
+                ]
+        assert f"{limit(report.epsilon_object)} over" in str(stated)
+        assert f"{percent(even.worst)}: of yes-or-no guesses" in str(stated)
+
+
+def _own(stated):
+    return next((each.inferences for each in stated.periods if each.name == "the file's own number"), 1)
+
+
+def test_the_servers_row_is_the_bound_of_what_it_receives(stated):
+    report = stated.report
+    rows = {row[0]: row[2:] for table in Reader(stated.html).tables for row in table}
+    assert rows["the server"] == [limit(report.worst), percent(report.odds[0].worst)]
+    if report.epsilon_eavesdropper is not None:
+        heard = report.odds[0].eavesdropper
+        expected = [limit(report.epsilon_eavesdropper.max()), percent(heard.max())]
+        assert rows["somebody elsewhere with 2 antennas"] == expected
+
+
+def test_text_and_page_say_the_same(stated):
+    page = " ".join("".join(Reader(stated.html).texts).split())
+    for line in str(stated).splitlines():
+        if line.startswith("- ") and "; ε" not in line and "of yes-or-no" not in line and ": inferences" not in line:
+            assert " ".join(line.removeprefix("- ").split()) in page
+    for assumption in stated.report.assumptions:
+        assert assumption in page
+
+
+def test_the_page_runs_and_fetches_nothing(stated):
+    page = Reader(stated.html)
+    assert not {"script", "iframe", "link", "img", "form"} & {tag for tag, _ in page.tags}
+    assert all(address.startswith("#") for address in page.attributes("src", "href"))
+    assert "prefers-color-scheme: dark" in stated.html
+    assert "@media print" in stated.html
+
+
+def test_all_devices_have_their_block_and_the_worst_comes_first():
+    stated = guarantee(HETEROGENEOUS).statement()
+    assert groups(stated.report, stated.periods) == [[0, 2], [3], [1]]
+    for caption in ("Devices 0, 2: weight 0.25", "Device 3: ", "Device 1: ", "takes part 90 % of the time"):
+        assert caption in str(stated)
+
+
+def test_protection_lasts_as_long_as_it_says():
+    stated = guarantee(EQUAL).statement(per_day=1000)
+    for most, odds in zip(stated.lasting, (PROTECTED, WEAKLY), strict=True):
+        assert guarantee(EQUAL, inferences=most).odds[0].worst <= odds
+        assert guarantee(EQUAL, inferences=most + 1).odds[0].worst > odds
+    first, last = (f"{each:,} inferences" for each in stated.lasting)
+    assert f"at most {first}, and weakly protected up to {last}." in str(stated)
+
+
+@pytest.mark.parametrize(
+    ("network", "says", "does_not_say"),
+    [
+        (EQUAL, ["over radio at the same moment", "no sum of fewer than 6 of the 6"], ["no radio", "secure sum"]),
+        (SECURE, ["There is no radio", "the sum of 5 devices or more", "must not issue"], ["over radio", "Clocks"]),
+        (ORTHOGONAL, ["the server receives every device by itself"], ["add up in the air", "Clocks"]),
+        (SLOTS, ["up to 4 times, each time with fresh noise", "ε counts all slots"], ["numbers, once"]),
+        (RANKED, ["noisy score", "the ranking server", "all scores change with it"], ["drawn by lot"]),
+        (HETEROGENEOUS, ["drawn by lot", "at most 1 other devices", "knows its own view"], ["All 4 devices alike"]),
+    ],
+)
+def test_the_words_change_with_the_setting(network, says, does_not_say):
+    text = str(guarantee(network).statement())
+    for words in says:
+        assert words in text
+    for words in does_not_say:
+        assert words not in text
+
+
+@pytest.mark.parametrize(
+    ("network", "reason"),
+    [
+        (SILENT, "no device adds noise"),
+        (Network.uniform(num_devices=3, scheme=Threshold(score_noise_std=0.0)), "scores without noise"),
+        (
+            Network.uniform(num_devices=3, neighbours="remove", channel=Channel(access="orthogonal")),
+            "removal of a whole",
+        ),
+        (Network.uniform(num_devices=3, neighbours="remove", channel=Channel(access="secure")), "removal of a whole"),
+    ],
+)
+def test_an_infinite_epsilon_is_called_unprotected_with_its_reason(network, reason):
+    report = guarantee(network)
+    assert np.isinf(report.worst)
+    line = next(line for line in str(report.statement()).splitlines() if "has no limit: not protected" in line)
+    assert line.startswith("Over one inference")
+    assert reason in line
+
+
+def test_more_inferences_than_can_be_composed_are_not_called_protected():
+    text = str(guarantee(HETEROGENEOUS).statement(per_day=60_000))
+    assert "Over one year ε has no limit: not protected, because it is not accounted for" in text
+
+
+def test_the_papers_formula_stands_beside_ours():
+    report = guarantee(Network.uniform(num_devices=12, noise_std=0.05, participation=0.9))
+    claimed = limit(float(report.paper.epsilon.max()))
+    assert f"says ε = {claimed}, which is more than it is; this page goes by the exact value, ε = 2.064." in str(
+        report.statement()
+    )
+
+
+def test_options_of_the_report_hold_for_every_period():
+    report = guarantee(EQUAL, colluding=[2], live=True, delta=1e-6)
+    stated = report.statement(per_day=5)
+    again = guarantee(EQUAL, colluding=[2], live=True, delta=1e-6, inferences=5)
+    assert stated.periods[1].epsilon == tuple(again.epsilon)
+    assert "noise as running devices draw it" in str(stated)
+
+
+@pytest.mark.parametrize("per_day", [0, -1, float("nan"), 1e12])
+def test_a_rate_out_of_range_is_refused(per_day):
+    with pytest.raises(ValueError, match=r"per_day=.* must be > 0"):
+        statement(guarantee(EQUAL), per_day=per_day)
+
+
+# The command
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, ["report", *map(str, arguments)], catch_exceptions=True)
+
+
+@pytest.fixture
+def file(tmp_path):
+    network_file.write(EQUAL, tmp_path / "net.toml")
+    return tmp_path / "net.toml"
+
+
+def test_the_command_writes_the_page_of_the_file(file):
+    out = file.parent / "new" / "statement.html"
+    done = run(file, "--every", "10s", "--hours", 8, "--out", out)
+    assert done.exit_code == 0, done.output
+    page = "".join(Reader(out.read_text("utf-8")).texts)
+    assert sha256(file.read_bytes()).hexdigest() in page
+    assert "Network file: net.toml." in page
+    assert "One inference every 10s, 8 hours a day." in page
+    assert "2,880" in page
+
+
+def test_the_command_prints_the_text(file):
+    digest = sha256(file.read_bytes()).hexdigest()
+    expected = guarantee(EQUAL).statement(
+        per_day=7, rate="At 7 inferences a day, every day of the year.", source="net.toml", digest=digest
+    )
+    assert run(file, "--per-day", 7).stdout == str(expected)
+    data = json.loads(run(file, "--per-day", 7, "--json").stdout)
+    assert data["text"] == str(expected)
+    assert data["periods"][0]["epsilon"] == list(expected.report.epsilon)
+    assert data["sha256"] == digest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--every", "10"], "--every '10' must be a time > 0"),
+        (["--every", "0s"], "must be a time > 0"),
+        (["--every", "10s", "--per-day", "5"], "leave one of them out"),
+        (["--hours", "8"], "--hours 8 needs --every"),
+        (["--every", "10s", "--hours", "25"], "--hours 25 must be > 0 and at most 24"),
+        (["--every", "10s", "--hours", "nan"], "--hours nan must be"),
+        (["--per-day", "-1"], "--per-day -1 must be > 0"),
+        (["--per-day", "nan"], "--per-day nan must be > 0"),
+        (["--per-day", "inf"], "--per-day inf must be > 0 and at most"),
+        (["--every", "0.0000001s"], "inferences a day, at most"),
+        (["--out", "x.pdf"], "must end in .html, .md or .txt"),
+    ],
+)
+def test_bad_input_is_one_clear_error(file, arguments, message):
+    done = run(file, *arguments)
+    assert isinstance(done.exception, ValueError)
+    assert message in str(done.exception)
+
+
+def test_a_file_that_is_none_is_named(tmp_path):
+    done = run(tmp_path / "nothing.toml")
+    assert "cannot read the network file" in str(done.exception)
