@@ -64,7 +64,7 @@ def _marks(axes: Axes) -> Iterator[tuple[Path, bool]]:
                 if frame.contains(x, y):
                     yield Path([[x, y]]), False
     for patch in axes.patches:
-        if isinstance(patch, Rectangle):
+        if isinstance(patch, Rectangle) and (patch.get_alpha() or 1) > 0.2:  # a paler one shades the background
             yield patch.get_transform().transform_path(patch.get_path()).clip_to_bbox(frame, inside=True), True
     for some in axes.collections:
         if isinstance(some, LineCollection):
