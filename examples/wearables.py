@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 import airpool
-from airpool._support.figures import BLUE, GREEN, GREY, ORANGE, canvas, figure
+from airpool._support.figures import BLUE, GREEN, GREY, PURPLE, canvas, figure
 from airpool._support.version import __version__
 from airpool.account.budget import calibrated
 from airpool.evaluation.design.heterogeneous import WAYS, designed
@@ -200,31 +200,37 @@ def study(subjects: dict[int, Model]) -> dict[str, Any]:
 def draw(found: dict[str, Any], units: Sequence[str], out: Path) -> None:
     """A figure for each question."""
     with figure(out / "wearables-epsilon.png") as (_, ax):
-        for kind, color in (("vote", BLUE), ("codec", ORANGE)):
+        for kind, color in (("vote", BLUE), ("codec", PURPLE)):
             run = found["by epsilon"][kind]
             ax.errorbar(BUDGETS, run["mean"], run["std"], color=color, marker="o", capsize=2, label=kind)
         ax.axhline(found["without noise"]["chosen"]["mean"], color=GREY, label="all units, no privacy")
         ax.axhline(max(found["one unit alone"]["mean"]), color=GREEN, ls="--", label="best unit alone, no privacy")
-        ax.set(xscale="log", xlabel="ε of each unit", ylabel="accuracy, unseen subjects", ylim=(0, 1))
+        ax.set(xscale="log", xlabel="ε of each unit, δ = 1e-5", ylabel="accuracy, unseen subjects", ylim=(0, 1))
+        ax.minorticks_off()
         ax.set_xticks(BUDGETS, [f"{each:g}" for each in BUDGETS])
         ax.legend()
     with figure(out / "wearables-minute.png") as (_, ax):
-        for (epsilon, run), color in zip(found["a minute"].items(), (BLUE, ORANGE, GREEN), strict=True):
+        for (epsilon, run), color in zip(found["a minute"].items(), (BLUE, PURPLE, GREEN), strict=True):
             ax.errorbar(WINDOWS, run["mean"], run["std"], color=color, marker="o", capsize=2, label=f"ε = {epsilon}")
-        ax.set(xlabel="segments sent in a minute", ylabel="accuracy", xticks=WINDOWS, ylim=(0, 1))
-        ax.legend()
-    bars = {
-        "arms": (found["sensitive arms"], WAYS, f"ε = {STRICT:g} for the arms, {LOOSE:g} for the others"),
-        "selection": (found["selection"]["8"], ("all five", "best 4", "best 3"), "ε = 8"),
-        "units": (found["without a unit"]["16"], ("all five", *(f"no {unit}" for unit in units)), "ε = 16, the vote"),
+        ax.set(xlabel="segments sent in a minute", ylabel="accuracy, unseen subjects", xticks=WINDOWS, ylim=(0.55, 1))
+        ax.legend(loc="center right", bbox_to_anchor=(1, 0.5))
+    compared = {
+        "arms": (found["sensitive arms"], WAYS, "design", f"ε = {STRICT:g} for the arms, {LOOSE:g} for the others"),
+        "selection": (found["selection"]["8"], ("all five", "best 4", "best 3"), "units that send", "ε = 8"),
+        "units": (
+            found["without a unit"]["16"],
+            ("all five", *(f"no {unit}".replace(" ", "\n", 1) for unit in units)),
+            "units that send",
+            "ε = 16, the vote",
+        ),
     }
-    for name, (run, labels, title) in bars.items():
+    for name, (run, labels, about, title) in compared.items():
         with canvas(out / f"wearables-{name}.png", width=5.6) as fig:
             ax = fig.subplots()
-            ax.set_axisbelow(True)
-            ax.bar(range(len(labels)), run["mean"], yerr=run["std"], color=BLUE, capsize=2)
+            ax.errorbar(range(len(labels)), run["mean"], run["std"], fmt="o", color=BLUE, capsize=3)
             ax.set_xticks(range(len(labels)), labels)
-            ax.set(ylabel="accuracy, unseen subjects", title=title, ylim=(0, 1))
+            ax.set(xlabel=about, ylabel="accuracy, unseen subjects", title=title)
+            ax.margins(x=0.1, y=0.15)
 
 
 def main() -> None:

@@ -194,7 +194,7 @@ def paint(fig: Figure, axes: Axes, found: dict[tuple[str, int, float], Outcome])
     right.plot(COUNTS, COUNTS, ":", color=GREY, label="K times")
     right.axhline(1, color=BLACK, linewidth=0.8)
     right.set(xscale="log", yscale="log", xlabel="K, number of devices", ylabel="times smaller error")
-    right.set_title("superposed (once) over orthogonal, full power; ε = 1")
+    right.set_title("superposed over orthogonal, full power; ε = 1")
     right.legend(loc="upper left")
     for side in (left, right):
         side.set_xticks([1, 2, 4, 8, 12, 24, 48, 96], [str(n) for n in (1, 2, 4, 8, 12, 24, 48, 96)], minor=False)
@@ -205,7 +205,7 @@ def main() -> None:
     found = compare()
     print_tables(found)
     for ending in ("svg", "png"):
-        with figure(FIGURES / f"superposed-vs-orthogonal.{ending}", width=9.0, height=3.8) as (fig, axes):
+        with figure(FIGURES / f"superposed-vs-orthogonal.{ending}", width=8.4, height=4.0) as (fig, axes):
             paint(fig, axes, found)
 
 

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from torch import Tensor, nn
 
 from airpool import Network, calibrate, load
-from airpool._support.figures import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, canvas, write_csv
+from airpool._support.figures import BLUE, GREEN, GREY, PAPER, PURPLE, RED, SKY, canvas, write_csv
 from airpool.evaluation.sweep import grid, run
 from airpool.models.vision import lite, shapes
 from airpool.models.vision.views import Cameras, views
@@ -226,7 +226,7 @@ def draw(results: Path, figures: Path) -> None:
         columns,
         comment="L >= 1; standard errors over networks (trunk: over objects)",
     )
-    with canvas(*(figures / f"{NAMES[0]}.{ending}" for ending in ("png", "svg")), width=9.5, height=7.0) as fig:
+    with canvas(*(figures / f"{NAMES[0]}.{ending}" for ending in ("png", "svg")), width=8.4, height=9.4) as fig:
         (first, second), (third, fourth) = fig.subplots(2, 2)
         by_family = {family: rows(results / f"{NAMES[0]}.json", family=family) for family in FAMILIES}
         _paint_growth(first, by_family, found)
@@ -259,11 +259,11 @@ def _paint_growth(axes: Axes, by_family: Families, found: Rows) -> None:
     for family, table in by_family.items():
         label = f"{family}: $L^{{{exponent[family]:+.2f}}}$"
         _plot(axes, _relative(averaged(table, "error")), *STYLES[family], label)
-    axes.plot([1, 32], [1, 32], ":", color=BLACK, label="the paper: $L^{+1}$")
+    axes.plot([1, 32], [1, 32], ":", color=PAPER, label="the paper: $L^{+1}$")
     axes.set(xscale="log", yscale="log", xlabel="L, hidden layers", ylabel="E‖h(ẑ) − h(z̄)‖² relative to L = 1")
-    axes.set_ylim(0.1, 2000)
+    axes.set_ylim(0.1, 60)
     axes.set_title("the error itself")
-    axes.legend(loc="upper left")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
 def _paint_spread(axes: Axes, by_family: Families) -> None:
@@ -271,7 +271,7 @@ def _paint_spread(axes: Axes, by_family: Families) -> None:
         _plot(axes, averaged(table, "to_spread"), *STYLES[family], family)
     axes.set(xscale="log", yscale="log", xlabel="L, hidden layers", ylabel="E‖h(ẑ) − h(z̄)‖² / spread of h(z̄)")
     axes.set_title("the error beside what tells objects apart")
-    axes.legend(loc="lower left")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
 def _paint_bound(axes: Axes, by_family: Families, trunk: Rows) -> None:
@@ -281,7 +281,7 @@ def _paint_bound(axes: Axes, by_family: Families, trunk: Rows) -> None:
         _plot(axes, averaged(loose, "loose"), *STYLES.get(family, (PURPLE, "v")), family)
     axes.set(yscale="log", xlabel="L, layers", ylabel="∏‖W‖₂² E‖ẑ − z̄‖² / error")
     axes.set_title("how far the product of norms is off")
-    axes.legend(loc="upper left")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
 def _paint_trunk(axes: Axes, table: Rows) -> None:
@@ -292,11 +292,10 @@ def _paint_trunk(axes: Axes, table: Rows) -> None:
     ):
         _plot(axes, averaged(table, y), colour, marker, label)
     depths, means, _ = averaged(table, "map")
-    axes.plot(depths[1:], [means[1] * L for L in depths[1:]], ":", color=BLACK, label="the paper: $L^{+1}$")
-    axes.axhline(SHARE, color=GREY, linewidth=0.8)
-    axes.annotate("what came in", (0.1, SHARE), xytext=(60, 3), textcoords="offset points", color=GREY)
-    axes.set_ylim(2e-4, 100)
+    axes.plot(depths[1:], [means[1] * L for L in depths[1:]], ":", color=PAPER, label="the paper: $L^{+1}$")
+    axes.axhline(SHARE, color=GREY, linewidth=0.8, label="what came in")
+    axes.set_ylim(2e-4, 3)
     last = f"L, blocks between noise and end ({depths[-1]}: on the image)"
     axes.set(yscale="log", xlabel=last, ylabel="relative error")
-    axes.set_title(f"EfficientNet-Lite2 trunk, noise of {SHARE:.0%} of the power")
-    axes.legend(loc="upper left")
+    axes.set_title(f"EfficientNet-Lite2, noise of {SHARE:.0%} of the power")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)

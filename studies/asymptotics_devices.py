@@ -18,7 +18,7 @@ from torch import Tensor
 
 from airpool import Channel, Network, calibrate, load
 from airpool._support import tensors
-from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, write_csv
+from airpool._support.figures import BLACK, BLUE, GREEN, GREY, PAPER, PURPLE, RED, SKY, canvas, write_csv
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects
 from airpool.evaluation.sweep import grid, run
@@ -202,8 +202,11 @@ def draw(results: Path, figures: Path) -> None:
     columns = {name: column(laws, name) for name in laws[0]}
     write_csv(figures / "asymptotics-exponents.csv", columns, comment=comment)
     paths = [figures / f"{NAMES[0]}.{ending}" for ending in ("png", "svg")]
-    with canvas(*paths, width=12.5, height=7.0) as fig:
-        (first, second, third), (fourth, fifth, sixth) = fig.subplots(2, 3)
+    with canvas(*paths, width=8.4, height=12.0) as fig:
+        halves: Any = fig.subfigures(2, 1, height_ratios=(2, 1))
+        upper, lower = halves
+        (first, second), (third, fourth) = upper.subplots(2, 2)
+        fifth, sixth = lower.subplots(1, 2)
         for paint, axes in ((_paint_regimes, first), (_paint_participation, second), (_paint_receiver, third)):
             paint(axes, results / f"{NAMES[0]}.json")
         _paint_views(fourth, results / f"{NAMES[1]}.json")
@@ -222,7 +225,7 @@ def _log_axes(axes: Axes, title: str, ylabel: str) -> None:
 
 
 def _paint_regimes(axes: Axes, path: Path) -> None:
-    for regime, colour in zip(list(REGIMES)[:3], (RED, ORANGE, BLUE), strict=True):
+    for regime, colour in zip(list(REGIMES)[:3], (RED, PURPLE, BLUE), strict=True):
         table = errors(path, regime)
         K = column(table, "num_devices")
         label = f"{regime}: {_said(fitted(table, 'measured_total', std='measured_total_se'))}"
@@ -231,9 +234,9 @@ def _paint_regimes(axes: Axes, path: Path) -> None:
         axes.errorbar(K, column(table, "measured_total"), bars, fmt="o", color=colour, markersize=3.5)
     twelve = rows(path, regime="fixed device ε", num_devices=12)[0]["total"]
     K = np.array([2, 1000])
-    axes.plot(K, twelve * 12 / K, ":", color=BLACK, label="the paper: $K^{-1}$")
+    axes.plot(K, twelve * 12 / K, ":", color=PAPER, linewidth=2.4, zorder=3, label="the paper: $K^{-1}$")
     _log_axes(axes, "what is kept fixed decides (p = 1)", "E‖ẑ − z̄‖²")
-    axes.legend(loc="lower left")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18))
 
 
 def _paint_participation(axes: Axes, path: Path) -> None:
@@ -250,29 +253,29 @@ def _paint_participation(axes: Axes, path: Path) -> None:
     axes.plot(K, column(fair, "participation"), "--", color=GREEN, linewidth=1)
     axes.set_ylim(5e-5, 300)
     _log_axes(axes, "fixed device ε = 1, p = 0.9", "parts of E‖ẑ − z̄‖²")
-    axes.legend(loc="upper right")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18))
 
 
 def _paint_receiver(axes: Axes, path: Path) -> None:
-    styles = zip(list(REGIMES)[5:], (RED, BLUE, SKY, ORANGE), strict=True)
+    styles = zip(list(REGIMES)[5:], (RED, BLUE, SKY, PURPLE), strict=True)
     for regime, colour in styles:
         table = errors(path, regime)
         label = f"{regime.removeprefix('air, ')}: {_said(fitted(table, 'channel_noise'))}"
         axes.plot(column(table, "num_devices"), column(table, "channel_noise"), color=colour, label=label)
     axes.set_ylim(1e-7, 3e4)
     _log_axes(axes, "receiver noise", "r σₘ²/γ²")
-    axes.legend(loc="upper right")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18))
 
 
 def _paint_views(axes: Axes, path: Path) -> None:
-    for spacing, colour in (("random", ORANGE), ("even", BLUE)):
+    for spacing, colour in (("random", GREEN), ("even", BLUE)):
         table = rows(path, spacing=spacing)
         bars = [2 * se for se in column(table, "error_se")]
         label = f"{spacing} azimuths: {_said(fitted(table, 'error', between=FITTED_VIEWS, std='error_se'))}"
         axes.errorbar(column(table, "num_devices"), column(table, "error"), bars, fmt="o-", color=colour, ms=3.5)
         axes.plot([], [], "o-", color=colour, markersize=3.5, label=label)
     _log_axes(axes, "the views' own mean: no noise, no air", "‖mean of K − mean of 1,000‖²")
-    axes.legend(loc="lower left")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18))
 
 
 def _paint_accuracy(axes: Axes, path: Path) -> None:
@@ -285,7 +288,7 @@ def _paint_accuracy(axes: Axes, path: Path) -> None:
         axes.plot(K, mean, line, color=colour, marker="o", markersize=3, label=label)
     axes.set(xscale="log", xlabel="K, number of devices", ylabel="accuracy", ylim=(0, 1))
     axes.set_title("accuracy at fixed device ε")
-    axes.legend(loc="lower right")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
 
 
 def _paint_exponents(axes: Axes, laws: Rows) -> None:
@@ -293,11 +296,11 @@ def _paint_exponents(axes: Axes, laws: Rows) -> None:
     for y, row in enumerate(shown):
         colour = GREY if row["from"] == "views" else BLUE
         axes.errorbar(row["exponent"], y, xerr=2 * row["exponent_se"], fmt="o", color=colour, markersize=4, capsize=2)
-    axes.axvline(-1, color=BLACK, linestyle=":")
-    axes.annotate("the paper", (-1, len(shown) - 0.4), xytext=(3, 0), textcoords="offset points")
+    axes.axvline(-1, color=PAPER, linestyle=":")
+    axes.annotate("the paper", (-1, len(shown) - 0.4), xytext=(5, 0), textcoords="offset points")
     names = [
         row["law"].replace("fixed device ε, ", "device ε, ").replace("total power fixed", "ΣP fixed") for row in shown
     ]
-    axes.set_yticks(range(len(shown)), names, fontsize=7)
-    axes.set(xlabel="exponent of K ± 2 standard errors", ylim=(-0.6, len(shown) + 0.1))
+    axes.set_yticks(range(len(shown)), names, fontsize=8)
+    axes.set(ylabel="what is kept fixed", xlabel="exponent of K ± 2 standard errors", ylim=(-0.6, len(shown) + 0.1))
     axes.set_title("total error, as measured")

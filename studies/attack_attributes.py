@@ -12,7 +12,7 @@ import math
 from matplotlib.axes import Axes
 
 from airpool import Network, calibrate
-from airpool._support.figures import BLACK, BLUE, GREY, ORANGE, canvas
+from airpool._support.figures import BLUE, BOUND, GREEN, GREY, canvas
 from airpool.account.guarantee import guarantee
 from airpool.evaluation.attacks.attack import AttackSetting, attacked
 from airpool.evaluation.attacks.positions import position as place_named
@@ -22,7 +22,7 @@ from studies.tables import FIGURES, RESULTS, column, copy_as_csv, rows, save
 
 NAME = "attack-attributes"
 EPSILON = (0.5, 1.0, 2.0, 4.0, 8.0, math.inf)
-CODECS = {"vote": BLUE, "compact": ORANGE}
+CODECS = {"vote": BLUE, "compact": GREEN}
 SECRETS = {"side": "side of the object (1 of 12)", "class": "class (1 of 40)", "rare": "rare class or not"}
 POSITIONS = {"link": "one camera's link", "sum": "the sum of twelve"}
 
@@ -75,7 +75,7 @@ def paint(axes: Axes, position: str, secret: str) -> None:
             at, column(mine, "success"), column(mine, "standard_error"), color=colour, marker="o", ms=3, label=codec
         )
     mine = rows(RESULTS / f"{NAME}.json", codec="vote", position=position, secret=secret)
-    axes.plot(at, column(mine, "bound"), color=BLACK, label="bound")
+    axes.plot(at, column(mine, "bound"), color=BOUND, label="bound")
     axes.axhline(float(column(mine, "prior")[0]), color=GREY, ls=":", label="without the signal")
     axes.set_xticks(at, ["∞" if math.isinf(e) else f"{e:g}" for e in EPSILON])
     axes.set_ylim(0, 1.03)
@@ -96,7 +96,7 @@ def draw() -> None:
             axes.set_ylabel("right guesses")
         for axes in grid[1]:
             axes.set_xlabel("ε of a device in the sum")
-        grid[0, 0].legend(loc="upper left", fontsize=7)
+        fig.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
 
 if __name__ == "__main__":

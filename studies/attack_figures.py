@@ -27,7 +27,7 @@ from studies.attack_decoders import CODECS, EPSILONS
 RESULTS, FIGURES = Path(__file__).parent / "results", Path(__file__).parents[1] / "docs" / "figures"
 PLACES = ("link", "sum")
 GRID = ("airplane_0", "chair_0", "guitar_0", "table_0")
-COLOURS = dict(zip(CODECS, (figures.BLUE, figures.ORANGE, figures.GREEN, figures.RED), strict=True))
+COLOURS = dict(zip(CODECS, (figures.BLUE, figures.PURPLE, figures.GREEN, figures.RED), strict=True))
 NAMES = {"map": "whole map", "q16": "q = 16", "compact": "compact", "vote": "vote"}
 MEASURES = {"psnr": "PSNR of the object, dB", "ssim": "SSIM", "perceptual": "perceptual distance"}
 HEARD = {"link": "one link", "sum": "the sum"}
@@ -87,7 +87,7 @@ def draw_curves(found: dict[str, dict[str, Any]]) -> None:
     at = list(range(len(EPSILONS)))[::-1]  # ε = 1 on the left
     table: list[tuple[Any, ...]] = []
     paths = [FIGURES / f"attack-curves.{kind}" for kind in ("svg", "png")]
-    with figures.canvas(*paths, width=11.0, height=5.6) as fig:
+    with figures.canvas(*paths, width=8.4, height=5.8) as fig:
         axes = fig.subplots(2, 4)
         for place, row in zip(PLACES, axes, strict=True):
             results = found[place]
@@ -139,7 +139,7 @@ def identification(axis: Any, place: str, results: dict[str, Any], at: list[int]
     limits = [
         limit(place, results["settings"]["noise_std"][place][f"{e:g}"], results["objects"]["test"]) for e in EPSILONS
     ]
-    axis.plot(at, limits, color=figures.BLACK, label="bound")
+    axis.plot(at, limits, color=figures.BOUND, label="bound")
     for each in results["identification"]:
         error = math.sqrt(each["rate"] * (1 - each["rate"]) / each["trials"])
         highest = limit(place, each["noise_std"], each["size"])

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 import airpool
 from airpool import Network, calibrate
 from airpool._support.arrays import Floats, Integers
-from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, canvas
+from airpool._support.figures import BLUE, BOUND, GREEN, GREY, PURPLE, RED, canvas
 from airpool.evaluation.attacks import attackers
 from airpool.evaluation.attacks.hearing import hear
 from airpool.evaluation.attacks.positions import bound
@@ -43,7 +43,7 @@ from studies.tables import FIGURES, RESULTS, column, copy_as_csv, rows, save
 NAME = "attack-wearables"
 EPSILON = (0.5, 1.0, 2.0, 4.0, 8.0, math.inf)
 TIMES = (3, 10, 30, 100, 200)  # inferences of one person, ε = 1 each
-CODECS = {"features": BLUE, "compact": ORANGE, "vote": GREEN}
+CODECS = {"features": BLUE, "compact": PURPLE, "vote": GREEN}
 SUBJECTS, UNITS = 8, 5
 CHANCE = np.full(SUBJECTS, 1 / SUBJECTS)
 TRAIN, CHOOSE, JUDGE = range(27), range(27, 36), range(40, 60)  # segments; a gap of 20 s before those that are guessed
@@ -154,7 +154,7 @@ def paint_epsilon(axes: Axes, position: str) -> None:
         axes.errorbar(at, column(mine, "success"), error, color=colour, marker="o", ms=3, label=codec)
     mine = rows(RESULTS / f"{NAME}.json", codec="vote", position=position, inferences=1)
     words = "bound (local)" if position == "link" else "bound of the object"
-    axes.plot(at, column(mine, "bound"), color=BLACK, label=words)
+    axes.plot(at, column(mine, "bound"), color=BOUND, label=words)
     if position == "sum":
         axes.plot(at, column(mine, "bound_one_view"), color=RED, ls="--", label="bound, were it one unit's secret")
     axes.axhline(1 / SUBJECTS, color=GREY, ls=":", label="chance")
@@ -163,7 +163,7 @@ def paint_epsilon(axes: Axes, position: str) -> None:
 
 
 def paint_times(axes: Axes) -> None:
-    for position, colour in (("link", BLUE), ("sum", ORANGE)):
+    for position, colour in (("link", BLUE), ("sum", PURPLE)):
         mine = rows(RESULTS / f"{NAME}.json", codec="features", position=position, epsilon=1.0)
         times = column(mine, "inferences")
         error = column(mine, "standard_error")
@@ -176,14 +176,14 @@ def paint_times(axes: Axes) -> None:
 
 def draw() -> None:
     copy_as_csv([NAME], RESULTS, FIGURES)
-    with canvas(*(FIGURES / f"{NAME}.{ending}" for ending in ("svg", "png")), width=9.6, height=4.2) as fig:
+    with canvas(*(FIGURES / f"{NAME}.{ending}" for ending in ("svg", "png")), width=8.4, height=4.8) as fig:
         left, middle, right = fig.subplots(1, 3, sharey=True)
         paint_epsilon(left, "link")
         paint_epsilon(middle, "sum")
         paint_times(right)
         left.set_ylabel("wearer guessed (1 of 8)")
         for axes in (left, middle, right):
-            axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16))
 
 
 if __name__ == "__main__":

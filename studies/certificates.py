@@ -14,7 +14,7 @@ from torch import Tensor
 
 from airpool import Channel, Network, calibrate, load
 from airpool._support.arrays import Floats
-from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, canvas, figure
+from airpool._support.figures import BLACK, BLUE, GREEN, GREY, PAPER, PURPLE, RED, SKY, canvas, figure, space_by_error
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects
 from airpool.evaluation.prediction import predict
@@ -129,9 +129,9 @@ def draw(results: Path, figures: Path) -> None:
     copy_as_csv(NAMES, results, figures)
     table = rows(results / "certificates.json", channel="ideal")
     paths = [figures / f"certificates.{kind}" for kind in ("png", "svg")]
-    with figure(*paths, width=6.4, height=4.0) as (_, axes):
+    with figure(*paths, width=6.4, height=5.0) as (_, axes):
         eps = column(table, "epsilon")
-        for name, colour, text in (("compact", BLUE, "compact"), ("vote", ORANGE, "the vote")):
+        for name, colour, text in (("compact", BLUE, "compact"), ("vote", SKY, "the vote")):
             axes.plot(eps, column(table, f"{name}_measured"), color=colour, marker="o", ms=4, label=f"measured, {text}")
             axes.plot(
                 eps, column(table, f"{name}_half_spaces"), "--", color=colour, label=f"proven, {text}: half-spaces"
@@ -140,12 +140,13 @@ def draw(results: Path, figures: Path) -> None:
         axes.plot(
             eps, column(table, "vote_chebyshev"), "-.", color=PURPLE, label="proven, the vote: Chebyshev by object"
         )
-        axes.plot(eps, column(table, "compact_paper"), color=RED, label="Theorem 2 as printed (0 everywhere)")
-        axes.set(xscale="log", xlabel="device ε (δ = 1e-5, zero-out)", ylabel="accuracy", ylim=(-0.02, 1.0))
+        axes.plot(eps, column(table, "compact_paper"), color=PAPER, label="Theorem 2 as printed (0 everywhere)")
+        space_by_error(axes)
+        axes.set(xscale="log", xlabel="device ε (δ = 1e-5, zero-out)", ylabel="accuracy", ylim=(-0.02, 0.94))
         axes.xaxis.set_major_locator(FixedLocator(eps))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xticklabels([f"{e:g}" for e in eps])
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
         axes.set_title("Accuracy, proven and measured")
     _draw_margins(results, figures)
     _draw_lying(results, figures)
@@ -156,7 +157,7 @@ def _draw_margins(results: Path, figures: Path) -> None:
         both = fig.subplots(1, 2, sharey=True, sharex=True)
         share = list(range(5, 100, 5))
         styles = (
-            ("frobenius", RED, "the paper's lemma (Frobenius)"),
+            ("frobenius", PAPER, "the paper's lemma (Frobenius)"),
             ("spectral", SKY, "spectral norms"),
             ("semidefinite", BLUE, "semidefinite bound"),
             ("attack", BLACK, "attack: the truth is below"),
@@ -176,7 +177,7 @@ def _draw_margins(results: Path, figures: Path) -> None:
 
 def _draw_lying(results: Path, figures: Path) -> None:
     with figure(*(figures / f"lying-cameras.{kind}" for kind in ("png", "svg"))) as (_, axes):
-        for row, colour in zip(rows(results / "lying-cameras.json"), (RED, ORANGE, BLUE), strict=True):
+        for row, colour in zip(rows(results / "lying-cameras.json"), (RED, PURPLE, BLUE), strict=True):
             counts = [n for n in range(7) if f"lying_{n}" in row]
             axes.plot(
                 counts,

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from airpool._support.version import today
 from airpool.evaluation.sweep import Effort, Table
 from airpool.paper.figures.fig_dim import THROUGH, WITHOUT
 from airpool.paper.figures.tables import RESULTS, Rows
@@ -80,11 +81,13 @@ def as_table(rows: Rows, runs: list[dict[str, Any]], *, source: str) -> Table:
             name for name in ("q", "dimension", "trained", "account", "way", "epsilon") if name in columns
         ),
         failures=(),
-        function="studies.train_codecs train (one NVIDIA H200)",
+        function="studies.train_codecs train",
         seed=0,
         version=", ".join(sorted({run["version"] for run in runs})),
         effort=effort,
         command=f"python -m studies.gpu_runs {source}",
+        measured=today(),
+        machine="one NVIDIA H200",
     )
 
 

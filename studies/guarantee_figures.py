@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from airpool import Network
 from airpool._support.arrays import Floats
-from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, write_csv
+from airpool._support.figures import BLACK, BLUE, GREEN, GREY, OURS, PAPER, PURPLE, RED, SKY, figure, write_csv
 from airpool._support.version import __version__
 from airpool.evaluation.audit import tradeoff
 from airpool.evaluation.audit.adversary import mechanism
@@ -93,6 +93,10 @@ def write_data(name: str, columns: Columns, comment: str) -> None:
     write_csv(FIGURES / f"{name}.csv", rows, comment=f"airpool {__version__}; {comment}")
 
 
+def legend_below(axes: Axes) -> None:
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+
+
 def removal_against_dimension() -> None:
     r = np.unique(np.rint(np.geomspace(1, 25_088, 33)).astype(int))
     full = [epsilon(twelve(dimension=int(n)), "remove") for n in r]
@@ -108,17 +112,17 @@ def removal_against_dimension() -> None:
 
     def paint(_: Figure, axes: Axes) -> None:
         axes.plot(r, full, color=RED, label="true: remove, p = 0.9")
-        axes.plot(r, empty, "-.", color=ORANGE, label="true: remove, feature = 0, p = 1")
-        axes.axhline(claim, color=BLACK, linestyle="--", label="Theorem 1 on removal (quadratic slack), p = 0.9")
-        axes.axhline(zero_out, color=BLUE, label="true: zero-out, p = 0.9")
+        axes.plot(r, empty, "-.", color=PURPLE, label="true: remove, feature = 0, p = 1")
+        axes.axhline(claim, color=PAPER, linestyle="--", label="Theorem 1 on removal (quadratic slack), p = 0.9")
+        axes.axhline(zero_out, color=OURS, label="true: zero-out, p = 0.9")
         for at, text in ((784, "q = 16"), (25_088, "q = 512")):
             axes.axvline(at, color=GREY, linewidth=0.8, linestyle=":")
             axes.annotate(text, (at, 0.62), xytext=(-3, 0), textcoords="offset points", ha="right", color=GREY)
         axes.set(xscale="log", yscale="log", ylim=(0.5, 600))
         axes.set(xlabel="r, real dimensions of the latent", ylabel="ε of one device at δ = 1e-5")
-        axes.legend(loc="upper left")
+        legend_below(axes)
 
-    saved("removal", columns, f"removal against r; {NETWORK}", paint)
+    saved("removal", columns, f"removal against r; {NETWORK}", paint, height=4.4)
 
 
 def mean_noise_against_exact() -> None:
@@ -142,7 +146,7 @@ def mean_noise_against_exact() -> None:
         axes.plot(p, exact5, color=BLUE, label="K = 5, exact law of the noise")
         axes.plot(p, mean5, "--", color=SKY, label="K = 5, mean noise")
         axes.plot(p, exact20, color=RED, label="K = 20, exact law of the noise")
-        axes.plot(p, mean20, "--", color=ORANGE, label="K = 20, mean noise")
+        axes.plot(p, mean20, "--", color=PURPLE, label="K = 20, mean noise")
         for value, offset in ((exact5[at], (15, 6)), (float(mean5[at]), (-6, -14))):
             axes.plot(p[at], value, "o", color=BLACK, markersize=3.5)
             axes.annotate(
@@ -169,10 +173,10 @@ def needed_slack(num_devices: int, participation: float, delta_prime: float) -> 
 def tails_of_theorem_1() -> None:
     tails = get_args(theorem1.Tail)
     style = {
-        "statement": (ORANGE, "-."),
-        "appendix": (PURPLE, ":"),
-        "quadratic": (BLACK, "--"),
-        "bernstein": (BLUE, "-"),
+        "statement": (PAPER, "-."),
+        "appendix": (PAPER, ":"),
+        "quadratic": (GREEN, "--"),
+        "bernstein": (PURPLE, "-"),
     }
     K = np.unique(np.rint(np.geomspace(2, 3000, 60)).astype(int))
     variance = np.geomspace(1e-3, 30, 60)
@@ -192,11 +196,11 @@ def tails_of_theorem_1() -> None:
         for tail, (colour, line) in style.items():
             left.plot(K, by_devices[tail], line, color=colour, label=tail)
             right.plot(variance, by_variance[tail], line, color=colour)
-        left.plot(K, needed, color=RED, linewidth=2.2, label="what δ′ needs")
-        right.axhline(needed12, color=RED, linewidth=2.2)
-        for panel, where in ((left, 2.2), (right, 1.2e-3)):
+        left.plot(K, needed, color=OURS, linewidth=2.2, label="what δ′ needs")
+        right.axhline(needed12, color=OURS, linewidth=2.2)
+        for panel, where in ((left, 3000), (right, 28)):
             panel.axhspan(1, 12, color=GREY, alpha=0.18, linewidth=0)
-            panel.text(where, 8.6, "t > μ̄: ε undefined", fontsize=8, color="#444444", va="center")
+            panel.text(where, 8.6, "t > μ̄: ε undefined", fontsize=8, color="#444444", va="center", ha="right")
             panel.set(xscale="log", yscale="log", ylim=(0.03, 12))
         left.set(xlabel="K, number of devices (σ² = 0.1)", ylabel="slack t, relative to the mean noise μ̄")
         right.set(xlim=(1e-3, 30))
@@ -220,15 +224,15 @@ def claim_against_gamma() -> None:
     columns["zero-out, receiver noise credited"] = np.array(credited)
 
     def paint(_: Figure, axes: Axes) -> None:
-        axes.plot(gammas, claim, "--", color=BLACK, label="Theorem 1 (quadratic slack)")
-        axes.axhline(truth, color=BLUE, label="true: zero-out")
+        axes.plot(gammas, claim, "--", color=PAPER, label="Theorem 1 (quadratic slack)")
+        axes.axhline(truth, color=OURS, label="true: zero-out")
         axes.plot(gammas, credited, "-.", color=GREEN, label="true: zero-out, receiver noise credited")
         axes.axvline(1, color=GREY, linewidth=0.8, linestyle=":")
         axes.set(xscale="log", yscale="log", ylim=(0.05, 120))
         axes.set(xlabel="γ, alignment constant", ylabel="ε of one device at δ = 1e-5")
-        axes.legend(loc="upper left")
+        legend_below(axes)
 
-    saved("gamma", columns, f"{NETWORK}; receiver noise of variance 12 sigma^2 where credited", paint)
+    saved("gamma", columns, f"{NETWORK}; receiver noise of variance 12 sigma^2 where credited", paint, height=4.0)
 
 
 def claim_against_truth() -> None:
@@ -248,8 +252,8 @@ def claim_against_truth() -> None:
         ratio[name] = np.array(claims) / np.array(true)
     columns = {"noise_std": std, "zero-out": truth, "remove": removed, **ratio}
     style = {
-        "bernstein over zero-out": (GREY, ":", "Bernstein's slack, against zero-out"),
-        "quadratic over zero-out": (BLACK, "--", "quadratic slack, against zero-out"),
+        "bernstein over zero-out": (PAPER, ":", "Bernstein's slack, against zero-out"),
+        "quadratic over zero-out": (PAPER, "--", "quadratic slack, against zero-out"),
         "quadratic over remove, r = 784": (RED, "-", "quadratic slack, against removal, r = 784"),
     }
 
@@ -258,15 +262,15 @@ def claim_against_truth() -> None:
             axes.plot(std, ratio[name], line, color=colour, label=label)
         axes.axhspan(0.005, 1, color=RED, alpha=0.08, linewidth=0)
         axes.axhline(1, color=RED, linewidth=0.8)
-        axes.text(90, 0.88, "claim below the truth: false", fontsize=8, color="#8a3a00", va="top", ha="right")
-        axes.text(90, 1.1, "claim above the truth: loose", fontsize=8, color="#444444", va="bottom", ha="right")
+        axes.text(90, 0.5, "claim below the truth: false", fontsize=8, color="#8a3a00", va="top", ha="right")
+        axes.text(90, 4.2, "claim above the truth: loose", fontsize=8, color="#444444", va="bottom", ha="right")
         axes.axvline(np.sqrt(0.1), color=GREY, linewidth=0.8, linestyle=":")
         axes.annotate(
-            "the paper's σ", (np.sqrt(0.1), 0.0065), xytext=(3, 0), textcoords="offset points", fontsize=8, color=GREY
+            "the paper's σ", (np.sqrt(0.1), 0.0065), xytext=(5, 0), textcoords="offset points", fontsize=8, color=GREY
         )
         axes.set(xscale="log", yscale="log", ylim=(0.005, 30), xlim=(0.12, 100))
         axes.set(xlabel="σ, noise per coordinate (C = 100)", ylabel="claimed ε / true ε, both at δ̃")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+        legend_below(axes)
 
     saved("claim", columns, f"the paper's network at C = 100, both at delta = {at:.4g}", paint, height=4.0)
 
@@ -286,7 +290,7 @@ def device_local_object() -> None:
 
     def paint(_: Figure, axes: Axes) -> None:
         axes.plot(K, whole, "-.", color=RED, label="object: all views change")
-        axes.plot(K, local, "--", color=ORANGE, label="local: nobody else trusted")
+        axes.plot(K, local, "--", color=PURPLE, label="local: nobody else trusted")
         axes.plot(K, one, color=BLUE, label="device: everybody else's noise helps")
         at = int(np.argmin(np.abs(K - 12)))
         for value in (one[at], local[at], whole[at]):

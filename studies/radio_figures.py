@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from airpool import Channel, Network, guarantee
-from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, figure
+from airpool._support.figures import BLACK, BLUE, GREEN, GREY, PURPLE, RED, figure
 from airpool.account.calibration import calibrate
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import held_out
@@ -86,34 +86,33 @@ def paint(fig: Figure, axes: Axes) -> None:
 
 
 def _eavesdropper(axes: Axes, heard: Rows) -> None:
-    for name, colour, marker in zip(CHANNELS, (BLUE, ORANGE, GREEN), "os^", strict=True):
+    for name, colour, marker in zip(CHANNELS, (BLUE, PURPLE, GREEN), "os^", strict=True):
         mine = [row for row in heard if row["channel"] == name]
         axes.plot(column(mine, "antennas"), column(mine, "epsilon"), marker=marker, color=colour, label=name)
     device, local = (float(np.max(column(heard, name))) for name in ("device", "local"))
-    axes.axhline(local, color=RED, linestyle="--", linewidth=1)
-    axes.axhline(device, color=BLACK, linestyle="--", linewidth=1)
-    axes.text(1, local + 0.05, "local ε", color=RED)
-    axes.text(12, device - 0.07, "device ε, at the server", color=BLACK, ha="right", va="top")
-    axes.set(xlabel="M, antennas of an eavesdropper elsewhere", ylabel="ε", ylim=(0.5, 4.5))
+    axes.axhline(local, color=RED, linestyle="--", linewidth=1, label="local ε")
+    axes.axhline(device, color=BLACK, linestyle="--", linewidth=1, label="device ε, at the server")
+    axes.set(xlabel="M, antennas of an eavesdropper elsewhere", ylabel="ε at δ = 1e-5", ylim=(0.5, 4.5))
     axes.set_xticks(range(1, 13))
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.15))
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
 
 
 def _server(axes: Axes, found: Rows) -> None:
     antennas, accuracy = column(found, "antennas"), np.array(column(found, "accuracy"))
-    axes.plot(antennas, column(found, "epsilon"), marker="o", color=BLUE)
-    axes.axhline(column(found, "local")[0], color=RED, linestyle="--", linewidth=1)
-    axes.set(xlabel="M, antennas of the server", ylabel="ε", ylim=(0.5, 4.5))
+    axes.plot(antennas, column(found, "epsilon"), marker="o", color=BLUE, label="ε of the worst device")
+    axes.axhline(column(found, "local")[0], color=RED, linestyle="--", linewidth=1, label="local ε")
+    axes.set(xlabel="M, antennas of the server", ylabel="ε at δ = 1e-5", ylim=(0.5, 4.5))
     axes.yaxis.label.set_color(BLUE)
     other = axes.twinx()
     bars = [accuracy - column(found, "accuracy_low"), np.array(column(found, "accuracy_high")) - accuracy]
-    other.errorbar(antennas, accuracy, bars, marker="s", color=GREY, elinewidth=1)
+    other.errorbar(antennas, accuracy, bars, marker="s", color=GREY, elinewidth=1, label="accuracy (right)")
     other.set(ylabel="accuracy, same noise of the devices")
     other.set_ylim(0.0, 1.0)
     other.grid(False)
-    other.text(4, 0.72, "accuracy", color=GREY, ha="center")
-    axes.text(4.2, 2.5, "ε of the worst device", color=BLUE)
-    axes.text(1, column(found, "local")[0] + 0.05, "local ε", color=RED)
+    handles, labels = (
+        a + b for a, b in zip(*(each.get_legend_handles_labels() for each in (axes, other)), strict=True)
+    )
+    axes.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
     axes.set_xticks(range(1, 9))
 
 
@@ -124,7 +123,7 @@ def main() -> None:
         measure()
     copy_as_csv(NAMES, RESULTS, FIGURES)
     for ending in ("svg", "png"):
-        with figure(FIGURES / f"antennas.{ending}", width=9.0, height=3.6) as (fig, axes):
+        with figure(FIGURES / f"antennas.{ending}", width=8.4, height=4.4) as (fig, axes):
             paint(fig, axes)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from airpool import Channel, Network, calibrate
-from airpool._support.figures import BLACK, BLUE, GREEN, ORANGE, RED
+from airpool._support.figures import BLACK, BLUE, GREEN, PURPLE, RED, space_by_error
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.sweep import grid, run
 from airpool.models.pretrained import load
@@ -82,7 +82,7 @@ def measure() -> None:
 
 def paint(axes: Axes) -> None:
     looks = zip(
-        WAYS, (BLACK, BLUE, RED, GREEN, ORANGE), ("", "o", "x", "s", "^"), ("--", "-", "-", "-", "-"), strict=True
+        WAYS, (BLACK, BLUE, RED, GREEN, PURPLE), ("", "o", "x", "s", "^"), ("--", "-", "-", "-", "-"), strict=True
     )
     for way, colour, marker, line in looks:
         mine = rows(RESULTS / f"{NAME}.json", way=way)
@@ -100,7 +100,8 @@ def paint(axes: Axes) -> None:
         )
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set(xlabel="device ε at δ = 1e-5", ylabel="accuracy", ylim=(0.0, 1.0))
+    space_by_error(axes)
+    axes.set(xlabel="device ε at δ = 1e-5", ylabel="accuracy", ylim=(0.0, 0.94))
     axes.legend(loc="lower right")
 
 

@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from airpool import guarantee
-from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, canvas
+from airpool._support.figures import BLACK, BLUE, GREEN, GREY, PURPLE, RED, canvas, space_by_error
 from airpool.evaluation.sweep import grid, run
 from studies.selection_contest import TOLD, Candidate, Setting, candidates, claimed, judged, views
 from studies.tables import FIGURES, RESULTS, Rows, column, copy_as_csv, rows, save
@@ -126,7 +126,7 @@ def measure(results: Path, *, command: str) -> None:
 STYLES: dict[str, tuple[str, str, str]] = {
     "1": (BLACK, "o", "Scheme 1"),
     "soft": (GREEN, "s", "Scheme 1, soft weights (no extra leakage)"),
-    "2.1": (ORANGE, "v", "Scheme 2.1"),
+    "2.1": (PURPLE, "v", "Scheme 2.1"),
     "2.1 cover": (RED, "^", "Scheme 2.1, cover noise"),
     "2.2": (BLUE, "D", "Scheme 2.2"),
     "oracle": (GREY, "*", "oracle: knows the bad cameras (no scheme)"),
@@ -147,16 +147,18 @@ def draw(results: Path, figures: Path) -> None:
 
 def _draw_study(table: Rows, figures: Path) -> None:
     paths = [figures / f"{NAMES[0]}.{ending}" for ending in ("png", "svg")]
-    with canvas(*paths, width=11.0, height=5.6) as fig:
+    with canvas(*paths, width=8.4, height=6.0) as fig:
         axes = fig.subplots(2, len(BAD_SHARES), sharex=True, sharey="row", height_ratios=(3, 2))
         for at, bad_share in enumerate(BAD_SHARES):
             some = [row for row in table if row["bad_share"] == bad_share]
             _paint_accuracy(axes[0, at], some)
             _paint_gain(axes[1, at], some)
-            axes[0, at].set_title(f"{bad_share:.0%} of the cameras bad" if bad_share else "no bad cameras")
-            axes[1, at].set_xlabel("total device ε (δ = 1e-5)")
-        axes[0, 0].set_ylabel("accuracy")
+            axes[0, at].set_title(f"{bad_share:.0%} bad cameras" if bad_share else "no bad cameras")
+            axes[1, at].set_xlabel("total device ε")
+        axes[0, 0].set_ylabel("accuracy (δ = 1e-5)")
         axes[1, 0].set_ylabel("gain over Scheme 1, points")
+        space_by_error(axes[0, 0])
+        axes[0, 0].set_ylim(0.44, 0.935)
         handles, names = axes[0, 0].get_legend_handles_labels()
         fig.legend(handles, names, loc="outside lower center", ncols=3)
 
@@ -223,7 +225,7 @@ def _draw_search(table: Rows, figures: Path) -> None:
         axes.axvline(0, color=BLACK, linewidth=1)
         axes.set_yticks(range(len(settings)), settings)
         axes.invert_yaxis()
-        axes.set_xlabel("gain over Scheme 1 at the same total ε, points of accuracy")
+        axes.set(xlabel="gain over Scheme 1 at the same total ε, points of accuracy", ylabel="setting")
         fig.legend(loc="outside lower center", ncols=2)
 
 

@@ -138,13 +138,14 @@ def paint_classes(axes: Axes) -> None:
     """Mean slots of each class, the hardest first."""
     (found,) = rows(RESULTS / f"{CLASSES}.json")
     order = sorted(range(len(found["class"])), key=lambda k: -found["mean_slots"][k])
+    axes.set_axisbelow(True)
     axes.bar(range(len(order)), [found["mean_slots"][k] for k in order], color=BLUE)
     weights = [found["objects"][k] for k in order]
     mean = sum(w * found["mean_slots"][k] for w, k in zip(weights, order, strict=True)) / sum(weights)
     axes.axhline(mean, color=GREY, linewidth=1)
     axes.annotate(f"all objects: {mean:.1f}", (len(order) - 1, mean), (0, 3), textcoords="offset points", ha="right")
-    axes.set_xticks(range(len(order)), [found["class"][k] for k in order], rotation=90, fontsize=6)
-    axes.set(ylabel=f"mean slots, of at most {found['slots']}", ylim=(0, found["slots"]))
+    axes.set_xticks(range(len(order)), [found["class"][k] for k in order], rotation=90, fontsize=7)
+    axes.set(xlabel="class", ylabel=f"mean slots, of at most {found['slots']}", ylim=(0, found["slots"]))
     axes.grid(False, axis="x")
 
 

@@ -34,7 +34,7 @@ class Reader(HTMLParser):
 
     def handle_data(self, data):
         self.texts.append(data)
-        if self.open and self.open[-1] in ("th", "td"):
+        if {"th", "td"} & set(self.open):
             self.tables[-1][-1][-1] += data
 
     def attributes(self, *names):

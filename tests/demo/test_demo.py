@@ -11,6 +11,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 import torch
+from tests.figure_laws import watched
 from tests.html_reader import Reader
 from typer.testing import CliRunner
 
@@ -298,11 +299,19 @@ def test_the_page_is_whole_and_says_where_it_comes_from(told):
     text = "".join(page.texts)
     assert "the paper's objects, but not its pictures. Ours are renders of the CAD models" in text
     assert f"airpool {data['version']}, seed 0, {TRIALS} trials" in text
+    again = f"airpool demo --object chair_0 --epsilon 2 --trials {TRIALS} --seed 0"
+    assert data["command"] == again
+    assert (
+        f"Measured {data['measured']} by airpool {data['version']} on {data['machine']}; measured again by {again}."
+        in text
+    )
     assert "gives no privacy" in text
 
 
-def test_the_same_findings_give_the_same_page(found, told, tmp_path):
-    story.write(found, tmp_path)
+def test_the_same_findings_give_the_same_page_whose_figures_can_be_printed(found, told, tmp_path, monkeypatch):
+    with watched(monkeypatch) as drawn:
+        story.write(found, tmp_path)
+    assert [laws for laws in drawn.values() if laws] == []
     for name in ("demo.html", "accuracy.svg", "object-received.csv"):
         assert (tmp_path / name).read_bytes() == (told[2] / name).read_bytes()
 

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.figure_laws import watched
 from tests.html_reader import Reader
 from typer.testing import CliRunner
 
+from airpool._support.version import __version__
 from airpool.cli import app
 from airpool.evaluation.sweep import grid
 from airpool.network import Ranking, Threshold
 from airpool.paper import figures as reproduce
-from airpool.paper.figures import IDS, fig_asymptotics, fig_hetero_16, fig_hetero_512, report, table_2, tables
+from airpool.paper.figures import IDS, fig_asymptotics, fig_hetero_16, fig_hetero_512, plot, report, table_2, tables
 from airpool.paper.figures.description import Result, text
 from airpool.paper.figures.report import Reproduced
 from airpool.paper.figures.verdicts import Check, Finding, Gain, beats
@@ -53,6 +55,8 @@ def test_a_committed_table_says_how_it_came_about(name):
     assert table.rows
     assert table.about["function"]
     assert table.about["version"].startswith("0.")
+    assert re.fullmatch(r"2026-\d\d-\d\d", table.about["measured"])
+    assert table.about["machine"]
     assert table.about["parameters"]
     assert "seed" in table.rows[0]
     # What the package cannot measure comes from a GPU, or was measured before it became a study.
@@ -101,9 +105,11 @@ def test_a_table_that_is_missing_or_no_table_is_said_so(tmp_path):
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_every_figure_is_redrawn_from_its_committed_table(name, tmp_path):
+def test_every_figure_is_redrawn_from_its_committed_table_and_can_be_printed(name, tmp_path, monkeypatch):
     table = reproduce.stored(name)
-    files = reproduce.drawn(name, table, tmp_path)
+    with watched(monkeypatch) as drawn:
+        files = reproduce.drawn(name, table, tmp_path)
+    assert list(drawn.values()) == [[]]
     kinds = {path.suffix for path in files}
     assert {".png", ".svg", ".csv"} <= kinds
     for path in files:
@@ -120,6 +126,19 @@ def test_the_same_table_gives_the_same_figure_byte_for_byte(tmp_path):
     first, second = (reproduce.drawn("fig-dim", reproduce.stored("fig-dim"), tmp_path / part) for part in "ab")
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes()
+
+
+PAPERS = re.compile(r"paper(?!'s \$u_k)|printed|Theorem 3|\{claim\}")
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_what_the_paper_says_and_what_is_exact_have_one_colour_in_every_figure(name):
+    for mark in plot._marks(text(name, file="figures.toml")["marks"], {}):
+        label = mark.get("label", "")
+        if PAPERS.search(label) and "same colours" not in label:
+            assert mark["color"] == "paper", label
+        if re.match(r"(ours, )?exact", label) and "raw" not in label:
+            assert mark["color"] == "ours", label
 
 
 # Table 2
@@ -358,6 +377,37 @@ def test_the_page_begins_with_what_holds_and_fetches_nothing(told, tmp_path):
     assert all(address.startswith(("#", "data:")) for address in page.attributes("src", "href"))
     assert "<script" not in html
     assert told[0].table.line() in "".join(page.texts)
+
+
+def test_the_page_says_first_when_every_number_was_measured_and_how_it_is_measured_again(told, tmp_path):
+    lines = report.origin([*told, told[1]._replace(result=reproduce.result("table-1"))])
+    assert lines == [
+        f"Drawn by airpool {__version__} from tables on disk; drawn again by airpool reproduce all.",
+        "Measured 2026-11-16 by airpool 0.1.0 on one NVIDIA H200: fig-dim. Measured again by a GPU run (python -m "
+        "studies.train_codecs, then python -m studies.gpu_runs RUNS.json).",
+        "Measured 2026-11-16 by airpool 0.1.0 on 2 CPU cores (x86_64): table-2, table-1. Measured again by airpool "
+        "reproduce all --fresh.",
+    ]
+    texts = [each.strip() for each in Reader(report.write(told, tmp_path).read_text("utf-8")).texts if each.strip()]
+    assert texts.index(report.origin(told)[0]) < texts.index("Which findings hold")
+    assert report.origin(told)[2].endswith("Measured again by airpool reproduce table-2 --fresh.")
+
+
+def test_a_table_from_before_days_were_recorded_is_said_to_be_one(told):
+    unknown = told[1].table._replace(about=told[1].table.about | {"measured": "", "machine": ""})
+    assert report.origin([told[1]._replace(table=unknown)])[1].startswith(
+        "Measured on an unknown day by airpool 0.1.0: table-2."
+    )
+    assert "measured" not in unknown.line()
+
+
+def test_a_verdict_has_a_colour_an_icon_and_a_word(told, tmp_path):
+    html = report.write(told, tmp_path).read_text("utf-8")
+    assert html.count('<span class="badge bad">does not hold</span>') > 1
+    assert html.count('<span class="badge fair">holds in part</span>') == 1
+    moods = set(report.MOODS.values())
+    icons = {mood: re.search(rf'\.{mood} {{ --mood: var\(--{mood}\); --icon: "(.)"; }}', html) for mood in moods}
+    assert len({found[1] for found in icons.values() if found}) == len(moods) == 4
 
 
 def test_what_does_not_hold_is_counted(told, tmp_path):

@@ -5,7 +5,7 @@ draws       random numbers of NumPy and torch            search           roots,
 table       result tables                                figures, page    one style for figures; one-file web pages
 plugins     registries of plug-ins                       extras           optional dependencies
 progress    progress of a long computation               threads          one thread for small arrays
-version     of the package                               rooms            modules imported on first use
+version     of the package, day and machine              rooms            modules imported on first use
 brief       short reprs                                  rounding         numbers of a guarantee as text
 text_table  tables for people
 errors      the base of all errors

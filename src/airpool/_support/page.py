@@ -13,13 +13,27 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
 _PHONE = 44  # characters that fit beside each other on a screen of 390 pixels
+
+
+Mood = Literal["good", "fair", "bad", "open"]
+
+
+class Badge(str):
+    """A cell, or a number of Facts, in the colour of its mood and with an icon: no colour says anything alone."""
+
+    mood: Mood
+
+    def __new__(cls, text: str, mood: Mood) -> "Badge":
+        made = super().__new__(cls, text)
+        made.mood = mood
+        return made
 
 
 class Text(NamedTuple):
@@ -95,16 +109,21 @@ def page(
     title: str,
     *,
     lead: str = "",
+    origin: Sequence[str] = (),
     sections: Sequence[Section],
     footer: Sequence[str] = (),
     template: str = "page.html",
 ) -> str:
-    """The whole page as HTML; the same content gives the same bytes. template: page.html or one that extends it."""
+    """The whole page as HTML; the same content gives the same bytes.
+
+    origin: when it was measured, and how again. template: page.html or one that extends it.
+    """
     bodies = [
         [(type(part).__name__.removeprefix("Page").lower(), part) for part in section.parts] for section in sections
     ]
     headings = [section.title for section in sections]
-    return render(template, title=title, lead=lead, headings=headings, bodies=bodies, footer=footer)
+    about: dict[str, Any] = {"title": title, "lead": lead, "origin": origin, "footer": footer}
+    return render(template, headings=headings, bodies=bodies, **about)
 
 
 def render(template: str, **values: Any) -> str:

@@ -39,7 +39,8 @@ class Effort:
 class Table(Brief):
     """Columns by name: the parameters, `seed`, and what the function returned; None where a row has no such value.
 
-    Tables are equal if all but `command` and `effort` is. version: of airpool and the function's code.
+    Tables are equal if all but `command`, `measured`, `machine` and `effort` is. version: of airpool and the
+    function's code. measured: the day on which the last point was; machine: its class; both may be unknown.
     """
 
     columns: dict[str, list[Any]]
@@ -50,6 +51,8 @@ class Table(Brief):
     version: str
     effort: Effort = Effort()
     command: str = ""
+    measured: str = ""
+    machine: str = ""
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], **about: Any) -> "Table":
@@ -67,7 +70,8 @@ class Table(Brief):
         return len(self.columns["seed"])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Table) and self.to_json() | {"command": ""} == other.to_json() | {"command": ""}
+        aside = dict.fromkeys(("command", "measured", "machine"))
+        return isinstance(other, Table) and self.to_json() | aside == other.to_json() | aside
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
@@ -81,7 +85,8 @@ class Table(Brief):
         return self._about() | files.jsonable(data)
 
     def _about(self) -> dict[str, Any]:
-        return {"function": self.function, "seed": self.seed, "version": self.version, "command": self.command}
+        names = ("function", "seed", "version", "command", "measured", "machine")
+        return {name: getattr(self, name) for name in names}
 
     def write(self, path: Path) -> None:
         """Writes a file by the ending of its name, whole or not at all."""

@@ -59,7 +59,7 @@ def plot(report: AuditReport, path: str | Path) -> None:
     band_y = np.concatenate([y_low, y_high[::-1], y_high[:1]])
     grid = np.geomspace(0.1 / n, 1, 1000)
 
-    with canvas(path, width=11, height=5.2) as fig:
+    with canvas(path, width=8.4, height=4.8) as fig:
         whole, corner = fig.subplots(1, 2)
         whole.set(xlabel=mistakes[0], ylabel=mistakes[1], xlim=(0, 1), ylim=(0, 1), aspect="equal")
         corner.set(xlabel=mistakes[0], ylabel=successes[1], xscale="log", yscale="log")
@@ -79,7 +79,7 @@ def plot(report: AuditReport, path: str | Path) -> None:
                 label = f"ruled out by the claim ({rounded_up(report.claimed_epsilon)}, {full(report.delta)})"
                 axes.plot(grid, shown(claim), color=RED)
                 axes.fill_between(grid, shown(claim), shown(np.zeros_like(grid)), color=RED, alpha=0.15, label=label)
-        whole.legend(loc="upper right")
+        fig.legend(*whole.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 
 def _complement(rate: ArrayLike) -> Floats:

@@ -4,10 +4,10 @@ claim checked.
 comparison, until_sure, one_object and claim compute plain data; tables, pictures and story present it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from airpool._support.version import __version__
+from airpool._support.version import __version__, machine, today
 from airpool.account.report import number
 from airpool.evaluation.demo.claim import CheckedClaim
 from airpool.evaluation.demo.comparison import Curve
@@ -27,6 +27,14 @@ class Demo:
     claim: CheckedClaim
     seed: int
     version: str = __version__
+    measured: str = field(default_factory=today)
+    machine: str = field(default_factory=machine)
+
+    @property
+    def command(self) -> str:
+        """The command that measures all of it again."""
+        sent = f"--object {self.sent.shape.name} --epsilon {self.sent.epsilon:g}"
+        return f"airpool demo {sent} --trials {self.trials} --seed {self.seed}"
 
     @property
     def curves(self) -> tuple[Curve, ...]:
@@ -44,5 +52,5 @@ class Demo:
             "until_sure": [each.row() for each in self.asked],
             "object": self.sent.record(),
             "paper_defaults": self.claim.record(),
-            **{name: getattr(self, name) for name in ("trials", "seed", "version")},
+            **{name: getattr(self, name) for name in ("trials", "seed", "version", "measured", "machine", "command")},
         }

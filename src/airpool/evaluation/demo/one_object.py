@@ -28,7 +28,7 @@ class Sent(Brief):
     """One object transmitted once, and how often each class is named when it is transmitted REPEATS times more.
 
     views: (K, 2, H, H), shading and depth. ideal: Σ w z, (r,), the estimate without noise and silence.
-    probability: (C,), the server's, of the one transmission. frequency: (C,), over the others.
+    probability: (C,), the server's, of the one transmission. frequency: (C,), over the others. epsilon: the budget.
     """
 
     shape: Shape
@@ -39,6 +39,7 @@ class Sent(Brief):
     probability: Tensor
     frequency: Tensor
     classes: tuple[str, ...]
+    epsilon: float
 
     @property
     def step_deg(self) -> float:
@@ -135,4 +136,5 @@ def send(model: "Pretrained", shape: Shape, *, epsilon: float = 2.0, seed: int =
         probability=out.logits[0, 0].softmax(-1),
         frequency=torch.bincount(named, minlength=len(model.classes)) / REPEATS,
         classes=model.classes,
+        epsilon=epsilon,
     )

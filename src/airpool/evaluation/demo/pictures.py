@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED, SKY, canvas, figure, write_csv
+from airpool._support.figures import (
+    BLACK,
+    GREEN,
+    GREY,
+    OURS,
+    PAPER,
+    PURPLE,
+    RED,
+    SKY,
+    canvas,
+    figure,
+    space_by_error,
+    write_csv,
+)
 from airpool.account.report import number
 from airpool.evaluation.demo import Demo
 from airpool.evaluation.demo.claim import COVERED, CheckedClaim
@@ -23,17 +36,17 @@ if TYPE_CHECKING:
 _DEFAULTS = "the paper's defaults: K = 12, C = 100, w = 1/12, p = 0.9, delta = 1e-5, r = 784"
 # Of each curve: the codec, the ε it is drawn at, marker, colours of line and face, label.
 _ACCURACY = (
-    ("vote", "epsilon_device", "o-", BLUE, BLUE, "ours, at its exact ε (zero-out)"),
-    ("q16", "epsilon_device", "s--", ORANGE, "white", "paper's, at its exact ε (zero-out)"),
-    ("q16", "epsilon", "^-", RED, RED, "paper's, at its claimed ε"),
+    ("vote", "epsilon_device", "o-", OURS, OURS, "ours, at its exact ε (zero-out)"),
+    ("q16", "epsilon_device", "s--", PAPER, "white", "paper's, at its exact ε (zero-out)"),
+    ("q16", "epsilon", "^-", PAPER, PAPER, "paper's, at its claimed ε"),
 )
 _CLAIM = {
     "remove": (RED, "v-", "exact: remove (the paper's own)"),
-    "replace": (ORANGE, "s-", "exact: replace"),
-    "zero-out": (BLUE, "o-", "exact: zero-out"),
+    "replace": (PURPLE, "s-", "exact: replace"),
+    "zero-out": (OURS, "o-", "exact: zero-out"),
     COVERED: (GREEN, "-.", "exact: zero-out, cover noise"),
-    "theorem 1 (bernstein)": (GREY, ":", "Theorem 1, Bernstein's slack"),
-    "theorem 1 (quadratic)": (BLACK, "--", "Theorem 1, quadratic slack"),
+    "theorem 1 (bernstein)": (PAPER, ":", "Theorem 1, Bernstein's slack"),
+    "theorem 1 (quadratic)": (PAPER, "--", "Theorem 1, quadratic slack"),
 }
 
 
@@ -78,11 +91,12 @@ def _accuracy(demo: Demo, svg: Path, about: str) -> Path:
         if in_paper := [(point.epsilon, *point.printed) for point in paper.points if point.printed is not None]:
             x, mean, std = zip(*in_paper, strict=True)
             label = "printed in the paper (its own renders)"
-            axes.errorbar(x, mean, yerr=std, fmt="x", color=BLACK, capsize=2.5, label=label)
-        for curve, colour in ((ours, BLUE), (paper, ORANGE)):
+            axes.errorbar(x, mean, yerr=std, fmt="x", color=PAPER, capsize=2.5, label=label)
+        for curve, colour in ((ours, OURS), (paper, PAPER)):
             axes.axhline(curve.without_noise.accuracy_mean, color=colour, linestyle=":", linewidth=1.2)
         axes.errorbar([], [], fmt=":", color=GREY, linewidth=1.2, label="without noise, each codec")
-        axes.set(xscale="log", ylim=(0, 1), ylabel=f"accuracy on {ours.without_noise.objects:,} test objects")
+        space_by_error(axes)
+        axes.set(xscale="log", ylim=(0, 0.94), ylabel=f"accuracy on {ours.without_noise.objects:,} test objects")
         axes.set_xlabel(f"ε of each device, one inference, δ = {plain(ours.points[0].network.delta)}")
         axes.set_xticks([0.5, 1, 2, 4, 6, 10], ["0.5", "1", "2", "4", "6", "10"])
         axes.xaxis.set_minor_formatter(NullFormatter())

@@ -30,6 +30,7 @@ from typing import Any, Literal, get_args
 from airpool._support import files
 from airpool._support.progress import Progress, silent
 from airpool._support.table import Effort, Failure, Table
+from airpool._support.version import machine, today
 from airpool.evaluation.sweep import backends
 from airpool.evaluation.sweep.code import name_of, version_of
 
@@ -115,7 +116,8 @@ def run(
     effort = Effort(time.perf_counter() - start, work, len(todo), len(jobs) - len(todo))
     label = name or getattr(function, "__qualname__", repr(function))
     found = [rows[job["key"]] for job in jobs]
-    return Table.of(found, function=label, seed=seed, version=version, effort=effort, command=command)
+    about: dict[str, Any] = {"measured": today(), "machine": machine()} if todo else {}
+    return Table.of(found, function=label, seed=seed, version=version, effort=effort, command=command, **about)
 
 
 def _jobs(points: Iterable[Mapping[str, Any]], seed: int) -> list[backends.Row]:

@@ -31,12 +31,13 @@ def over_codecs(table: Rows) -> Rows:
 
 
 def drawn(table: Rows) -> Rows:
-    """The means, with the difference to the shortest latent, and the standard error."""
+    """The means, with the difference to the shortest latent, the standard error, and a place on an axis of lengths."""
     means = over_codecs(table)
     for row in means:
         shortest, *_ = where(means, **{key: row[key] for key in ("trained", "account", "epsilon")})
         row["more"] = row["accuracy"] - shortest["accuracy"]
         row["se"] = row["codec_std"] / row["codecs"] ** 0.5
+        row["at"] = np.log2(row["q"]) / 2
     return means
 
 

@@ -25,6 +25,8 @@ def draw(rows: Rows, figure: Data, *paths: Path) -> None:
                     _add(axes, rows, **mark)
             own = {name: panel[name] for name in panel if name not in ("where", "of", "legend")}
             properties = figure.get("axes", {}) | own
+            if properties.pop("by_error", False):
+                figures.space_by_error(axes)
             axes.set(**properties)
             if "xticklabels" in properties:
                 axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
@@ -35,7 +37,9 @@ def draw(rows: Rows, figure: Data, *paths: Path) -> None:
             if "legend" in panel:
                 axes.legend(**panel["legend"])
         if "legend" in figure:
-            fig.legend(*fig.axes[0].get_legend_handles_labels(), **figure["legend"])
+            pairs = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in fig.axes]
+            known = {label: handle for each in pairs for handle, label in each}
+            fig.legend(known.values(), known.keys(), **figure["legend"])
 
 
 def _marks(groups: Sequence[Data], panel: Data) -> Iterator[dict[str, Any]]:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from airpool._support import files
-from airpool._support.page import Download, Facts, Figure, Items, PageTable, Part, Section, Text, page
+from airpool._support.page import Badge, Download, Facts, Figure, Items, Mood, PageTable, Part, Section, Text, page
 from airpool._support.version import __version__
 from airpool.paper.figures.description import Result, text
 from airpool.paper.figures.tables import Stored
 from airpool.paper.figures.verdicts import WORDS, Finding
+
+MOODS: dict[str, Mood] = {"holds": "good", "holds in part": "fair", "does not hold": "bad", "not tested": "open"}
 
 
 class Reproduced(NamedTuple):
@@ -28,9 +30,9 @@ def write(results: Sequence[Reproduced], folder: Path) -> Path:
     words, ideal = text("report"), text("settings")["ideal"]
     counts = Counter(r.finding.holds for r in results)
     plural = {"yes": "findings hold", "partly": "hold in part", "no": "do not hold"}
-    rows = [(r.result.id, WORDS[r.finding.holds], r.finding.sentence) for r in results]
+    rows = [(r.result.id, _verdict(r.finding), r.finding.sentence) for r in results]
     summary: list[Part] = [
-        Facts([(f"{counts[kind]} of {len(results)}", meaning) for kind, meaning in plural.items()]),
+        Facts([(Badge(f"{counts[kind]} of {len(results)}", MOODS[WORDS[kind]]), plural[kind]) for kind in WORDS]),
         Text(words["rule"]),
         PageTable("Every result of the paper", ("result", "finding", "the paper's statements"), rows),
         Text("What one should do instead:"),
@@ -42,14 +44,35 @@ def write(results: Sequence[Reproduced], folder: Path) -> Path:
     footer = [f"Made by airpool {__version__}.", words["data"], ideal]
     sections = [Section("Which findings hold", summary), *sections]
     target = folder / "report.html"
-    files.write(target, page(words["title"], lead=words["lead"], sections=sections, footer=footer))
+    files.write(
+        target, page(words["title"], lead=words["lead"], origin=origin(results), sections=sections, footer=footer)
+    )
     return target
+
+
+def origin(results: Sequence[Reproduced]) -> list[str]:
+    """When and where the tables were measured, and the command that measures them again: a line for each."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for result, table, *_ in results:
+        elsewhere = result.measurement if isinstance(result.measurement, str) else ""
+        when = (table.about["measured"] or "on an unknown day", table.about["version"].partition("+")[0])
+        groups.setdefault((*when, table.about["machine"], elsewhere), []).append(result.id)
+    lines = [f"Drawn by airpool {__version__} from tables on disk; drawn again by airpool reproduce all."]
+    for (day, version, machine, elsewhere), ids in groups.items():
+        where = f" on {machine}" if machine else ""
+        again = elsewhere or f"airpool reproduce {ids[0] if len(ids) == 1 else 'all'} --fresh"
+        lines.append(f"Measured {day} by airpool {version}{where}: {', '.join(ids)}. Measured again by {again}.")
+    return lines
+
+
+def _verdict(finding: Finding) -> Badge:
+    return Badge(WORDS[finding.holds], MOODS[WORDS[finding.holds]])
 
 
 def _parts(each: Reproduced) -> list[Part]:
     title, finding, by_kind = each.result.title, each.finding, {path.suffix: path for path in each.files}
     header = ("the paper's statement", "where", "verdict", "what we find")
-    rows = [(check.says, check.where, check.word, check.found) for check in finding.checks]
+    rows = [(c.says, c.where, Badge(c.word, MOODS[c.word]), c.found) for c in finding.checks]
     return [
         Text(f"The paper: {text(each.result.id)['paper']}"),
         Text(each.result.setting),

@@ -14,14 +14,15 @@ RESULTS = Path(__file__).parent / "results"
 
 
 class Stored(NamedTuple):
-    """A table on disk. about: the function that measured it, its parameters, seed, version and command."""
+    """A table on disk. about: what measured it, with parameters, seed, version, command, day and machine."""
 
     rows: Rows
     about: dict[str, Any]
 
     def line(self) -> str:
         """Its origin, in one line."""
-        return "airpool {version}; {function}; seed {seed}; {command}".format(**self.about)
+        when = "measured {measured} on {machine}; " if self.about["measured"] else ""
+        return ("airpool {version}; " + when + "{function}; seed {seed}; {command}").format(**self.about)
 
 
 def read(path: Path) -> Stored:
@@ -33,6 +34,8 @@ def read(path: Path) -> Stored:
         columns = data["columns"]
         rows = [dict(zip(columns, map(number, row), strict=True)) for row in zip(*columns.values(), strict=True)]
         about = {name: data[name] for name in ("function", "seed", "version", "command", "parameters")}
+        # Tables of earlier days do not have them.
+        about |= {name: data.get(name, "") for name in ("measured", "machine")}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: no result table ({type(error).__name__}: {error})") from None
     return Stored(rows, about)
