@@ -10,7 +10,8 @@ from airpool.cli.options import NetworkOptions
 from airpool.cli.up import network_of
 from airpool.network import file as network_file
 from airpool.runtime.starting import indices_of
-from airpool.runtime.up import RunTally, Setup, System
+from airpool.runtime.tally import RunTally
+from airpool.runtime.up import Setup, System
 
 
 def command(monkeypatch, capsys, *args):

@@ -22,6 +22,7 @@ from airpool.models.vision.views import Cameras, views
 from airpool.runtime import bundle as bundles
 from airpool.runtime import seeded, shipped
 from airpool.runtime.air import Air
+from airpool.runtime.condition import SourceError
 from airpool.runtime.device import Device, Seen
 from airpool.runtime.device import run as run_device
 from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
@@ -254,7 +255,7 @@ def test_images_are_cut_to_a_square_resized_and_put_channels_first(tmp_path):
     assert (grey.shape, grey.dtype) == ((1, 20, 20), np.uint8)
     assert int(both[1].mean()) == 200
     cv2.imwrite(str(tmp_path / "a.png"), image[..., :3])
-    with pytest.raises(ValueError, match="the second is depth"):
+    with pytest.raises(SourceError, match="the second is depth"):
         seen(folder, 2, 20, 20)
     assert seen(folder, 1, 20, 20, number=1).shape == (1, 20, 20)
 

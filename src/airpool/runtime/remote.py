@@ -160,7 +160,8 @@ class RemoteDevice:
 
 def _announced(told: wire.Announcement) -> Announcement:
     what = (told.id, told.number, told.gain, told.digest, told.devices, told.epoch)
-    return Announcement(*what, inference=told.inference, slot=told.slot or 1, ended=tuple(told.ended))
+    own = {"inference": told.inference, "slot": told.slot or 1, "ended": tuple(told.ended)}
+    return Announcement(*what, **own, moment=told.moment, window=told.window)
 
 
 class RemoteServer:
