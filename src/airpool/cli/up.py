@@ -79,6 +79,8 @@ def up(
             demo_clips.views()
             bundle = demo_clips.bundle(model, codec)
     sources.require(source, bundle=bundle is not None)
+    if bundle is not None:
+        sources.require_views(source, bundle)
     net = network_of(wanted, epsilon, share, model, codec)
     hosts = min(net.devices.count, 16) if processes is None else processes
     of_device = {"ledger": ledger, "budget_epsilon": budget_epsilon, "bundle": bundle}

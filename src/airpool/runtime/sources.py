@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from airpool._support.extras import load
 from airpool.models.cameras import camera_note
 from airpool.runtime import demo_clips, pictures, readers, shipped
-from airpool.runtime.bundle import Bundle
+from airpool.runtime.bundle import Bundle, read
 from airpool.runtime.capture import Capture, Frame, Reader
 from airpool.runtime.device import Seen, Source
 
@@ -84,6 +84,15 @@ def require(text: str, *, bundle: bool) -> None:
         raise ValueError(f"source {_without_secrets(text)!r} must name a host, as in {kind}://HOST/PATH")
     elif (kind in _STORED or kind == "video") and text != DEMO and "{device}" not in rest and not Path(rest).exists():
         raise ValueError(f"{kind}:{rest}: there is no such file or folder")
+
+
+def require_views(text: str, bundle: Path) -> None:
+    """Raises a ValueError where a bundle does not read what a source gives."""
+    kind = text.partition(":")[0]
+    if kind == "latents":
+        raise ValueError("--bundle makes latents of views: it does not go with a source of latents")
+    if kind in _LIVE and text != DEMO:
+        _require_no_depth(text, read(bundle, threads=1))
 
 
 def labels_of(text: str, classes: tuple[str, ...]) -> list[int] | None:
@@ -147,11 +156,8 @@ def _images(text: str, at: Place, bundle: Bundle, *, old: bool) -> Callable[[int
 
 def _live(text: str, at: Place, bundle: Bundle, encode: Callable[[View], Seen]) -> Source:
     """The newest frame of a camera, file or stream. What is of this machine must be there at the start."""
-    if bundle.view_shape[0] == 2 and text != DEMO:
-        raise ValueError(
-            f"source {_without_secrets(text)!r} has no depth, which the bundle's trunk reads: make a bundle of a model "
-            "of photographs, as airpool fit --images trains it"
-        )
+    if text != DEMO:
+        _require_no_depth(text, bundle)
     kind, _, rest = text.replace("{device}", str(at.device)).partition(":")
     if kind in _STREAMS:
         url = f"{kind}:{rest}"
@@ -174,6 +180,14 @@ def _live(text: str, at: Place, bundle: Bundle, encode: Callable[[View], Seen]) 
         return replace(encode(pictures.checked(frame.pixels, bundle.view_shape)), time=frame.time)
 
     return source
+
+
+def _require_no_depth(text: str, bundle: Bundle) -> None:
+    if bundle.view_shape[0] == 2:
+        raise ValueError(
+            f"source {_without_secrets(text)!r} has no depth, which the bundle's trunk reads: make a bundle of a model "
+            "of photographs, as airpool fit --images trains it"
+        )
 
 
 def _clip(path: Path, device: int) -> Path:

@@ -66,6 +66,8 @@ def require(options: RoleOptions) -> Network:
             indices = indices_of(options.device, network.devices.count)
             charging.require_consistent(options, network, several=len(indices) > 1)
             sources.require(options.source, bundle=options.bundle is not None)
+            if options.bundle is not None and not options.bundle.is_file():
+                raise ValueError(f"--bundle {options.bundle}: no such file; `airpool bundle` makes one")
         case _:
             raise TypeError(f"{type(options).__name__} is not the options of a role")
     if not isinstance(options, DeviceOptions):

@@ -175,7 +175,7 @@ class System:
         from airpool.runtime import starting
 
         ranked = ["ranking"] if scheme_rules(self.setup.network.scheme).ranked else []
-        for name in ("air", *ranked, "server", *self.device_names):
+        for name in (self.device_names[0], "air", *ranked, "server"):
             starting.require(self.options(name, ANYWHERE))
 
     def trouble(self) -> list[str]:
