@@ -108,8 +108,8 @@ class Air:
         else:
             words = {"they": f"device {device} is set to", "own_side": "this air is set to"}
             if why := terms.difference(self.network, stated, **words):
-                logs.event("rejected", device=device, reason=why)
-                self._standing.refused(device, why)
+                if self._standing.refused(device, why):  # it tries again every second: said once
+                    logs.event("rejected", device=device, reason=why)
                 raise RejectedError(why)
         self._standing.connect(device, deliver, version)
         logs.event("connected", device=device, connected=len(self._standing.connected))
@@ -140,8 +140,8 @@ class Air:
                     self._hub.admit(device, advert, others)
             except RejectedError as why:
                 it.inferences = 0
-                self._standing.noted(device, f"its advert was rejected: {why}")
-                logs.event("rejected", device=device, reason=str(why))
+                if self._standing.noted(device, f"its advert was rejected: {why}"):
+                    logs.event("rejected", device=device, reason=str(why))
                 raise
             it.inferences, it.advert, it.stalled, it.left = inferences, advert or it.advert, False, left
             self._change.set()
