@@ -1,8 +1,10 @@
 """Cameras that break, over real sockets: no crash, no wrong charge, one line for the operator, noise alone."""
 
 import asyncio
+import os
 import time
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from airpool.protocol.inference import infer_features
-from airpool.runtime import air, capture, condition, logs, readers, role_metrics
+from airpool.runtime import air, capture, condition, demo_clips, logs, readers, role_metrics
 from airpool.runtime import device as devices
 from airpool.runtime.capture import Capture, Frame, Limits
 from airpool.runtime.charge import Counted
@@ -369,3 +371,78 @@ def test_a_camera_that_gives_one_picture_at_a_time(tmp_path):
         with pytest.raises(OSError, match="it gives text/html, must be MJPEG"):
             readers.pictures(f"{at}/text")
         server.shutdown()
+
+
+def test_clips_of_the_demonstration_show_one_moment_from_every_side(tmp_path, monkeypatch):
+    monkeypatch.setenv("AIRPOOL_CACHE", str(tmp_path))
+    monkeypatch.setattr(demo_clips, "SHAPES", ("car_0", "chair_0"))
+    players = [demo_clips.Player(k, 12) for k in range(12)]
+    assert len(list(tmp_path.iterdir())) == 1  # rendered once for all
+    frames = [each.at(1000.5) for each in players]
+    assert {(frame.shape, frame.dtype.name) for frame in frames} == {((224, 224, 2), "uint8")}
+    assert demo_clips.shape_at(1000.5) == ("car", "chair")[int(1000.5 / demo_clips.SECONDS) % 2]
+    depth = np.stack([frame[..., 1] > 0 for frame in frames])
+    assert depth.any((1, 2)).all()
+    assert (depth[0] != depth[3]).any()  # another side
+    assert (players[0].at(1000.5)[..., 1] > 0).sum() == depth[0].sum()  # where something stands there is no noise
+    assert (players[0].at(1000.5) != frames[0]).any()  # but for the sensor's
+    light = [int(players[0].at(1000.5 + 6 * demo_clips.SECONDS * k)[..., 0].max()) for k in range(6)]
+    assert max(light) > min(light) + 5
+
+
+@pytest.mark.check
+def test_twelve_processes_of_which_four_fail_are_as_accurate_as_eight_beside_zeros(tmp_path, monkeypatch):
+    """TLS and ledgers: every announcement is one row in every ledger; devices say why, the server does not know."""
+    import airpool
+    from airpool.evaluation.evaluate import evaluate
+    from airpool.evaluation.objects import EncodedObjects
+    from airpool.runtime import shipped, up
+    from airpool.runtime import wire_pb2 as wire
+    from airpool.runtime.keys import authority
+    from airpool.runtime.ledger import backup
+
+    from .broken_source import BROKEN
+
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    keys, ledgers, count = tmp_path / "keys", tmp_path / "ledgers", 400
+    authority.create(keys)
+    for k in range(12):
+        authority.add(keys, f"device-{k}")
+    ledgers.mkdir()
+    net = airpool.calibrate(airpool.Network.uniform(num_devices=12, dimension=40), epsilon=0.7)
+    labels = shipped.labels("modelnet40", "test")
+    setup = up.Setup(net, 12, source="broken_source:seen", keys=keys, device_options={"ledger": ledgers})
+
+    async def play():
+        async with up.running(setup) as system, up.client(system) as client:
+            results = [await client.Infer(wire.Nothing(), timeout=60) for _ in range(count)]
+            logged = {name: (system.folder / f"{name}.log").read_text() for name in system.roles}
+            return results, system.trouble(), logged
+
+    results, trouble, logged = asyncio.run(play())
+    assert [each.status for each in results] == ["answered"] * count
+    assert {each.devices for each in results} == {12}  # the server cannot tell them from the others
+    for k in range(12):
+        assert len(backup.content(ledgers / f"device-{k}.db").rows) == count
+        assert logged[f"device {k}-{k}"].count("source failed") == (k in BROKEN)
+    assert [int(text.split()[1].strip(":")) for text in trouble] == sorted(BROKEN)
+    assert "source" not in logged["air"] + logged["server"]
+
+    model = airpool.load("modelnet40")
+    held = model.held_out("test")
+    turn = shipped.order(len(held.labels))[:count]
+    latents = held.latents[turn].clone()
+
+    def predicted(z):
+        objects = EncodedObjects(z, held.labels[turn], model.codec().server)
+        return float(evaluate(objects, net, trials=20, seed=0).record()["accuracy_mean"])
+
+    whole = predicted(latents)
+    latents[:, list(BROKEN)] = 0.0
+    expected = predicted(latents)
+    right = np.mean([each.label == labels[each.number % len(labels)] for each in results])
+    error = np.sqrt(expected * (1 - expected) / count)
+    print(f"whole {whole:.3f}, predicted {expected:.3f} ± {error:.3f}, measured {right:.3f}")
+    assert abs(right - expected) < 4 * error
+    assert whole > expected
