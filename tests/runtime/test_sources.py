@@ -302,7 +302,23 @@ def test_pictures_are_those_of_training_to_the_byte(tmp_path):
 
 def test_folders_of_cameras_are_in_the_order_of_their_numbers(tmp_path):
     photographs(tmp_path, [f"cam{k}" for k in range(12)], ["chair/a"])
-    assert [path.name for path in pictures.cameras(tmp_path)] == [f"cam{k}" for k in range(12)]
+    assert pictures.listed(tmp_path).cameras == tuple(f"cam{k}" for k in range(12))
+
+
+def test_the_camera_may_stand_in_the_name_of_a_picture(tmp_path, model):
+    from PIL import Image
+
+    (tmp_path / "lamp").mkdir()
+    for k in range(2):
+        Image.fromarray(np.full((9, 9, 3), 50 * (k + 1), np.uint8)).save(tmp_path / "lamp" / f"my_lamp_cam{k}.png")
+    bundle: Any = Recorded(3, 8, 8)
+    for k in range(2):
+        found = source_of(f"images:{tmp_path}", Place(k, 2), bundle=bundle)[0](5).latent
+        assert int(found.mean()) == 50 * (k + 1)
+    assert labels_of(f"images:{tmp_path}", model.classes) == [model.classes.index("lamp")]
+    photographs(tmp_path, ["a"], ["chair/a"])
+    with pytest.raises(ValueError, match="pictures at different depths"):
+        source_of(f"images:{tmp_path}", Place(0, 2), bundle=bundle)
 
 
 def test_a_picture_that_is_missing_damaged_or_of_a_wrong_shape_is_named(tmp_path):

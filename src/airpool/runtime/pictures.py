@@ -1,14 +1,15 @@
 """Pictures of a folder in turn, by the inference's number, and a picture as a trunk takes it. Pillow, no OpenCV.
 
     FOLDER/CAMERA/CLASS/OBJECT.jpg     one folder for each camera, in the order of their names: device 0, 1, ...
-    FOLDER/CAMERA/OBJECT.jpg           the same without classes
-    FOLDER/CLASS_N.png                 one folder for all devices, or FOLDER/3/ for device 3 (the old form)
+    FOLDER/CLASS/OBJECT_CAMERA.jpg     the camera in the file's name; both as `airpool fit --images` takes them
+    FOLDER/CLASS_N.png                 one folder for all devices
 
-The same number is the same object for every device, by its path below the camera's folder.
+The same number is the same object for every device.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,50 +35,68 @@ def in_turn(path: Path, endings: Sequence[str] = ENDINGS) -> list[Path]:
     return found
 
 
-def cameras(folder: Path) -> list[Path]:
-    """The cameras' folders, numbers in their names by value; none where pictures lie in the folder itself."""
+@dataclass(frozen=True)
+class Listed:
+    """Pictures of a folder. cameras, objects: names, numbers in them by value. files: by object and camera."""
+
+    cameras: tuple[str, ...]
+    objects: tuple[tuple[str, str], ...]
+    files: Mapping[tuple[tuple[str, str], str], Path]
+
+    @property
+    def turn(self) -> list[tuple[str, str]]:
+        """The objects, class and name, in one shuffled order; by name where one folder serves all devices."""
+        if self.cameras == ("",):
+            return list(self.objects)
+        return [self.objects[i] for i in order(len(self.objects))]
+
+
+def listed(folder: Path) -> Listed:
+    """The pictures of a folder. Raises ValueError where they do not lie as one of the three forms."""
     if not folder.is_dir():
         raise ValueError(f"{folder}: no such folder of pictures")
-    below = [each for each in folder.iterdir() if each.is_dir() and not each.name.startswith(".")]
-    return sorted(below, key=lambda each: [int(part) if part.isdecimal() else part for part in _parts(each.name)])
+    found = [path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in ENDINGS]
+    found = [path for path in found if not any(part.startswith(".") for part in path.parts)]
+    if len(depths := {len(path.parts) for path in found}) != 1 or max(depths) > 3:
+        where = "pictures at different depths" if depths else "no picture"
+        raise ValueError(f"{folder}: {where}; all must be CAMERA/CLASS/OBJECT.jpg, or all CLASS/OBJECT_CAMERA.jpg")
+    files = {_named(path): folder / path for path in found}
+    objects, names = {object_of for object_of, _ in files}, {camera_of for _, camera_of in files}
+    if depths == {3}:  # a camera without a picture is one, too: else the others would be taken for their neighbours
+        names |= {each.name for each in folder.iterdir() if each.is_dir() and not each.name.startswith(".")}
+    return Listed(
+        tuple(sorted(names, key=natural)),
+        tuple(sorted(objects, key=lambda each: (natural(each[0]), natural(each[1])))),
+        files,
+    )
 
 
-def objects(folder: Path) -> list[str]:
-    """Objects that any camera of a folder has, such as CLASS/OBJECT, in one shuffled order."""
-    held = {
-        path.relative_to(each).with_suffix("").as_posix()
-        for each in cameras(folder)
-        for path in each.rglob("*")
-        if path.suffix.lower() in ENDINGS
-    }
-    found = sorted(held)
-    if not found:
-        raise ValueError(f"{folder}: no picture in its cameras' folders; FOLDER/CAMERA/CLASS/OBJECT.jpg is expected")
-    return [found[i] for i in order(len(found))]
-
-
-def classes(folder: Path) -> list[str]:
-    """The class of every object in turn: its folder, or CLASS of a file CLASS_N."""
-    if not cameras(folder):
-        return [path.stem.rpartition("_")[0] for path in in_turn(folder)]
-    return [each.rpartition("/")[0] or each.rpartition("_")[0] for each in objects(folder)]
+def _named(path: Path) -> tuple[tuple[str, str], str]:
+    """Class and name of the object, and the camera."""
+    match path.parts:
+        case (camera_of, label, _):
+            return (label, path.stem), camera_of
+        case (label, _):
+            name, _, camera_of = path.stem.rpartition("_")
+            return (label, name), camera_of
+        case _:
+            return (path.stem.rpartition("_")[0], path.stem), ""
 
 
 class Pictures:
     """Pictures of one device."""
 
     def __init__(self, folder: Path, device: int, devices: int) -> None:
-        every = cameras(folder)
-        self._own = every[camera(device, devices, len(every))] if every else folder
-        self._objects = objects(folder) if every else [path.stem for path in in_turn(folder)]
+        self._listed = listed(folder)
+        self._turn, every = self._listed.turn, self._listed.cameras
+        self._camera = every[camera(device, devices, len(every))]
 
     def read(self, number: int, shape: Sequence[int]) -> View:
         """The view (C, H, H) of an inference's object."""
-        name = self._objects[number % len(self._objects)]
-        path = next((p for end in ENDINGS if (p := self._own / f"{name}{end}").exists()), None)
-        path = path or next((p for p in self._own.glob(f"{name}.*") if p.suffix.lower() in ENDINGS), None)
+        wanted = self._turn[number % len(self._turn)]
+        path = self._listed.files.get((wanted, self._camera))
         if path is None:
-            raise SourceError("gone", f"{self._own / name}: this camera has no such picture")
+            raise SourceError("gone", f"{'/'.join(wanted)}: camera {self._camera} has no such picture")
         return view(path, shape)
 
 
@@ -136,5 +155,11 @@ def _planes(path: Path) -> View:
         raise OSError(f"no picture that can be read ({type(error).__name__})") from error
 
 
-def _parts(name: str) -> list[str]:
-    return re.split(r"(\d+)", name)
+def natural(name: str) -> list[Any]:
+    """A key by which names are sorted, whole numbers in them by value.
+
+    >>> sorted(["cam10", "cam2", "Cam1"], key=natural)
+    ['Cam1', 'cam2', 'cam10']
+    """
+    parts = re.split(r"([0-9]+)", name.casefold())
+    return [[(int(part), "") if i % 2 else (-1, part) for i, part in enumerate(parts)], name]

@@ -102,10 +102,11 @@ def labels_of(text: str, classes: tuple[str, ...]) -> list[int] | None:
     if kind == "latents":
         return shipped.labels(*_held_out(rest))
     if kind in _STORED and Path(rest).is_dir():
-        if kind == "mesh":
-            names = [path.stem.rpartition("_")[0] for path in pictures.in_turn(Path(rest), _MESHES)]
+        if kind == "images":
+            names = [label for label, _ in pictures.listed(Path(rest)).turn]
         else:
-            names = pictures.classes(Path(rest))
+            endings = _MESHES if kind == "mesh" else pictures.ENDINGS
+            names = [path.stem.rpartition("_")[0] for path in pictures.in_turn(Path(rest), endings)]
         return [classes.index(name) for name in names] if set(names) <= set(classes) else None
     return None
 
@@ -113,7 +114,7 @@ def labels_of(text: str, classes: tuple[str, ...]) -> list[int] | None:
 def cameras_of(text: str, devices: int) -> str | None:
     """A note on a model's sensors left out or repeated where devices have its held-out objects; None without any."""
     kind, _, rest = text.partition(":")
-    if kind == "images" and (found := pictures.cameras(Path(rest))):
+    if kind == "images" and (found := pictures.listed(Path(rest)).cameras) != ("",):
         return camera_note(devices, len(found))
     return camera_note(devices, shipped.cameras(*_held_out(rest))) if kind == "latents" else None
 
