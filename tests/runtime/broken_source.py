@@ -4,7 +4,7 @@ import time
 from functools import cache
 
 from airpool.runtime import shipped
-from airpool.runtime.capture import Frame
+from airpool.runtime.capture import CameraFrame
 
 BROKEN = {0: "error", 3: "size", 6: "window", 9: "error"}
 
@@ -23,8 +23,8 @@ def seen(number, device, devices):
         case 3:
             return latent[:-1]
         case 6:
-            return Frame(latent, time.time() - 3600)
+            return CameraFrame(latent, time.time() - 3600)
         case 9:
             raise RuntimeError("any error of a driver")
         case _:
-            return Frame(latent, time.time())
+            return CameraFrame(latent, time.time())

@@ -14,7 +14,7 @@ import pytest
 from airpool.protocol.inference import infer_features
 from airpool.runtime import air, capture, condition, demo_clips, logs, readers, role_metrics
 from airpool.runtime import device as devices
-from airpool.runtime.capture import Capture, Frame, Limits
+from airpool.runtime.capture import CameraFrame, Capture, CaptureLimits
 from airpool.runtime.charge import Counted
 from airpool.runtime.condition import Condition, SourceError
 from airpool.runtime.device import Device, Seen
@@ -55,7 +55,7 @@ def said():
 @pytest.fixture
 def hasty(monkeypatch):
     """Cameras that count as frozen after a second, as back after a tenth, and are opened again at once."""
-    monkeypatch.setattr(capture, "Limits", partial(Limits, frozen=1.0, stale=3.0))
+    monkeypatch.setattr(capture, "CaptureLimits", partial(CaptureLimits, frozen=1.0, stale=3.0))
     monkeypatch.setattr(capture, "_LONGEST_WAIT", 0.5)
     monkeypatch.setattr(condition, "STEADY_SECONDS", 0.1)
     made: list[Capture] = []
@@ -77,7 +77,7 @@ def live(at, k, devices=12):
 
 
 def an_hour_ahead(number):
-    return Frame(np.full((SIDE, SIDE, 3), 100, np.uint8), time.time() + 3600)
+    return CameraFrame(np.full((SIDE, SIDE, 3), 100, np.uint8), time.time() + 3600)
 
 
 def until(true, seconds=10.0):

@@ -27,7 +27,7 @@ _SAMPLES = 128  # pixels along the shorter side that are looked at
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class CameraFrame:
     """pixels: (h, w) grey, (h, w, 2) grey and depth, (h, w, 3) red, green, blue, or (h, w, 4) with depth.
 
     Or what a function of one's own gives: a latent, or a view (C, H, H). time: when taken, in seconds since 1970.
@@ -48,7 +48,7 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True)
-class Limits:
+class CaptureLimits:
     """Seconds after which a camera counts as stale, and identical frames as frozen; the grey that counts as black.
 
     Black: 99 % of the pixels are darker than that, of 255.
@@ -72,13 +72,13 @@ class Capture:
         name: str,
         device: int,
         opened: Reader | None = None,
-        limits: Limits | None = None,
+        limits: CaptureLimits | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._open, self._first, self._name = open_reader, opened, name
-        self._device, self._limits, self._clock = device, limits or Limits(), clock
+        self._device, self._limits, self._clock = device, limits or CaptureLimits(), clock
         self._condition, self._stop, self._lock = Condition(device), threading.Event(), threading.Lock()
-        self._frame: Frame | None = None
+        self._frame: CameraFrame | None = None
         self._arrived = self._changed = time.monotonic()
         self._trouble: tuple[str, str] | None = ("gone", f"{name}: no frame yet")
         self._mark, self._size = -1, ""
@@ -87,7 +87,7 @@ class Capture:
         self._thread.start()
         atexit.register(self.close)
 
-    def newest(self) -> Frame:
+    def newest(self) -> CameraFrame:
         """The newest frame. Raises SourceError, which the operator has been told, where it is not fit to be sent."""
         with self._lock:
             frame, trouble, age = self._frame, self._trouble, time.monotonic() - self._arrived
@@ -147,7 +147,7 @@ class Capture:
             same = f"{now - self._changed:.0f} s"
             trouble = ("frozen", f"{self._name}: all frames of {same} are identical: it hangs")
         with self._lock:
-            self._frame, self._arrived, self._trouble = Frame(pixels, self._clock()), now, trouble
+            self._frame, self._arrived, self._trouble = CameraFrame(pixels, self._clock()), now, trouble
         self._looked.set()
         if trouble is None:
             self._condition.works()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from weakref import WeakSet
 
+from airpool._support.errors import AirpoolError
 from airpool.runtime import logs
 
 STEADY_SECONDS = 3.0  # that a source must work before it counts as back: one that flickers is one fault
@@ -22,7 +23,7 @@ def faults() -> list[tuple[int, str]]:
     return sorted((each.device, each.kind) for each in tuple(_known) if each.kind)
 
 
-class SourceError(OSError):
+class SourceError(AirpoolError, OSError):
     """No view. kind: one word for the log and the metrics. told: the operator knows it already."""
 
     def __init__(self, kind: str, reason: str, *, told: bool = False) -> None:
@@ -31,7 +32,7 @@ class SourceError(OSError):
 
 
 class Condition:
-    """What is wrong with the source of one device, if anything is. May be used from several threads.
+    """State of the source of one device. May be used from several threads.
 
     kind: one word; "": nothing is wrong.
     """

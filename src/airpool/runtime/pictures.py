@@ -36,7 +36,7 @@ def in_turn(path: Path, endings: Sequence[str] = ENDINGS) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedPictures:
     """Pictures of a folder. cameras, objects: names, numbers in them by value. files: by object and camera."""
 
     cameras: tuple[str, ...]
@@ -51,7 +51,7 @@ class Listed:
         return [self.objects[i] for i in order(len(self.objects))]
 
 
-def listed(folder: Path) -> Listed:
+def listed(folder: Path) -> ListedPictures:
     """The pictures of a folder. Raises ValueError where they do not lie as one of the three forms."""
     if not folder.is_dir():
         raise ValueError(f"{folder}: no such folder of pictures")
@@ -64,7 +64,7 @@ def listed(folder: Path) -> Listed:
     objects, names = {object_of for object_of, _ in files}, {camera_of for _, camera_of in files}
     if depths == {3}:  # a camera without a picture is one, too: else the others would be taken for their neighbours
         names |= {each.name for each in folder.iterdir() if each.is_dir() and not each.name.startswith(".")}
-    return Listed(
+    return ListedPictures(
         tuple(sorted(names, key=natural)),
         tuple(sorted(objects, key=lambda each: (natural(each[0]), natural(each[1])))),
         files,
@@ -83,7 +83,7 @@ def _named(path: Path) -> tuple[tuple[str, str], str]:
             return (path.stem.rpartition("_")[0], path.stem), ""
 
 
-class Pictures:
+class DevicePictures:
     """Pictures of one device."""
 
     def __init__(self, folder: Path, device: int, devices: int) -> None:

@@ -29,7 +29,8 @@ from airpool._support.extras import load
 from airpool.models.cameras import camera_note
 from airpool.runtime import demo_clips, pictures, readers, shipped
 from airpool.runtime.bundle import Bundle, read
-from airpool.runtime.capture import Capture, Frame, Reader
+from airpool.runtime.capture import CameraFrame, Capture, Reader
+from airpool.runtime.condition import SourceError
 from airpool.runtime.device import Seen, Source
 
 View = NDArray[Any]
@@ -149,7 +150,7 @@ def _images(text: str, at: Place, bundle: Bundle, *, old: bool) -> Callable[[int
     """Pictures in turn. old: PATH/3 is that of device 3, else all devices read PATH."""
     folder, shape = Path(text), bundle.view_shape
     if not old:
-        return partial(pictures.Pictures(folder, at.device, at.devices).read, shape=shape)
+        return partial(pictures.DevicePictures(folder, at.device, at.devices).read, shape=shape)
     own = folder / str(at.device)
     paths = pictures.in_turn(own if own.is_dir() else folder)
     return lambda number: pictures.view(paths[number % len(paths)], shape)
@@ -176,8 +177,14 @@ def _live(text: str, at: Place, bundle: Bundle, encode: Callable[[View], Seen]) 
     capture = Capture(opening, name=_without_secrets(f"{kind}:{rest}"), device=at.device, opened=opened)
     capture.wait(_FIRST_FRAME_SECONDS)
 
+    nothing = np.zeros(bundle.view_shape, np.uint8)
+
     def source(_: int) -> Seen:
-        frame = capture.newest()
+        try:
+            frame = capture.newest()
+        except SourceError:
+            encode(nothing)  # so that a black frame is not answered sooner than another
+            raise
         return replace(encode(pictures.checked(frame.pixels, bundle.view_shape)), time=frame.time)
 
     return source
@@ -222,7 +229,7 @@ def _imported(text: str) -> Callable[..., Any]:
 
 
 def _function(text: str, at: Place, bundle: Bundle | None) -> Source:
-    """Called with the number, and with device and devices where it names them. A Frame that it gives has a time."""
+    """Called with the number, and with device and devices where it names them; a CameraFrame has a time."""
     function = _imported(text)
     wanted = {"device": at.device, "devices": at.devices}
     given = {key: value for key, value in wanted.items() if key in inspect.signature(function).parameters}
@@ -230,7 +237,7 @@ def _function(text: str, at: Place, bundle: Bundle | None) -> Source:
 
     def source(number: int) -> Seen:
         found = function(number, **given)
-        found, taken = (found.pixels, found.time) if isinstance(found, Frame) else (found, None)
+        found, taken = (found.pixels, found.time) if isinstance(found, CameraFrame) else (found, None)
         if encode is not None and bundle is not None:
             return replace(encode(pictures.checked(np.asarray(found), bundle.view_shape)), time=taken)
         latent, posterior = found if isinstance(found, tuple) else (found, None)

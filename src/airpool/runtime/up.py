@@ -179,7 +179,7 @@ class System:
             starting.require(self.options(name, ANYWHERE))
 
     def trouble(self) -> list[str]:
-        """What devices have said of their sources and not taken back, in the order of their indices."""
+        """Faults of sources that devices have logged and not taken back, in the order of their indices."""
         found = dict[tuple[int, str], str]()
         for name in self.device_names:
             for line in self._logged(name):
