@@ -216,7 +216,7 @@ def _plain(details: str | None) -> str | None:
 
 
 def _mismatch(details: str | None) -> str:
-    """What a failed call says of TLS at one end alone; "" where it says nothing of that."""
+    """TLS at one end alone, in words, where a failed call is due to that; else ""."""
     if "WRONG_VERSION_NUMBER" in (details or ""):
         return "the other end speaks without TLS, this one with: give --keys to both or to neither"
     if "failed to connect" in (details or "") and "Socket closed" in (details or ""):
