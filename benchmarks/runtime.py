@@ -26,6 +26,7 @@ from airpool.runtime.device import Device
 from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
 from airpool.runtime.server import Server, codec_of
 from airpool.runtime.sources import Place, source_of
+from airpool.runtime.tally import RunTally
 
 from . import Row
 
@@ -61,7 +62,7 @@ async def loopback(count: int, inferences: int) -> dict[str, float]:
 async def over_grpc(count: int, processes: int, inferences: int, slots: Slots = ONE) -> dict[str, float]:
     """The same of a system of processes, with accuracy, and by how many MiB the one that grew most did."""
     setup = up.Setup(network(count, slots), processes, slot_seconds=20.0)
-    tally = up.RunTally(shipped.labels("modelnet40", "test"))
+    tally = RunTally(shipped.labels("modelnet40", "test"))
     async with up.running(setup) as system, up.client(system) as client:
         for _ in range(WARM):
             await client.Infer(wire.Nothing())

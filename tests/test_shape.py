@@ -32,7 +32,7 @@ PARAMETERS = {
     "protocol/simulation.py:receive",
     "radio/power.py:transmit",
 }
-LINES = {"runtime/air.py", "runtime/medium.py", "runtime/up.py"}
+LINES = {"runtime/air.py", "runtime/medium.py"}
 
 
 def functions(tree):

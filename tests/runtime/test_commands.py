@@ -10,7 +10,8 @@ from airpool.cli.options import NetworkOptions
 from airpool.cli.up import network_of
 from airpool.network import file as network_file
 from airpool.runtime.starting import indices_of
-from airpool.runtime.up import RunTally, Setup, System
+from airpool.runtime.tally import RunTally
+from airpool.runtime.up import Process, Setup, System
 
 
 def command(monkeypatch, capsys, *args):
@@ -50,6 +51,36 @@ def test_errors_are_one_line_and_status_2(args, why, file, monkeypatch, capsys):
     code, line = command(monkeypatch, capsys, args[0], "--network", file, *args[1:])
     assert code == 2
     assert line.startswith("error: ")
+    assert why in line
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (("--source", "nonsense"), "source 'nonsense' must be latents:MODEL/SPLIT"),
+        (("--source", "nonsense:x"), "No module named 'nonsense'"),
+        (("--source", "images:none"), "give --bundle FILE"),
+        (("--quorum", "5", "--devices", "3"), "quorum=5 must be 3, all devices"),
+        (("--budget-epsilon", "3"), "--budget-epsilon needs --ledger"),
+        (("--ledger", "l"), "--ledger needs --keys"),
+        (("--frame-window", "-1"), "frame_window=-1 must be from 0 to 3600"),
+        (("--slot-seconds", "0"), "slot_seconds=0.0 must be > 0"),
+        (("--bundle", "none.zip"), "does not go with a source of latents"),
+        (("--bundle", "none.zip", "--source", "os:getcwd"), "--bundle none.zip: no such file"),
+        (("--http", "1.2.3.4:80"), "beyond this machine"),
+        (("--keys", "none"), "none/air/ca.crt: No such file"),
+        (("--simulate", "1", "--keys", "none", "--ledger", "l"), "--ledger does not go with --simulate"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_up_refuses_what_cannot_work_before_any_process_starts(args, why, monkeypatch, capsys, tmp_path):
+    async def started(*_, **__):
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(Process, "started", started)
+    monkeypatch.chdir(tmp_path)
+    code, line = command(monkeypatch, capsys, "up", "--noise-std", "0.3", *args)
+    assert code == 2
     assert why in line
 
 

@@ -1,6 +1,7 @@
 """From mesh to label, live: twelve processes, each rendering and encoding its own view with the int8 trunk."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -93,3 +94,17 @@ def test_cameras_zip_holds_no_pickle(bundle):
     with zipfile.ZipFile(bundle) as archive:
         assert set(archive.namelist()) == {"trunk.xml", "trunk.bin", "arrays.npz", "about.json"}
     assert Path(bundle).stat().st_size < 8 * 2**20
+
+
+def test_the_demonstration_names_what_turns_on_the_table(bundle, tmp_path):
+    """Clips in real time, labels at the moment that they show, with the live noise of ε = 2."""
+    command = [sys.executable, "-m", "airpool", "up", "--source", "video:demo", "--inferences", "60", "--json"]
+    env = os.environ | {"AIRPOOL_CACHE": str(tmp_path)}
+    done = subprocess.run(
+        [*command, "--bundle", str(bundle)], capture_output=True, text=True, timeout=550, check=False, env=env
+    )
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["statuses"] == {"answered": 60}
+    assert record["epsilon"]["device"] <= 2
+    assert record["accuracy"] >= 0.8  # all were right; a loaded machine may be late for an object

@@ -19,6 +19,7 @@ from airpool.protocol.inference import infer_features
 from airpool.radio.link import level
 from airpool.runtime import seeded, shipped, transport, up
 from airpool.runtime import wire_pb2 as wire
+from airpool.runtime.tally import RunTally
 from airpool.runtime.wire_pb2_grpc import InferencesStub
 
 pytestmark = pytest.mark.check
@@ -147,7 +148,7 @@ def test_a_thousand_inferences_of_twelve_processes():
     count = 1_000
 
     async def play():
-        tally, numbers, ids = up.RunTally(labels), [], set()
+        tally, numbers, ids = RunTally(labels), [], set()
         async with up.running(up.Setup(net, 12)) as system, up.client(system) as client:
             for _ in range(count):
                 result = await infer(client)

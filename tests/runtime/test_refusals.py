@@ -70,6 +70,19 @@ def test_a_device_that_always_refuses_costs_the_others_two_inferences_and_is_nam
     assert '"event": "set aside", "device": 1, "reason": "it withdrew (disk)"' in capsys.readouterr().err
 
 
+def test_a_device_that_tries_again_every_second_is_rejected_in_one_line(capsys, monkeypatch):
+    monkeypatch.setattr(logs, "_state", {"role": "air", "on": True})
+
+    async def play():
+        async with small(network(3), running=(), own={1: network(3, noise_std=0.0505)}) as system:
+            for _ in range(4):
+                with pytest.raises(RejectedError, match="device 1 is set to noise_std"):
+                    await system.open_port(1)
+
+    asyncio.run(play())
+    assert capsys.readouterr().err.count('"event": "rejected"') == 1
+
+
 @pytest.mark.parametrize("medium", MEDIA)
 def test_another_noise_in_one_network_file_costs_the_others_nothing(medium):
     charges = [Counted() for _ in range(3)]

@@ -15,8 +15,10 @@ from airpool.radio.link import link_of
 from airpool.runtime import seeded, terms
 from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted
+from airpool.runtime.condition import Condition
 from airpool.runtime.device import Device, Seen, answer
 from airpool.runtime.medium import Announcement, DisconnectedError, RejectedError, SlotSignal, Withheld
+from airpool.runtime.seeing import seen
 from airpool.runtime.server import Server
 
 from .systems import R, decoder, latents, network, simulated, small
@@ -381,14 +383,17 @@ def test_a_source_that_fails_sends_noise_alone():
         raise RuntimeError("the camera is gone")
 
     assert run(play(True)) == run(play(False))
-    from airpool.runtime.device import _seen
+    told = Announcement("a", 0, 1.0, "", 4)
 
-    assert np.isnan(_seen(Device(0, network(), raising), 0).latent).all()
-    assert np.isnan(_seen(Device(0, network(), lambda _: Seen(np.ones(R + 1))), 0).latent).all()
+    def is_noise(net, source):
+        return np.isnan(seen(source, told, net, Condition(0)).latent).all()
+
+    assert is_noise(network(), raising)
+    assert is_noise(network(), lambda _: Seen(np.ones(R + 1)))
     scored = network(scheme=Threshold(score_bound=1.0, threshold=0.5))
     given: list[Any] = [None, np.ones(0), np.ones(1), np.full((1, 2), 0.5), np.float64(0.5)]
     for own in given:
-        assert np.isnan(_seen(Device(0, scored, lambda _, own=own: Seen(np.ones(R), own)), 0).latent).all()
+        assert is_noise(scored, lambda _, own=own: Seen(np.ones(R), own))
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ from airpool.models.sensors.fitted import Fitted
 from airpool.models.vision import shapes
 from airpool.models.vision.views import Cameras, views
 from airpool.runtime import bundle as bundles
-from airpool.runtime import seeded, shipped
+from airpool.runtime import pictures, seeded, shipped
 from airpool.runtime.air import Air
+from airpool.runtime.condition import SourceError
 from airpool.runtime.device import Device, Seen
 from airpool.runtime.device import run as run_device
 from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
@@ -254,9 +255,90 @@ def test_images_are_cut_to_a_square_resized_and_put_channels_first(tmp_path):
     assert (grey.shape, grey.dtype) == ((1, 20, 20), np.uint8)
     assert int(both[1].mean()) == 200
     cv2.imwrite(str(tmp_path / "a.png"), image[..., :3])
-    with pytest.raises(ValueError, match="the second is depth"):
+    with pytest.raises(SourceError, match="the second is depth"):
         seen(folder, 2, 20, 20)
     assert seen(folder, 1, 20, 20, number=1).shape == (1, 20, 20)
+
+
+def photographs(folder, cameras=("front", "left", "top"), objects=("chair/a", "chair/b", "lamp/a", "lamp/b")):
+    """Pictures of one colour each: red says the camera, green the object."""
+    from PIL import Image
+
+    for c, name in enumerate(cameras):
+        for o, thing in enumerate(objects):
+            path = folder / name / f"{thing}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(np.full((30, 40, 3), (10 * c, 10 * o, 0), np.uint8)).save(path)
+    return objects
+
+
+def test_a_folder_of_cameras_shows_every_device_the_same_object(tmp_path, model):
+    objects = photographs(tmp_path)
+    text = f"images:{tmp_path}"
+    turn = [objects[i] for i in shipped.order(4)]
+    assert labels_of(text, model.classes) == [model.classes.index(each.partition("/")[0]) for each in turn]
+    bundle: Any = Recorded(3, 8, 8)
+    for device in range(3):
+        source, quick = source_of(text, Place(device, 3), bundle=bundle)
+        assert not quick
+        for number in range(8):
+            red, green, blue = source(number).latent.reshape(3, -1).mean(1)
+            assert (red, green, blue) == (10 * device, 10 * objects.index(turn[number % 4]), 0)
+
+
+def test_pictures_are_those_of_training_to_the_byte(tmp_path):
+    from PIL import Image
+
+    from airpool.models.vision import picture
+
+    rng = np.random.default_rng(0)
+    path = tmp_path / "only" / "chair" / "a.jpg"
+    path.parent.mkdir(parents=True)
+    Image.fromarray(rng.integers(0, 256, (90, 120, 3), dtype=np.uint8)).save(path)
+    bundle: Any = Recorded(3, 32, 32)
+    found = source_of(f"images:{tmp_path}", Place(0, 1), bundle=bundle)[0](0).latent
+    np.testing.assert_array_equal(found, picture.prepared(picture.read(path), 32))
+
+
+def test_folders_of_cameras_are_in_the_order_of_their_numbers(tmp_path):
+    photographs(tmp_path, [f"cam{k}" for k in range(12)], ["chair/a"])
+    assert pictures.listed(tmp_path).cameras == tuple(f"cam{k}" for k in range(12))
+
+
+def test_the_camera_may_stand_in_the_name_of_a_picture(tmp_path, model):
+    from PIL import Image
+
+    (tmp_path / "lamp").mkdir()
+    for k in range(2):
+        Image.fromarray(np.full((9, 9, 3), 50 * (k + 1), np.uint8)).save(tmp_path / "lamp" / f"my_lamp_cam{k}.png")
+    bundle: Any = Recorded(3, 8, 8)
+    for k in range(2):
+        found = source_of(f"images:{tmp_path}", Place(k, 2), bundle=bundle)[0](5).latent
+        assert int(found.mean()) == 50 * (k + 1)
+    assert labels_of(f"images:{tmp_path}", model.classes) == [model.classes.index("lamp")]
+    photographs(tmp_path, ["a"], ["chair/a"])
+    with pytest.raises(ValueError, match="pictures at different depths"):
+        source_of(f"images:{tmp_path}", Place(0, 2), bundle=bundle)
+
+
+def test_a_picture_that_is_missing_damaged_or_of_a_wrong_shape_is_named(tmp_path):
+    photographs(tmp_path, ["a"], ["chair/a"])
+    (tmp_path / "b" / "chair").mkdir(parents=True)
+    (tmp_path / "c" / "chair").mkdir(parents=True)
+    (tmp_path / "d" / "chair").mkdir(parents=True)
+    whole = (tmp_path / "a" / "chair" / "a.png").read_bytes()
+    (tmp_path / "c" / "chair" / "a.png").write_bytes(whole[: len(whole) // 2])
+    np.save(tmp_path / "d" / "chair" / "a.npy", np.zeros((2, 5, 5), np.float32))
+    bundle: Any = Recorded(3, 8, 8)
+    for device, why in ((1, "no such picture"), (2, "a.png: "), (3, r"shape \(2, 5, 5\), float32: must be a view")):
+        with pytest.raises(SourceError, match=why):
+            source_of(f"images:{tmp_path}", Place(device, 4), bundle=bundle)[0](0)
+
+
+def test_a_plain_camera_is_refused_where_the_trunk_reads_depth():
+    bundle: Any = Recorded(2, 8, 8)
+    with pytest.raises(ValueError, match="has no depth, which the bundle's trunk reads"):
+        source_of("camera:0", Place(0, 12), bundle=bundle)
 
 
 def test_a_device_has_a_folder_of_its_own(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from airpool.runtime import terms, transport
 from airpool.runtime.air import Air
-from airpool.runtime.medium import DisconnectedError, Withheld
+from airpool.runtime.medium import DisconnectedError, UnreachedError, Withheld
 from airpool.runtime.remote import RemoteDevice, RemoteServer
 from airpool.runtime.service import AirService
 from airpool.runtime.transport import PeerCredentials
@@ -116,6 +116,27 @@ def test_another_authority_is_not_believed():
             await opened(at, Authority().credentials("device-0"))
 
     secured(play)
+
+
+def test_a_tls_mismatch_is_named_from_both_sides():
+    async def plain_to_tls(at, _):
+        with pytest.raises(DisconnectedError, match="if it has --keys, this one needs --keys too"):
+            await opened(at, None)
+        async with transport.channel(at, role="air") as channel:
+            with pytest.raises(UnreachedError, match="if it has --keys, this one needs --keys too"):
+                await RemoteServer(channel, slot_seconds=1.0).run_slot("x", 0, terms.stated(network(1)))
+
+    async def tls_to_plain():
+        service, authority = AirService(Air(network(1))), Authority()
+        server, at = await transport.serve("127.0.0.1:0", lambda s: add_AirServicer_to_server(service, s))
+        try:
+            with pytest.raises(DisconnectedError, match="the other end speaks without TLS"):
+                await opened(at, authority.credentials("device-0"))
+        finally:
+            await server.stop(0)
+
+    secured(plain_to_tls)
+    asyncio.run(tls_to_plain())
 
 
 def test_without_a_certificate_nobody_is_served():

@@ -20,6 +20,9 @@ SimulationSeed = Annotated[
 SlotSeconds = Annotated[
     float | None, typer.Option(help="How long a slot waits for its signals (default: 5 s; secure sums: + K/4 s).")
 ]
+FrameWindow = Annotated[
+    float, typer.Option(help="Seconds by which a camera's frame may be before or after the announced moment; 0: any.")
+]
 _CONFIG = Annotated[
     Path | None, typer.Option(help="Options of this role in a file (TOML), by their names; a flag wins over it.")
 ]

@@ -22,7 +22,8 @@ from airpool.cli.output import print_json, print_table, progress
 from airpool.network import Network, scheme_rules
 
 if TYPE_CHECKING:
-    from airpool.runtime.up import RunTally, Setup
+    from airpool.runtime.tally import RunTally
+    from airpool.runtime.up import Setup
 
 app = typer.Typer(add_completion=False)
 
@@ -40,7 +41,8 @@ def up(
         int | None, typer.Option(help="Processes that host the devices (default: one each, up to 16).")
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="What devices see, as of airpool device (default: the model's test objects).")
+        str | None,
+        typer.Option(help="What devices see, as of airpool device; video:demo (default: the model's test objects)."),
     ] = None,
     bundle: Annotated[
         Path | None, typer.Option(help="What makes latents of views; `airpool bundle` writes it.")
@@ -49,6 +51,7 @@ def up(
     codec: Annotated[str | None, typer.Option(help="One of the model's (default: its first).")] = None,
     quorum: Annotated[int | None, typer.Option(help="Devices that must be ready for a slot (default: all).")] = None,
     slot_seconds: r.SlotSeconds = None,
+    frame_window: r.FrameWindow = 0.5,
     http: Annotated[str | None, typer.Option(help="Address of the HTTP API, HOST:PORT.")] = None,
     keys: Annotated[
         Path | None, typer.Option(help="Authority's folder: all roles use TLS, each with its own keys.")
@@ -68,13 +71,21 @@ def up(
     Without --network there are 12 devices at ε = 2.
     """
     from airpool.models.stored import found
-    from airpool.runtime.sources import cameras_of, labels_of
-    from airpool.runtime.up import RunTally, Setup
+    from airpool.runtime import demo_clips, sources
+    from airpool.runtime.tally import RunTally
+    from airpool.runtime.up import Setup
 
     count = wanted.given.get("inferences")
     wanted = replace(wanted, given={name: value for name, value in wanted.given.items() if name != "inferences"})
     o.at_least(1, inferences=count, processes=processes)
     source = source or f"latents:{model}/test"
+    if (demo := source == sources.DEMO) and bundle is None:
+        with progress("clips and trunk of video:demo: a minute, the first time"):
+            demo_clips.views()
+            bundle = demo_clips.bundle(model, codec)
+    sources.require(source, bundle=bundle is not None)
+    if bundle is not None:
+        sources.require_views(source, bundle)
     net = network_of(wanted, epsilon, share, model, codec)
     hosts = min(net.devices.count, 16) if processes is None else processes
     of_device = {"ledger": ledger, "budget_epsilon": budget_epsilon, "day_epsilon": day_epsilon, "bundle": bundle}
@@ -85,15 +96,15 @@ def up(
         if keys is None:
             raise ValueError("--ledger needs --keys FOLDER: `airpool keys init` and `airpool keys device` make them")
         ledger.mkdir(parents=True, exist_ok=True, mode=0o700)
-    run = {"simulate": simulate, "device_options": of_device, "keys": keys}
+    run = {"simulate": simulate, "device_options": of_device, "keys": keys, "frame_window": frame_window}
     setup = Setup(net, hosts, source, model, codec, quorum, slot_seconds, http, **run)
-    labels = labels_of(source, found(model).classes)
-    tally = RunTally(labels)
+    labels = sources.labels_of(source, found(model).classes)
+    tally = RunTally(labels, demo_clips.shape_at if demo else None)
     try:
         took = asyncio.run(_run(setup, tally, count, live=not json))
     except (KeyboardInterrupt, asyncio.CancelledError):
         took = sum(tally.seconds)
-    record = {**tally.record(took), "processes": hosts, "cameras": cameras_of(source, net.devices.count)}
+    record = {**tally.record(took), "processes": hosts, "cameras": sources.cameras_of(source, net.devices.count)}
     if net.slots.count > 1 and net.slots.redrawn and record["slots"] is not None:
         from airpool.account.lifetime import mean_epsilon
 
@@ -165,11 +176,13 @@ async def _run(setup: "Setup", tally: "RunTally", count: int | None, *, live: bo
         client, began = await stack.enter_async_context(system.client(there)), time.perf_counter()
         with _live_table(tally, live) as refresh:
             while count is None or tally.count < count:
+                began_at = time.time()
                 try:
-                    tally.add(await client.Infer(wire.Nothing(), timeout=60))
+                    tally.add(await client.Infer(wire.Nothing(), timeout=60), began_at)
                 except AioRpcError as error:
                     raise OSError(f"the server is gone: {error.details()}") from None
                 refresh()
+        tally.trouble = there.trouble()
         return time.perf_counter() - began
 
 
@@ -197,6 +210,8 @@ def _rows(record: dict[str, Any]) -> dict[str, str]:
         "inferences": f"{record['inferences']}  " + ", ".join(f"{n} {what}" for what, n in record["statuses"].items()),
         "devices in the last slot": str(record["devices"]),
     }
+    if record["last"]:
+        rows["last label"] = record["last"]
     if record["accuracy"] is not None:
         rows["accuracy"] = f"{record['accuracy']:.4f}"
     if record["p50_ms"] is not None:
@@ -222,6 +237,8 @@ def _rows(record: dict[str, Any]) -> dict[str, str]:
         rows["note"] = record["note"]
     if record.get("cameras"):
         rows["cameras"] = record["cameras"]
+    if record["trouble"]:
+        rows["noise alone"] = "\n".join(record["trouble"])
     return rows
 
 

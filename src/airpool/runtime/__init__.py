@@ -13,6 +13,9 @@ legacy.py      version 0 of the wire
 device.py      one device: ready → announcement → charge → coin, score, feature → signal
 terms.py       settings on which all roles must agree, and their digest; charge.py: the cost of an inference
 sources.py     where its view comes from; bundle.py: its encoder, without torch; shipped.py: held-out latents
+capture.py     a live camera: the newest frame, read in a thread; readers.py: cameras, videos, streams; demo_clips.py
+pictures.py    pictures of a folder in turn, and any picture as a trunk takes it
+seeing.py      the view of an announced moment, or nothing; condition.py: what is wrong with a source, said once
 server.py      announces, estimates, decodes, reports; asking.py: slot after slot until it is sure; results.py: results
 http.py        the server's answers over HTTP; metrics.py: its counts
 door.py        connections over HTTP, counted and timed; guard.py: who may ask; idempotency.py: repeated requests
@@ -24,7 +27,7 @@ ranking.py     the ranking server of Scheme 2.2
 seeded.py      a simulated device, whose noise gives no privacy
 options.py     options of the roles as data; starting.py: a role from its options; charging.py: a device's charge
 role_metrics.py  health and metrics of any role, over HTTP; health.py: the same over gRPC
-roles.py       each role as a process; up.py: all of them on one machine
+roles.py       each role as a process; up.py: all of them on one machine; tally.py: its results
 keys/, ledger/, secure/   identities; what a device has spent; the sum without a radio
 """
 

@@ -36,7 +36,7 @@ from airpool.runtime.under_way import FIRST_SLOT, AskedSlot, UnderWay, slot_name
 
 PATIENCE_SECONDS = 1.0
 _DEFAULT = PortOptions()
-_MOST_WAITING = 256
+_MOST_WAITING, _LONGEST_WINDOW = 256, 3600.0
 _HUNG_UP = "it hung up in a slot"
 
 
@@ -66,16 +66,19 @@ class Air:
         self.network, self.seed = network, seed
         self.quorum = count if quorum is None else quorum
         if not fewest <= self.quorum <= count:
+            allowed = f"{count}, all devices" if fewest == count else f"from {fewest} to {count}"
             raise ValueError(
-                f"quorum={quorum} must be from {fewest} to {count}: the network's ε counts on {count} devices less its "
+                f"quorum={quorum} must be {allowed}: the network's ε counts on {count} devices less its "
                 f"dropouts={network.dropouts}"
             )
+        if not 0 <= options.window <= _LONGEST_WINDOW:
+            raise ValueError(f"frame_window={options.window:g} must be from 0 to {_LONGEST_WINDOW:g} seconds; 0: none")
         seeded.require(seed)
         slot_seconds = rules.slot_seconds(network) if slot_seconds is None else slot_seconds
         for what, seconds in (("slot_seconds", slot_seconds), ("patience", patience)):
             if not 0 < seconds <= 600:
                 raise ValueError(f"{what}={seconds} must be > 0 and at most 600")
-        self._slot_seconds, self._fewest = slot_seconds, fewest
+        self._slot_seconds, self._fewest, self._window = slot_seconds, fewest, options.window
         self._hub = rules.hub(HubSetup(network, self.quorum, seed, self._say, options))
         self._standing, self._digest = Standing(count, patience), terms.stated(network).digest
         self._under_way = UnderWay(network.slots)
@@ -105,8 +108,8 @@ class Air:
         else:
             words = {"they": f"device {device} is set to", "own_side": "this air is set to"}
             if why := terms.difference(self.network, stated, **words):
-                logs.event("rejected", device=device, reason=why)
-                self._standing.refused(device, why)
+                if self._standing.refused(device, why):  # it tries again every second: said once
+                    logs.event("rejected", device=device, reason=why)
                 raise RejectedError(why)
         self._standing.connect(device, deliver, version)
         logs.event("connected", device=device, connected=len(self._standing.connected))
@@ -137,8 +140,8 @@ class Air:
                     self._hub.admit(device, advert, others)
             except RejectedError as why:
                 it.inferences = 0
-                self._standing.noted(device, f"its advert was rejected: {why}")
-                logs.event("rejected", device=device, reason=str(why))
+                if self._standing.noted(device, f"its advert was rejected: {why}"):
+                    logs.event("rejected", device=device, reason=str(why))
                 raise
             it.inferences, it.advert, it.stalled, it.left = inferences, advert or it.advert, False, left
             self._change.set()
@@ -266,13 +269,14 @@ class Air:
         adverts = {k: line.advert for k, line in lines.items()}
         self._rounds = {each.id: self._hub.opened(each.id, each.number, adverts) for each in turn}
         try:
+            moment = time.time()
             for each in turn:
                 self._under_way.note(each.inference, each.slot)
             for k, line in lines.items():
                 line.inferences = 0
                 if any(each.slot == 1 for each in turn):
                     line.advert = b""
-                line.deliver(tuple(self._announced(each, k, len(there)) for each in turn))
+                line.deliver(tuple(self._announced(each, k, len(there), moment) for each in turn))
                 line.ended.clear()
             running = [asyncio.create_task(self._run(each, self._rounds[each.id])) for each in turn]
             for each, task in zip(turn, running, strict=True):
@@ -287,10 +291,10 @@ class Air:
                 self._standing.answered(k, late=k in late)
             self._rounds, self._left = {}, {}
 
-    def _announced(self, request: Request, device: int, devices: int) -> Announcement:
+    def _announced(self, request: Request, device: int, devices: int, moment: float) -> Announcement:
         gain, ended = self._rounds[request.id].gain(device), tuple(self._standing.connected[device].ended)
         what = (request.id, request.number, gain, self._digest, devices, self._hub.epoch, request.asked)
-        return Announcement(*what, request.inference, request.slot, ended)
+        return Announcement(*what, request.inference, request.slot, ended, moment, self._window)
 
     async def _run(self, request: Request, slot: Round) -> None:
         began = time.perf_counter()

@@ -12,6 +12,7 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -20,8 +21,9 @@ from airpool.privacy.noise import live_noise
 from airpool.protocol import alone, live
 from airpool.protocol.alone import Choice
 from airpool.protocol.randomness import Randomness
-from airpool.runtime import logs, seeded, terms
+from airpool.runtime import logs, seeded, seeing, terms
 from airpool.runtime.charge import NOT_ALL_SLOTS, Batched, Charge, Counted, Foreseen, NotSentError, not_covered
+from airpool.runtime.condition import Condition
 from airpool.runtime.medium import (
     LONGEST_ID,
     Announcement,
@@ -34,12 +36,12 @@ from airpool.runtime.medium import (
     WithdrawalReason,
     medium_of,
 )
+from airpool.runtime.seeing import Source
 from airpool.runtime.under_way import PLENTY, Going, Noted, Seen, UnderWay, slot_name
 from airpool.schemes.scores import uncertainty
 
 _SHORTEST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _TURN = 8
-Source = Callable[[int], Seen]  # of the inference's number, which only stored objects go by
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +56,12 @@ class Device:
     seed: int | None = None
     quick: bool = True
     under_way: UnderWay = field(init=False)
+    condition: Condition = field(init=False)
 
     def __post_init__(self) -> None:
         medium_of(self.network)  # refuses a network that cannot run as processes
         object.__setattr__(self, "under_way", UnderWay(self.network.slots))
+        object.__setattr__(self, "condition", Condition(self.index))
         if not 0 <= self.index < self.network.devices.count:
             raise ValueError(f"device {self.index} must be from 0 to {self.network.devices.count - 1}")
         if scheme_rules(self.network.scheme).ranked and self.ranking is None:
@@ -244,7 +248,8 @@ async def _signal(device: Device, told: Announcement, going: Going | None) -> Sl
         source = seeded.source(device.seed, told.number, k, slot=told.slot, devices=net.devices.count)
     seen = None if going is None else going.seen
     if seen is None:
-        seen = _seen(device, told.number) if device.quick else await asyncio.to_thread(_seen, device, told.number)
+        look = partial(seeing.seen, device.source, told, net, device.condition)
+        seen = look() if device.quick else await asyncio.to_thread(look)
     if going is not None and going.drawn is not None:
         choice, gain = Choice(takes_part=going.drawn[0]), going.drawn[1]
     else:
@@ -270,23 +275,6 @@ async def _choice(device: Device, told: Announcement, seen: Seen, source: Random
     assert device.ranking is not None
     noisy = alone.noisy_score(score, net, source, num_classes=classes)
     return Choice(None, classes, await device.ranking.selected(told.id, device.index, told.devices, noisy))
-
-
-def _seen(device: Device, number: int) -> Seen:
-    """The encoded view; nothing if the source fails: noise alone is sent, so the failure cannot be observed."""
-    net = device.network
-    nothing = Seen(np.full(net.dimension, np.nan), np.full(2, np.nan))
-    try:
-        seen = device.source(number)
-        shape, own = np.shape(seen.latent), () if seen.posterior is None else np.shape(seen.posterior)
-    except Exception as error:
-        logs.event("source failed", device=device.index, reason=type(error).__name__)
-        return nothing
-    if shape != (net.dimension,) or not (not scheme_rules(net.scheme).scored or (len(own) == 1 and own[0] > 1)):
-        what = f"a latent of shape {shape}" if shape != (net.dimension,) else f"a posterior of shape {own}, not (L,)"
-        logs.event("source failed", device=device.index, reason=f"it gives {what}")
-        return nothing
-    return seen
 
 
 def _score(network: Network, seen: Seen) -> tuple[float | None, int | None]:

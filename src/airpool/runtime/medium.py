@@ -14,6 +14,7 @@ from airpool._support.arrays import Floats
 from airpool._support.errors import AirpoolError
 from airpool._support.plugins import Registry
 from airpool.network import ACCESSES, Network, NetworkError
+from airpool.runtime.options import FRAME_WINDOW
 from airpool.runtime.under_way import FIRST_SLOT, AskedSlot
 
 LONGEST_ID = 64  # characters of an inference's id
@@ -28,6 +29,8 @@ class Announcement:
     names the draw of the channel, as long as no gain or error of any device changes; "" where the medium does not vouch
     for that. asked: the server's network file, for devices of version 0, which compare it themselves. inference, slot:
     of which id is made (under_way.py); "": id is that of the inference. ended: inferences that are over.
+    moment: that views are of, in seconds since 1970 by the hub's clock; 0: none is said. window: seconds by which a
+    frame may be before or after it; 0: any.
     """
 
     id: str
@@ -40,6 +43,8 @@ class Announcement:
     inference: str = ""
     slot: int = 1
     ended: tuple[str, ...] = ()
+    moment: float = 0.0
+    window: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,11 +264,15 @@ class Round(Protocol):
 
 @dataclass(frozen=True)
 class PortOptions:
-    """Own settings of a device or hub. identities, keys: folders. quorum: of a device, fewest in a sum; None: all."""
+    """Own settings of a device or hub. identities, keys: folders. quorum: of a device, fewest in a sum; None: all.
+
+    window: of a hub, seconds by which a frame may be before or after the announced moment; 0: any.
+    """
 
     identities: Path | None = None
     keys: Path | None = None
     quorum: int | None = None
+    window: float = FRAME_WINDOW
 
 
 @dataclass(frozen=True)

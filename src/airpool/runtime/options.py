@@ -18,9 +18,15 @@ from types import UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 ANYWHERE = "127.0.0.1:0"
+FRAME_WINDOW = 0.5  # seconds: two frames of a camera that gives five in a second, and its delay
 _SLOT = "How long a slot waits for its signals (default: 5 s; secure sums: + K/4 s)."
 _IDENTITIES = "Secure access without --keys: folder of roster.txt and device-K.key."
 _MEDIUM = "A registered medium, as of a plug-in (default: that of the network's access)."
+_FRAME = "Seconds by which a camera's frame may be before or after the announced moment; 0: any."
+_SOURCE = (
+    "latents:MODEL/SPLIT, images:FOLDER, camera:INDEX, video:FILE, video:demo, rtsp://..., http://... (MJPEG), "
+    "mesh:PATH or MODULE:FUNCTION of your own."
+)
 _LEDGER = "Ledger (ε at the network's δ and neighbours; default: no limit)"
 
 
@@ -61,6 +67,7 @@ class AirOptions(RoleOptions):
     simulate: Annotated[int | None, RoleFlag("Seed of a simulated run; its noise gives no privacy.")] = None
     identities: Annotated[Path | None, RoleFlag(_IDENTITIES)] = None
     medium: Annotated[str | None, RoleFlag(_MEDIUM)] = None
+    frame_window: Annotated[float, RoleFlag(_FRAME)] = FRAME_WINDOW
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +102,7 @@ class ServerOptions(RoleOptions):
 class DeviceOptions(RoleOptions):
     air: Annotated[str, RoleFlag("Address of the air.")]
     device: Annotated[str, RoleFlag("Which device: its index; or several in one process, as in 0-49.", old="view")]
-    source: Annotated[
-        str, RoleFlag("latents:MODEL/SPLIT, mesh:PATH, folder:PATH, camera:INDEX or MODULE:FUNCTION of your own.")
-    ] = "latents:modelnet40/test"
+    source: Annotated[str, RoleFlag(_SOURCE)] = "latents:modelnet40/test"
     bundle: Annotated[Path | None, RoleFlag("What makes latents of views; `airpool bundle` writes it.")] = None
     threads: Annotated[int | None, RoleFlag("Threads of the trunk (default: one per core).")] = None
     codec: Annotated[str | None, RoleFlag("Codec of shipped latents (default: the model's first).")] = None

@@ -37,6 +37,7 @@ _Reply = TypeVar("_Reply")
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.05, 1.0
 _EXTRA_SECONDS = 5.0
 _SAME_REASON_SECONDS = 60.0  # between log lines of a device that cannot connect, for the same reason
+_REASON_SECONDS = 1.0  # that may be spent on the reason of a failure
 _LOOK_SECONDS = 1.0  # between looks at the keys
 
 
@@ -53,7 +54,7 @@ class RemoteDevice:
     """A device's line: one stream, stale: whether there are newer keys than those it was opened with."""
 
     def __init__(self, stream: aio.StreamStreamCall, device: int, stale: Callable[[], bool] | None = None) -> None:
-        self._stream, self._device, self._stale = stream, device, stale
+        self._stream, self._device, self._stale, self._unready = stream, device, stale, ""
 
     @classmethod
     async def opened(
@@ -89,10 +90,12 @@ class RemoteDevice:
         while True:
             said = await (self._read() if self._stale is None else self._read_while_fresh(self._stale))
             if said.WhichOneof("what") == "turn":
+                self._unready = ""
                 return tuple(_announced(each) for each in said.turn.announcements)
-            if why := said.rejected or said.unready:
+            if (why := said.rejected or said.unready) and why != self._unready:
                 logs.event("rejected", device=self._device, reason=why)
             if said.unready:
+                self._unready = why  # it is said again each time that the device is ready
                 return ()
 
     async def accept(self, announced: Announcement) -> None:
@@ -160,7 +163,8 @@ class RemoteDevice:
 
 def _announced(told: wire.Announcement) -> Announcement:
     what = (told.id, told.number, told.gain, told.digest, told.devices, told.epoch)
-    return Announcement(*what, inference=told.inference, slot=told.slot or 1, ended=tuple(told.ended))
+    own = {"inference": told.inference, "slot": told.slot or 1, "ended": tuple(told.ended)}
+    return Announcement(*what, **own, moment=told.moment, window=told.window)
 
 
 class RemoteServer:
@@ -177,7 +181,7 @@ class RemoteServer:
         return AirStatus(got.devices, got.quorum, *of_air, *of_devices)
 
     async def run_slot(self, id: str, number: int, asked: StatedTerms, of: AskedSlot = FIRST_SLOT) -> Sum | Withheld:
-        await _reached(self._channel, "the air")
+        await _reached(self._channel, "the air", self._air.Status)
         request = wire.SlotRequest(id=id, number=number, asked=asked.text, digest=asked.digest)
         if of != FIRST_SLOT:
             request.MergeFrom(wire.SlotRequest(slot=of.slot, ended=of.ended))
@@ -208,13 +212,23 @@ class RemoteRanking:
 
 def _plain(details: str | None) -> str | None:
     """The text of a failed gRPC call, in words where its own mislead."""
+    return _mismatch(details) or details
+
+
+def _mismatch(details: str | None) -> str:
+    """TLS at one end alone, in words, where a failed call is due to that; else ""."""
     if "WRONG_VERSION_NUMBER" in (details or ""):
         return "the other end speaks without TLS, this one with: give --keys to both or to neither"
-    return details
+    if "failed to connect" in (details or "") and "Socket closed" in (details or ""):
+        return "the other end hangs up at once: if it has --keys, this one needs --keys too"
+    return ""
 
 
-async def _reached(channel: aio.Channel, whom: str) -> None:
-    """Waits until a channel is connected. Raises UnreachedError where it cannot be: nothing was sent then."""
+async def _reached(channel: aio.Channel, whom: str, status: Callable[..., Awaitable[object]] | None = None) -> None:
+    """Waits until a channel is connected. Raises UnreachedError where it cannot be: nothing was sent then.
+
+    status: a call that changes nothing, for the reason.
+    """
     state = channel.get_state(try_to_connect=True)
     with suppress(TimeoutError):
         async with asyncio.timeout(transport.CALL_SECONDS):
@@ -222,7 +236,13 @@ async def _reached(channel: aio.Channel, whom: str) -> None:
                 await channel.wait_for_state_change(state)
                 state = channel.get_state(try_to_connect=True)
     if state != grpc.ChannelConnectivity.READY:
-        raise UnreachedError(f"{whom} cannot be reached")
+        why = ""
+        if status is not None:
+            try:
+                await status(wire.Nothing(), timeout=_REASON_SECONDS)
+            except aio.AioRpcError as error:
+                why = _mismatch(error.details())
+        raise UnreachedError(f"{whom} cannot be reached" + (f": {why}" if why else ""))
 
 
 async def _called(call: Awaitable[_Reply], whom: str) -> _Reply:
@@ -230,7 +250,8 @@ async def _called(call: Awaitable[_Reply], whom: str) -> _Reply:
         return await call
     except aio.AioRpcError as error:
         if error.code() == grpc.StatusCode.UNAVAILABLE:
-            raise DisconnectedError(f"{whom} cannot be reached") from None
+            why = _mismatch(error.details())
+            raise DisconnectedError(f"{whom} cannot be reached" + (f": {why}" if why else "")) from None
         raise DisconnectedError(f"{whom}: {_plain(error.details()) or error.code().name.lower()}") from None
 
 

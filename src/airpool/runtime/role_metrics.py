@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from airpool._support.version import __version__
 from airpool.runtime import logs, transport
+from airpool.runtime.condition import faults
 from airpool.runtime.device import Device
 from airpool.runtime.medium import DevicePort, SlotSignal
 from airpool.runtime.metrics import CONTENT_TYPE
@@ -41,6 +42,7 @@ class RoleMetrics:
         self._slots = Histogram("airpool_slot_seconds", "Time of a slot.", buckets=_SECONDS, registry=self._registry)
         self._last = self._gauge("airpool_last_event_timestamp_seconds", "Time of the newest event.", "event")
         self._frame = self._gauge("airpool_last_frame_timestamp_seconds", "Time of the newest frame.", "device")
+        self._sources = self._gauge("airpool_source_fault", "Sources that fail, by kind.", "device", "kind")
         expiry = self._gauge("airpool_certificate_expiry_timestamp_seconds", "End of a certificate.", "name")
         for name, until in (certificates or {}).items():
             expiry.labels(name).set(until)
@@ -95,6 +97,9 @@ class RoleMetrics:
     async def text(self) -> bytes:
         for look in self._asked:
             await look()
+        self._sources.clear()
+        for device, kind in faults():
+            self._sources.labels(str(device), kind).set(1)
         return generate_latest(self._registry)
 
 

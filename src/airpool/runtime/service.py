@@ -184,7 +184,8 @@ def to_device(said: medium.Turn | medium.RoundMessage | medium.RoundOver) -> wir
 
 
 def _announcement(told: medium.Announcement) -> wire.Announcement:
-    what = {name: getattr(told, name) for name in ("id", "number", "gain", "devices", "epoch", "digest", "ended")}
+    same = ("id", "number", "gain", "devices", "epoch", "digest", "ended", "moment", "window")
+    what = {name: getattr(told, name) for name in same}
     if told.inference not in ("", told.id):  # of several slots
         what |= {"inference": told.inference, "slot": told.slot}
     return wire.Announcement(**what)

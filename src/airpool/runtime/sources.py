@@ -1,35 +1,44 @@
 """Source of a device's views, named by a short text:
 
     latents:MODEL/SPLIT    held-out latents, shipped or of a model of your own (a file), one object after the other
+    images:FOLDER          pictures in turn, one folder for each camera (pictures.py); folder: is its old name
+    camera:INDEX           a camera of this machine, by OpenCV
+    video:FILE             a video, played in a loop and in real time; video:demo, our own shapes on a turntable
+    rtsp://HOST/PATH       a stream, by OpenCV
+    http://HOST/PATH       MJPEG, or one picture after the other; also https
     mesh:PATH              a mesh, or a folder of them in turn, rendered from this device's camera (needs torch)
-    folder:PATH            a folder of images in turn: .npy (C, H, H) bytes, or what OpenCV reads
-    camera:INDEX           a camera, by OpenCV
     MODULE:FUNCTION        a function of your own: number → latent, or (latent, posterior); or a view, with a bundle
 
-Meshes, images and cameras give views (C, H, H), which a bundle makes latents of (bundle.py). "In turn" goes by the
-inference's number.
+All but latents give views (C, H, H), which a bundle makes latents of (bundle.py). "In turn" goes by the inference's
+number. Cameras, videos and streams are live (capture.py): {device} in their text stands for the device's index.
 """
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airpool._support import files
 from airpool._support.extras import load
 from airpool.models.cameras import camera_note
-from airpool.runtime import shipped
-from airpool.runtime.bundle import Bundle
+from airpool.runtime import demo_clips, pictures, readers, shipped
+from airpool.runtime.bundle import Bundle, read
+from airpool.runtime.capture import CameraFrame, Capture, Reader
+from airpool.runtime.condition import SourceError
 from airpool.runtime.device import Seen, Source
 
 View = NDArray[Any]
+DEMO = "video:demo"
 _MESHES = (".off", ".obj", ".stl", ".ply")
-_IMAGES = (".npy", ".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
+_STORED, _STREAMS = ("mesh", "images", "folder"), ("rtsp", "rtsps", "http", "https")
+_LIVE = ("camera", "video", *_STREAMS)
+_FIRST_FRAME_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -42,31 +51,63 @@ class Place:
 
 def source_of(text: str, at: Place, *, codec: str | None = None, bundle: Bundle | None = None) -> tuple[Source, bool]:
     """The source that a text names, and whether it is quick: whether it may run between two messages."""
+    require(text, bundle=bundle is not None)
     kind, _, rest = text.partition(":")
-    if not rest:
-        known = "latents:MODEL/SPLIT, mesh:PATH, folder:PATH, camera:INDEX or MODULE:FUNCTION"
-        raise ValueError(f"source {text!r} must be {known}")
     if kind == "latents":
         return _latents(rest, at, codec), True
-    views: dict[str, Callable[[str, Place, Bundle], Callable[[int], View]]]
-    views = {"mesh": _mesh, "folder": _folder, "camera": _camera}
-    if kind not in views:
+    if kind not in (*_STORED, *_LIVE):
         return _function(text, at, bundle), False
-    if bundle is None:
-        raise ValueError(
-            f"source {text!r} gives views: give --bundle FILE, which makes latents of them (airpool bundle)"
-        )
-    view, encode = views[kind](rest, at, bundle), bundle.encoder(device=at.device, devices=at.devices)
+    assert bundle is not None
+    encode = bundle.encoder(device=at.device, devices=at.devices)
+    if kind in _LIVE:
+        return _live(text, at, bundle, encode), False
+    view = (_mesh if kind == "mesh" else _images)(rest, at, bundle, old=kind == "folder")
     return lambda number: encode(view(number)), False
 
 
+def require(text: str, *, bundle: bool) -> None:
+    """Raises a ValueError where a text names no source; nothing is opened. bundle: whether there is one."""
+    kind, _, rest = text.partition(":")
+    if not rest:
+        known = "latents:MODEL/SPLIT, images:FOLDER, camera:INDEX, video:FILE, rtsp://..., http://..., mesh:PATH"
+        raise ValueError(f"source {text!r} must be {known} or MODULE:FUNCTION")
+    if kind == "latents":
+        shipped.labels(*_held_out(rest))
+    elif kind not in (*_STORED, *_LIVE):
+        _imported(text)
+    elif not bundle:
+        raise ValueError(
+            f"source {text!r} gives views: give --bundle FILE, which makes latents of them (airpool bundle)"
+        )
+    elif kind == "camera" and not rest.replace("{device}", "0").isdecimal():
+        raise ValueError(f"camera:{rest} must be a number: which camera of this machine")
+    elif kind in _STREAMS and not urlsplit(text).hostname:
+        raise ValueError(f"source {_without_secrets(text)!r} must name a host, as in {kind}://HOST/PATH")
+    elif (kind in _STORED or kind == "video") and text != DEMO and "{device}" not in rest and not Path(rest).exists():
+        raise ValueError(f"{kind}:{rest}: there is no such file or folder")
+
+
+def require_views(text: str, bundle: Path) -> None:
+    """Raises a ValueError where a bundle does not read what a source gives."""
+    kind = text.partition(":")[0]
+    if kind == "latents":
+        raise ValueError("--bundle makes latents of views: it does not go with a source of latents")
+    if kind in _LIVE and text != DEMO:
+        _require_no_depth(text, read(bundle, threads=1))
+
+
 def labels_of(text: str, classes: tuple[str, ...]) -> list[int] | None:
-    """The true labels of a source's objects, where they are known: of shipped latents, and of files named CLASS_N."""
+    """The true labels of a source's objects, where they are known: of shipped latents, and of files or folders named by
+    class."""
     kind, _, rest = text.partition(":")
     if kind == "latents":
         return shipped.labels(*_held_out(rest))
-    if kind in ("mesh", "folder") and Path(rest).is_dir():
-        names = [path.stem.rpartition("_")[0] for path in in_turn(Path(rest), _MESHES if kind == "mesh" else _IMAGES)]
+    if kind in _STORED and Path(rest).is_dir():
+        if kind == "images":
+            names = [label for label, _ in pictures.listed(Path(rest)).turn]
+        else:
+            endings = _MESHES if kind == "mesh" else pictures.ENDINGS
+            names = [path.stem.rpartition("_")[0] for path in pictures.in_turn(Path(rest), endings)]
         return [classes.index(name) for name in names] if set(names) <= set(classes) else None
     return None
 
@@ -74,15 +115,9 @@ def labels_of(text: str, classes: tuple[str, ...]) -> list[int] | None:
 def cameras_of(text: str, devices: int) -> str | None:
     """A note on a model's sensors left out or repeated where devices have its held-out objects; None without any."""
     kind, _, rest = text.partition(":")
+    if kind == "images" and (found := pictures.listed(Path(rest)).cameras) != ("",):
+        return camera_note(devices, len(found))
     return camera_note(devices, shipped.cameras(*_held_out(rest))) if kind == "latents" else None
-
-
-def in_turn(path: Path, endings: tuple[str, ...]) -> list[Path]:
-    """The file, or the files of a folder by name."""
-    found = sorted(each for each in path.iterdir() if each.suffix.lower() in endings) if path.is_dir() else [path]
-    if not found or not found[0].exists():
-        raise ValueError(f"{path}: no file that ends with {', '.join(endings)}")
-    return found
 
 
 def _held_out(text: str) -> tuple[str, str]:
@@ -96,12 +131,12 @@ def _latents(text: str, at: Place, codec: str | None) -> Source:
     return lambda number: Seen(latents[number % len(latents)], posteriors[number % len(latents)])
 
 
-def _mesh(text: str, at: Place, bundle: Bundle) -> Callable[[int], View]:
+def _mesh(text: str, at: Place, bundle: Bundle, *, old: bool) -> Callable[[int], View]:
     load("torch", "rendering a mesh")
     from airpool.models.vision import meshes
     from airpool.models.vision.views import Cameras, views
 
-    objects = [meshes.read(path) for path in in_turn(Path(text), _MESHES)]
+    objects = [meshes.read(path) for path in pictures.in_turn(Path(text), _MESHES)]
     camera = Cameras(at.devices, resolution=bundle.view_shape[-1]).alone(at.device)
 
     def view(number: int) -> View:
@@ -111,76 +146,102 @@ def _mesh(text: str, at: Place, bundle: Bundle) -> Callable[[int], View]:
     return view
 
 
-def _folder(text: str, at: Place, bundle: Bundle) -> Callable[[int], View]:
-    """Images in turn. A folder of folders named by the device's index holds those of all devices."""
-    own = Path(text) / str(at.device)
-    paths = in_turn(own if own.is_dir() else Path(text), _IMAGES)
-
-    def view(number: int) -> View:
-        path = paths[number % len(paths)]
-        if path.suffix == ".npy":
-            return files.array(path)
-        cv2 = load("cv2", "reading images")
-        return fitted(cv2.imread(str(path), cv2.IMREAD_UNCHANGED), bundle.view_shape)
-
-    return view
+def _images(text: str, at: Place, bundle: Bundle, *, old: bool) -> Callable[[int], View]:
+    """Pictures in turn. old: PATH/3 is that of device 3, else all devices read PATH."""
+    folder, shape = Path(text), bundle.view_shape
+    if not old:
+        return partial(pictures.DevicePictures(folder, at.device, at.devices).read, shape=shape)
+    own = folder / str(at.device)
+    paths = pictures.in_turn(own if own.is_dir() else folder)
+    return lambda number: pictures.view(paths[number % len(paths)], shape)
 
 
-def _camera(text: str, at: Place, bundle: Bundle) -> Callable[[int], View]:
-    cv2 = load("cv2", "a camera")
-    if not text.isdecimal():
-        raise ValueError(f"camera:{text} must be a number: which camera of this machine")
-    taken = cv2.VideoCapture(int(text))
-    if not taken.isOpened():
-        raise ValueError(f"camera {text} cannot be opened")
+def _live(text: str, at: Place, bundle: Bundle, encode: Callable[[View], Seen]) -> Source:
+    """The newest frame of a camera, file or stream. What is of this machine must be there at the start."""
+    if text != DEMO:
+        _require_no_depth(text, bundle)
+    kind, _, rest = text.replace("{device}", str(at.device)).partition(":")
+    if kind in _STREAMS:
+        url = f"{kind}:{rest}"
+        opening = partial(readers.stream if kind.startswith("rtsp") else readers.pictures, url)
+    elif kind == "camera":
+        opening = partial(readers.camera, int(rest))
+    elif text == DEMO:
+        opening = partial(demo_clips.Player, at.device, at.devices)
+    else:
+        opening = partial(readers.video, _clip(Path(rest), at.device))
+    try:
+        opened: Reader | None = None if kind in _STREAMS else opening()
+    except OSError as error:
+        raise ValueError(str(error)) from None
+    capture = Capture(opening, name=_without_secrets(f"{kind}:{rest}"), device=at.device, opened=opened)
+    capture.wait(_FIRST_FRAME_SECONDS)
 
-    def view(_: int) -> View:
-        there, frame = taken.read()
-        if not there:
-            raise OSError(f"camera {text} gives no image")
-        return fitted(frame, bundle.view_shape)
+    nothing = np.zeros(bundle.view_shape, np.uint8)
 
-    return view
+    def source(_: int) -> Seen:
+        try:
+            frame = capture.newest()
+        except SourceError:
+            encode(nothing)  # so that a black frame is not answered sooner than another
+            raise
+        return replace(encode(pictures.checked(frame.pixels, bundle.view_shape)), time=frame.time)
+
+    return source
 
 
-def fitted(image: View, shape: tuple[int, ...]) -> View:
-    """An image of OpenCV, (h, w) or (h, w, channels), as the trunk takes it: cut to a square, resized, channels first.
+def _require_no_depth(text: str, bundle: Bundle) -> None:
+    if bundle.view_shape[0] == 2:
+        raise ValueError(
+            f"source {_without_secrets(text)!r} has no depth, which the bundle's trunk reads: make a bundle of a model "
+            "of photographs, as airpool fit --images trains it"
+        )
 
-    A trunk of one channel reads grey; of two, grey and depth, which is the image's alpha; of three, red, green, blue.
+
+def _clip(path: Path, device: int) -> Path:
+    """The video, or of a folder the one of this device, by name."""
+    if not path.is_dir():
+        return path
+    found = sorted(each for each in path.iterdir() if each.is_file())
+    if device >= len(found):
+        raise ValueError(f"{path}: {len(found)} videos, none for device {device}")
+    return found[device]
+
+
+def _without_secrets(text: str) -> str:
+    """The text of a source without user and password.
+
+    >>> _without_secrets("rtsp://me:secret@10.0.0.7/stream?key=5"), _without_secrets("camera:0")
+    ('rtsp://10.0.0.7/stream', 'camera:0')
     """
-    cv2 = load("cv2", "reading images")
-    channels, side = shape[0], shape[-1]
-    height, width = image.shape[:2]
-    cut = min(height, width)
-    top, left = (height - cut) // 2, (width - cut) // 2
-    square = cv2.resize(image[top : top + cut, left : left + cut], (side, side), interpolation=cv2.INTER_AREA)
-    colours = square[..., :3] if square.ndim == 3 else np.repeat(square[..., None], 3, -1)
-    if channels == 3:
-        return np.ascontiguousarray(colours[..., ::-1].transpose(2, 0, 1))
-    grey = cv2.cvtColor(np.ascontiguousarray(colours), cv2.COLOR_BGR2GRAY)[None]
-    if channels == 1:
-        return grey
-    if square.ndim == 3 and square.shape[2] == 4 and channels == 2:
-        return np.concatenate([grey, square[None, ..., 3]])
-    raise ValueError(f"the trunk reads {channels} channels: of two, the second is depth, as the image's alpha channel")
+    if text.partition(":")[0] not in _STREAMS:
+        return text
+    parts = urlsplit(text)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _imported(text: str) -> Callable[..., Any]:
+    module, _, name = text.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"source {text!r}: {error}; give MODULE:FUNCTION of what can be imported") from None
 
 
 def _function(text: str, at: Place, bundle: Bundle | None) -> Source:
-    """Called with the number, and with device and devices where it names them."""
-    module, _, name = text.partition(":")
-    try:
-        function = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"source {text!r}: {error}; give MODULE:FUNCTION of what can be imported") from None
+    """Called with the number, and with device and devices where it names them; a CameraFrame has a time."""
+    function = _imported(text)
     wanted = {"device": at.device, "devices": at.devices}
     given = {key: value for key, value in wanted.items() if key in inspect.signature(function).parameters}
     encode = None if bundle is None else bundle.encoder(device=at.device, devices=at.devices)
 
     def source(number: int) -> Seen:
         found = function(number, **given)
-        if encode is not None:
-            return encode(np.asarray(found))
+        found, taken = (found.pixels, found.time) if isinstance(found, CameraFrame) else (found, None)
+        if encode is not None and bundle is not None:
+            return replace(encode(pictures.checked(np.asarray(found), bundle.view_shape)), time=taken)
         latent, posterior = found if isinstance(found, tuple) else (found, None)
-        return Seen(np.asarray(latent, np.float64), None if posterior is None else np.asarray(posterior, np.float64))
+        own = None if posterior is None else np.asarray(posterior, np.float64)
+        return Seen(np.asarray(latent, np.float64), own, taken)
 
     return source

@@ -66,9 +66,10 @@ class Standing:
         self.connected[device] = Connection(deliver, self.clock(), version=version)
         self._refused.pop(device, None)
 
-    def refused(self, device: int, reason: str) -> None:
-        """Notes why a device may not connect, until it does."""
-        self._refused[device] = reason
+    def refused(self, device: int, reason: str) -> bool:
+        """Notes why a device may not connect, until it does; returns whether that is new."""
+        before, self._refused[device] = self._refused.get(device), reason
+        return before != reason
 
     def answered(self, device: int, *, late: bool) -> None:
         """Notes the end of a turn that was announced to this device. late: it has not answered."""
@@ -95,9 +96,11 @@ class Standing:
         self._failures[device] = _Failures(reason=reason, until=math.inf)
         logs.event("set aside", device=device, reason=reason)
 
-    def noted(self, device: int, reason: str) -> None:
-        """Notes why a device is not ready, for its fault."""
-        self._failures.setdefault(device, _Failures()).reason = reason
+    def noted(self, device: int, reason: str) -> bool:
+        """Notes why a device is not ready, for its fault; returns whether that is new."""
+        its = self._failures.setdefault(device, _Failures())
+        before, its.reason = its.reason, reason
+        return before != reason
 
     def aside(self, device: int) -> DeviceFault | None:
         """The fault of a device that is set aside now; None where it is not."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from airpool.network import Network
 from airpool.network import file as network_file
-from airpool.runtime import charging, logs, transport
+from airpool.runtime import charging, logs, sources, transport
 from airpool.runtime.air import Air
 from airpool.runtime.device import Device, Source
 from airpool.runtime.medium import MEDIA, PortOptions, medium_of, slot_seconds_of
@@ -38,8 +38,21 @@ def run(options: RoleOptions, *, attached: bool = False, json: bool = False) -> 
 
 async def check(options: RoleOptions) -> list[str]:
     """Raises what a start would raise, without a socket; returns what was looked at."""
-    network = network_file.read(options.network)
+    network = require(options)
     looked = [f"network of {network.devices.count} devices", "addresses", "keys" if options.keys else "no keys"]
+    if isinstance(options, ServerOptions):
+        looked.append("codec")
+    elif isinstance(options, DeviceOptions):
+        prepared = _prepared(options, network)
+        for k in prepared.sources if options.ledger is not None else ():
+            charging.check_ledger(options, k)
+        looked += ["source", "ledger" if options.ledger else "no ledger"]
+    return looked
+
+
+def require(options: RoleOptions) -> Network:
+    """The network of a role. Raises where its options contradict each other; no source or ledger is opened."""
+    network = network_file.read(options.network)
     _require_addresses(options)
     match options:
         case AirOptions():
@@ -49,17 +62,17 @@ async def check(options: RoleOptions) -> list[str]:
         case ServerOptions():
             codec_of(options.model, network, codec=options.codec)
             _token(options)
-            looked.append("codec")
         case DeviceOptions():
-            prepared = _prepared(options, network)
-            for k in prepared.sources if options.ledger is not None else ():
-                charging.check_ledger(options, k)
-            looked += ["source", "ledger" if options.ledger else "no ledger"]
+            indices = indices_of(options.device, network.devices.count)
+            charging.require_consistent(options, network, several=len(indices) > 1)
+            sources.require(options.source, bundle=options.bundle is not None)
+            if options.bundle is not None and not options.bundle.is_file():
+                raise ValueError(f"--bundle {options.bundle}: no such file; `airpool bundle` makes one")
         case _:
             raise TypeError(f"{type(options).__name__} is not the options of a role")
     if not isinstance(options, DeviceOptions):
         _credentials(options)
-    return looked
+    return network
 
 
 def _require_addresses(options: RoleOptions) -> None:
@@ -90,7 +103,7 @@ def _made_air(options: AirOptions, network: Network) -> Air:
         patience=options.patience,
         seed=options.simulate,
         medium=options.medium,
-        options=PortOptions(options.identities, options.keys),
+        options=PortOptions(options.identities, options.keys, window=options.frame_window),
     )
 
 

@@ -54,10 +54,14 @@ def cap(slots: Slots) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """One view, encoded: the latent (r,), and the device's own posterior (L,) where scores choose."""
+    """One view, encoded: the latent (r,), and the device's own posterior (L,) where scores choose.
+
+    time: when it was taken, in seconds since 1970; None: it is of no moment, as a stored one.
+    """
 
     latent: Floats
     posterior: Floats | None = None
+    time: float | None = None
 
 
 @dataclass(eq=False)

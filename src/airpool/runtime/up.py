@@ -3,8 +3,7 @@
 import asyncio
 import json
 import sys
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,10 +15,11 @@ from airpool._support import files, plugins
 from airpool.network import Network, scheme_rules
 from airpool.network import file as network_file
 from airpool.runtime import transport, vanishing
-from airpool.runtime import wire_pb2 as wire
+from airpool.runtime.condition import BACK, FAILED
 from airpool.runtime.medium import DisconnectedError, slot_seconds_of
 from airpool.runtime.options import (
     ANYWHERE,
+    FRAME_WINDOW,
     AirOptions,
     DeviceOptions,
     RankingOptions,
@@ -51,6 +51,7 @@ class Setup:
     simulate: int | None = None
     device_options: Mapping[str, Any] = field(default_factory=dict)
     keys: Path | None = None
+    frame_window: float = FRAME_WINDOW
 
     def __post_init__(self) -> None:
         if not 1 <= self.processes <= self.network.devices.count:
@@ -152,7 +153,7 @@ class System:
             given["identities"] = self.folder / "identities"
         if role == "air":
             given |= {"listen": listen, "slot_seconds": setup.seconds, "quorum": setup.quorum}
-            return made(AirOptions, given, {"simulate": setup.simulate})
+            return made(AirOptions, given, {"simulate": setup.simulate, "frame_window": setup.frame_window})
         if role == "ranking":
             return made(RankingOptions, given, {"listen": listen, "seconds": setup.seconds / 2})
         given |= {"air": self.address("air"), "codec": setup.codec, "simulate": setup.simulate}
@@ -167,7 +168,30 @@ class System:
         return made(DeviceOptions, given, setup.device_options)
 
     def address(self, name: str) -> str:
-        return self.roles[name].said["address"]
+        return self.roles[name].said["address"] if name in self.roles else ANYWHERE
+
+    def require(self) -> None:
+        """Raises what the start of a role would raise for its options, before any process is started."""
+        from airpool.runtime import starting
+
+        ranked = ["ranking"] if scheme_rules(self.setup.network.scheme).ranked else []
+        for name in (self.device_names[0], "air", *ranked, "server"):
+            starting.require(self.options(name, ANYWHERE))
+
+    def trouble(self) -> list[str]:
+        """Faults of sources that devices have logged and not taken back, in the order of their indices."""
+        found = dict[tuple[int, str], str]()
+        for name in self.device_names:
+            for line in self._logged(name):
+                if line["event"] == FAILED:
+                    found[line["device"], line["status"]] = f"device {line['device']}: {line['reason']}"
+                elif line["event"] == BACK:
+                    found = {of: text for of, text in found.items() if of[0] != line["device"]}
+        return [text for _, text in sorted(found.items())]
+
+    def _logged(self, name: str) -> list[dict[str, Any]]:
+        lines = (self.folder / f"{name}.log").read_text("utf-8", "replace").splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
 
     def credentials(self) -> transport.PeerCredentials | None:
         """The server's credentials, for the process that started it."""
@@ -199,10 +223,9 @@ class System:
     def refusal(self) -> str | None:
         """The reason why a device does not take part: one it logged, such as a spent budget, or that it has ended."""
         for name in self.device_names:
-            lines = (self.folder / f"{name}.log").read_text("utf-8", "replace").splitlines()
-            said = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
-            why = next((line["reason"] for line in said if line["event"] == "refused"), None)
+            why = next((line["reason"] for line in self._logged(name) if line["event"] == "refused"), None)
             if why is None and not self.roles[name].alive:
+                lines = (self.folder / f"{name}.log").read_text("utf-8", "replace").splitlines()
                 why = (lines or ["it has ended"])[-1].removeprefix("error: ")
             if why is not None:
                 return f"airpool {name} does not take part: {why}"
@@ -231,6 +254,7 @@ async def running(setup: Setup) -> AsyncIterator[System]:
             from airpool.runtime.secure import identities
 
             identities.write(system.folder / "identities", setup.network.devices.count)
+        system.require()
         try:
             await system.start("air")
             if scheme_rules(setup.network.scheme).ranked:
@@ -251,58 +275,3 @@ async def client(system: System) -> AsyncIterator[InferencesStub]:
     """A client of the server, over gRPC."""
     async with transport.channel(system.address("server"), system.credentials(), role="server") as channel:
         yield InferencesStub(channel)
-
-
-@dataclass
-class RunTally:
-    """Results of the inferences so far. distinct: those with a higher number than the one before.
-
-    Of the times, the last 100,000 are kept. slots: used by the inferences that were announced.
-    """
-
-    labels: Sequence[int] | None
-    statuses: Counter[str] = field(default_factory=Counter)
-    right: int = 0
-    distinct: int = 0
-    slots: int = 0
-    announced: int = 0
-    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=100_000))
-    last: wire.Result | None = None
-
-    def add(self, result: wire.Result) -> None:
-        self.statuses[result.status] += 1
-        self.seconds.append(result.seconds)
-        self.slots, self.announced = self.slots + result.slots, self.announced + (result.slots > 0)
-        self.distinct += self.last is None or result.number > self.last.number
-        self.last = result
-        if self.labels is not None:
-            self.right += result.status == "answered" and result.label == self.labels[result.number % len(self.labels)]
-
-    @property
-    def count(self) -> int:
-        return sum(self.statuses.values())
-
-    def record(self, took: float) -> dict[str, Any]:
-        times = np.array(self.seconds) * 1e3
-        told = self.last
-        return {
-            "inferences": self.count,
-            "distinct": self.distinct,
-            "statuses": dict(self.statuses),
-            "accuracy": self.right / self.count if self.labels is not None and self.count else None,
-            "per_second": self.count / took if took else None,
-            "p50_ms": float(np.percentile(times, 50)) if len(times) else None,
-            "p99_ms": float(np.percentile(times, 99)) if len(times) else None,
-            "devices": told.devices if told else 0,
-            "slots": {"mean": self.slots / max(self.announced, 1), "cap": told.cap} if told else None,
-            "epsilon": {name: _number(getattr(told.guarantee, name)) for name in ("device", "local", "object")}
-            if told
-            else None,
-            "delta": told.guarantee.delta if told else None,
-            "simulated": bool(told and told.simulated),
-            "note": told.note if told else "",
-        }
-
-
-def _number(value: float) -> float | str:
-    return "inf" if np.isinf(value) else value

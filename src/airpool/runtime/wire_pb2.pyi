@@ -149,7 +149,7 @@ class Turn(_message.Message):
     def __init__(self, announcements: _Optional[_Iterable[_Union[Announcement, _Mapping]]] = ...) -> None: ...
 
 class Announcement(_message.Message):
-    __slots__ = ("id", "number", "gain", "asked", "devices", "group", "epoch", "digest", "inference", "slot", "ended")
+    __slots__ = ("id", "number", "gain", "asked", "devices", "group", "epoch", "digest", "inference", "slot", "ended", "moment", "window")
     ID_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     GAIN_FIELD_NUMBER: _ClassVar[int]
@@ -161,6 +161,8 @@ class Announcement(_message.Message):
     INFERENCE_FIELD_NUMBER: _ClassVar[int]
     SLOT_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
+    MOMENT_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
     id: str
     number: int
     gain: float
@@ -172,7 +174,9 @@ class Announcement(_message.Message):
     inference: str
     slot: int
     ended: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., gain: _Optional[float] = ..., asked: _Optional[str] = ..., devices: _Optional[int] = ..., group: _Optional[bytes] = ..., epoch: _Optional[str] = ..., digest: _Optional[str] = ..., inference: _Optional[str] = ..., slot: _Optional[int] = ..., ended: _Optional[_Iterable[str]] = ...) -> None: ...
+    moment: float
+    window: float
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., gain: _Optional[float] = ..., asked: _Optional[str] = ..., devices: _Optional[int] = ..., group: _Optional[bytes] = ..., epoch: _Optional[str] = ..., digest: _Optional[str] = ..., inference: _Optional[str] = ..., slot: _Optional[int] = ..., ended: _Optional[_Iterable[str]] = ..., moment: _Optional[float] = ..., window: _Optional[float] = ...) -> None: ...
 
 class SlotRequest(_message.Message):
     __slots__ = ("id", "number", "asked", "digest", "slot", "ended")
