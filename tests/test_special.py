@@ -1,5 +1,7 @@
 """Our own special functions, against mpmath at 40 digits, and where SciPy stands in for them."""
 
+from typing import Any
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -82,7 +84,7 @@ def test_the_noncentral_law_has_its_digits_in_both_tails():
         found = plain_gamma.noncentral_tail(x, df, nc, upper=upper)
         assert error(found, theirs(x, df, nc)) < 1e-11
     one = plain_gamma.noncentral_tail(7.0, 2, 6.0, upper=True)  # Marcum's Q, by its integral
-    marcum = mp.quad(lambda t: t * mp.exp(-(t**2 + 6) / 2) * mp.besseli(0, mp.sqrt(6) * t), [mp.sqrt(7), 10, 30])
+    marcum: Any = mp.quad(lambda t: t * mp.exp(-(t**2 + 6) / 2) * mp.besseli(0, mp.sqrt(6) * t), [mp.sqrt(7), 10, 30])
     assert float(one) == pytest.approx(float(marcum), rel=1e-13)
 
 
