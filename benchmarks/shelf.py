@@ -106,6 +106,13 @@ async def resident(bundle: Path, python: Path | None, seconds: int) -> dict[str,
     }
 
 
+def processor() -> str:
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text().splitlines() if known.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
 def measured(bundle: Path | None, python: Path | None, seconds: int) -> dict[str, Any]:
     sizes = installed(python or Path(sys.executable))
     found: dict[str, Any] = {"installed_mb": round(sum(sizes.values()), 1), "packages_mb": sizes}
