@@ -84,8 +84,8 @@ def room_of(name):
 def test_there_is_something_to_walk():
     assert len(MODULES) > 30
     assert "airpool.privacy.gaussian" in imported(SOURCE / "privacy" / "device.py")
-    assert "scipy.stats" in imported(SOURCE / "privacy" / "removal.py")
-    assert "scipy.stats" not in imported(SOURCE / "privacy" / "removal.py", at_start=True)
+    assert "scipy.stats" in imported(SOURCE / "_support" / "special.py")
+    assert "scipy.stats" not in imported(SOURCE / "_support" / "special.py", at_start=True)
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if name_of(p) != "airpool"], ids=name_of)
@@ -121,6 +121,24 @@ def test_schemes_run_where_only_torch_is_installed(path):
 )
 def test_formulas_load_neither_torch_nor_matplotlib(path):
     assert not any(inside(imported(path, at_start=True), heavy) for heavy in HEAVY)
+
+
+# Of a device's rooms: what an audit alone uses, and the choice between SciPy's functions and ours.
+WITH_SCIPY = {"airpool.privacy.evidence", "airpool._support.special"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        p
+        for package in ("_support", "network", "privacy", "radio", "schemes", "account", "protocol", "runtime")
+        for p in modules_of(package)
+        if name_of(p) not in WITH_SCIPY
+    ],
+    ids=name_of,
+)
+def test_a_device_starts_without_scipy(path):
+    assert not inside(imported(path, at_start=True), "scipy")
 
 
 @pytest.mark.parametrize("path", modules_of("privacy"), ids=name_of)

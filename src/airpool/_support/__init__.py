@@ -7,6 +7,6 @@ plugins     registries of plug-ins                       extras           option
 progress    progress of a long computation               threads          one thread for small arrays
 version     of the package, day and machine              rooms            modules imported on first use
 brief       short reprs                                  rounding         numbers of a guarantee as text
-text_table  tables for people
-errors      the base of all errors
+text_table  tables for people                            errors           the base of all errors
+special     special functions: SciPy's, or our own       plain_normal, plain_gamma   our own, without SciPy
 """

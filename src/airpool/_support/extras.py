@@ -57,6 +57,8 @@ def advice(missing: ImportError, what: str) -> str | None:
     if ": pip install " in str(missing):  # the library has said it already
         return str(missing)
     library = (missing.name or "").partition(".")[0]
+    if library == "scipy":
+        return f"{what} needs scipy, which the install of a device leaves out: use airpool itself, not airpool-device"
     extra = EXTRA_OF.get(library) if isinstance(missing, ModuleNotFoundError) else None
     return f"{what} needs {library}: {install(extra)}" if extra else None
 

@@ -12,10 +12,10 @@ from math import log
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
 
 from airpool._support.arrays import Floats, as_floats, failure_probability
 from airpool._support.search import smallest_number
+from airpool._support.special import expit
 from airpool.privacy import gaussian
 from airpool.privacy.game import Direction, Game, chosen, solve
 from airpool.privacy.renyi import LossMoments

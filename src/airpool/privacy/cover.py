@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from airpool._support.arrays import Floats
+from airpool._support.special import log_ndtr
 from airpool.privacy import gaussian
-from airpool.privacy.gaussian import log_ndtr
 
 # Below this μ the terms of δ nearly cancel, and their difference is integrated, as for one Gaussian.
 _NEAR = 0.02

@@ -4,18 +4,12 @@ Everything here depends on one number, μ = Δ/σ: how far the two outputs lie a
 Balle & Wang (2018), Theorem 8; docs/guarantee.md §3.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from airpool._support.arrays import Floats, checked, failure_probability
 from airpool._support.search import smallest
-
-# SciPy's functions with the types that they have here.
-log_ndtr: Callable[[Floats], Floats] = special.log_ndtr
-erfcx: Callable[[Floats], Floats] = special.erfcx
+from airpool._support.special import erfcx
 
 # Below this μ the two terms of δ_G nearly cancel, and a Taylor series of three terms gives their difference instead.
 _NEAR = 0.02

@@ -4,9 +4,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import gammaln, xlog1py, xlogy
 
 from airpool._support.arrays import Floats, Integers, as_floats
+from airpool._support.special import gammaln, xlog1py, xlogy
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from airpool._support.arrays import Floats, Integers, finite, not_negative
+from airpool._support.special import log_ndtr
 from airpool.network.neighbours import Neighbours
 from airpool.privacy.aggregate import Aggregate, least_of_others, ratio
 from airpool.privacy.game import Direction, Game, gaussians, mixture

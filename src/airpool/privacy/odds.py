@@ -15,9 +15,9 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, ndtri
 
 from airpool._support.arrays import Floats, Integers, as_floats, checked
+from airpool._support.special import ndtr, ndtri
 from airpool.privacy import gaussian
 from airpool.privacy.compose import Loss, Stream
 from airpool.privacy.game import Distances, Game

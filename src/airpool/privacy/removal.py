@@ -7,9 +7,9 @@ is a quadratic in y, so H_ε is a difference of two noncentral χ² tails (docs/
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, ndtr
 
 from airpool._support.arrays import Floats, as_floats
+from airpool._support.special import gammaln, ndtr, noncentral_tail
 from airpool.privacy import gaussian
 from airpool.privacy.cover import hidden
 
@@ -81,18 +81,16 @@ def divergence(epsilon: Floats, *, shift: Floats, rest: Floats, own: Floats, dim
 
 def by_tails(level: Floats, shift: Floats, own: Floats, r: int, *, backward: bool) -> tuple[Floats, Floats]:
     """Pr(ln dP/dQ > level) under P and under Q, in units of b; backward, Pr(ln dP/dQ < level)."""
-    from scipy.stats import ncx2
-
     a, s = 1 + own, shift / own
     T = (level + r / 2 * np.log1p(own) + shift**2 / (2 * a)) * (2 * a / own) + s**2
 
     def tail(noncentrality: Floats, x: Floats) -> Floats:
         noncentrality, x = np.where(noncentrality < 1e-12, 0.0, noncentrality), np.maximum(x, 0.0)
         if backward:
-            return as_floats(ncx2.cdf(x, r, noncentrality))
-        above = as_floats(ncx2.sf(np.maximum(x, _LOW), r, noncentrality))
+            return as_floats(noncentral_tail(x, r, noncentrality, upper=False))
+        above = as_floats(noncentral_tail(np.maximum(x, _LOW), r, noncentrality, upper=True))
         below = x < _LOW
-        above[below] = 1 - as_floats(ncx2.cdf(x[below], r, noncentrality[below]))
+        above[below] = 1 - as_floats(noncentral_tail(x[below], r, noncentrality[below], upper=False))
         return above
 
     return tail((shift + s) ** 2 / a, T / a), tail(s**2, T)

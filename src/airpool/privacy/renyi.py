@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from scipy.special import xlog1py
 
 from airpool._support.arrays import Floats, as_floats
+from airpool._support.special import xlog1py
 
 # λ = α − 1 at which moments are taken: any of them gives a valid ε, the smallest is the answer.
 _ORDERS = as_floats(np.geomspace(1e-4, 1e3, 141))

@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import xlogy
 
 from airpool._support.arrays import Floats, as_floats
+from airpool._support.special import xlogy
 from airpool.privacy.floor import Floor
 from airpool.privacy.law import Arrivals, Law, alike, binomial, in_order, stacked
 
@@ -127,7 +127,7 @@ def _beta(arrivals: Arrivals, others: int, participation: float) -> tuple[Law, L
 
     With an aligned component, 1/n + (1 − 1/n)·Beta(d, n − 1 − d). As many components as devices: R = 0.
     """
-    from scipy.special import betainc
+    from airpool._support.special import betainc
 
     d, one, half = arrivals.rayleigh, int(arrivals.aligned), 1.0 if arrivals.circular else 0.5
     edge = np.exp(np.arange(np.log(_LEAST), np.log(_MOST), _FINE_STEP))

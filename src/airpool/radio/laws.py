@@ -44,7 +44,7 @@ class Rice:
         return rice_cdf(gain, np.asarray(self.mean), np.asarray(self.variance))
 
     def quantile(self, probability: Floats) -> Floats:
-        from scipy.special import chndtrix
+        from airpool._support.special import chndtrix
 
         if self.variance == 0:
             return np.full_like(probability, self.mean)
@@ -81,12 +81,12 @@ class Nakagami:
         _require("m", self.m, 0.5, 1e6)
 
     def cdf(self, gain: Floats) -> Floats:
-        from scipy.special import gammainc
+        from airpool._support.special import gammainc
 
         return as_floats(gammainc(self.m, self.m * gain**2))
 
     def quantile(self, probability: Floats) -> Floats:
-        from scipy.special import gammaincinv
+        from airpool._support.special import gammaincinv
 
         return np.sqrt(as_floats(gammaincinv(self.m, probability)) / self.m)
 
@@ -105,20 +105,20 @@ class LogNormal:
         return self.std_db * math.log(10) / 20
 
     def cdf(self, gain: Floats) -> Floats:
-        from scipy.special import ndtr
+        from airpool._support.special import ndtr
 
         with np.errstate(divide="ignore"):
             return as_floats(ndtr((np.log(gain) + self._scale**2) / self._scale))
 
     def quantile(self, probability: Floats) -> Floats:
-        from scipy.special import ndtri
+        from airpool._support.special import ndtri
 
         return np.exp(self._scale * (as_floats(ndtri(probability)) - self._scale))
 
 
 def rice_cdf(t: Floats, mean: Floats, total: Floats) -> Floats:
     """Pr(|μ + CN(0, V)| < t), elementwise: the noncentral χ² law F(2t²/V; 2, 2μ²/V), or its Gaussian limit."""
-    from scipy.special import chndtr, ndtr
+    from airpool._support.special import chndtr, ndtr
 
     v = np.where(total > 0, total, 1.0)
     noncentrality = np.where(total > 0, 2 * mean**2 / v, np.inf)
@@ -135,7 +135,7 @@ def mixture(law: FadingLaw) -> Floats:
 
 def require_law(name: str, law: FadingLaw) -> None:
     """Raises NetworkError unless cdf, quantile and sample are one distribution of gains ≥ 0 with mean power 1."""
-    from scipy.special import ndtr
+    from airpool._support.special import ndtr
 
     p = np.asarray(ndtr(_SCORES))
     try:

@@ -119,7 +119,7 @@ _RARE = 1e-20
 
 def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float, csi_error_std: float) -> Floats:
     """Pr(ĥ < γ√(w²C² + ‖n‖²)/√P) of each device, over fading, CSI error and noise; an upper bound where ĥ varies."""
-    from scipy.special import chdtrc, chdtri
+    from airpool._support.special import chdtrc, chdtri
 
     r, std = transmitters.dimension, transmitters.noise_std
     if fading.model == "none" and csi_error_std == 0:

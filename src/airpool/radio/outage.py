@@ -6,7 +6,6 @@ Each is an integral over the device's estimate of its gain, R = ĥ, derived in d
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtri, chndtrix, i0e, i1e
 
 from airpool._support.arrays import Floats, checked, not_negative
 from airpool.network import PowerRule
@@ -122,6 +121,8 @@ def _path_gain(fading: Fading, transmitters: Transmitters) -> Floats:
 
 def _norms(transmitters: Transmitters, rule: PowerRule) -> tuple[Floats | None, Floats]:
     """Quadrature over the norm that the rule depends on: values (n, K), if any, and their n weights."""
+    from airpool._support.special import chdtri, chndtrix
+
     f, std, r = transmitters.feature_norm, transmitters.noise_std, transmitters.dimension
     u = _NORM_NODES[:, None]
     if rule == "paper":
@@ -156,6 +157,8 @@ def _integrals(fading: Fading, t: float, s: float, *, silent: bool) -> Floats:
 
 def _weighted(r: Floats, dr: Floats, q: Floats, mean: Floats, variance: Floats, s: float) -> Floats:
     """The four integrands under Rice's density, summed over the nodes r and averaged over the mixture."""
+    from scipy.special import i0e, i1e
+
     total = variance + s**2
     x = 2 * mean * r / total
     bessel = i0e(x)

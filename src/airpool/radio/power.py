@@ -109,7 +109,7 @@ def peak_margin(dimension: int, exceedance: float = PEAK_EXCEEDANCE) -> float:
 
     Pure noise is the worst case: docs/proofs/wireless.md.
     """
-    from scipy.special import chdtri
+    from airpool._support.special import chdtri
 
     return float(np.sqrt(chdtri(dimension, exceedance) / dimension)) - 1
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
-from scipy.special import i0e
 
 from airpool._support.arrays import Floats, as_floats
+from airpool._support.special import i0e
 from airpool.radio.fading import Fading, cdf, components
 
 # Nodes over the gain, and over the modulus of its estimate.

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -70,17 +71,28 @@ class Process:
         self._process, self.said = process, said
 
     @classmethod
-    async def started(cls, options: RoleOptions, log: Path) -> "Process":
-        """A role with these options, which it reads from a file beside its log."""
+    async def started(cls, options: RoleOptions, log: Path, *, python: Path | None = None) -> "Process":
+        """A role with these options, which it reads from a file beside its log. python: of another environment."""
         role, config = role_of(type(options)), log.with_suffix(".json")
         files.write(config, json.dumps(data_of(options)))
         with files.log(log) as stderr:
             own = [word for path in plugins.loaded_files() for word in ("--plugin", str(path))]
-            command = [sys.executable, "-m", "airpool", *own, role, "--config", config, "--attached", "--json"]
+            command = [
+                python or sys.executable,
+                "-m",
+                "airpool",
+                *own,
+                role,
+                "--config",
+                config,
+                "--attached",
+                "--json",
+            ]
             pipe = asyncio.subprocess.PIPE
+            inherited = None if python is None else {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
             # In a session of its own: Ctrl-C is for the one that has started it.
             process = await asyncio.create_subprocess_exec(
-                *command, stdin=pipe, stdout=pipe, stderr=stderr, start_new_session=True
+                *command, stdin=pipe, stdout=pipe, stderr=stderr, start_new_session=True, env=inherited
             )
         assert process.stdout is not None
         try:

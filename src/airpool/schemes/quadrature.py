@@ -114,7 +114,7 @@ def _standard(x: Floats, u: Floats, std: Floats) -> Floats:
 
 def _below(x: Floats, u: Floats, std: Floats) -> Floats:
     """Pr(ũ_j < x) at points x (2, n, q) for each device: (n, q, K)."""
-    from scipy.special import ndtr
+    from airpool._support.special import ndtr
 
     t = _standard(x, u, std)
     return np.where(std[:, None] > 0, ndtr(t), t > 0)
@@ -122,7 +122,7 @@ def _below(x: Floats, u: Floats, std: Floats) -> Floats:
 
 def _panels(u: Floats, std: Floats, a: Floats, b: Floats) -> Floats:
     """Edges (2, n, P + 1) from a to b, close enough for all that changes between them; the last ones may repeat."""
-    from scipy.special import ndtr
+    from airpool._support.special import ndtr
 
     starts, ends = _reaches(u, std)
     rows, order = np.arange(len(u)), np.lexsort((starts[1], starts[0]), axis=1)

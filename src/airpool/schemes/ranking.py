@@ -65,7 +65,7 @@ def union_bounds(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected:
 
     Holds for: any scores and noise; the other side is 1 or 0. Two devices without noise never swap.
     """
-    from scipy.special import ndtr
+    from airpool._support.special import ndtr
 
     u, std = quadrature.scaled(*_checked(scores, score_noise_std, num_selected))
     inside = selected(u, num_selected)

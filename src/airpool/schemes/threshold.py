@@ -24,7 +24,7 @@ def participation(score: ArrayLike, *, threshold: float, score_noise_std: ArrayL
     >>> participation(0.758, threshold=0.5, score_noise_std=0.1**0.5).round(4)
     np.float64(0.2073)
     """
-    from scipy.special import ndtr
+    from airpool._support.special import ndtr
 
     gap = finite("threshold", threshold) - finite("score", score)
     std = not_negative("score_noise_std", score_noise_std)

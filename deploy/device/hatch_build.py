@@ -1,0 +1,17 @@
+"""Takes the code of src/airpool into the wheel of airpool-device, without the shipped models."""
+
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+LEFT_OUT = {"assets", "__pycache__"}
+
+
+class CodeWithoutAssets(BuildHookInterface):
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        source = (Path(self.root) / "../../src").resolve()
+        for path in sorted(source.joinpath("airpool").rglob("*")):
+            inside = path.relative_to(source)
+            if path.is_file() and not LEFT_OUT & set(inside.parts):
+                build_data["force_include"][str(path)] = str(inside)
