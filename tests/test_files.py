@@ -157,9 +157,15 @@ def test_an_interrupted_writer_leaves_the_old_file(tmp_path):
     assert path.read_text() == "good"
 
 
-def test_a_missing_folder_is_named_as_the_file_that_was_asked_for(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"missing/net\.toml"):
-        files.write(tmp_path / "missing" / "net.toml", "text")
+def test_a_missing_folder_is_made(tmp_path):
+    files.write(tmp_path / "missing" / "deeper" / "net.toml", "text")
+    assert (tmp_path / "missing" / "deeper" / "net.toml").read_text() == "text"
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        files.write(tmp_path / "file" / "net.toml", "text")
 
 
 def test_a_new_file_has_the_usual_rights_and_an_old_one_keeps_its_own(tmp_path):

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import airpool
 from airpool import cli
+from airpool._support.rounding import spread
 from airpool.account.guarantee import guarantee
 from airpool.account.report import shown
 from airpool.cli import demo as demo_command
@@ -242,7 +243,7 @@ def test_every_trained_codec_stands_beside_the_vote_of_its_trunk_on_the_same_noi
     assert header == ["network", "codec", "ε", "accuracy", "the vote's", "difference ± error"]
     for row, point in zip(rows, trained, strict=True):
         assert point["against_vote"] == pytest.approx(point["accuracy_mean"] - point["vote_accuracy"], abs=1e-12)
-        difference = f"{point['against_vote']:+.4f} ± {point['against_vote_error']:.4f}"
+        difference = f"{point['against_vote']:+.4f} ± {spread(point['against_vote_error'])}"
         numbers = (f"{point['accuracy_mean']:.4f}", f"{point['vote_accuracy']:.4f}", difference)
         assert (row[0], row[1], *row[3:]) == (point["network"], point["codec"], *numbers)
     assert any(text.startswith("The vote is our codec, and the baseline") for text in page.texts)
