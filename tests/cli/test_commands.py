@@ -299,7 +299,7 @@ def test_a_bad_network_file_ends_with_status_2_and_one_line_that_names_it(refuse
 def test_a_file_that_cannot_be_read_or_written_ends_with_status_2(refused, tmp_path):
     assert is_one_line(refused("epsilon", "--network", tmp_path / "missing.toml"))
     assert is_one_line(refused("epsilon", "--network", tmp_path))
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").touch()  # a folder that is missing is made
     assert is_one_line(refused("calibrate", "--devices", 2, "--epsilon", 1, "--out", tmp_path / "file" / "net.toml"))
 
 
