@@ -50,7 +50,7 @@ EXTRAS = {
     **dict.fromkeys(("up", "air", "server", "ranking"), ("runtime",)),
     "demo": ("models", "plots"),
     "design": ("models", "design"),
-    "bundle": ("models", "int8"),
+    "bundle": ("models", "int8", "bundle"),
     "reproduce": ("plots",),
 }
 
