@@ -47,7 +47,8 @@ def written(rounded: nn.Module, shape: tuple[int, ...]) -> bytes:
 
 def require() -> None:
     """An ImportError or ValueError that says what to install, if something is missing."""
-    onnxruntime(), _onnx()
+    onnxruntime()
+    _onnx()
 
 
 class _Graph:

@@ -122,10 +122,15 @@ def checked(views: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
 
 @cache
 def onnxruntime() -> Any:
+    """ONNX Runtime without telemetry."""
+    # Since 1.29 its Linux builds send reports and write an identifier into the home folder, unless this is set before
+    # it is imported. Where another library has imported it first, it sends no more from here on.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         import onnxruntime  # pyright: ignore[reportMissingImports]
     except ImportError as missing:
         raise ImportError(f"trunks in int8 need ONNX Runtime ({missing}): {extras.install('int8')}") from None
+    onnxruntime.disable_telemetry_events()
     onnxruntime.set_default_logger_severity(3)  # errors: they are raised as well
     return onnxruntime
 
