@@ -1,10 +1,10 @@
-"""Any trunk in int8: every convolution but the first has integers as inputs and weights; all else stays float32.
+"""Any trunk in int8: every convolution but the first few has integers as inputs and weights; all else stays float32.
 
     y = scale · step · Σ w x + bias        scale, bias: one per output channel; step: of the input
 
-The inputs x go from 0 to 255, or from -128 to 127 where they may be negative; the weights w from -64 to 64. Processors
+The inputs x go from 0 to 255, less a zero point where they may be negative; the weights w from -64 to 64. Processors
 without VNNI (Intel before 2019, AMD before 2022) add two products in saturating 16 bits: 2 · 255 · 64 just fits, so the
-result is the same on all of them. Steps and biases are fitted to calibration views, which must not be those that the
+result is the same on all of them. Depthwise convolutions add one product at a time: theirs go to 127. Steps and biases are fitted to calibration views, which must not be those that the
 trunk is tested on.
 """
 
@@ -30,6 +30,7 @@ _FEW_TAPS = 49  # of an output channel whose scale is chosen
 _PLACES = 400  # of each view, where inputs are seen
 _SHARES = (0.7, 0.8, 0.9, 1.0)  # of the scale that covers the largest weight
 _DAMPING = 1e-3
+_FLOAT_WORK = 0.05  # share of all products that stays float32, at the start
 _EVENED = 0.5  # how far the ranges of an input's channels are made alike
 
 
@@ -58,15 +59,17 @@ def quantise(trunk: nn.Module, calibration_views: Tensor, *, threads: int | None
 def fitted(trunk: nn.Module, calibration_views: Tensor) -> nn.Module:
     """A copy of the trunk, in eval mode, that computes what int8 computes in float32: slow, for `quantise` to convert.
 
-    Each step covers the largest value seen: clipping costs more than finer steps gain. Weights of grouped convolutions
-    are rounded one after the other, each making up for those before it. Each bias corrects the shift of its channel's
+    Each step covers the largest value seen: clipping costs more than finer steps gain. Weights are rounded one after the
+    other, each making up for those before it. Each bias corrects the shift of its channel's
     mean by all rounding before it. Takes 10 MB a view.
     """
     views = torch.from_numpy(checked(_array(calibration_views), tuple(calibration_views.shape[1:])))
+    views = views.contiguous(memory_format=torch.channels_last)  # several times faster
     if len(views) == 0:
         raise ValueError("calibration_views holds no view")
     rounded = copy.deepcopy(trunk).float().cpu().eval().requires_grad_(False)
     means: dict[nn.Conv2d, Tensor] = {}  # of each output channel, in float32; in the order of the forward pass
+    work: dict[nn.Conv2d, int] = {}  # products of one view
     inputs: dict[nn.Conv2d, tuple[Tensor, Tensor]] = {}
     moments: dict[nn.Conv2d, Tensor | None] = {}
 
@@ -77,6 +80,7 @@ def fitted(trunk: nn.Module, calibration_views: Tensor) -> nn.Module:
             raise ValueError("the trunk's maps are not finite on calibration_views")
         means[layer], inputs[layer] = output.mean((0, 2, 3)), (given[0].amin((0, 2, 3)), given[0].amax((0, 2, 3)))
         moments[layer] = _moments(layer, given[0]) if len(means) > 1 else None
+        work[layer] = output[0].numel() * layer.weight[0].numel()
 
     def correct(layer: nn.Conv2d, _: tuple[Tensor, ...], output: Tensor) -> Tensor:
         shift = means[layer] - output.mean((0, 2, 3))
@@ -87,11 +91,20 @@ def fitted(trunk: nn.Module, calibration_views: Tensor) -> nn.Module:
         rounded(views)
     if len(means) < 2:
         raise ValueError("the trunk has fewer than two nn.Conv2d: there is nothing to put into int8")
-    for layer in list(means)[1:]:
+    for layer in list(means)[_kept(list(work.values())) :]:
         _round(layer, *inputs[layer], moments[layer])
     with _hooked(rounded, correct):
         rounded(views)
     return rounded
+
+
+def _kept(work: list[int]) -> int:
+    """How many convolutions stay float32: the first, and those after it that are as cheap together.
+
+    What they lose, all the others pass on: of EfficientNet-Lite2's error more than half came from the first three that
+    were rounded.
+    """
+    return max(1, sum(sum(work[: i + 1]) <= _FLOAT_WORK * sum(work) for i in range(len(work))))
 
 
 def _round(layer: nn.Conv2d, low: Tensor, high: Tensor, moments: Tensor | None) -> None:
