@@ -113,6 +113,12 @@ def test_all_weights_but_the_firsts_are_whole_and_small_enough(network, rounded)
         assert whole.abs().max() <= (127.001 if alone else 64.001)
 
 
+def test_the_first_convolutions_stay_float32_while_they_are_cheap():
+    assert quantisation._kept([50, 50]) == 1  # the first, whatever it costs
+    assert quantisation._kept([1, 2, 3, 94]) == 2
+    assert quantisation._kept([1, 2, 2, 95]) == 3
+
+
 @pytest.mark.parametrize("groups", [1, 8])
 def test_rounded_weights_make_up_for_each_other_but_for_the_mean(groups):
     rng = torch.Generator().manual_seed(0)

@@ -4,8 +4,8 @@
 
 The inputs x go from 0 to 255, less a zero point where they may be negative; the weights w from -64 to 64. Processors
 without VNNI (Intel before 2019, AMD before 2022) add two products in saturating 16 bits: 2 · 255 · 64 just fits, so the
-result is the same on all of them. Depthwise convolutions add one product at a time: theirs go to 127. Steps and biases are fitted to calibration views, which must not be those that the
-trunk is tested on.
+result is the same on all of them. Depthwise convolutions add one product at a time: theirs go to 127. Steps and biases are
+fitted to calibration views, which must not be those that the trunk is tested on.
 """
 
 import copy
@@ -59,9 +59,9 @@ def quantise(trunk: nn.Module, calibration_views: Tensor, *, threads: int | None
 def fitted(trunk: nn.Module, calibration_views: Tensor) -> nn.Module:
     """A copy of the trunk, in eval mode, that computes what int8 computes in float32: slow, for `quantise` to convert.
 
-    Each step covers the largest value seen: clipping costs more than finer steps gain. Weights are rounded one after the
-    other, each making up for those before it. Each bias corrects the shift of its channel's
-    mean by all rounding before it. Takes 10 MB a view.
+    Each step covers the largest value seen: clipping costs more than finer steps gain. Weights are rounded one after
+    the other, each making up for those before it. Each bias corrects the shift of its channel's mean by all rounding
+    before it. Takes 10 MB a view.
     """
     views = torch.from_numpy(checked(_array(calibration_views), tuple(calibration_views.shape[1:])))
     views = views.contiguous(memory_format=torch.channels_last)  # several times faster
