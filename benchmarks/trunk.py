@@ -1,4 +1,4 @@
-"""Views rendered a second, and views a second through the trunk: in float32 by torch, in int8 by OpenVINO.
+"""Views rendered a second, and views a second through the trunk: in float32 by torch, in int8 by ONNX Runtime.
 
 Runs on the CPU as part of `make bench`, and on a CUDA device as `python -m benchmarks.trunk --device cuda`, which needs
 torch alone. Objects and weights are made up: neither changes the speed. What int8 costs in accuracy is measured by
@@ -29,7 +29,7 @@ from . import Row
 
 VIEWS = 12
 RESOLUTION = Architecture().resolution
-MISSING = f"not installed: {extras.install('int8')}"
+MISSING = f"not installed: {extras.install('bundle')}"
 
 
 def objects(count: int, device: str = "cpu") -> Triangles:
@@ -66,7 +66,7 @@ def rows() -> list[Row]:
         "plain": partial(plain, batch),
         "plain alone": partial(plain, alone),
     }
-    if find_spec("openvino"):
+    if find_spec("onnx") and find_spec("onnxruntime"):
         from airpool.models.vision.quantisation import quantise
 
         whole = quantise(plain, views, threads=torch.get_num_threads())
@@ -84,10 +84,10 @@ def rows() -> list[Row]:
         row("- one alone", took["plain alone"], "s"),
     ]
     if "int8" not in jobs:
-        return [*found, row("views through the trunk, OpenVINO, int8", None, "/s", MISSING)]
+        return [*found, row("views through the trunk, ONNX Runtime, int8", None, "/s", MISSING)]
     return [
         *found,
-        row("views through the trunk, OpenVINO, int8", VIEWS / took["int8"], "/s", "its accuracy: docs/models.md"),
+        row("views through the trunk, ONNX Runtime, int8", VIEWS / took["int8"], "/s", "its accuracy: docs/models.md"),
         row("- one alone", took["int8 alone"], "s"),
         row("- as many times torch's float32", took["plain"] / took["int8"], "times", "in the same run"),
     ]
@@ -161,7 +161,7 @@ def compared(name: str) -> dict[str, float]:
         "parameters, million": sum(each.numel() for each in plain.parameters()) / 1e6,
         "multiply-adds a view, million": gflop(plain, batch[:1]) * 500,
         "ms a view, float32 (torch)": 1e3 * took["float32"] / VIEWS,
-        "ms a view, int8 (OpenVINO)": 1e3 * took["int8"] / VIEWS,
+        "ms a view, int8 (ONNX Runtime)": 1e3 * took["int8"] / VIEWS,
         "views a second, int8": VIEWS / took["int8"],
         "times faster in int8": took["float32"] / took["int8"],
         "MB stored, float16": sizes[0],

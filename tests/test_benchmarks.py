@@ -38,7 +38,7 @@ def test_what_could_not_be_measured_is_shown_with_the_reason_and_misses_nothing(
     assert not row.missed
     assert shown(None, "/s") == "–"
     print_table([row, Row("trunk", "slow", 2.0, "s", limit=1.0)])
-    assert "pip install -e '.[int8]'" in capsys.readouterr().out
+    assert "pip install -e '.[bundle]'" in capsys.readouterr().out
 
 
 def test_the_median_leaves_out_the_first_round_and_takes_turns():
@@ -62,7 +62,7 @@ def test_the_made_up_objects_turn_and_differ():
 def test_the_cuda_benchmark_needs_torch_and_numpy_alone():
     code = """
 import sys
-for name in ("scipy", "typer", "rich", "matplotlib", "dp_accounting", "openvino"):
+for name in ("scipy", "typer", "rich", "matplotlib", "dp_accounting", "onnxruntime"):
     sys.modules[name] = None
 sys.argv = ["trunk", "--objects", "1"]
 from benchmarks import trunk

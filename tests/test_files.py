@@ -66,7 +66,7 @@ def packed(path):
 
 
 def int8_trunk(path):
-    int8.save(path, SimpleNamespace(parts=(b"graph" * 8, b"constants" * 8)))  # pyright: ignore[reportArgumentType]
+    int8.save(path, SimpleNamespace(parts={"trunk.onnx": b"graph" * 8}))  # pyright: ignore[reportArgumentType]
 
 
 def checkpoint(path):

@@ -77,7 +77,7 @@ except ImportError as error:
         (["design", "weights", "--epsilon", 2], "torch, safetensors, clarabel: models,design"),
         (["train", "trunk", "x.npz", "--out", "x"], "torch, safetensors: models"),
         (["up", "--inferences", 2], "grpc, starlette, uvicorn, prometheus_client: runtime"),
-        (["bundle", "--out", "x.zip"], "torch, safetensors, openvino: models,int8"),
+        (["bundle", "--out", "x.zip"], "torch, safetensors, onnxruntime, onnx: models,int8,bundle"),
         (["epsilon", "--devices", 2, "--noise-std", 1, "--fading", "sionna:tdl-a"], "Sionna (...): sionna"),
     ],
 )

@@ -1,9 +1,12 @@
-"""Trunks in int8: torch says what the rounded layers mean, and OpenVINO must compute that, without torch."""
+"""Trunks in int8: torch says what the rounded layers mean, and ONNX Runtime must compute that, without torch."""
 
+import copy
 import os
 import subprocess
 import sys
+import warnings
 import zipfile
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 import airpool
-from airpool.models.vision import cad, int8, lite, quantisation, vgg
+from airpool.models.vision import cad, graph, int8, lite, quantisation, vgg
 from airpool.models.vision.renders import renders
 from airpool.models.vision.runs import some_rows
 from airpool.models.vision.views import Cameras
@@ -85,46 +88,70 @@ def rounded(network):
 
 
 @pytest.fixture(scope="module")
-def openvino():
-    """OpenVINO as airpool imports it: `pytest.importorskip` would send its telemetry."""
+def engine():
     try:
-        return int8.openvino()
-    except ImportError as missing:
+        graph.require()
+    except (ImportError, ValueError) as missing:
         pytest.skip(str(missing))
 
 
 # What rounding means, in torch alone
 
 
-def test_all_weights_but_the_firsts_are_whole_and_within_half_a_step(network, rounded):
+def test_all_weights_but_the_firsts_are_whole_and_small_enough(network, rounded):
     pairs = [
         (before.weight, after)
         for before, after in zip(network.modules(), _plain(rounded), strict=True)
         if isinstance(before, nn.Conv2d)
     ]
     assert torch.equal(pairs[0][0], pairs[0][1].weight)
-    for weight, layer in pairs[1:]:
-        scale = weight.flatten(1).abs().amax(1)[:, None, None, None] / 64
-        whole = layer.weight / scale
-        assert (whole - whole.round()).abs().max() < 1e-4
-        assert whole.abs().amax() <= 64.001
-        if layer.groups == 1:
-            assert (layer.weight - weight).abs().le(0.5001 * scale).all()
+    for _, layer in pairs[1:]:
+        whole = layer.weight / layer.parametrizations.weight[0].scale[:, None, None, None]
+        assert (whole - whole.round()).abs().max() < 1e-3
+        alone = layer.groups == layer.in_channels == layer.out_channels
+        # Without VNNI, sums of two products of 255 are cut to 16 bits; depthwise convolutions do not add two.
+        assert whole.abs().max() <= (127.001 if alone else 64.001)
 
 
-def test_rounded_weights_of_a_grouped_convolution_make_up_for_each_other():
+def test_the_first_convolutions_stay_float32_while_they_are_cheap():
+    assert quantisation._kept([50, 50]) == 1  # the first, whatever it costs
+    assert quantisation._kept([1, 2, 3, 94]) == 2
+    assert quantisation._kept([1, 2, 2, 95]) == 3
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_rounded_weights_make_up_for_each_other_but_for_the_mean(groups):
     rng = torch.Generator().manual_seed(0)
     smooth = F.avg_pool2d(torch.rand(16, 8, 40, 40, generator=rng), 5, stride=1)  # neighbours are alike, as in images
-    layer = nn.Conv2d(8, 16, 3, padding=1, groups=8, bias=False).requires_grad_(False)
+    layer = nn.Conv2d(8, 16, 3, padding=1, groups=groups, bias=False).requires_grad_(False)
     layer.weight.copy_(torch.randn(layer.weight.shape, generator=rng))
     scale = layer.weight.flatten(1).abs().amax(1) / 64
     plain = (layer.weight / scale[:, None, None, None]).round() * scale[:, None, None, None]
-    better = quantisation._compensated(layer.weight, scale, quantisation._moments(layer, smooth[:8]))
+    moments = quantisation._moments(layer, smooth[:8])
+    assert moments is not None
+    better, _ = quantisation._best(layer.weight, scale, moments, 64)
 
     def error(weight):
-        return relative(F.conv2d(smooth[8:], weight, padding=1, groups=8), layer(smooth[8:]))
+        lost = F.conv2d(smooth[8:], weight - layer.weight, padding=1, groups=groups)
+        return float((lost - lost.mean((0, 2, 3), keepdim=True)).norm())
 
-    assert error(better) < error(plain) / 2
+    assert error(better) < error(plain) / 1.2
+
+
+def test_wide_channels_of_an_input_do_not_cost_narrow_ones_their_steps():
+    rng = torch.Generator().manual_seed(0)
+    spread = torch.logspace(-2, 0, 16)
+    first, last = nn.Conv2d(2, 16, 3, bias=False), nn.Conv2d(16, 8, 1, bias=False)
+    for layer, ratio in ((first, spread[:, None]), (last, 1 / spread)):  # all channels count alike
+        layer.weight.data = torch.randn(layer.weight.shape, generator=rng) * ratio[..., None, None]
+    trunk = nn.Sequential(first, last).requires_grad_(False)
+    views = torch.rand(16, 2, 16, 16, generator=rng)
+    found = quantisation.fitted(trunk, views[:8])
+    one_range = copy.deepcopy(trunk)
+    step = float(first(views).abs().max()) / 127
+    one_range[1].register_forward_pre_hook(lambda _, x: (x[0] / step).round() * step)
+    exact = trunk(views[8:])
+    assert relative(found(views[8:]), exact) < relative(one_range(views[8:]), exact) / 3
 
 
 def _plain(network):
@@ -206,37 +233,49 @@ def test_a_trunk_that_is_not_finite_is_refused():
         quantisation.fitted(nn.Sequential(nn.Conv2d(2, 4, 1), broken), seen(1))
 
 
-def test_without_openvino_the_message_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "openvino", None)
-    int8.openvino.cache_clear()
-    with pytest.raises(ImportError, match=r"pip install -e '\.\[int8\]'"):
-        quantisation.quantise(vgg.trunk(2), seen(1))
-    int8.openvino.cache_clear()
+@pytest.mark.parametrize(
+    ("library", "extra", "load"),
+    [
+        ("onnxruntime", "int8", int8.onnxruntime),
+        ("onnx", "bundle", graph._onnx),
+        ("openvino", "openvino", int8.openvino),
+    ],
+)
+def test_without_a_library_the_message_says_what_to_install(monkeypatch, library, extra, load):
+    monkeypatch.setitem(sys.modules, library, None)
+    load.cache_clear()
+    with pytest.raises((ImportError, ValueError), match=rf"pip install -e '\.\[{extra}\]'"):
+        load()
+    load.cache_clear()
 
 
-# What OpenVINO makes of it
+# What ONNX Runtime makes of it
 
 
 @pytest.fixture(scope="module")
-def whole(openvino, network):
+def whole(engine, network):
     return quantisation.quantise(network, seen(8), threads=1)
 
 
 @pytest.mark.check
-def test_openvino_computes_what_the_rounded_layers_say(whole, rounded):
+def test_onnx_runtime_computes_what_the_rounded_layers_say(whole, rounded):
     # A value that lies between two steps may fall to either side and move others with it.
     views = seen(4, seed=7)
     assert relative(whole(views.numpy()), rounded(views / 255)) < 0.04
 
 
 @pytest.mark.check
-def test_every_convolution_but_the_first_really_runs_in_whole_numbers(whole):
-    steps = whole._request.get_compiled_model().get_runtime_model().get_ops()
-    told = [{key: step.get_rt_info()[key].value for key in ("layerType", "runtimePrecision")} for step in steps]
-    used = [each["runtimePrecision"] for each in told if each["layerType"] == "Convolution"]
-    assert used.count("f32") == 1  # the first
-    assert set(used) - {"f32"} <= {"u8", "i8"}
-    assert len(used) > 2
+def test_every_convolution_but_the_first_really_runs_in_whole_numbers(network, whole, tmp_path):
+    runtime, path = int8.onnxruntime(), tmp_path / "run.onnx"
+    settings = runtime.SessionOptions()
+    settings.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    settings.optimized_model_filepath = str(path)
+    runtime.InferenceSession(whole.parts["trunk.onnx"], settings, providers=["CPUExecutionProvider"])
+    kinds = Counter(node.op_type for node in graph._onnx().load(str(path)).graph.node)
+    assert kinds["Conv"] + kinds["FusedConv"] == 1  # the first
+    convolutions = sum(isinstance(each, nn.Conv2d) for each in network.modules())
+    assert kinds["QLinearConv"] + kinds["MatMulIntegerToFloat"] + kinds["ConvInteger"] == convolutions - 1
+    assert kinds["BatchNormalization"] == 0
 
 
 @pytest.mark.check
@@ -297,22 +336,43 @@ def test_a_file_that_holds_no_int8_trunk_is_refused(tmp_path):
         int8.load(path)
 
 
-@pytest.mark.parametrize("cut", [0, 1])
-def test_a_damaged_part_is_refused_in_one_line(whole, tmp_path, cut):
-    parts = [part[: len(part) // 2] if i == cut else part for i, part in enumerate(whole.parts)]
+@pytest.mark.check
+def test_a_damaged_part_is_refused_in_one_line(whole, tmp_path):
+    part = whole.parts["trunk.onnx"]
     with zipfile.ZipFile(tmp_path / "trunk.zip", "w") as archive:
-        for name, part in zip(("trunk.xml", "trunk.bin"), parts, strict=True):
-            archive.writestr(name, part)
+        archive.writestr("trunk.onnx", part[: len(part) // 2])
     with pytest.raises(ValueError, match=r"trunk\.zip: damaged, or no int8 trunk .*$"):
         int8.load(tmp_path / "trunk.zip")
     with pytest.raises(ValueError, match="threads=0 must be ≥ 1"):
-        int8.Int8Trunk(*whole.parts, threads=0)
+        int8.Int8Trunk(whole.parts, threads=0)
+
+
+@pytest.mark.check
+def test_a_file_of_an_earlier_version_is_read_by_openvino(tmp_path):
+    try:
+        ov = int8.openvino()
+    except ImportError as missing:
+        pytest.skip(str(missing))
+    rounded = quantisation.fitted(as_trained(Own()), seen(8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = torch.jit.trace(rounded, torch.zeros(1, 2, SIDE, SIDE), check_trace=False)
+        model = ov.convert_model(traced, input=ov.PartialShape([-1, 2, SIDE, SIDE]))
+    ov.serialize(model, tmp_path / "trunk.xml", tmp_path / "trunk.bin")
+    with zipfile.ZipFile(tmp_path / "old.zip", "w") as archive:
+        for name in ("trunk.xml", "trunk.bin"):
+            archive.write(tmp_path / name, name)
+    old, views = int8.load(tmp_path / "old.zip", threads=1), seen(2, seed=3)
+    assert old.view_shape == (2, SIDE, SIDE)
+    assert relative(old(views.numpy()), rounded(views / 255)) < 0.01
+    int8.save(tmp_path / "again.zip", old)
+    assert np.array_equal(int8.load(tmp_path / "again.zip", threads=1)(views.numpy()), old(views.numpy()))
 
 
 @pytest.mark.check
 @pytest.mark.modelnet
 @pytest.mark.skipif(not MODELNET.exists(), reason="needs the packed meshes of ModelNet40")
-@pytest.mark.usefixtures("openvino")
+@pytest.mark.usefixtures("engine")
 def test_the_shipped_trunk_says_the_same_of_real_objects_in_int8():
     model, data = airpool.load("modelnet40").trunk, cad.read(MODELNET)
     cameras = Cameras(resolution=model.architecture.resolution)
@@ -343,14 +403,11 @@ whole = quantise(trunk(2), views)
 assert (whole(views.numpy()) >= 0).all()
 assert not tried, tried
 assert not os.listdir(os.environ["HOME"]), os.listdir(os.environ["HOME"])
-
-from openvino.tools.ovc import telemetry_utils
-assert telemetry_utils.tm.__name__ == "openvino.tools.ovc.telemetry_stub"
 """
 
 
 @pytest.mark.check
-@pytest.mark.usefixtures("openvino")
+@pytest.mark.usefixtures("engine")
 def test_nothing_is_sent_nor_written_and_no_setting_is_needed(tmp_path):
     # As somebody would run it who has set nothing: without a limit to the instructions, too.
     kept = {name: value for name, value in os.environ.items() if name not in ("ONEDNN_MAX_CPU_ISA", "CI", "HOME")}

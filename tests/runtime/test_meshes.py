@@ -20,7 +20,7 @@ pytestmark = pytest.mark.check
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory):
-    pytest.importorskip("openvino", reason="the extra int8 is not installed")
+    pytest.importorskip("onnx", reason="the extra bundle is not installed")
     path = tmp_path_factory.mktemp("bundle") / "cameras.zip"
     some = bundles.calibration_views(airpool.load("modelnet40"), 36)  # fewer than by default: a minute less
     bundles.write(path, bundles.made(views=some))

@@ -52,7 +52,7 @@ EXTRAS = {
     "demo": ("models", "plots"),
     "design weights": ("models", "design"),
     "design clipping": ("models",),
-    "bundle": ("models", "int8"),
+    "bundle": ("models", "int8", "bundle"),
     "reproduce": ("plots",),
 }
 

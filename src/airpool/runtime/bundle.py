@@ -1,9 +1,10 @@
-"""A device's trunk, local head and encoder in one file: read by NumPy and OpenVINO alone, made once with torch.
+"""A device's trunk, local head and encoder in one file: read by NumPy and ONNX Runtime alone, made once with torch.
 
     bundle = read(Path("cameras.zip"))
     seen = bundle.encoder(device=3, devices=12)(view)      # view (C, H, H), bytes
 
-The file is a zip of OpenVINO's xml and bin (models.int8), the matrices (npz, never pickle) and a description (JSON).
+The file is a zip of the trunk (ONNX; models.int8), the matrices (npz, never pickle) and a description (JSON). Those of
+earlier versions hold OpenVINO's xml and bin in the place of ONNX; the extra `openvino` reads them.
 """
 
 import io
@@ -26,6 +27,7 @@ from airpool.models.cameras import temperatures
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import Codec
 from airpool.models.layers import Layers, in_numpy, softmax, through
+from airpool.models.vision import int8
 from airpool.models.vision.int8 import Int8Trunk
 from airpool.runtime.device import Seen
 
@@ -75,11 +77,9 @@ def write(path: Path, bundle: Bundle) -> None:
     for k, (matrix, bias) in enumerate(bundle.head):
         arrays |= {f"head.weight{k}": matrix, f"head.bias{k}": bias}
     np.savez(packed, allow_pickle=False, **arrays)
-    graph, constants = bundle.trunk.parts
     about = json.dumps({**bundle.about, "encoder": header, "version": __version__}, indent=1)
     with files.opened(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        parts = {"trunk.xml": graph, "trunk.bin": constants, "arrays.npz": packed.getvalue(), "about.json": about}
-        for name, part in parts.items():
+        for name, part in (bundle.trunk.parts | {"arrays.npz": packed.getvalue(), "about.json": about}).items():
             archive.writestr(name, part)
 
 
@@ -90,9 +90,7 @@ def read(path: Path, *, threads: int | None = None) -> Bundle:
     try:
         with zipfile.ZipFile(path) as archive:
             _require_small(archive)
-            graph, constants, packed, about = (
-                archive.read(name) for name in ("trunk.xml", "trunk.bin", "arrays.npz", "about.json")
-            )
+            parts, packed, about = int8.read_parts(archive), archive.read("arrays.npz"), archive.read("about.json")
         arrays = _arrays(packed)
         described = json.loads(about)
         if "encoder" not in described:
@@ -101,7 +99,7 @@ def read(path: Path, *, threads: int | None = None) -> Bundle:
         codec = codecs.built(path, own, described.pop("encoder"))
         count = sum(name.startswith("head.weight") for name in arrays)
         head = tuple((arrays[f"head.weight{k}"], arrays[f"head.bias{k}"]) for k in range(count))
-        trunk = Int8Trunk(graph, constants, threads=threads)
+        trunk = Int8Trunk(parts, threads=threads)
         return Bundle(trunk, head, arrays["temperatures"], codec, described)
     except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[-120:]
@@ -130,7 +128,7 @@ def _arrays(packed: bytes) -> dict[str, NDArray[Any]]:
 
 
 def made(model_name: str = "modelnet40", *, codec: str | None = None, views: "Tensor | None" = None) -> Bundle:
-    """The bundle of a shipped model, in int8. Needs torch and OpenVINO; takes about a minute.
+    """The bundle of a shipped model, in int8. Needs torch and onnx (extra `bundle`); takes minutes.
 
     views: (N, C, H, H) to fit int8 to, not those it is tested on; by default of our own shapes, but the first variant
     of each class.

@@ -7,7 +7,7 @@ views, renders, augment   views of a mesh (raster); of packed objects; random ch
 mvcnn, vgg, lite          one network over many views, and its trunks
 features, splits          what a trunk makes of views; of each split of a packed file
 training, runs            training of a trunk; from plan to file
-quantisation, int8        a trunk in int8; on a device without torch
+quantisation, graph, int8 a trunk in int8; as an ONNX graph; on a device without torch
 """
 
 from airpool._support.rooms import import_on_use
