@@ -2,6 +2,7 @@
 
 fitting      `fit`, of pictures or of features            trunk            the trunk that ships, or a model's own
 pictures     pictures of objects by cameras               folder, listed   those of a folder; of a CSV file
+videos       frames of videos, by time                    tuning           a trunk trained on
 features     what a trunk makes of them; cache: kept      calibration      views to fit int8 to
 """
 

@@ -15,6 +15,7 @@ from airpool._support.arrays import Array
 from airpool._support.progress import Progress, automatic
 from airpool.models.images import folder
 from airpool.models.images import trunk as trunks
+from airpool.models.images import videos as of_videos
 from airpool.models.images.features import PictureFeatures, features
 from airpool.models.images.pictures import require_enough
 from airpool.models.images.trunk import ImageTrunk
@@ -26,7 +27,7 @@ from airpool.network import Network
 # A frozen trunk's features and few objects: linear heads.
 RECIPE = FitRecipe(hidden=(0,), codec_steps=600)
 
-_LEAST = 5  # objects of a class: one fifth to test, one to validate
+_LEAST = 3  # objects of a class: one to train on, one to validate, one to test
 
 
 class FitOptions(TypedDict, total=False):
@@ -47,28 +48,31 @@ def fit(
     labels: ArrayLike | None = None,
     *,
     images: Path | str | None = None,
+    videos: Path | str | None = None,
     cache: Path | str | None = None,
     **options: Unpack[FitOptions],
 ) -> Fitted:
     """A model of K sensors, from features and labels (models.sensors.fitting.fit), or of cameras from their pictures.
 
     images: a folder CAMERA/CLASS/OBJECT.jpg or CLASS/OBJECT_CAMERA.jpg, or a CSV file with the columns file, camera,
-    class, object and, if you like, group and split. The trunk is the one that ships. cache: a file for what it makes of
+    class, object and, if you like, group and split. videos: a folder of one video for each camera, and labels.csv
+    (models.images.videos). The trunk is the one that ships. cache: a file for what it makes of
     each picture, which then is not computed again. A picture that is not there or cannot be read is a missing sensor;
     `model.about["pictures"]` says what was left out.
     options: groups, present, split, epsilon, network, recipe, name, progress; of pictures, not the first three.
     """
-    if images is None:
+    if images is None and videos is None:
         if features is None or labels is None:
-            raise TypeError("give features and labels, or images: a folder of pictures")
+            raise TypeError("give features and labels, or images or videos: a folder of them")
         if cache is not None:
             raise TypeError("cache is for images: features are there already")
         return of_features.fit(features, labels, **options)
-    if features is not None or labels is not None:
-        raise TypeError("give features and labels, or images, not both")
+    if features is not None or labels is not None or (images is not None and videos is not None):
+        raise TypeError("give features and labels, or images, or videos, not several of them")
     if mixed := [name for name in ("groups", "present", "split") if options.get(name) is not None]:
         raise TypeError(f"{mixed[0]} is for features: of images, give a CSV file with a column for it")
-    found = seen(folder.found(images), trunks.shipped(), cache=cache, progress=options.get("progress", automatic))
+    taken = of_videos.found(videos) if videos is not None else folder.found(images or "")
+    found = seen(taken, trunks.shipped(), cache=cache, progress=options.get("progress", automatic))
     return fitted(found, trunks.shipped(), **options)
 
 
