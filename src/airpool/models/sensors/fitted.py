@@ -67,7 +67,8 @@ class Fitted(Model):
 
     def encoded_objects(self, split: HeldOut, codec: str) -> Objects:
         if split not in self.objects:
-            raise ValueError(f"{self.name} was fitted without {split} objects")
+            reason = " (of folds, it is fitted to all objects: its card says what the folds measured)"
+            raise ValueError(f"{self.name} was fitted without {split} objects{reason if self.trunk else ''}")
         held = self.objects[split]
         labels, posteriors = held["labels"].long(), held["posteriors"].float()
         own = {key: held[f"{codec}.{key}"] for key in ("latents", "step") if f"{codec}.{key}" in held}
