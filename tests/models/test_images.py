@@ -56,8 +56,8 @@ def test_a_list_names_groups_and_splits(tmp_path):
 
 
 def test_names_are_one_whichever_way_their_accents_are_stored(tmp_path):
-    for camera, form in (("a", "NFC"), ("b", "NFD")):
-        photograph(tmp_path / camera / unicodedata.normalize(form, "Gerät") / "1.png")
+    for camera, name in (("a", unicodedata.normalize("NFC", "Gerät")), ("b", unicodedata.normalize("NFD", "Gerät"))):
+        photograph(tmp_path / camera / name / "1.png")
     assert folder.found(tmp_path).objects == ("Gerät/1",)
 
 
@@ -233,7 +233,7 @@ def test_own_weights_travel_with_the_model(tmp_path, quick):
     recipe = fitting.FitRecipe(hidden=(0,), head_steps=20, codec_steps=20, codec_hidden=8, server_hidden=8)
     layers = trunk.shipped().layers()
     with torch.no_grad():
-        layers[1].weight += 0.25
+        layers.get_parameter("1.weight").add_(0.25)
     found = features(folder.found(tmp_path / "shop"), trunk.shipped())
     model = fitting.fitted(found, trunk.own(layers), recipe=recipe, epsilon=8)
     model.save(tmp_path / "own.safetensors")
@@ -241,7 +241,9 @@ def test_own_weights_travel_with_the_model(tmp_path, quick):
     assert isinstance(loaded, fitting.Fitted)
     assert loaded.trunk is not None
     assert loaded.trunk.sha256 == trunk.own(layers).sha256 != trunk.shipped().sha256
-    torch.testing.assert_close(loaded.trunk.layers()[1].weight, layers[1].weight, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(
+        loaded.trunk.layers().get_parameter("1.weight"), layers.get_parameter("1.weight"), atol=1e-3, rtol=1e-3
+    )
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,8 @@ def _show(record: dict[str, Any], written: Sequence[Path], card: Any, *, json: b
         print_json({**record, "files": [str(path) for path in written]})
         return
     if rows := card.rows(record):
-        print_table(card.header(record), rows, title=f"Accuracy of {record['name']}")
+        narrow = [[cell.replace(" ± ", "±") for cell in row] for row in rows]
+        print_table(card.header(record), narrow, title=f"Accuracy of {record['name']}")
     typer.echo(card.how_measured(record))
     for path in written:
         typer.echo(path)

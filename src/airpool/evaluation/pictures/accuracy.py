@@ -24,7 +24,7 @@ BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0)
 CONFUSED_AT = 2.0  # ε of the confusion figure, or the budget that is nearest
 
 # Names of the rows: the model's default codec, then both, then what needs no radio.
-DEFAULT, ONE_CAMERA, CHANCE = "the model", "one camera alone, not private", "always the most frequent class"
+DEFAULT, ONE_CAMERA, CHANCE = "the model", "one camera", "chance"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

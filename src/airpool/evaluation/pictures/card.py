@@ -19,7 +19,7 @@ def as_json(record: Mapping[str, Any]) -> str:
 
 def header(record: Mapping[str, Any]) -> list[str]:
     """Columns of the table."""
-    return ["", *(f"ε = {each:g}" for each in record["budgets"]), NO_NOISE]
+    return ["", *(f"ε={each:g}" for each in record["budgets"]), NO_NOISE]
 
 
 def rows(record: Mapping[str, Any]) -> list[list[str]]:
@@ -29,20 +29,21 @@ def rows(record: Mapping[str, Any]) -> list[list[str]]:
 
 
 def how_measured(record: Mapping[str, Any]) -> str:
-    """How the accuracy was obtained, in words."""
+    """The way in which the accuracy was obtained, in words."""
     draws = f"{record['trials']} draws of the noise"
+    beside = "One camera: alone, and not private. Chance: always the most frequent class."
     if record["folds"]:
         return (
             f"Mean ± standard deviation over {record['folds']} folds, {draws}. The objects, whole groups of them, were "
             f"dealt into {record['folds']} parts; for each, a model was fitted without it and tested on it: "
             f"{record['tested']} test objects in all. The model in the file was fitted in the same way to all objects "
-            "afterwards: no test of its own remains, and with more to learn from it should do no worse."
+            f"afterwards: no test of its own remains, and with more to learn from it should do no worse. {beside}"
         )
     if not record["tested"]:
         return "Nothing was tested: the pictures come with a split without test objects."
     return (
         f"On {record['tested']} test objects that nothing was fitted to or chosen by, {draws}. One object more or "
-        f"less is {1 / record['tested']:.3f}; `--folds 5` tests on all of them."
+        f"less is {1 / record['tested']:.3f}; `--folds 5` tests on all of them. {beside}"
     )
 
 

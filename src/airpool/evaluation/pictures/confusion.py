@@ -18,7 +18,7 @@ def draw(record: Mapping[str, Any], *paths: Path) -> None:
     counts, names = np.array(record["confusion"]), list(record["classes"])
     share = counts / np.maximum(counts.sum(1, keepdims=True), 1e-12)
     size = 2.2 + 0.34 * min(len(names), 40)
-    with figures.figure(*paths, width=size + 0.8, height=size) as (_, axes):
+    with figures.figure(*paths, width=size + 1.6, height=size) as (_, axes):
         shown = axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
         axes.figure.colorbar(shown, label="share of the class", shrink=0.8)
         axes.set_xticks(range(len(names)), names, rotation=90)

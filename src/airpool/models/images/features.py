@@ -1,4 +1,4 @@
-"""What a trunk makes of pictures: features (N, K, 1280), and what could not be read."""
+"""Features (N, K, 1280) that a trunk makes of pictures, and the names of those that could not be read."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence

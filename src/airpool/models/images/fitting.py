@@ -77,7 +77,7 @@ def fit(
 
 
 def seen(pictures: Any, trunk: ImageTrunk, *, cache: Path | str | None, progress: Any = automatic) -> PictureFeatures:
-    """What the trunk makes of the pictures; an error where they are too few to be worth the work."""
+    """Features that the trunk makes of the pictures; an error where they are too few to be worth the work."""
     require_enough(pictures.labels, pictures.groups, _LEAST if pictures.split is None else 1)
     found = features(pictures, trunk, kept=None if cache is None else Path(cache), progress=progress)
     require_enough(found.pictures.labels, found.pictures.groups, _LEAST if pictures.split is None else 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from airpool._support.extras import load
 from airpool.models.images import listed
-from airpool.models.images.pictures import Pictures, Row, gathered, named, shown
+from airpool.models.images.pictures import PictureRow, Pictures, gathered, named, shown
 
 # Formats that Pillow hands to another program, or that hold no picture of a camera.
 _NOT_PICTURES = {"EPS", "PDF", "MPEG", "WMF", "HDF5", "GRIB", "BUFR"}
@@ -45,17 +45,17 @@ def found(path: Path | str) -> Pictures:
     return gathered(rows, path, notes)
 
 
-def _row(root: Path, parts: tuple[str, ...]) -> Row:
+def _row(root: Path, parts: tuple[str, ...]) -> PictureRow:
     file, stem = root.joinpath(*parts), shown(Path(parts[-1]).stem)
     if len(parts) == 3:
-        return Row(file, shown(parts[0]), shown(parts[1]), stem)
+        return PictureRow(file, shown(parts[0]), shown(parts[1]), stem)
     name, bar, camera = stem.rpartition("_")
     if not (bar and name and camera):
         raise ValueError(
             f"{shown(file)}: the camera must stand after an underscore, as in {shown(parts[0])}/{stem}_CAMERA; or make "
             "a subfolder for each camera"
         )
-    return Row(file, camera, shown(parts[0]), name)
+    return PictureRow(file, camera, shown(parts[0]), name)
 
 
 def _walked(root: Path) -> tuple[list[tuple[str, ...]], list[str]]:

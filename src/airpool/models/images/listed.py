@@ -5,7 +5,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from airpool.models.images.pictures import Pictures, Row, gathered, shown
+from airpool.models.images.pictures import PictureRow, Pictures, gathered, shown
 
 _NEEDED = ("file", "camera", "class", "object")
 _KNOWN = (*_NEEDED, "group", "split")
@@ -41,15 +41,15 @@ def table(path: Path, needed: tuple[str, ...], known: tuple[str, ...]) -> Iterat
         raise ValueError(f"{shown(path)}: no CSV file in UTF-8 ({error})") from None
 
 
-def _row(path: Path, line: int, row: dict[str, str]) -> Row:
+def _row(path: Path, line: int, row: dict[str, str]) -> PictureRow:
     split = row.get("split", "")
     if split and split not in ("train", "validation", "test"):
         raise ValueError(f"{shown(path)}, line {line}: split {split!r} must be train, validation or test")
     file = path.parent / row["file"]
-    return Row(file, row["camera"], row["class"], row["object"], row.get("group", ""), split)
+    return PictureRow(file, row["camera"], row["class"], row["object"], row.get("group", ""), split)
 
 
-def _require_one_class(rows: list[Row], path: Path) -> None:
+def _require_one_class(rows: list[PictureRow], path: Path) -> None:
     """In a list an object's name stands for itself; two classes of it are a slip."""
     first: dict[str, str] = {}
     for row in rows:

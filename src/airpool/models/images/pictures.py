@@ -47,7 +47,7 @@ class Pictures(Brief):
     notes: tuple[str, ...] = field(default=())
 
 
-class Row(NamedTuple):
+class PictureRow(NamedTuple):
     """A picture file as it is listed. `object` is unique within its class; an empty group is the object itself."""
 
     file: Path
@@ -58,14 +58,14 @@ class Row(NamedTuple):
     split: str = ""
 
 
-def gathered(rows: Sequence[Row], where: Path, notes: Iterable[str] = ()) -> Pictures:
+def gathered(rows: Sequence[PictureRow], where: Path, notes: Iterable[str] = ()) -> Pictures:
     """Pictures by object and camera, both in natural order (2 before 10)."""
     if not rows:
         raise ValueError(f"{where}: no pictures; {'; '.join(notes) or 'the folder is empty'}")
     cameras = sorted({row.camera for row in rows}, key=natural)
     objects = sorted({(row.label, row.object) for row in rows}, key=lambda each: (natural(each[0]), natural(each[1])))
     place, which = ({each: i for i, each in enumerate(names)} for names in (objects, cameras))
-    seen: dict[tuple[int, int], Row] = {}
+    seen: dict[tuple[int, int], PictureRow] = {}
     about: dict[int, tuple[str, str]] = {}
     for row in rows:
         at = place[row.label, row.object], which[row.camera]
