@@ -62,6 +62,12 @@ def trunk_rows() -> list[Row]:
     return trunk.rows()
 
 
+def images_rows() -> list[Row]:
+    from . import images
+
+    return images.rows()
+
+
 def waveform_rows() -> list[Row]:
     from . import waveform
 
@@ -138,6 +144,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "air": air_rows,
     "waveform": waveform_rows,
     "trunk": trunk_rows,
+    "images": images_rows,
     "sweep": sweep_rows,
     "design": design_rows,
     "plan": plan_rows,

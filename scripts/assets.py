@@ -8,7 +8,7 @@
 The local head is the trunk's own classifier with temperatures of validation; a vote is fitted to the posteriors of
 validation on each trunk.
 --codec: the folder where studies/train_codecs.py kept its weights and its latents, quantised, in parts. Long latents
-are kept in their principal directions.
+are kept in their principal directions. Of a codec on a trunk that does not ship, the decoder alone is kept.
 --more: a folder of other files that ship. --results: what is to be said of it, taken into the manifest as it is.
 """
 
@@ -25,6 +25,7 @@ from airpool._support.version import __version__
 from airpool.models import local, weights
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import vote
+from airpool.models.codecs.dense import DenseCodec
 from airpool.models.vision import cad
 
 SPLITS = ("validation", "test")
@@ -59,9 +60,9 @@ def main() -> None:
 
     for name, _, where in (each.partition("=") for each in args.codec):
         known[name], _, folder = where.partition(":")
-        content = (Path(folder) / f"{name}.safetensors").read_bytes()
-        files.write(args.out / f"{name}.safetensors", content)
-        codecs.load(args.out / f"{name}.safetensors")
+        codec, about = codecs.load(Path(folder) / f"{name}.safetensors")
+        runs = known[name] == known["vote"]  # on the trunk that ships
+        codecs.save(args.out / f"{name}.safetensors", codec if runs else server_half(codec), about)
         for split in SPLITS:
             parts = [load_file(part) for part in sorted(Path(folder).glob(f"{name}-{split}[0-9].safetensors"))]
             latents = torch.cat([part["latents"] * part["scale"] for part in parts])
@@ -86,6 +87,11 @@ def main() -> None:
     for name, each in manifest["files"].items():
         print(f"{each['bytes'] / 1e6:8.2f} MB  {name}")
     print(f"{sum(each['bytes'] for each in manifest['files'].values()) / 1e6:8.2f} MB  in all")
+
+
+def server_half(codec: DenseCodec) -> DenseCodec:
+    """The decoder alone: without its trunk, nothing could run the encoder."""
+    return DenseCodec(codec.shape, {key: each for key, each in codec.arrays.items() if key.startswith("decoder.")})
 
 
 def packed(latents: torch.Tensor, *, rank: int | None = None) -> dict[str, torch.Tensor]:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from airpool.evaluation.objects import EncodedObjects, held_out
     from airpool.evaluation.plan.search import plan
     from airpool.evaluation.prediction import predict
+    from airpool.models.images.fitting import fit
     from airpool.models.pretrained import infer, load
-    from airpool.models.sensors.fitting import fit
     from airpool.network import Adversary, Channel, Coin, Devices, Network, NetworkError, Ranking, Threshold
     from airpool.network.file import read as read_network
     from airpool.network.file import write as write_network
@@ -74,7 +74,7 @@ _HOME = {
     "calibrate": "account.calibration",
     "design": "evaluation.design",
     "evaluate": "evaluation.evaluate",
-    "fit": "models.sensors.fitting",
+    "fit": "models.images.fitting",
     "guarantee": "account.guarantee",
     "held_out": "evaluation.objects",
     "infer": "models.pretrained",

@@ -126,7 +126,7 @@ def test_the_encoder_without_torch_is_that_of_the_model(model, codec, devices):
 
     own = codecs.moved(chosen, in_numpy)
     temperatures = model.head.temperatures.numpy()
-    made = bundles.Bundle(Trunk(), head, temperatures, own, {})  # pyright: ignore[reportArgumentType]
+    made = bundles.Bundle(Trunk(), (head,), temperatures, own, {})  # pyright: ignore[reportArgumentType]
     for k in (0, 5, devices - 1):
         seen = made.encoder(device=k, devices=devices)(maps[1, k].numpy())
         np.testing.assert_allclose(np.asarray(seen.posterior), wanted[1, k], atol=1e-6)

@@ -16,13 +16,19 @@ def bundle(
     out: Annotated[Path, typer.Option(help="The file to write, such as cameras.zip.")],
     model: o.Model = "modelnet40",
     codec: Annotated[str | None, typer.Option(help="One of the model's (default: its first).")] = None,
+    images: Annotated[Path | None, typer.Option(help="Of your own cameras: pictures to fit int8 to.")] = None,
     json: o.Json = False,
 ) -> None:
-    """Write trunk (int8), local head and encoder of a shipped model into one file for `airpool device --bundle`."""
+    """Write trunk (int8), local heads and encoder of a model into one file for `airpool device --bundle`.
+
+    A model of your own cameras holds no pictures: name the folder that `airpool fit` was given. 120 of them are read.
+    """
+    from airpool.models.images import calibration
     from airpool.runtime.bundle import made, write
 
+    views = None if images is None else calibration.views(images)
     with progress("putting the trunk into int8"):
-        write(out, made(model, codec=codec))
+        write(out, made(model, codec=codec, views=views))
     if json:
         print_json({"bundle": str(out), "bytes": out.stat().st_size})
     else:

@@ -28,7 +28,7 @@ def evaluate(
     model: o.Model = "modelnet40",
     codec: Annotated[str | None, typer.Option(help="One of the model's (default: its first), or a file.")] = None,
     latents: Annotated[Path | None, typer.Option(help="Own file: latents, labels, optional classifier.")] = None,
-    views: Annotated[Path | None, typer.Option(help="Own file: views (N, K, 2, 224, 224) uint8, labels.")] = None,
+    views: Annotated[Path | None, typer.Option(help="Own file: views (N, K, C, 224, 224) uint8, labels.")] = None,
     split: o.Split = "test",
     baseline: Annotated[str | None, typer.Option(help="orthogonal, best-device or centralised.")] = None,
     trials: Annotated[int, typer.Option(help="Transmissions of every object.")] = 20,
@@ -87,7 +87,7 @@ def _objects(
     from airpool.models.codecs.codec import SUFFIX
     from airpool.models.codecs.codec import load as load_codec
     from airpool.models.latents import read, read_views
-    from airpool.models.pretrained import Pretrained, check_views
+    from airpool.models.vision.features import check_views
 
     if latents is not None and views is not None:
         raise ValueError("give --latents or --views, not both")
@@ -106,11 +106,11 @@ def _objects(
     if own is not None and views is None and own.reads != "posterior":
         raise ValueError("--codec FILE decodes --latents of your own; the shipped latents belong to the shipped codecs")
     if views is not None:
-        if not isinstance(model, Pretrained):
+        if (wanted := model.view_shape) is None:
             raise ValueError(f"--views are images, which {model.name} does not take: leave it out, or --model")
         seen, labels = read_views(views)
         try:
-            check_views(seen, model.trunk.architecture)
+            check_views(seen, wanted)
         except ValueError as error:
             raise ValueError(f"{views}: {error}") from None
         shape = {"devices": seen.shape[1], "dimension": model.codec(codec).dimension}

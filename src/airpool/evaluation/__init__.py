@@ -9,6 +9,7 @@ plan/        the best network for a budget
 sweep/       a function over a grid of parameters; settings: ε and accuracy for it
 audit/       attacks on the implementation, for a lower bound on ε
 attacks/     attacks on what is sent, each beside the bound of its position
+pictures/    models of your own cameras, judged on unseen objects
 training/    training jobs, from data to weights and their card
 demo/        the content of `airpool demo`
 """

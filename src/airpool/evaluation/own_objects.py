@@ -1,4 +1,4 @@
-"""Encoded objects of your own: latents, or views of the shipped model's cameras."""
+"""Encoded objects of your own: latents, or views of a model's cameras."""
 
 from functools import partial
 from typing import Any
@@ -9,7 +9,7 @@ from airpool.evaluation.objects import DecoderFor, EncodedObjects
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.vote import unfitted
 from airpool.models.latents import Latents
-from airpool.models.pretrained import Pretrained
+from airpool.models.model import Model
 from airpool.network import Network, scheme_rules
 
 
@@ -34,7 +34,7 @@ def of_latents(objects: Latents, network: Network, server: DecoderFor, *, partic
 
 
 def of_views(
-    views: Tensor, labels: Tensor, network: Network, model: Pretrained, *, codec: str | None = None
+    views: Tensor, labels: Tensor, network: Network, model: Model, *, codec: str | None = None
 ) -> EncodedObjects:
     """Views (N, K, C, H, H), encoded by a model's codec, beside the model's vote."""
     latents, posteriors = model.seen(views, codec=codec)

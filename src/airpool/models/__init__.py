@@ -6,7 +6,8 @@ local        the local head; heads: shallow classifiers   weights          weigh
 layers       arithmetic in NumPy and torch                card             model cards
 loop         the training loop                            recipes          training settings by name
 cameras      the camera of each device
-vision/      cameras    sensors/   sensors of your own    codecs/          feature to latent, noisy sum to class
+vision/      trunks     sensors/   sensors of your own    codecs/          feature to latent, noisy sum to class
+images/      photographs of your own cameras
 """
 
 from airpool._support.rooms import import_on_use

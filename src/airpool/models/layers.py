@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from airpool._support.arrays import Array, Floats
 
 Layers = tuple[tuple[Array, Array], ...]  # matrix and bias of each
+FURTHEST = 5.0  # standard deviations: features of unseen objects beyond these are clipped
 
 
 def matched(array: Array, x: Array) -> Array:

@@ -73,6 +73,11 @@ class Model(Brief, ABC):
     def trunk_of(self, codec: str | None = None) -> str:
         """Name of the trunk whose features a codec reads, such as "lite2"."""
 
+    @property
+    def view_shape(self) -> tuple[int, ...] | None:
+        """Channels, height and width of the images that `seen` takes; None where it takes features alone."""
+        return None
+
     @abstractmethod
     def named_codec(self, name: str) -> Codec: ...
 

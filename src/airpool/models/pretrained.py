@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from airpool._support import draws, tensors
-from airpool._support.arrays import Array, require, require_array
+from airpool._support.arrays import Array
 from airpool._support.progress import automatic
 from airpool.models import local, stored, weights
 from airpool.models.cameras import temperatures
@@ -32,7 +32,7 @@ from airpool.models.model import Model, Objects, declared
 from airpool.models.sensors import fitted
 from airpool.models.stored import HeldOut
 from airpool.models.vision import features
-from airpool.models.vision.mvcnn import MVCNN, Architecture
+from airpool.models.vision.mvcnn import MVCNN
 from airpool.network import Network, require_network, scheme_rules
 from airpool.protocol.inference import BySlots, Inference, Simulation, infer_features
 from airpool.radio.link import level
@@ -59,6 +59,11 @@ class Pretrained(Model):
     def trunk_of(self, codec: str | None = None) -> str:
         name = self.checked(codec)
         return self.manifest["codecs"][self.codecs[0] if name.endswith(SUFFIX) else name]
+
+    @property
+    def view_shape(self) -> tuple[int, ...]:
+        shape = self.trunk.architecture
+        return shape.in_channels, shape.resolution, shape.resolution
 
     @cached_property
     def trunk(self) -> MVCNN:
@@ -93,7 +98,7 @@ class Pretrained(Model):
                 f"codec {codec!r} reads maps of {needed}, whose weights do not ship, only latents: train it with "
                 f"`airpool train trunk --kind {needed}` and a codec on it with `airpool train codec`"
             )
-        check_views(views, self.trunk.architecture)
+        features.check_views(views, self.view_shape)
         with torch.no_grad():
             if chosen.reads != "map":
                 averages = features.pooled(self.trunk.features, views)
@@ -113,19 +118,6 @@ class Pretrained(Model):
     def file(self, name: str) -> Path:
         """The path of a file, after its checksum was verified."""
         return stored.file_of(self.folder, self.manifest, name)
-
-
-def check_views(views: Tensor, trunk: Architecture) -> None:
-    """Checks that views are (N, K, channels, H, H) of the trunk's resolution H, bytes or floats in [0, 1]."""
-    require_array("views", views, torch=True)
-    wanted = (trunk.in_channels, trunk.resolution, trunk.resolution)
-    if views.ndim != 5 or views.shape[2:] != wanted or not views.numel():
-        raise ValueError(f"views has shape {tuple(views.shape)}, must be (N, K, {', '.join(map(str, wanted))})")
-    if views.dtype != torch.uint8:
-        if not views.is_floating_point():
-            raise ValueError(f"views is {views.dtype}, must be uint8, or floating numbers from 0 to 1")
-        hint = "must be from 0 to 1 (bytes go from 0 to 255: give them as uint8)"
-        require("views", views, hint, ok=lambda x: (x >= 0) & (x <= 1))
 
 
 @overload
@@ -162,7 +154,8 @@ def infer(
 ) -> Inference:
     """Labels of N objects, sent through a network, with its guarantee; in up to network.slots.count slots, until sure.
 
-    inputs: views (N, K, 2, H, H) of the shipped model; of one that `airpool.fit` made, features as it was given.
+    inputs: views (N, K, 2, H, H) of the shipped model; of one that `airpool.fit` made, pictures (N, K, 3, H, H) if it
+    was given such, or features.
     The network's dimension must be the codec's r, its clip norms at most 1, the length of a latent. In Schemes 2.1 and
     2.2 the scores come from the local head. codec: left out, the model's default.
     present: (N, K), False where a sensor was declared absent before it measured: its device sends noise alone. A sensor

@@ -119,7 +119,7 @@ def file_of(folder: Path, manifest: Mapping[str, Any], name: str) -> Path:
     """The path of a model's file, after its checksum was verified."""
     if name not in manifest["files"]:
         raise ValueError(f"{name} is not a file of {folder.name!r}; held-out objects are {' or '.join(SPLITS)}")
-    return _verified(folder / name, manifest["files"][name]["sha256"])
+    return verified(folder / name, manifest["files"][name]["sha256"])
 
 
 def object_files(folder: Path, manifest: Mapping[str, Any], split: str, codec: str) -> list[Path]:
@@ -146,7 +146,8 @@ def _in_folder(name: str, folder: Path) -> StoredModel:
 
 
 @cache
-def _verified(path: Path, expected: str) -> Path:
+def verified(path: Path, expected: str) -> Path:
+    """The path of a shipped file, after its checksum was verified."""
     if not path.exists():
         raise FileNotFoundError(f"{path}: missing; install airpool again")
     if (actual := tensor_file.sha256(path)) != expected:
@@ -158,7 +159,7 @@ def _verified(path: Path, expected: str) -> Path:
 
 
 def in_file(path: Path) -> tuple[StoredModel, Arrays, dict[str, Any]]:
-    """A model that `airpool.fit` made, all arrays of its file, and its header; "widths" of its features among that."""
+    """A model that `airpool.fit` made, all arrays of its file, and its header, with `widths` and `trunk`."""
     arrays, header = tensor_file.read(path, device=None, remedy=_REMEDY)
     about = header.get("about")
     if not isinstance(about, dict) or "model" not in about:
@@ -182,8 +183,10 @@ def in_file(path: Path) -> tuple[StoredModel, Arrays, dict[str, Any]]:
             raise ValueError(f"{name} was fitted without {split} objects")
         return {key: value for key, value in held.items() if "." not in key} | part(held, f"{codec}.")
 
-    stored = StoredModel(name, classes, dict.fromkeys(by_name, "sensors"), by_name.__getitem__, objects)
-    return stored, arrays, {**about, "widths": widths}
+    trunk = model.get("trunk")
+    trunks = dict.fromkeys(by_name, trunk["name"] if trunk else "sensors")
+    found = StoredModel(name, classes, trunks, by_name.__getitem__, objects)
+    return found, arrays, {**about, "widths": widths, "trunk": trunk}
 
 
 def part(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:

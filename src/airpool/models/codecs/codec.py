@@ -117,6 +117,12 @@ def _named(codec: Codec, member: str) -> Iterator[None]:
         raise PluginError(f"codec {codec.kind!r}: its {member} fails: {type(error).__name__}: {error}") from error
 
 
+def of_device(codec: Codec, device: int) -> Codec:
+    """The codec as one device runs it: its own encoder, where every device has one."""
+    own = getattr(codec, "of_device", None)
+    return codec if own is None else own(device)
+
+
 def matrices(codec: Codec, level: Level) -> tuple[tuple[Floats, Floats], ...]:
     """The server for this level as layers (matrix, bias) with ReLU between them, for theory: the codec's `matrices`."""
     own = getattr(codec, "matrices", None)

@@ -7,7 +7,7 @@ The decoder reads the noise level, which is public, so that one codec serves eve
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -90,7 +90,8 @@ class DenseCodec(Brief):
     """Encoder and decoder that were trained together.
 
     arrays: "weight" and "bias" of every layer of the shape, and "encoder.centre" (F,) and "encoder.scale" (1,) of the
-    features in training. drop: dropout of features and hidden units, in training alone.
+    features in training; of a codec whose trunk does not ship, those of the decoder alone. drop: dropout of features
+    and hidden units, in training alone.
     """
 
     shape: CodecShape
@@ -103,9 +104,16 @@ class DenseCodec(Brief):
         wanted: dict[str, tuple[int, ...]] = {"encoder.centre": (self.shape.features,), "encoder.scale": (1,)}
         for name, size in self.shape.layers().items():
             wanted |= {f"{name}.weight": size, f"{name}.bias": size[:-1]}
+        if not self.encodes:
+            wanted = {key: size for key, size in wanted.items() if not key.startswith("encoder.")}
         for key in sorted(wanted.keys() | self.arrays.keys()):
             if key not in wanted or key not in self.arrays or tuple(self.arrays[key].shape) != wanted[key]:
                 raise ValueError(f"{key!r} is missing or does not fit, so these are not the weights of this codec")
+
+    @property
+    def encodes(self) -> bool:
+        """Whether the encoder is there, too, not the decoder alone."""
+        return any(key.startswith("encoder.") for key in self.arrays)
 
     @property
     def kind(self) -> Kind:
@@ -130,6 +138,8 @@ class DenseCodec(Brief):
     @np.errstate(all="ignore")
     def encoder(self, features: Array) -> Array:
         """Features (..., d) to latents (..., r) of length one or less; 0 if the last layer gives 0."""
+        if not self.encodes:
+            raise ValueError("the codec is the server's half alone: its encoder does not ship, as its trunk does not")
         xp, drop = array_namespace(features), self.drop or (lambda x: x)
         places = self.shape.places
         if places > 1:
@@ -140,6 +150,14 @@ class DenseCodec(Brief):
             hidden = xp.reshape(hidden, (*hidden.shape[:-2], -1))
         latent = self.layer("encoder.out", drop(hidden))
         return unit(latent, least=1e-12 if self.shape.full_norm else 1.0)
+
+    def of_device(self, device: int) -> "DenseCodec":
+        """The codec of one device: where every device has an encoder, with its own alone."""
+        if self.shape.encoders == 1:
+            return self
+        layers = ("encoder.hidden", "encoder.out")
+        own = {key: array[device] for key, array in self.arrays.items() if key.rpartition(".")[0] in layers}
+        return DenseCodec(replace(self.shape, encoders=1), {**self.arrays, **own})
 
     def decoder(self, estimate: Array, noise_ratio: Array | float) -> Array:
         """Estimates (..., r), scaled so that agreeing latents have length one, to logits (..., C).

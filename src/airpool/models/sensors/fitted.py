@@ -4,6 +4,7 @@ sensors.*               centre and scale of the features
 heads.*                 local classifiers, one for all sensors or one each, and temperatures
 codecs.NAME.*           encoder and decoder of each codec
 test.*, validation.*    of held-out objects: labels, local posteriors, latents by each codec but the vote
+trunk.*                 of a model of cameras whose trunk was trained further: its weights, in half precision
 """
 
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ from airpool.models import stored, weights
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import SUFFIX, Codec, quantised
 from airpool.models.heads import pooled_classifier
+from airpool.models.images import trunk as image_trunk
+from airpool.models.images.trunk import ImageTrunk
 from airpool.models.model import Model, Objects
 from airpool.models.sensors.heads import Heads
 from airpool.models.sensors.stacking import Sensors
@@ -29,7 +32,10 @@ from airpool.models.stored import SPLITS, HeldOut
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fitted(Model):
-    """A model of your own sensors. by_name: its codecs, the default first. about: how it was made, as plain data."""
+    """A model of your own sensors. by_name: its codecs, the default first. about: how it was made, as plain data.
+
+    trunk: of cameras, what makes features of their pictures.
+    """
 
     name: str
     labels: tuple[str, ...]
@@ -38,6 +44,7 @@ class Fitted(Model):
     by_name: Mapping[str, Codec]
     objects: Mapping[HeldOut, Mapping[str, Tensor]] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
+    trunk: ImageTrunk | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -49,26 +56,36 @@ class Fitted(Model):
 
     def trunk_of(self, codec: str | None = None) -> str:
         self.checked(codec)
-        return "sensors"
+        return "sensors" if self.trunk is None else self.trunk.name
+
+    @property
+    def view_shape(self) -> tuple[int, ...] | None:
+        return None if self.trunk is None else self.trunk.view_shape
 
     def named_codec(self, name: str) -> Codec:
         return self.by_name[name]
 
     def encoded_objects(self, split: HeldOut, codec: str) -> Objects:
         if split not in self.objects:
-            raise ValueError(f"{self.name} was fitted without {split} objects")
+            reason = " (of folds, it is fitted to all objects: its card says what the folds measured)"
+            raise ValueError(f"{self.name} was fitted without {split} objects{reason if self.trunk else ''}")
         held = self.objects[split]
         labels, posteriors = held["labels"].long(), held["posteriors"].float()
         own = {key: held[f"{codec}.{key}"] for key in ("latents", "step") if f"{codec}.{key}" in held}
         return Objects(stored.latents_of(self.by_name[codec], own, posteriors), labels, posteriors)
 
     def encode(self, inputs: Any, *, codec: str | None = None) -> Tensor:
-        """Latents (N, K, r) of features (N, K, F), or of a list of K arrays (N, F_k)."""
+        """Latents (N, K, r) of features (N, K, F), of a list of K arrays (N, F_k), or of pictures (N, K, 3, H, H)."""
         return self.seen(inputs, codec=codec)[0]
 
-    @single_thread()
     def seen(self, inputs: Any, *, codec: str | None = None) -> tuple[Tensor, Tensor]:
-        """Latents (N, K, r) and local posteriors (N, K, C) of features."""
+        """Latents (N, K, r) and local posteriors (N, K, C) of features or of pictures."""
+        if self.trunk is not None and getattr(inputs, "ndim", 0) == 5:
+            inputs = self.trunk.features(inputs)
+        return self._of_features(inputs, codec)
+
+    @single_thread()
+    def _of_features(self, inputs: Any, codec: str | None) -> tuple[Tensor, Tensor]:
         features = self.sensors.standardised(inputs)
         posteriors = self.heads.posteriors(features)
         chosen = self.codec(codec)
@@ -91,6 +108,9 @@ class Fitted(Model):
         for split, held in self.objects.items():
             parts |= {f"{split}.{key}": value for key, value in held.items()}
         model = {"name": self.name, "classes": self.labels, "widths": self.sensors.widths, "codecs": headers}
+        if self.trunk is not None:
+            parts |= {f"trunk.{key}": value for key, value in (self.trunk.own or {}).items()}
+            model["trunk"] = self.trunk.described()
         tensor_file.write(path, parts, {"about": {**self.about, "model": model, "version": __version__}})
 
 
@@ -111,7 +131,7 @@ def kept(labels: Tensor, posteriors: Tensor, latents: Mapping[str, Tensor]) -> d
 def read(path: Path) -> Fitted:
     """The model in a file."""
     found, arrays, about = stored.in_file(path)
-    widths = about.pop("widths")
+    widths, described = about.pop("widths"), about.pop("trunk")
     tensors = {name: torch.tensor(array) for name, array in arrays.items()}
     classifiers = []
     while own := {key: value.float() for key, value in stored.part(tensors, f"heads.{len(classifiers)}.").items()}:
@@ -127,4 +147,8 @@ def read(path: Path) -> Fitted:
     heads, sensors = Heads(tuple(classifiers), tensors["heads.temperatures"]), stored.part(tensors, "sensors.")
     by_name = {name: codecs.in_torch(found.codec(name)) for name in found.trunks}
     objects: dict[HeldOut, Any] = {split: held for split in SPLITS if (held := stored.part(tensors, f"{split}."))}
-    return Fitted(found.name, found.classes, Sensors(widths, **sensors), heads, by_name, objects, about)
+    try:
+        trunk = described and image_trunk.restored(described, stored.part(tensors, "trunk."))
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    return Fitted(found.name, found.classes, Sensors(widths, **sensors), heads, by_name, objects, about, trunk)

@@ -20,7 +20,7 @@ def split(labels: NDArray[np.int64], groups: NDArray[np.int64], given: ArrayLike
     given: if it names no validation objects, a fifth of its training groups becomes that.
     """
     if given is None:
-        return _dealt(labels, groups, _OF_FIVE, seed=seed)
+        return dealt(labels, groups, _OF_FIVE, seed=seed)
     out = np.asarray(given).astype(str)
     if out.shape != labels.shape:
         raise ValueError(f"split has shape {out.shape}, must be {labels.shape}")
@@ -31,7 +31,7 @@ def split(labels: NDArray[np.int64], groups: NDArray[np.int64], given: ArrayLike
     out = out.astype(f"<U{len('validation')}")
     if not np.any(out == "validation"):
         rest = out == "train"
-        out[rest] = _dealt(labels[rest], groups[rest], ("validation", *["train"] * 4), seed=seed)
+        out[rest] = dealt(labels[rest], groups[rest], ("validation", *["train"] * 4), seed=seed)
     first, index = np.unique(groups, return_index=True, return_inverse=True)[1:]
     for row in np.flatnonzero(out != out[first[index]]).tolist():
         rows = " and ".join(f"row {each} ({out[each]})" for each in (int(first[index[row]]), row))
@@ -46,10 +46,10 @@ def folds(labels: NDArray[np.int64], groups: NDArray[np.int64], *, seed: int) ->
     if len(np.unique(groups)) < 2:
         groups = np.arange(len(groups))
     count = min(_FOLDS, len(np.unique(groups)))
-    return _dealt(labels, groups, [str(each) for each in range(count)], seed=seed + 1).astype(np.int64)
+    return dealt(labels, groups, [str(each) for each in range(count)], seed=seed + 1).astype(np.int64)
 
 
-def _dealt(labels: NDArray[np.int64], groups: NDArray[np.int64], to: Sequence[str], *, seed: int) -> Names:
+def dealt(labels: NDArray[np.int64], groups: NDArray[np.int64], to: Sequence[str], *, seed: int) -> Names:
     """Groups dealt out in turn, those of one class after each other, so that every part has some of each."""
     names, index = np.unique(groups, return_inverse=True)
     if len(names) < min(_FEWEST, len(to)):

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from airpool._support.arrays import Array, require, require_array, require_shape
 from airpool._support.brief import Brief
-
-_FURTHEST = 5.0  # standard deviations: features of unseen objects beyond these are clipped
+from airpool.models.layers import FURTHEST
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,7 +34,7 @@ class Sensors(Brief):
 
     def scaled(self, stacked: Tensor) -> Tensor:
         """Scaled features in float32; values that are not finite become NaN."""
-        x = ((stacked - self.centre) / self.scale).clamp(-_FURTHEST, _FURTHEST).float()
+        x = ((stacked - self.centre) / self.scale).clamp(-FURTHEST, FURTHEST).float()
         return x.where(stacked.isfinite(), torch.nan)
 
 

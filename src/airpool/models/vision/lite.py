@@ -96,6 +96,18 @@ def trunk(variant: Variant, in_channels: int) -> nn.Sequential:
     return nn.Sequential(*stem, *blocks, *_convolution(inside, CHANNELS, 1), nn.ReLU6(inplace=True))
 
 
+class Pixels(nn.Module):
+    """Pixels in [0, 1] as the packages scale them: (255 x − 127)/128. A layer, so that a device hands over bytes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (255 / 128) - 127 / 128
+
+
+def rgb(variant: Variant) -> nn.Sequential:
+    """Pictures (B, 3, H, H) in [0, 1] to maps (B, 1280, ⌈H/32⌉, ⌈H/32⌉): `Pixels`, then the trunk."""
+    return nn.Sequential(Pixels(), *trunk(variant, 3))
+
+
 def _rounded(channels: float, step: int = 8) -> int:
     """The nearest multiple of the step, not more than a tenth below."""
     rounded = max(step, int(channels + step / 2) // step * step)

@@ -4,8 +4,8 @@
 
 The inputs x go from 0 to 255, less a zero point where they may be negative; the weights w from -64 to 64. Processors
 without VNNI (Intel before 2019, AMD before 2022) add two products in saturating 16 bits: 2 · 255 · 64 just fits, so the
-result is the same on all of them. Depthwise convolutions add one product at a time: theirs go to 127. Steps and biases are
-fitted to calibration views, which must not be those that the trunk is tested on.
+result is the same on all of them. Depthwise convolutions add one product at a time: theirs go to 127. Steps and biases
+are fitted to calibration views, which must not be those that the trunk is tested on.
 """
 
 import copy
