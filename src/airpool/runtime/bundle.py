@@ -153,7 +153,7 @@ def _arrays(packed: bytes) -> dict[str, NDArray[Any]]:
 
 
 def made(model_name: str = "modelnet40", *, codec: str | None = None, views: "Tensor | None" = None) -> Bundle:
-    """The bundle of a shipped model, or of your own cameras, in int8. Needs the extras models and bundle; takes minutes.
+    """The bundle of a shipped model, or of your own cameras, in int8. Needs the extra `bundle`; takes minutes.
 
     views: (N, C, H, H) to fit int8 to, not those it is tested on (models.images.calibration); of the shipped model by
     default of our own shapes, but the first variant of each class.
