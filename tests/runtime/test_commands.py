@@ -68,6 +68,7 @@ def test_errors_are_one_line_and_status_2(args, why, file, monkeypatch, capsys):
         (("--bundle", "none.zip"), "does not go with a source of latents"),
         (("--bundle", "none.zip", "--source", "os:getcwd"), "--bundle none.zip: no such file"),
         (("--http", "1.2.3.4:80"), "beyond this machine"),
+        (("--source", "video:demo", "--model", "wearables"), "goes with --model modelnet40 alone"),
         (("--keys", "none"), "none/air/ca.crt: No such file"),
         (("--simulate", "1", "--keys", "none", "--ledger", "l"), "--ledger does not go with --simulate"),
     ],

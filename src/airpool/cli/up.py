@@ -79,10 +79,12 @@ def up(
     wanted = replace(wanted, given={name: value for name, value in wanted.given.items() if name != "inferences"})
     o.at_least(1, inferences=count, processes=processes)
     source = source or f"latents:{model}/test"
-    if (demo := source == sources.DEMO) and bundle is None:
+    if (demo := source == sources.DEMO) and model != demo_clips.MODEL:
+        raise ValueError(f"--source {source} shows shading and depth: it goes with --model {demo_clips.MODEL} alone")
+    if demo and bundle is None:
         with progress("clips and trunk of video:demo: a minute, the first time"):
             demo_clips.views()
-            bundle = demo_clips.bundle(model, codec)
+            bundle = demo_clips.bundle(codec)
     sources.require(source, bundle=bundle is not None)
     if bundle is not None:
         sources.require_views(source, bundle)

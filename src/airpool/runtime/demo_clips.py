@@ -20,6 +20,7 @@ from airpool._support.version import __version__
 from airpool.models.vision.shapes import ASSET
 from airpool.runtime.capture import Pixels
 
+MODEL = "modelnet40"
 SHAPES = (
     *("airplane_0", "bathtub_1", "bed_2", "bookshelf_1", "bottle_1", "bowl_0", "car_2", "chair_1", "cone_0"),
     *("desk_1", "guitar_0", "keyboard_1", "laptop_2", "monitor_0", "sofa_2", "toilet_1"),
@@ -55,15 +56,17 @@ def views() -> Path:
     return path
 
 
-def bundle(model: str = "modelnet40", codec: str | None = None) -> Path:
-    """The bundle that reads the clips, made once with torch and OpenVINO: a minute."""
-    path = folder() / f"demo-bundle-{model}-{codec or 'default'}-{__version__}.zip"
+def bundle(codec: str | None = None) -> Path:
+    """The bundle of the shipped model, which reads the clips; made once with torch and OpenVINO: a minute."""
+    manifest = ASSET.with_name(MODEL) / "manifest.json"
+    key = hashlib.sha256(manifest.read_bytes() + f"{codec} {__version__}".encode()).hexdigest()[:12]
+    path = folder() / f"demo-bundle-{key}.zip"
     if not path.exists():
         load("openvino", "the trunk of video:demo")
         from airpool.runtime import bundle as bundles
 
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        bundles.write(path, bundles.made(model, codec=codec))
+        bundles.write(path, bundles.made(MODEL, codec=codec))
     return path
 
 
