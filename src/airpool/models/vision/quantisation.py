@@ -99,9 +99,9 @@ def fitted(trunk: nn.Module, calibration_views: Tensor) -> nn.Module:
 
 
 def _kept(work: list[int]) -> int:
-    """How many convolutions stay float32: the first, and those after it that are as cheap together.
+    """The number of convolutions that stay float32: the first, and those after it while all of them are cheap together.
 
-    What they lose, all the others pass on: of EfficientNet-Lite2's error more than half came from the first three that
+    The others pass on whatever these lose: of EfficientNet-Lite2's error more than half came from the first three that
     were rounded.
     """
     return max(1, sum(sum(work[: i + 1]) <= _FLOAT_WORK * sum(work) for i in range(len(work))))
