@@ -31,9 +31,9 @@ def here(tmp_path, monkeypatch):
     [
         ("radio evaluate --taps 0", "--taps 0 must be ≥ 1"),
         ("radio evaluate --timing -1", "--timing -1 must be ≥ 0"),
-        ("radio evaluate --direct 2", "direct=2.0 must be from 0 to 1"),
-        ("radio evaluate --carrier-std nan", "carrier_std=nan must be >= 0 and finite"),
-        ("radio evaluate --limit 0", "limit=0.0 must be > 0"),
+        ("radio evaluate --direct 2", "--direct 2 must be from 0 to 1"),
+        ("radio evaluate --carrier-std nan", "--carrier-std nan must be >= 0 and finite"),
+        ("radio evaluate --limit 0", "--limit 0 must be > 0"),
         (f"radio transmit {SMALL} --latent junk.npz --device 0 --out x", "junk.npz: no npy file that can be read"),
         (f"radio transmit {SMALL} --latent junk.npy --device 0 --out x", "junk.npy: no npy file that can be read"),
         (f"radio transmit {SMALL} --latent objects.npy --device 0 --out x", "objects.npy: no npy file"),
@@ -46,7 +46,7 @@ def here(tmp_path, monkeypatch):
         ("ledger rebuild junk.npy --out r.db", "junk.npy is no export"),
         (f"epsilon {SMALL} --fading sionna:", "must be one of tdl-a"),
         ("up --devices 3 --ledger l --inferences 1", "--ledger needs --keys"),
-        ("demo --epsilon 0", "epsilon=0 must be > 0"),
+        ("demo --epsilon 0", "--epsilon 0 must be > 0"),
         ("demo --object nothing", "nothing"),
     ],
 )

@@ -105,7 +105,7 @@ def test_what_cannot_be_designed_is_refused_with_what_can(files, refused):
     both = ["--network", net, "--latents", latents]
     assert "can be met at this noise" in refused("design", "weights", *both, "--noise-std", "0.001")
     assert "epsilon has 2 values for 4 devices" in refused("design", "weights", *both, "--epsilon", "1,2")
-    assert "normalise='loud' must be one of sum, free" in refused("design", "weights", *both, "--normalise", "loud")
+    assert "--normalise loud must be one of sum, free" in refused("design", "weights", *both, "--normalise", "loud")
     assert "are of 4 devices, the network has 3" in refused("design", "clipping", "--devices", 3, "--latents", latents)
     assert "no target" in refused("design", "clipping", "--latents", latents, "--devices", 4)
 

@@ -47,7 +47,7 @@ def test_names_with_dots_are_recordings_of_their_own(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("--out", "x", "--guard-db", "nan"), "guard_db=nan must be"),
+        (("--out", "x", "--guard-db", "nan"), "--guard-db nan must be"),
         (("--out", "x", "--rate", "nan"), "sample_rate=nan must be"),
         (("--out", "tcp://nonsense"), "tcp://nonsense: Invalid argument"),
         (("--out", "tcp://127.0.0.1:5", "--timeout", "-1"), "timeout"),

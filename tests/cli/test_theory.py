@@ -210,7 +210,7 @@ def test_devices_that_the_shipped_cameras_cannot_serve_are_named(net, refused):
     [
         (["--trials", -1], "--trials -1 must be ≥ 0"),
         (["--objects", 0], "--objects 0 must be ≥ 1"),
-        (["--split", "train"], "split='train' must be test or validation"),
+        (["--split", "train"], "--split train must be test or validation"),
         (["--epsilon", 0], "epsilon"),
         (["--network", "nowhere.toml"], "nowhere.toml"),
     ],

@@ -112,10 +112,15 @@ class Registry(Generic[Member]):
 
 def register(what: str, name: str) -> Callable[[Member], Member]:
     """A decorator that registers a plug-in: `@airpool.register("codec", "sketch")`."""
+    known = registry(what)
+    return lambda member: known.register(name, member)
+
+
+def registry(what: str) -> Registry[Any]:
+    """The registry of one open set."""
     if what not in REGISTRIES:
         raise PluginError(f"{what!r} cannot be registered, must be one of {', '.join(REGISTRIES)}")
-    registry: Registry[Any] = _attribute(REGISTRIES[what])
-    return lambda member: registry.register(name, member)
+    return _attribute(REGISTRIES[what])
 
 
 def load_file(path: Path | str) -> None:

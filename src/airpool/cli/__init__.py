@@ -2,6 +2,8 @@
 
 options      shared options: those of a network            output           JSON, tables, progress
 training     of `airpool train`                            running          of the roles
+help         text of --help, in groups                     examples         at its end
+values       of options, for completion                    typed            errors in the words of the command line
 """
 
 import sys
@@ -15,34 +17,58 @@ from typing import Annotated, Any
 import typer
 from typer import core
 
-# In the order of --help. A command is the Typer `app` of the module of its name.
-COMMANDS = {
-    "demo": "Run the main job on the shipped model and write a page about it.",
-    "epsilon": "Print the exact ε of every device, beside the paper's claim.",
-    "report": "Write what a network leaks on one page, in plain words.",
-    "calibrate": "Find the least noise that meets a target ε.",
-    "fit": "Fit a model to photographs of your own cameras.",
-    "evaluate": "Measure accuracy, energy and ε of a network.",
-    "plan": "Find the most accurate network for an ε.",
-    "theory": "Bound the accuracy of a network before it runs.",
-    "design": "Choose weights or clip norms for heterogeneous targets.",
-    "audit": "Attack the implementation for a lower bound on ε.",
-    "attack": "Attack what is sent, beside the bound on the attack's success.",
-    "up": "Run devices, air and server on this machine, all at once.",
-    "device": "Run one device, or several in one process.",
-    "air": "Run the medium, a stand-in for the radio.",
-    "server": "Run the server, over gRPC and HTTP.",
-    "ranking": "Run the ranking server of Scheme 2.2.",
-    "fleet": "Show who is up, what was spent, and until when it is certified.",
-    "check": "Check a role's file of options, without starting it.",
-    "bundle": "Write what a device needs of a model into one file.",
-    "radio": "Write and read the samples of a real radio.",
-    "sweep": "Run a function over a grid of parameters.",
-    "reproduce": "Redraw the paper's figures and tables.",
-    "data": "Prepare objects and describe them.",
-    "train": "Train a trunk, a local head or a codec.",
-    "keys": "Make, renew and revoke the keys of devices and servers.",
-    "ledger": "Show, check and copy what a device has spent.",
+# Group in --help → command → its line there. A command is the Typer `app` of the module of its name.
+GROUPS = {
+    "Start": {
+        "demo": "Run the main job on the shipped model and write a page about it.",
+    },
+    "Account": {
+        "epsilon": "Print the exact ε of every device, beside the paper's claim.",
+        "report": "Write what a network leaks on one page, in plain words.",
+        "calibrate": "Find the least noise that meets a target ε.",
+        "audit": "Attack the implementation for a lower bound on ε.",
+        "attack": "Attack what is sent, beside the bound on the attack's success.",
+    },
+    "Simulate": {
+        "evaluate": "Measure accuracy, energy and ε of a network.",
+        "plan": "Find the most accurate network for an ε.",
+        "theory": "Bound the accuracy of a network before it runs.",
+        "design": "Choose weights or clip norms for heterogeneous targets.",
+        "sweep": "Run a function over a grid of parameters.",
+    },
+    "Train": {
+        "fit": "Fit a model to photographs of your own cameras.",
+        "data": "Prepare objects and describe them.",
+        "train": "Train a trunk, a local head or a codec.",
+        "bundle": "Write what a device needs of a model into one file.",
+    },
+    "Run": {
+        "up": "Run devices, air and server on this machine, all at once.",
+        "device": "Run one device, or several in one process.",
+        "air": "Run the medium, a stand-in for the radio.",
+        "server": "Run the server, over gRPC and HTTP.",
+        "ranking": "Run the ranking server of Scheme 2.2.",
+        "check": "Check a role's file of options, without starting it.",
+        "fleet": "Show who is up, what was spent, and until when it is certified.",
+        "radio": "Write and read the samples of a real radio.",
+    },
+    "Keys and ledger": {
+        "keys": "Make, renew and revoke the keys of devices and servers.",
+        "ledger": "Show, check and copy what a device has spent.",
+    },
+    "Paper": {
+        "reproduce": "Redraw the paper's figures and tables.",
+    },
+}
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+# Words that people try → what they may mean.
+MEANT = {
+    **dict.fromkeys(("run", "start"), "up"),
+    **dict.fromkeys(("infer", "simulate", "accuracy"), "evaluate"),
+    **dict.fromkeys(("privacy", "guarantee", "account", "odds"), "epsilon"),
+    **dict.fromkeys(("paper", "figures"), "reproduce"),
+    "help": "airpool -h",
+    "version": "airpool --version",
 }
 
 
@@ -64,6 +90,10 @@ class Commands(core.TyperGroup):
 
     listing = False
 
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = dict.fromkeys(COMMANDS)  # whose names are suggested for a mistyped one
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
@@ -72,17 +102,38 @@ class Commands(core.TyperGroup):
             return None
         if self.listing:
             return core.TyperCommand(cmd_name, help=COMMANDS[cmd_name])
+        from airpool.cli.help import dressed
+
         command = typer.main.get_command(import_module(f"airpool.cli.{cmd_name}").app)
         command.name = cmd_name
-        return command
+        return dressed(command, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in MEANT:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {MEANT[args[0]]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
+        from airpool.cli.help import write
+
+        write(self, "", GROUPS, ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         self.listing = True
-        super().format_help(ctx, formatter)
-        self.listing = False
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self.listing = False
 
 
-app = typer.Typer(cls=Commands, name="airpool", no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=Commands,
+    name="airpool",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def _print_version(wanted: bool) -> None:
@@ -174,6 +225,10 @@ def main() -> None:
                 raise
         elif isinstance(error, OSError) and error.filename and error.strerror:
             message = f"{error.filename}: {error.strerror}"
+        elif isinstance(error, ValueError):
+            from airpool.cli.typed import in_words_of
+
+            message = in_words_of(words, message)
         print(f"error: {message}", file=sys.stderr)
         sys.exit(2)
 

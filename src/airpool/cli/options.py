@@ -100,52 +100,63 @@ def _words(kind: Any) -> str:
     return ", ".join(get_args(kind))
 
 
-# Option → type, help. Where each stands in the network file: settings.KEYS.
-_NETWORK: dict[str, tuple[Any, str]] = {
-    "devices": (int, "Number of devices K."),
-    "weight": (per_device, "Weight w (default 1/K)."),
-    "clip_norm": (per_device, "Clip norm C."),
-    "noise_std": (per_device, "Standard deviation σ of the noise, per coordinate."),
-    "participation": (per_device, "Probability p of transmitting."),
-    "power_dbm": (per_device, "Peak power P in dBm."),
-    "path_loss_db": (per_device, "Path loss of the link in dB."),
-    "dimension": (int, "Length r of the latent."),
-    "delta": (float, "δ of the guarantee."),
-    "neighbours": (str, f"What changes: {', '.join(Neighbours)}."),
-    "cover_noise": (bool, "Silent devices still transmit noise."),
-    "colluders": (str, "How many others collude; or which, as in '#3,#7'."),
-    "dropouts": (int, "How many others may drop out."),
-    "inferences": (int, "Number of inferences that share the ε."),
-    "slots": (int, "Most slots of an inference; ε is that of all of them."),
-    "sure": (float, "Probability at which the server stops asking."),
-    "stopping_rule": (str, f"Rule by which it stops: {_words(StoppingRule)}."),
-    "slots_redrawn": (bool, "Coins, scores and channel are new in each slot, else once an inference."),
-    "abstain": (bool, "No answer where the server is not sure after the last slot."),
-    "fading": (str, f"Fading: {', '.join(FADING)}, or a plug-in's law."),
-    "k_factor_db": (float, "Rician K factor in dB."),
-    "receiver_noise_std": (float, "Receiver noise σ_m per real coordinate, in √mW."),
-    "access": (str, f"Channel access: {_words(Access)}."),
-    "power_rule": (str, f"Power control: {_words(PowerRule)}."),
-    "gamma": (_gamma, "Alignment constant γ, or auto."),
-    "outage": (float, "Largest outage probability, for γ=auto."),
-    "csi_error_std": (float, "Std of the channel estimate's error."),
-    "phase_error_std": (float, "Std of the phase error, in radians."),
-    "symbols": (str, f"Coordinates in a symbol: {_words(Symbols)} (two or one)."),
-    "redrawn": (bool, "Gains and errors are new in every inference."),
-    "server_antennas": (int, "Antennas of the server, which receives by one public beam."),
-    "antennas": (int, "Antennas of an eavesdropper elsewhere, for a fourth ε."),
-    "scheme": (str, f"Who transmits: {', '.join(SCHEMES.builtin)}, or a plug-in's scheme."),
-    "score": (str, f"Uncertainty score: {_words(Score)} entropy."),
-    "score_rule": (str, f"How the score is bounded: {_words(ScoreRule)}."),
-    "score_bound": (float, "Bound Γ on the score, in bits."),
-    "score_noise_std": (float, "Standard deviation of the score's noise."),
-    "threshold": (float, "Scheme 2.1: largest noisy score that transmits."),
-    "num_selected": (int, "Scheme 2.2: number of devices that transmit."),
+# Group in --help → option → type, help. Where each stands in the network file: settings.KEYS.
+_GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
+    "Devices (a number for all, or 1,2,3)": {
+        "devices": (int, "Number of devices K."),
+        "weight": (per_device, "Weight w."),
+        "clip_norm": (per_device, "Clip norm C."),
+        "noise_std": (per_device, "Standard deviation σ of the noise, per coordinate."),
+        "participation": (per_device, "Probability p of transmitting."),
+        "power_dbm": (per_device, "Peak power P in dBm."),
+        "path_loss_db": (per_device, "Path loss of the link in dB."),
+        "dimension": (int, "Length r of the latent."),
+    },
+    "Channel": {
+        "fading": (str, f"Fading: {', '.join(FADING)}, or a plug-in's law."),
+        "k_factor_db": (float, "Rician K factor in dB."),
+        "receiver_noise_std": (float, "Receiver noise σ_m per real coordinate, in √mW."),
+        "access": (str, f"Channel access: {_words(Access)}."),
+        "power_rule": (str, f"Power control: {_words(PowerRule)}."),
+        "gamma": (_gamma, "Alignment constant γ, or auto."),
+        "outage": (float, "Largest outage probability, for γ=auto."),
+        "csi_error_std": (float, "Std of the channel estimate's error."),
+        "phase_error_std": (float, "Std of the phase error, in radians."),
+        "symbols": (str, f"Coordinates in a symbol: {_words(Symbols)} (two or one)."),
+        "redrawn": (bool, "Gains and errors are new in every inference."),
+        "server_antennas": (int, "Antennas of the server, which receives by one public beam."),
+    },
+    "Scheme": {
+        "scheme": (str, f"Who transmits: {', '.join(SCHEMES.builtin)}, or a plug-in's scheme."),
+        "score": (str, f"Uncertainty score: {_words(Score)} entropy."),
+        "score_rule": (str, f"How the score is bounded: {_words(ScoreRule)}."),
+        "score_bound": (float, "Bound Γ on the score, in bits."),
+        "score_noise_std": (float, "Standard deviation of the score's noise."),
+        "threshold": (float, "Scheme 2.1: largest noisy score that transmits."),
+        "num_selected": (int, "Scheme 2.2: number of devices that transmit."),
+        "cover_noise": (bool, "Silent devices still transmit noise."),
+    },
+    "Slots": {
+        "slots": (int, "Most slots of an inference; ε is that of all of them."),
+        "sure": (float, "Probability at which the server stops asking."),
+        "stopping_rule": (str, f"Rule by which it stops: {_words(StoppingRule)}."),
+        "slots_redrawn": (bool, "Coins, scores and channel are new in each slot, else once an inference."),
+        "abstain": (bool, "No answer where the server is not sure after the last slot."),
+    },
+    "Guarantee and adversary": {
+        "delta": (float, "δ of the guarantee."),
+        "neighbours": (str, f"What changes: {', '.join(Neighbours)}."),
+        "inferences": (int, "Number of inferences that share the ε."),
+        "colluders": (str, "How many others collude; or which, as in '#3,#7'."),
+        "dropouts": (int, "How many others may drop out."),
+        "antennas": (int, "Antennas of an eavesdropper elsewhere, for a fourth ε."),
+    },
 }
+_NETWORK = {name: each for group in _GROUPS.values() for name, each in group.items()}
 
 
-def _flag(name: str, kind: Any, text: str) -> Any:
-    how: dict[str, Any] = {"help": text, "rich_help_panel": "Network (numbers: one for all devices, or 1,2,3)"}
+def _flag(group: str, name: str, kind: Any, text: str) -> Any:
+    how: dict[str, Any] = {"help": text, "rich_help_panel": group}
     if kind in (per_device, _gamma):
         return Annotated[Any, typer.Option("--" + name.replace("_", "-"), parser=kind, metavar="NUMBER", **how)]
     return Annotated[kind | None, typer.Option(**how)]
@@ -236,7 +247,8 @@ def _network_options(network: Path | None, colluders: str | None, **values: Any)
         raise ValueError(f"--colluders {colluders!r} must be a number, or devices such as '#3,#7'") from None
 
 
-_FLAGS = {"network": Annotated[Path | None, typer.Option(help="Network file (TOML); options override it.")]}
-_FLAGS |= {name: _flag(name, kind, text) for name, (kind, text) in _NETWORK.items()}
+_FILE = typer.Option(help="Network file (TOML); options override it.", rich_help_panel=next(iter(_GROUPS)))
+_FLAGS: dict[str, Any] = {"network": Annotated[Path | None, _FILE]}
+_FLAGS |= {name: _flag(group, name, *each) for group, of in _GROUPS.items() for name, each in of.items()}
 _Flags = make_dataclass("_Flags", [(name, kind, field(default=None)) for name, kind in _FLAGS.items()])
 on_network = grouped(_Flags, _network_options)

@@ -99,9 +99,13 @@ def where(name: str) -> Path:
     for path in (file, manifest):
         if path.exists():
             return path
+    raise ValueError(f"no pretrained model {name!r}: there is {', '.join(shipped()) or 'none'} in {ASSETS}")
+
+
+def shipped() -> list[str]:
+    """The names of the models that ship."""
     there = {path.parent.name for path in ASSETS.glob("*/manifest.json")}
-    there |= {path.stem for path in ASSETS.glob("sensors/*" + SUFFIX)}
-    raise ValueError(f"no pretrained model {name!r}: there is {', '.join(sorted(there)) or 'none'} in {ASSETS}")
+    return sorted(there | {path.stem for path in ASSETS.glob("sensors/*" + SUFFIX)})
 
 
 # A folder
