@@ -1,23 +1,28 @@
 """Help in groups, examples, completion of values, and errors in the words that were typed."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from airpool import cli
+from airpool.account.calibration import Knob
 from airpool.cli import examples, help, options, typed, values
 from airpool.evaluation.attacks.positions import POSITIONS
 from airpool.evaluation.settings import FUNCTIONS, KEYS
 from airpool.models.pretrained import load
+from airpool.models.stored import SPLITS
 from airpool.paper import figures
+from airpool.paper.formulas.theorem1 import Tail
+from airpool.protocol.inference import Baseline
 
 PLUGIN = Path(__file__).parents[2] / "examples" / "plugins" / "fading.py"
 
@@ -81,7 +86,8 @@ def parsed(words):
 @pytest.mark.parametrize("words", [(), ("epsilon",), ("train", "codec"), ("keys",), ("device",)], ids=" ".join)
 def test_help_fits_the_terminal_without_frames_and_cuts_nothing(words, columns):
     text = shown(*words, columns=columns)
-    assert not set("─│╭╰…\u00a0\x1b") & set(text.replace("0, 1, …", ""))
+    assert not set("─│╭╰\u00a0\x1b") & set(text)
+    assert re.search(r"\w…", text) is None
     long = [line for line in text.splitlines() if len(line) > columns and len(line.split()) > 1]
     assert [line for line in long if not line.lstrip().startswith(("Usage", "airpool", "--"))] == []
     for name in () if words[:1] != ("epsilon",) else options._NETWORK:
@@ -153,6 +159,7 @@ def test_a_value_of_a_file_is_named_with_its_file_and_key(tmp_path):
 # Completion
 
 
+EMPTY = ("", '""')
 COMPLETED = {
     "airpool ep": ["epsilon"],
     "airpool epsilon --noi": ["--noise-std"],
@@ -170,11 +177,8 @@ def test_bash_completes_commands_options_and_values(tmp_path):
     if bash is None or not program.exists():
         pytest.skip("needs bash and the installed program")
     (tmp_path / "airpool").symlink_to(program)
-    asked = [
-        f"COMP_WORDS=({line}{' \"\"' * line.endswith(' ')}); COMP_CWORD={len(line.split(' ')) - 1}; "
-        '_airpool_completion airpool; echo "${COMPREPLY[*]}" | tr "\\n" " "; echo'
-        for line in COMPLETED
-    ]
+    ask = '_airpool_completion airpool; echo "${COMPREPLY[*]}" | tr "\\n" " "; echo'
+    asked = [f"COMP_WORDS=({line} {EMPTY[line[-1] == ' ']}); COMP_CWORD={line.count(' ')}; {ask}" for line in COMPLETED]
     script = 'eval "$(_AIRPOOL_COMPLETE=source_bash airpool)"\n' + "\n".join(asked)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run([bash, "--norc", "-c", script], env=environment, capture_output=True, text=True, check=True)
@@ -200,4 +204,5 @@ def test_values_that_are_written_out_are_those_of_the_library():
     assert found["codec"] == [*load("modelnet40").codecs]
     assert found["tail"] == [*get_args(Tail)]
     assert found["knob"] == [*get_args(Knob)]
+    assert found["baseline"] == [*get_args(Baseline)]
     assert found["split"] == [*reversed(SPLITS)]

@@ -72,7 +72,7 @@ def leaves(command: Any = None, path=()):
 
 def test_every_command_prints_json_and_a_device_is_an_index():
     commands = dict(leaves())
-    assert len(commands) == 42
+    assert len(commands) == 44
     for path, command in commands.items():
         assert "--json" in flags(command), path
         assert ("--device" in flags(command)) == (path in (("attack",), ("audit",), ("device",), ("radio", "transmit")))

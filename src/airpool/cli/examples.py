@@ -12,8 +12,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "epsilon": (
         "epsilon --devices 12 --noise-std 0.05 --participation 0.9",
         "epsilon --network net.toml --neighbours replace --inferences 1000 --colluders 2",
+        "epsilon --devices 12 --noise-std 0.3 --stay 1min --every 2s",
         "epsilon --devices 12 --noise-std 0.3 --odds --prior 0.1",
     ),
+    "report": ("report net.toml --out statement.html --every 10s --hours 8", "report net.toml --per-day 200"),
     "calibrate": (
         "calibrate --epsilon 2 --devices 12 --dimension 40 --out net.toml",
         "calibrate --network net.toml --epsilon 20 --knob inferences",
@@ -49,6 +51,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sweep": (
         "sweep epsilon --set devices=4,12,40 --set noise_std=0.02,0.05,0.1 --out table.csv",
         "sweep evaluate --set epsilon=1,2,10 --set fading=none,rician --set trials=2",
+    ),
+    "fit": (
+        "fit --images photos --out shop.safetensors",
+        "fit --videos clips --labels labels.csv --every 2 --out shop.safetensors --folds 5",
     ),
     "data prepare": (
         "data prepare ModelNet40.zip --out meshes.npz",

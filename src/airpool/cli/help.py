@@ -57,7 +57,7 @@ def write(command: Any, path: str, groups: Mapping[str, Mapping[str, str]] | Non
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         lines += ["", *wrapped(" ".join(paragraph.split()), width)]
     for title, rows in {**options_by_group(command, path, ctx), **(groups or {})}.items():
-        lines += ["", typer.style(title, bold=True), *_listed(dict(rows).items(), width)]
+        lines += ["", typer.style("\n".join(wrapped(title, width)), bold=True), *_listed(dict(rows).items(), width)]
     if path in EXAMPLES:
         lines += ["", typer.style("Examples", bold=True)]
         lines += [line for example in EXAMPLES[path] for line in _continued(f"airpool {example}", width)]
