@@ -341,8 +341,8 @@ def test_latents_without_a_classifier_need_a_codec():
     ("arguments", "message"),
     [
         (["--accounting", "guess"], "--accounting 'guess' must be exact or theorem1"),
-        (["--codec", "huge"], "codec 'huge' must be one of vote, compact, q16, vote-vgg11"),
-        (["--split", "train"], "split='train' must be test or validation"),
+        (["--codec", "huge"], "--codec huge must be one of vote, compact, q16, vote-vgg11"),
+        (["--split", "train"], "--split train must be test or validation"),
         (["--latents", "a", "--views", "b"], "not both"),
         (["--network", "no.toml"], "no.toml"),
     ],

@@ -93,6 +93,6 @@ def test_the_command_prints_cap_and_figure_side_by_side():
 
 
 def test_the_command_refuses_what_it_does_not_count(refused):
-    assert "mean_slots=17 must be from 1 to 16" in refused("epsilon", *NETWORK, "--mean-slots", "17")
+    assert "--mean-slots 17 must be from 1 to 16" in refused("epsilon", *NETWORK, "--mean-slots", "17")
     assert "leave out --live" in refused("epsilon", *NETWORK, "--budget-epsilon", "8", "--live")
     assert "takes a number" in refused("epsilon", *NETWORK, "--budget-epsilon", "8", "--colluders", "#3")

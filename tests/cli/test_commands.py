@@ -255,7 +255,7 @@ def test_every_command_has_help():
         (["epsilon", "--devices", "2", "--dropouts", "-1"], "--dropouts -1 must be a whole number from 0 to 1"),
         (["epsilon", "--devices", "2", "--dimension", "0"], "--dimension 0 must be a whole number >= 1"),
         (["epsilon", "--devices", "2", "--plot", "picture.gif"], "a figure's name must end in .png, .svg or .pdf"),
-        (["calibrate", "--devices", "2"], "no target: give epsilon"),
+        (["calibrate", "--devices", "2"], "no target: give --epsilon"),
         (["epsilon", "--devices", "2", "--odds", "--prior", "1"], "--prior 1 must be > 0 and < 1"),
         (["calibrate", "--devices", "2", "--odds", "0.4"], "--odds 0.4 must be > prior=0.5 and < 1"),
         (["calibrate", "--devices", "2", "--odds", "0.6", "--knob", "clip"], "--odds sets one factor on the noise"),

@@ -78,7 +78,7 @@ def test_folds_test_every_object_once_and_the_model_is_fitted_to_all(pictures, t
         (("--images", "{shop}", "--videos", "{shop}"), "give --images FOLDER or --videos FOLDER"),
         (("--images", "{shop}/none"), "no such folder"),
         (("--images", "{shop}", "--labels", "x.csv"), "--labels are of --videos"),
-        (("--images", "{shop}", "--folds", "1"), "folds=1 must be 2 or more"),
+        (("--images", "{shop}", "--folds", "1"), "--folds 1 must be 2 or more"),
         (("--images", "{shop}", "--folds", "7"), "too few objects of mug, pear"),
         (("--images", "{shop}", "--trials", "0"), "--trials 0 must be"),
         (("--images", "{shop}", "--fine-tune"), "needs a GPU, and torch finds none. On a CPU it would take about"),

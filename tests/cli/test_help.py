@@ -119,9 +119,18 @@ def test_a_default_is_that_of_the_network():
         ("attack antipodl --devices 3", "Did you mean antipodal?"),
         ("reproduce tabel-2", "Did you mean table-2?"),
         ("sweep epsilom", "Did you mean epsilon?"),
+        ("epsilon --devices 3 --sigma 1", "--noise-std"),
+        ("epsilon --devices three", "'--devices': 'three' must be a whole number"),
+        ("epsilon --devices 3 --delta small", "'--delta': 'small' must be a number"),
+        ("epsilon -devices 3", "two dashes"),
+        ("epsilon net.toml", "A network file follows --network"),
+        ("epsilon --network net.tml", "cannot read the network file net.tml: No such file or directory\n"),
+        ("epsilon --devices 3 --noise-std 1,2", "error: --noise-std has 2 values for 3 devices"),
+        ("audit --devices 3 --score-end hihg", "must be high or low"),
+        ("reproduce", "Known are fig-dim"),
     ],
 )
-def test_a_mistyped_word_gets_a_suggestion(words, said, refused):
+def test_a_mistyped_or_odd_line_says_what_may_be_meant(words, said, refused):
     assert said in refused(*words.split())
 
 

@@ -344,8 +344,8 @@ def test_a_view_is_drawn_on_white():
     ("arguments", "message"),
     [
         (["--object", "nosuch"], "no object 'nosuch': there are airplane"),
-        (["--trials", "0"], "trials=0 must be >= 1"),
-        (["--epsilon", "-1"], "epsilon=-1 must be > 0 and finite"),
+        (["--trials", "0"], "--trials 0 must be >= 1"),
+        (["--epsilon", "-1"], "--epsilon -1 must be > 0 and finite"),
     ],
 )
 def test_bad_input_ends_with_one_line_and_status_2(monkeypatch, capsys, tmp_path, arguments, message):

@@ -113,6 +113,16 @@ class Commands(core.TyperGroup):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {MEANT[args[0]]!r}?")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if hasattr(error, "format_message"):  # of the command line's grammar
+                from airpool.cli.typed import hinted
+
+                hinted(error)
+            raise
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from airpool.cli.help import write
 
@@ -160,6 +170,9 @@ def _root(
         load_file(path)
 
 
+_NUMBERS = {int: "a whole number", float: "a number"}
+
+
 class _PlainValue:
     """Converts texts and numbers without pydantic, which Typer would load for it.
 
@@ -180,7 +193,12 @@ class _PlainValue:
             if isinstance(value, str) and (parser or convert in (int, float)):
                 with suppress(ValueError):
                     return convert(value)
-        return self.slow(self.descriptor).coerce(value, param=param, ctx=ctx)  # the rest, and error messages
+        try:
+            return self.slow(self.descriptor).coerce(value, param=param, ctx=ctx)  # the rest
+        except typer.BadParameter:
+            if parser or convert not in _NUMBERS or not isinstance(value, str):
+                raise
+            raise typer.BadParameter(f"{value!r} must be {_NUMBERS[convert]}", ctx=ctx, param=param) from None
 
 
 def plugins_first(words: list[str]) -> list[str]:

@@ -35,6 +35,8 @@ def audit(
 
     if not 0 < confidence < 1:
         raise ValueError(f"--confidence {confidence:g} must be > 0 and < 1")
+    if end not in ("high", "low"):
+        raise ValueError(f"--score-end {end!r} must be high or low")
     wanted.refuse_named_colluders()
     net = wanted.network(**_shape(model))
     chosen = _devices(device, net.devices.count)

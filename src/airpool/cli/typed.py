@@ -5,11 +5,14 @@ import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from airpool.cli import values
 
 # noise_std=-1, devices.noise_std[2]='x': as the library names a value. codec 'x': as it names a choice.
 _NAMED = re.compile(r"(?<![\w.\-])(?P<name>(?:\w+\.)?[a-z]\w*)(?:\[(?P<index>\d+)\])?=(?P<value>'[^']*'|[^\s,;:)]+)")
+# A key of a network file: where its option was typed, that is where the value comes from.
+_KEY = re.compile(r"^(?P<name>\w+\.\w+)(?= has )")
 _CHOICE = re.compile(r"^(?P<name>[a-z]+) (?P<value>'[^']+')")
 
 
@@ -28,11 +31,44 @@ def in_words_of(words: Sequence[str], message: str) -> str:
             return found[0]
         return f"--{name.replace('_', '-')} {shlex.quote(text)}"
 
+    def keyed(found: re.Match[str]) -> str:
+        name = option_of(found["name"])
+        return f"--{name.replace('_', '-')}" if name in typed else found[0]
+
     first = _NAMED.match(message)
+    message = _KEY.sub(keyed, message.replace("give epsilon,", "give --epsilon,"))
     said = _CHOICE.sub(renamed, _NAMED.sub(renamed, message))
     if first is not None and said.startswith(first[0]) and "network" in typed:
         said = f"{typed['network']}: {said}" if _holds(Path(typed["network"]), first) else said
     return said + _suggested(words, typed, message)
+
+
+# Options that people try → those that they may mean.
+_MEANT = {
+    **dict.fromkeys(("--sigma", "--noise", "--std"), "--noise-std"),
+    **dict.fromkeys(("--eps", "--target"), "--epsilon"),
+    **dict.fromkeys(("--clip", "--clipping"), "--clip-norm"),
+    **dict.fromkeys(("--net", "--file"), "--network"),
+    **dict.fromkeys(("--num-devices", "--k"), "--devices"),
+    "--output": "--out",
+}
+
+
+def hinted(error: Any) -> None:
+    """Adds to an error of the command line's grammar what may have been meant."""
+    message, ctx, param = str(getattr(error, "message", None) or ""), getattr(error, "ctx", None), None
+    there = {flag for each in ctx.command.params for flag in each.opts} if ctx is not None else set()
+    mistyped = message.removeprefix("No such option: ")
+    if _MEANT.get(mistyped) in there:
+        error.possibilities = [_MEANT[mistyped]]
+    elif re.fullmatch(r"No such option: -\w", message):
+        error.message = f"{message}. The name of an option has two dashes, as --help"
+    elif "unexpected extra argument" in message and ".toml" in message and "--network" in there:
+        error.message = f"{message}. A network file follows --network"
+    elif (param := getattr(error, "param", None)) is not None and not message and ctx is not None:
+        known = values.known(ctx.command_path.partition(" ")[2], param.name)
+        if known is not None:
+            error.message = f"Known are {', '.join(known({}))}."
 
 
 def options(words: Sequence[str]) -> dict[str, str]:

@@ -44,7 +44,8 @@ def read(path: str | Path) -> Network:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise NetworkError(f"cannot read the network file {path}: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise NetworkError(f"cannot read the network file {path}: {why}") from None
     try:
         return parse(text)
     except NetworkError as error:
