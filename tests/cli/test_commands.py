@@ -235,7 +235,7 @@ def test_every_command_has_help():
         (["epsilon", "--devices", "2", "--noise-std", "-1"], "--noise-std -1 must be >= 0 and finite"),
         (["epsilon", "--devices", "2", "--clip-norm", "-1"], "--clip-norm -1 must be > 0 and finite"),
         (["epsilon", "--devices", "2", "--participation", "1.5"], "--participation 1.5 must be between 0 and 1"),
-        (["epsilon", "--devices", "2", "--weight", "1,2,3"], "devices.weight has 3 values for 2 devices"),
+        (["epsilon", "--devices", "2", "--weight", "1,2,3"], "--weight has 3 values for 2 devices"),
         (["epsilon", "--devices", "2", "--delta", "0"], "--delta 0 must be > 0 and < 1"),
         (["epsilon", "--devices", "2", "--delta", "1"], "--delta 1 must be > 0 and < 1"),
         (["epsilon", "--devices", "2", "--delta", "nan"], "--delta nan must be > 0 and < 1"),

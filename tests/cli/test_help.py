@@ -73,7 +73,8 @@ def test_every_command_has_examples_which_parse():
 
 def parsed(words):
     """Parses a command line as it is called, and calls nothing."""
-    command, parent = typer.main.get_command(cli.app), None
+    command: Any = typer.main.get_command(cli.app)
+    parent = None
     ctx: Any = command.make_context("airpool", list(words))
     while hasattr(command, "list_commands"):
         rest = [*ctx._protected_args, *ctx.args]
