@@ -247,6 +247,45 @@ def test_inferences_side_by_side_all_get_to_their_cap(tmp_path):
     assert len(rows(tmp_path)) == 12
 
 
+@pytest.mark.parametrize("medium", MEDIA)
+def test_an_inference_waits_for_slots_that_another_has_reserved_and_does_not_use(medium):
+    net = network(slots=Slots(4, sure=0.01))
+
+    async def play():
+        charges = [Counted(6) for _ in range(4)]
+        async with small(net, medium, charges=charges, codec=decoder(100.0), patience=0.2) as system:
+            together = await asyncio.gather(*(system.server.infer() for _ in range(3)))
+            return together, await system.server.infer()
+
+    together, after = asyncio.run(play())  # of one slot each: 6, 5, 4 and 3 slots are left before them
+    assert [(each.status, each.slots) for each in together] == [("answered", 1)] * 3
+    assert (after.status, after.slots) == ("below quorum", 0)
+
+
+@pytest.mark.parametrize("later", [True, False], ids=["goes on", "vanishes"])
+def test_a_hub_waits_for_an_inference_under_way_as_long_as_its_patience(later):
+    net = network(slots=Slots(4, sure=0.999999))
+    asked = stated(net)
+
+    async def play():
+        async with small(net, charges=[Counted(7) for _ in range(4)], patience=1.0) as system:
+            air = system.air
+            assert isinstance(await air.run_slot("a", 0, asked), Sum)
+            waits = asyncio.create_task(air.run_slot("b", 1, asked))
+            while air.status().ready < 4:
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.05)
+            held = not waits.done()
+            for slot in (2, 3, 4) if later else ():
+                assert isinstance(await air.run_slot("a", 0, asked, AskedSlot(slot)), Sum)
+            return held, await waits
+
+    held, found = asyncio.run(play())
+    assert held
+    assert isinstance(found, Withheld)
+    assert found.reason.startswith("below quorum: 0 devices are ready")
+
+
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("redrawn", [True, False], ids=["anew", "once"])
 def test_the_ledger_is_never_below_what_was_sent(name, redrawn, tmp_path):

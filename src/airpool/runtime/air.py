@@ -31,7 +31,7 @@ from airpool.runtime.medium import (
     medium_of,
 )
 from airpool.runtime.standing import Standing
-from airpool.runtime.turns import Request, finish, next_turn
+from airpool.runtime.turns import Request, finish, held_back, next_turn
 from airpool.runtime.under_way import FIRST_SLOT, AskedSlot, UnderWay, slot_name
 
 PATIENCE_SECONDS = 1.0
@@ -194,6 +194,7 @@ class Air:
             return Withheld(f"rejected: {why}", spent=False, rejected=True)
         request = Request(name, number, asked.text, id, of.slot, asyncio.get_running_loop().create_future())
         self._waiting.append(request)
+        self._change.set()
         if self._turns is None or self._turns.done():
             self._turns = asyncio.create_task(self._take_turns())
         try:
@@ -210,6 +211,7 @@ class Air:
         """Reserves nothing more for an inference; devices hear of it with their next turn."""
         self._under_way.end(inference)
         self._hub.end(inference)
+        self._change.set()
         for it in self._standing.connected.values():
             it.ended.append(inference[:LONGEST_ID])
 
@@ -233,8 +235,7 @@ class Air:
         while self._waiting:
             await self._gathered()
             self._standing.needed = self._under_way.needed()
-            ready = {k: self._standing.connected[k] for k in self._standing.ready()}
-            turn, there = next_turn(self._waiting, ready, self._hub.inferences, self._under_way)
+            turn, there = next_turn(self._waiting, self._standing.ready(), self._hub.inferences, self._under_way)
             lost, few = self._waiting, f"below quorum: {len(there)} devices are ready, {self.quorum} are needed"
             if len(there) >= self.quorum:
                 there = self._hub.among([each.id for each in turn], there)
@@ -251,12 +252,16 @@ class Air:
                 finish(turn, Withheld(f"withheld: the air failed: {type(error).__name__}", spent=True))
 
     async def _gathered(self) -> None:
-        """Waits until all that are connected are ready again, and enough for a quorum; not longer than the patience."""
+        """Waits until all that are connected are ready again, and enough for a quorum beside what is reserved.
+
+        Not longer than the patience.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + self._standing.patience
         while self._waiting and (left := until - loop.time()) > 0:
             ready = self._standing.ready()
-            if len(ready) >= self.quorum and self._standing.awaited() <= ready:
+            held = held_back(self._waiting, ready, self.quorum, self._under_way)
+            if len(ready) >= self.quorum and self._standing.awaited() <= ready.keys() and not held:
                 return
             self._change.clear()
             with suppress(TimeoutError):

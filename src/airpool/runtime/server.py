@@ -22,7 +22,7 @@ from airpool.protocol.live import live_report
 from airpool.radio.link import level, link_of
 from airpool.runtime import logs, terms
 from airpool.runtime.asking import OneInference
-from airpool.runtime.medium import DisconnectedError, ServerPort, UnreachedError, medium_of
+from airpool.runtime.medium import DisconnectedError, ServerPort, Sum, UnreachedError, medium_of
 from airpool.runtime.results import Guarantee, InferenceResult, ServerCodec
 from airpool.runtime.under_way import FIRST_SLOT, AskedSlot
 
@@ -63,6 +63,7 @@ class Server:
         self._numbered, self._turn = 0, asyncio.Semaphore(_IN_FLIGHT)
         self._waiting, self._stopping = set[asyncio.Timeout](), False
         self._ended = deque[str](maxlen=_IN_FLIGHT)  # of which the medium has yet to hear
+        self._ends = 0  # inferences that have ended before their last slot
         self.observers: list[Callable[[InferenceResult], None]] = []
         self._results: OrderedDict[str, InferenceResult] = OrderedDict()
 
@@ -91,6 +92,7 @@ class Server:
             inference.stop("failed", str(why))
         if 0 < inference.slots < self.network.slots.count:
             self._ended.append(id)
+            self._ends += 1
         found = inference.result(blank)
         found = replace(found, seconds=round(time.perf_counter() - began, 6))
         logs.event("inference", id=id, number=this, status=found.status, devices=found.devices, reason=found.reason)
@@ -121,12 +123,20 @@ class Server:
             self._turn.release()
 
     async def _ask(self, inference: OneInference, id: str, this: int) -> None:
-        """Asks for the next slot of an inference. It counts as spent as soon as it may have been announced."""
+        """Asks for the next slot of an inference. It counts as spent as soon as it may have been announced.
+
+        Where too few were ready, and another inference has ended meanwhile, it asks again: what was reserved for that
+        one may do for this.
+        """
         inference.slots += 1
-        of = AskedSlot(inference.slots, tuple(self._ended))
-        self._ended.clear()
-        asked = self.port.run_slot(id, this, self._asked, *([] if of == FIRST_SLOT else [of]))
-        inference.take(await asked, simulated=self._simulated)
+        while True:
+            before = self._ends
+            of = AskedSlot(inference.slots, tuple(self._ended))
+            self._ended.clear()
+            found = await self.port.run_slot(id, this, self._asked, *([] if of == FIRST_SLOT else [of]))
+            if isinstance(found, Sum) or found.spent or found.rejected or self._ends == before:
+                break
+        inference.take(found, simulated=self._simulated)
 
     def _blank(self, id: str, this: int) -> InferenceResult:
         return InferenceResult(id, this, "failed", 0.0, False, self.guarantee, self._simulated)

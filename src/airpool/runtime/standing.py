@@ -128,9 +128,9 @@ class Standing:
         found = (self.fault(k, busy) for k in range(self.devices))
         return tuple(fault for fault in found if fault is not None)
 
-    def ready(self) -> set[int]:
+    def ready(self) -> dict[int, Connection]:
         """Devices that are ready, and not set aside."""
-        return {k for k, it in self.connected.items() if it.inferences and self.aside(k) is None}
+        return {k: it for k, it in self.connected.items() if it.inferences and self.aside(k) is None}
 
     def awaited(self) -> set[int]:
         """Devices that a turn waits for: connected, neither stalled nor set aside."""

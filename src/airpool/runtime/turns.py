@@ -33,11 +33,23 @@ def next_turn(
     later = [each for each in waiting if each.slot > 1]
     first = [each for each in waiting if each.slot == 1]
     if not later:
-        ready = {k: it for k, it in ready.items() if it.left is None or it.left >= under_way.needed()}
+        ready = _covering(ready, under_way.needed())
     most = min([most, *(it.inferences for it in ready.values())])
     left = [it.left - under_way.reserved for it in ready.values() if it.left is not None]
     begin = min([len(first), *(number // under_way.cap for number in left)])
     return (later + first[: max(begin, 0)])[:most], sorted(ready)
+
+
+def held_back(waiting: Iterable[Request], ready: Mapping[int, Connection], quorum: int, under_way: UnderWay) -> bool:
+    """Whether first slots wait, and would have their quorum but for what is reserved for inferences under way."""
+    if not under_way.reserved or any(each.slot > 1 for each in waiting):
+        return False
+    return len(_covering(ready, under_way.needed())) < quorum <= len(_covering(ready, under_way.cap))
+
+
+def _covering(ready: Mapping[int, Connection], rows: int) -> dict[int, Connection]:
+    """Devices whose budgets cover so many rows, or say nothing of them."""
+    return {k: it for k, it in ready.items() if it.left is None or it.left >= rows}
 
 
 def finish(requests: Iterable[Request], outcome: Sum | Withheld) -> None:
