@@ -1,18 +1,22 @@
-"""Numbers of a guarantee as text: an upper bound is rounded up, a lower bound down, and what was given stays whole."""
+"""Numbers of a guarantee as text: an upper bound is rounded up, a lower bound down, and what was given stays whole.
+
+What lies within 10⁻¹² of a round number, relative to it, is that number: 1 − 0.99 is printed as 0.01.
+"""
 
 import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+_NOISE = 1e-12  # relative: of floating-point arithmetic, not of a bound
+
 
 def shown(value: float, digits: int = 3) -> str:
     """ε as text, rounded up: the printed number is a valid bound too.
 
-    >>> shown(2.0631), shown(float("inf")), shown(0.00012)
-    ('2.064', 'inf', '0.001')
+    >>> shown(2.0631), shown(float("inf")), shown(0.00012), shown(1e-13), shown(1 - 0.99, 2)
+    ('2.064', 'inf', '0.001', '0.001', '0.01')
     """
-    # Rounding of the product must not add a digit to a number that was round already.
-    return _fixed(value, digits, lambda scaled: math.ceil(scaled - 1e-9))
+    return _fixed(value, digits, lambda scaled: math.ceil(scaled - _NOISE * abs(scaled)))
 
 
 def shown_below(value: float, digits: int = 3) -> str:
@@ -21,14 +25,14 @@ def shown_below(value: float, digits: int = 3) -> str:
     >>> shown_below(1.9999), shown_below(2.0), shown_below(0.29, 2), shown_below(math.inf)
     ('1.999', '2.000', '0.29', 'inf')
     """
-    return _fixed(value, digits, lambda scaled: math.floor(scaled + 1e-9))
+    return _fixed(value, digits, lambda scaled: math.floor(scaled + _NOISE * abs(scaled)))
 
 
 def up(value: float, digits: int = 4) -> str:
     """A bound to some digits, never below it.
 
-    >>> up(0.12345), down(0.12345), down(-0.12345), up(1.2301e-7, 2)
-    ('0.1235', '0.1234', '-0.1235', '1.3e-07')
+    >>> up(0.12345), down(0.12345), down(-0.12345), up(1.2301e-7, 2), up(1 - 0.99, 2), down(0.99999 - 0.98999, 2)
+    ('0.1235', '0.1234', '-0.1235', '1.3e-07', '0.01', '0.01')
     """
     return _digits(value, digits, ROUND_CEILING)
 
@@ -68,6 +72,8 @@ def _fixed(value: float, digits: int, towards: Callable[[float], int]) -> str:
 def _digits(value: float, digits: int, rounding: str) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
+    # The number towards which it is rounded, unless it is noise away from one on the other side.
+    value += _NOISE * abs(value) * (-1 if rounding == ROUND_CEILING else 1)
     exponent = math.floor(math.log10(abs(value))) - digits + 1
     found = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(exponent), rounding)
     return f"{float(found):.{digits}g}"
