@@ -23,7 +23,9 @@ def test_times_are_measured_in_benchmarks_and_not_in_tests():
     clocks = re.compile(r"perf_counter|process_time|time\.time\(|timeit|monotonic\(\) - ")
     tests = sorted((ROOT / "tests").rglob("*.py"))
     assert len(tests) > 50
-    assert [path.name for path in tests if path.name != Path(__file__).name and clocks.search(path.read_text())] == []
+    moments = {"broken_source.py", "test_cameras.py"}  # frames carry the time of day, which is no measured time
+    found = {path.name for path in tests if clocks.search(path.read_text("utf-8"))}
+    assert found - {Path(__file__).name} == moments
 
 
 def test_no_property_fails_because_the_machine_is_busy():
