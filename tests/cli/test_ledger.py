@@ -87,9 +87,14 @@ def test_what_cannot_be_held_against_a_budget_is_said_and_the_file_is_checked_al
 
 def test_an_infinite_total_comes_with_its_reason(tmp_path, keys):
     net = Network.uniform(num_devices=3, noise_std=1e-4)
-    with Ledger(tmp_path / "loud.db", keys / "device-3" / "identity.key", head=tmp_path / "head") as opened:
+    how = {"device": "device-3", "head": tmp_path / "head"}
+    with Ledger(tmp_path / "loud.db", keys / "device-3" / "identity.key", **how) as opened:
         opened.charge("a", mechanism(net, device=0))
     assert f"ε = inf ({GRID})" in run("ledger", "show", tmp_path / "loud.db")
+    run("ledger", "export", tmp_path / "loud.db", "--out", tmp_path / "rows.jsonl")
+    url = f"sqlite:///{tmp_path / 'fleet.db'}"
+    assert f"device-3: ε is inf ({GRID})" in run("ledger", "fleet", url, "--take", tmp_path / "rows.jsonl")
+    assert json.loads(run("ledger", "fleet", url, "--json"))["devices"][0]["reason"] == GRID
 
 
 def test_a_file_that_is_no_key_is_named(ledger, tmp_path, refused):

@@ -13,10 +13,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from airpool import cli, fit
+from airpool import cli
 from airpool._support import progress
 from airpool.cli import options, output
 from airpool.evaluation import settings
+from airpool.models.sensors import fitting as sensors
 from airpool.network import Adversary, Channel, Devices, Network, Ranking, Slots, Threshold
 from airpool.network.file import read, write
 
@@ -139,7 +140,7 @@ def test_a_call_of_the_library_shows_progress_where_somebody_looks(monkeypatch):
         def isatty(self):
             return True
 
-    assert inspect.signature(fit).parameters["progress"].default is progress.automatic
+    assert inspect.signature(sensors.fit).parameters["progress"].default is progress.automatic
     monkeypatch.setattr(progress, "_BAR_AFTER", 0.01)
     monkeypatch.setattr("sys.stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")

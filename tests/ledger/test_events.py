@@ -196,6 +196,15 @@ def test_a_ledger_that_cannot_be_read_is_not_called_a_spent_budget():
 def test_a_device_whose_event_cannot_fit_does_not_start():
     net = Network.uniform(num_devices=4, noise_std=0.5, slots=Slots(4))
     limit = epsilon_of(net, 60)
-    secured.require_events_fit([Budget(limit, event=240), Budget(0.01)], net, 3)
+    secured.require_covered([Budget(limit, event=240)], net, 3)
     with pytest.raises(ValueError, match=r"an event of 60 inferences costs device 3 ε = .* --per-event 60"):
-        secured.require_events_fit([Budget(0.9 * limit, event=240)], net, 3)
+        secured.require_covered([Budget(0.9 * limit, event=240)], net, 3)
+
+
+def test_a_budget_must_cover_all_slots_of_one_inference():
+    net = Network.uniform(num_devices=4, noise_std=0.5, slots=Slots(4))
+    limit = epsilon_of(net, 1)
+    secured.require_covered([Budget(limit), Budget(limit, window_s=60.0)], net, 3)
+    for short in (Budget(0.99 * limit), Budget(0.99 * limit, window_s=60.0), Budget(0.99 * limit, scene=True)):
+        with pytest.raises(ValueError, match=r"one inference of up to 4 slots costs device 3 ε = .* more than its"):
+            secured.require_covered([Budget(limit), short], net, 3)

@@ -71,6 +71,11 @@ def test_errors_are_one_line_and_status_2(args, why, file, monkeypatch, capsys):
         (("--source", "video:demo", "--model", "wearables"), "goes with --model modelnet40 alone"),
         (("--keys", "none"), "none/air/ca.crt: No such file"),
         (("--simulate", "1", "--keys", "none", "--ledger", "l"), "--ledger does not go with --simulate"),
+        (("--keys", "none", "--ledger", "l/m", "--budget-epsilon", "0.01"), "one inference costs device 0 ε = "),
+        (
+            ("--keys", "none", "--ledger", "l", "--day-epsilon", "0.5", "--slots", "16"),
+            "one inference of up to 16 slots",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -83,6 +88,7 @@ def test_up_refuses_what_cannot_work_before_any_process_starts(args, why, monkey
     code, line = command(monkeypatch, capsys, "up", "--noise-std", "0.3", *args)
     assert code == 2
     assert why in line
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_range_of_views():

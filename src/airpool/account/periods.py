@@ -1,7 +1,7 @@
 """Leakage of a network over one inference, a day and a year: the numbers of a statement."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from math import inf
 from typing import Any
@@ -22,7 +22,7 @@ class Period:
 
     epsilon, local: per device. odds, local_odds: (priors, devices), as of `guesses.REPORTED`. eavesdropper: ε and odds
     of the worst device at the eavesdropper's antennas; None where there are none. missing: why nothing is known, and
-    every number the largest that there is; "" elsewhere.
+    every number the largest that there is; "" elsewhere. reasons: by name, of each ε that is infinite.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Period:
     object_odds: tuple[float, ...]
     eavesdropper: tuple[float, float] | None = None
     missing: str = ""
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -47,6 +48,7 @@ class Period:
             "odds_local": {str(prior): each for prior, each in zip(REPORTED, self.local_odds, strict=True)},
             "odds_object": {str(prior): each for prior, each in zip(REPORTED, self.object_odds, strict=True)},
             "missing": self.missing,
+            "reasons": dict(self.reasons),
         }
 
 
@@ -80,6 +82,7 @@ def period(report: PrivacyReport, name: str, inferences: int) -> Period:
         tuple(tuple(map(float, each.local)) for each in odds),
         tuple(each.object for each in odds),
         None if heard is None or best is None else (float(np.max(heard)), best),
+        reasons=found.reasons,
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from airpool.account.guesses import percent
 from airpool.account.periods import PROTECTED, WEAKLY, Period, level
+from airpool.account.reasons import in_plain_words
 from airpool.account.report import PrivacyReport, shown
 from airpool.network import Network, scheme_rules
 
@@ -25,7 +26,7 @@ def fact(period: Period) -> str:
     return f"of yes-or-no guesses are right at most after {period.name}{many}, instead of 50 %: {level(period)}"
 
 
-def in_short(network: Network, periods: Sequence[Period], lasting: tuple[int, int]) -> list[str]:
+def in_short(periods: Sequence[Period], lasting: tuple[int, int]) -> list[str]:
     """The verdict: what one device alone sees over each period, why ε has no limit, what several devices see.
 
     lasting: inferences up to which the worst device is protected, and weakly protected.
@@ -36,7 +37,8 @@ def in_short(network: Network, periods: Sequence[Period], lasting: tuple[int, in
     ]
     for each in periods:
         if np.isinf(max(each.epsilon)):
-            reason = f"it is not accounted for ({each.missing})" if each.missing else why_infinite(network)
+            why = in_plain_words(each.reasons.get("epsilon", ""))
+            reason = f"it is not accounted for ({each.missing})" if each.missing else why
             lines.append(f"Over {each.name} ε has no limit: not protected, because {reason}.")
             break
     if lasting[1]:
@@ -48,23 +50,6 @@ def in_short(network: Network, periods: Sequence[Period], lasting: tuple[int, in
         )
     lines.append("What several devices see, above all what the object is, is not protected: to name it is the purpose.")
     return lines
-
-
-def why_infinite(network: Network) -> str:
-    """The reason for an infinite ε of a device, in words."""
-    rules, access = scheme_rules(network.scheme), network.channel.rules
-    if not any(network.devices.column("noise_std")):
-        return "no device adds noise, so the signals show the features as they are"
-    if rules.scored and not getattr(network.scheme, "score_noise_std", 1.0):
-        return "devices are chosen by scores without noise, so who sends shows what a device sees"
-    if not network.neighbours.keeps_noise and (access.separate or access.senders_seen):
-        return (
-            "ε is asked for the removal of a whole device, and the server sees which devices send (the odds are about "
-            "what a device sees, not about whether it is there)"
-        )
-    if network.channel.power_rule == "paper":
-        return "at the power limit the paper's power rule shows whether there is a feature"
-    return "for these settings no finite bound is proven"
 
 
 def leaves(network: Network) -> list[str]:
@@ -175,7 +160,8 @@ def unprotected(network: Network, periods: Sequence[Period]) -> list[str]:
     """Everything that ε does not cover, as sentences."""
     access = network.channel.rules
     each = [f"{limit(one.object)} over {one.name} (50 % becomes {percent(one.object_odds[0])})" for one in periods]
-    why = f" It has no limit: {_why_object(network)}." if np.isinf(periods[0].object) else ""
+    once = periods[0].reasons.get("epsilon_object")
+    why = "" if once is None else f" It has no limit: {in_plain_words(once)}."
     lines = [f"What several devices see, such as what the object is. Its ε: {', '.join(each)}.{why}"]
     hidden = network.cover_noise and not scheme_rules(network.scheme).scored
     took_part = (
@@ -198,18 +184,6 @@ def unprotected(network: Network, periods: Sequence[Period]) -> list[str]:
     if access.superposes:
         lines.append("A receiver close to one device: then the numbers under “own signal” hold.")
     return lines
-
-
-def _why_object(network: Network) -> str:
-    if network.colluders:
-        return "a device that works with the adversary knows its own view of it"
-    if scheme_rules(network.scheme).scored:
-        return "all scores change with it, and no bound is claimed for them"
-    if not network.neighbours.keeps_noise:
-        return "ε is asked for the removal of all devices, and their noise goes with them"
-    if not any(network.devices.column("noise_std")):
-        return "no device adds noise"
-    return "a device that works with the adversary knows its own view of it, or no finite bound is proven"
 
 
 def duties(report: PrivacyReport, source: str) -> list[str]:

@@ -20,6 +20,26 @@ GRID = "at so large an ε the grid of live noise costs more than δ"
 GONE = "next to a device that is removed nothing is received"
 OTHERS_SILENT = "no noise of its own, and all others may be silent at once"
 SHOWN = "with a probability above δ, what is received shows it beyond doubt"
+BARE_SCORES = "devices are chosen by scores without noise"
+
+_PLAIN = {
+    COLLUDER: "a device that works with the adversary knows its own view of it",
+    SCORES: "all scores change with it, and no bound is claimed for them",
+    REMOVED: "ε is asked for the removal of all devices, and their noise goes with them",
+    NO_NOISE: "no device adds noise, so the signals show the features as they are",
+    NO_OWN_NOISE: "there is a device that adds no noise of its own",
+    SENDERS_SEEN: "ε is asked for the removal of a whole device, and the server sees which devices send (the odds are "
+    "about what a device sees, not about whether it is there)",
+    GONE: "ε is asked for the removal of a whole device, next to which nothing is received (the odds are about what a "
+    "device sees, not about whether it is there)",
+    OTHERS_SILENT: "there is a device that adds no noise of its own, and all others may be silent at once",
+    BARE_SCORES: "devices are chosen by scores without noise, so who sends shows what a device sees",
+}
+
+
+def in_plain_words(reason: str) -> str:
+    """A reason for readers who are no experts."""
+    return _PLAIN.get(reason, reason)
 
 
 def reasons(network: Network, received: Aggregate, *, live: bool, **epsilons: Any) -> dict[str, str]:
@@ -46,6 +66,8 @@ def _object(network: Network, received: Aggregate, *, live: bool) -> str:
 
 
 def _device(network: Network, received: Aggregate, k: int, *, own: bool, live: bool) -> str:
+    if scheme_rules(network.scheme).scored and not getattr(network.scheme, "score_noise_std", 1.0):
+        return BARE_SCORES
     if not network.neighbours.keeps_noise:
         if network.channel.rules.senders_seen:
             return SENDERS_SEEN

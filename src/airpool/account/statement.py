@@ -57,7 +57,7 @@ class Statement:
         report, periods = self.report, self.periods
         network, once = report.network, periods[0]
         return (
-            Section("In short", [_facts(periods), *map(Text, words.in_short(network, periods, self.lasting))]),
+            Section("In short", [_facts(periods), *map(Text, words.in_short(periods, self.lasting))]),
             Section("What leaves a device, and to whom", [Items(words.leaves(network)), _who(report, once)]),
             Section(
                 "How much, by time",

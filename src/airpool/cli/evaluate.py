@@ -74,6 +74,7 @@ def evaluate(
     record = {**result.record(), "accounting": accounting, "codec": codec, "split": split, "cameras": cameras}
     if out is not None:
         one_row(record, function="airpool evaluate").write(out)
+    record["reasons"] = dict(result.report.reasons)
     print_json(record) if json else _print(record)
 
 
@@ -146,10 +147,12 @@ def _slots(record: Mapping[str, Any]) -> dict[str, str]:
 
 def _print(record: Mapping[str, Any]) -> None:
     from airpool._support.rounding import full, shown, spread
+    from airpool.account.words import because
 
-    def worst(values: list[Any]) -> str:
-        """Largest ε, rounded up, so that the printed ε is a valid bound too."""
-        return shown(max(map(float, values)))
+    def worst(name: str) -> str:
+        """Largest ε, rounded up, so that the printed ε is a valid bound too; the reason of an infinite one."""
+        values = record[name] if isinstance(record[name], list) else [record[name]]
+        return shown(max(map(float, values))) + because(record["reasons"], name)
 
     low, high = record["accuracy_ci"]
     std = record["accuracy_std"]
@@ -159,10 +162,10 @@ def _print(record: Mapping[str, Any]) -> None:
         "accuracy": f"{record['accuracy_mean']:.4f} (95 % interval {low:.4f} to {high:.4f}{over})",
         "mean over classes": f"{record['class_mean']:.4f}",
         "no answer": f"{record['no_answer']:.4%}",
-        "ε of the worst device": f"{worst(record['epsilon'])}  ({record['neighbours']}, δ = {full(record['delta'])})",
-        "ε, no other device trusted": worst(record["epsilon_local"]),
-        "ε of the object": worst([record["epsilon_object"]]),
-        "the paper's claim": worst(record["epsilon_paper"]),
+        "ε of the worst device": f"{worst('epsilon')}  ({record['neighbours']}, δ = {full(record['delta'])})",
+        "ε, no other device trusted": worst("epsilon_local"),
+        "ε of the object": worst("epsilon_object"),
+        "the paper's claim": worst("epsilon_paper"),
         "mean square error": f"{record['mse']:.4g}",
         **_costs(record),
         **_slots(record),

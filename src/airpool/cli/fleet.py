@@ -11,6 +11,7 @@ from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
+    from airpool.runtime.ledger.fleet import Account
     from airpool.runtime.medium import AirStatus
 
 app = typer.Typer(add_completion=False)
@@ -31,7 +32,8 @@ def fleet(
     import asyncio
 
     status = asyncio.run(_status(air, keys))
-    spent, until = _spent(view, delta), _until(keys)
+    accounts, until = _accounts(view, delta), _until(keys)
+    spent = {name: each.epsilon for name, each in accounts.items()}
     faults = {each.device: each for each in status.faults}
     found = []
     for k in range(status.devices):
@@ -55,6 +57,9 @@ def fleet(
         ("device", "up", "version", "last refusal", "ε spent", "ε left", "certificate until"),
         [tuple(_text(name, value) for name, value in each.items()) for each in found],
     )
+    for name, each in accounts.items():
+        if each.reason is not None:
+            typer.echo(f"{name}: ε is inf ({each.reason})")
     typer.echo(f"air {status.version}: {status.able} of {status.devices} devices are able, {status.quorum} needed")
 
 
@@ -75,15 +80,15 @@ async def _status(air: str, keys: Path | None) -> "AirStatus":
             raise OSError(f"the air at {air} does not answer: {why}") from None
 
 
-def _spent(view: str | None, delta: float) -> dict[str, float]:
-    """ε of each device, as far as it has reported."""
+def _accounts(view: str | None, delta: float) -> "dict[str, Account]":
+    """Spending of each device, as far as it has reported."""
     if view is None:
         return {}
     from airpool.runtime.ledger.fleet import Fleet
 
     found = Fleet(view)
     try:
-        return {each.device: each.epsilon for each in found.accounts(delta)}
+        return {each.device: each for each in found.accounts(delta)}
     finally:
         found.close()
 

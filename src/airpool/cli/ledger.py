@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from airpool.runtime.ledger.backup import Content
     from airpool.runtime.ledger.mechanism import Mechanism
     from airpool.runtime.ledger.plugins import UsedPlugin
-    from airpool.runtime.ledger.spending import Use
 
 app = typer.Typer(help="Show, check and copy what a device has spent.", no_args_is_help=True, add_completion=False)
 
@@ -38,13 +37,13 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
     with _refusing(), progress("composing"):
         from airpool._support.rounding import full, shown
         from airpool.runtime.ledger.backup import content
-        from airpool.runtime.ledger.spending import total
+        from airpool.runtime.ledger.spending import total, why_infinite
 
         found = content(file)
         counts, (budgets, lines) = found.counts, _against(found)
         spent = total(counts, delta, relation)
         each = [(mechanism, use, total({mechanism: 1}, delta, relation)) for mechanism, use in counts.items()]
-        why = _why_infinite(counts, delta, relation) if math.isinf(spent) else None
+        why = why_infinite(counts, delta, relation) if math.isinf(spent) else None
     # Slots of one inference have its name before the slash.
     inferences = len({row.inference.rpartition("/")[0] or row.inference for row in found.rows})
     summary = {"device": found.origin.device, "inferences": inferences, "slots": len(found.rows)}
@@ -177,6 +176,9 @@ def fleet(
         ("device", "key", "slots", "last", f"ε at δ = {full(delta)}, {neighbours}"),
         [(x.device, x.key[:12], str(x.inferences), _day(x.date), shown(x.epsilon, 4)) for x in found],
     )
+    for x in found:
+        if x.reason is not None:
+            typer.echo(f"{x.device}: ε is inf ({x.reason})")
 
 
 def _against(found: "Content") -> tuple[list[dict[str, Any]] | None, list[str]]:
@@ -188,18 +190,6 @@ def _against(found: "Content") -> tuple[list[dict[str, Any]] | None, list[str]]:
     except (AirpoolError, ValueError) as error:
         return None, [f"not computed: {error}"]
     return None if spending is None else [each.to_json() for each in spending], spending_lines(spending)
-
-
-def _why_infinite(counts: "dict[Mechanism, Use]", delta: float, relation: "Neighbours") -> str:
-    """The reason why a total is infinite: that of a mechanism that is by itself, else that of live noise's grid."""
-    from airpool.account.guarantee import guarantee
-    from airpool.account.reasons import GRID
-
-    for one in counts:
-        report = guarantee(one.under(relation).network, delta=delta, live=one.live)
-        if math.isinf(report.epsilon[one.device]):
-            return report.reasons["epsilon"]
-    return GRID
 
 
 def _unchanged(plugin: "UsedPlugin", mechanism: "Mechanism") -> bool:

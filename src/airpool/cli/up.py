@@ -94,10 +94,8 @@ def up(
     of_device |= {"event_epsilon": event_epsilon}
     of_device |= {"event_inferences": event_inferences, "event_seconds": event_seconds}
     of_device |= {} if bundle is None else {"threads": 1}
-    if ledger is not None:
-        if keys is None:
-            raise ValueError("--ledger needs --keys FOLDER: `airpool keys init` and `airpool keys device` make them")
-        ledger.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if ledger is not None and keys is None:
+        raise ValueError("--ledger needs --keys FOLDER: `airpool keys init` and `airpool keys device` make them")
     run = {"simulate": simulate, "device_options": of_device, "keys": keys, "frame_window": frame_window}
     setup = Setup(net, hosts, source, model, codec, quorum, slot_seconds, http, **run)
     labels = sources.labels_of(source, found(model).classes)

@@ -1,5 +1,6 @@
 """The charge of a device from its options: its own ledger with budgets, or a count in memory."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,19 @@ def require_consistent(options: DeviceOptions, network: Network, *, several: boo
         raise ValueError("--ledger needs --key, or --keys with an identity.key: `airpool keys` makes them")
 
 
+def require_covered(options: DeviceOptions, network: Network, indices: Sequence[int]) -> None:
+    """Raises a ValueError where a budget can never cover one inference of one of these devices."""
+    if options.ledger is None:
+        return
+    from airpool.runtime import secured
+
+    budgets = budgets_of(options, network)
+    columns = [each for each in vars(network.devices).values() if isinstance(each, tuple)]
+    unlike = {tuple(column[k] for column in columns): k for k in reversed(indices)}
+    for k in sorted(unlike.values()):  # the first of those that are alike
+        secured.require_covered(budgets, network, k)
+
+
 def charge_of(options: DeviceOptions, k: int, network: Network, seen: "Row | None" = None) -> Charge:
     """Charge of device k. seen: the newest row that the fleet has of the device."""
     if options.ledger is None:  # as much as so many whole inferences
@@ -83,7 +97,7 @@ def charge_of(options: DeviceOptions, k: int, network: Network, seen: "Row | Non
     from airpool.runtime import secured
 
     budgets = budgets_of(options, network)
-    secured.require_events_fit(budgets, network, k)
+    secured.require_covered([each for each in budgets if each.event is not None], network, k)
     for each in budgets:
         promised = f"ε ≤ {full(each.epsilon)} for {each.covers} and {each.neighbours} neighbours, if {each.assumes}"
         logs.event("budget", device=k, reason=promised)

@@ -153,17 +153,21 @@ def files_of(path: Path, head: Path | None, device: int) -> tuple[Path, Path | N
     return file, head / f"device-{device}.head" if head is not None and head.is_dir() else head
 
 
-def require_events_fit(budgets: Sequence[Budget], network: Network, device: int) -> None:
-    """Raises a ValueError where no event of an event's budget fits it: the device would fall silent for good."""
-    for each in (budget for budget in budgets if budget.event is not None):
-        one = mechanism(network, device=device)
-        cost = total({one: each.event or 0}, each.delta, each.neighbours)
-        if cost > each.epsilon:
-            inferences = (each.event or 0) // cap(network.slots)
+def require_covered(budgets: Sequence[Budget], network: Network, device: int) -> None:
+    """Raises a ValueError where a budget does not cover one inference, or its event: the device would never send."""
+    rows = cap(network.slots)
+    for each in budgets:
+        cost = total({mechanism(network, device=device): each.event or rows}, each.delta, each.neighbours)
+        if cost <= each.epsilon:
+            continue
+        costs = f"costs device {device} ε = {shown(cost)}, more than its budget of {full(each.epsilon)}"
+        if each.event is not None:
+            inferences = each.event // rows
             raise ValueError(
-                f"an event of {inferences} inferences costs device {device} ε = {shown(cost)}, more than its budget of "
-                f"{full(each.epsilon)}: calibrate the network with --per-event {inferences}"
+                f"an event of {inferences} inferences {costs}: calibrate the network with --per-event {inferences}"
             )
+        slots = f" of up to {rows} slots" if rows > 1 else ""
+        raise ValueError(f"one inference{slots} {costs} for {each.covers}: allow more, or add more noise")
 
 
 def booked(

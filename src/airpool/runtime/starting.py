@@ -65,6 +65,7 @@ def require(options: RoleOptions) -> Network:
         case DeviceOptions():
             indices = indices_of(options.device, network.devices.count)
             charging.require_consistent(options, network, several=len(indices) > 1)
+            charging.require_covered(options, network, indices)
             sources.require(options.source, bundle=options.bundle is not None)
             if options.bundle is not None and not options.bundle.is_file():
                 raise ValueError(f"--bundle {options.bundle}: no such file; `airpool bundle` makes one")

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -187,8 +187,11 @@ class System:
         from airpool.runtime import starting
 
         ranked = ["ranking"] if scheme_rules(self.setup.network.scheme).ranked else []
-        for name in (self.device_names[0], "air", *ranked, "server"):
-            starting.require(self.options(name, ANYWHERE))
+        for name in (f"device 0-{self.setup.network.devices.count - 1}", "air", *ranked, "server"):
+            options = self.options(name, ANYWHERE)
+            if isinstance(options, DeviceOptions) and options.ledger is not None and not options.ledger.exists():
+                options = replace(options, ledger=self.folder)  # it is made if nothing is wrong
+            starting.require(options)
 
     def trouble(self) -> list[str]:
         """Faults of sources that devices have logged and not taken back, in the order of their indices."""
@@ -267,6 +270,8 @@ async def running(setup: Setup) -> AsyncIterator[System]:
 
             identities.write(system.folder / "identities", setup.network.devices.count)
         system.require()
+        if (ledger := setup.device_options.get("ledger")) is not None:
+            ledger.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             await system.start("air")
             if scheme_rules(setup.network.scheme).ranked:

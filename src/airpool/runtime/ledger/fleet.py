@@ -7,6 +7,7 @@ and only if it signed that row itself.
 """
 
 import json
+import math
 import os
 import sqlite3
 import sys
@@ -22,7 +23,7 @@ from airpool.runtime.ledger import chain
 from airpool.runtime.ledger.backup import Content
 from airpool.runtime.ledger.chain import Origin, Row
 from airpool.runtime.ledger.mechanism import parse
-from airpool.runtime.ledger.spending import Use, total
+from airpool.runtime.ledger.spending import Use, total, why_infinite
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS ledger_origin (hash TEXT PRIMARY KEY, ledger TEXT NOT NULL, device TEXT NOT NULL, "
@@ -76,7 +77,10 @@ def is_remote(url: str) -> bool:
 
 
 class Account(NamedTuple):
-    """One ledger as the view knows it. date: of the newest row, milliseconds. neighbours: what ε is for."""
+    """One ledger as the view knows it. date: of the newest row, milliseconds. neighbours: what ε is for.
+
+    reason: of an infinite ε.
+    """
 
     device: str
     key: str
@@ -84,6 +88,7 @@ class Account(NamedTuple):
     date: int
     epsilon: float
     neighbours: str
+    reason: str | None
 
 
 class Fleet:
@@ -213,7 +218,8 @@ class Fleet:
             }
             newest = max((date for _, _, date in counted), default=0)
             inferences, spent = sum(use.inferences for use in counts.values()), total(counts, delta, neighbours)
-            found.append(Account(device, key, inferences, newest, spent, neighbours))
+            why = why_infinite(counts, delta, neighbours) if math.isinf(spent) else None
+            found.append(Account(device, key, inferences, newest, spent, neighbours, why))
         return found
 
     def close(self) -> None:

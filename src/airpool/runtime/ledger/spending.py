@@ -16,7 +16,8 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool.account.games import game
-from airpool.account.guarantee import epsilon_after
+from airpool.account.guarantee import epsilon_after, guarantee
+from airpool.account.reasons import GRID
 from airpool.account.received import aggregate
 from airpool.account.stream import (
     Exceeded,
@@ -43,6 +44,15 @@ class Use(NamedTuple):
 
 
 Counts = Mapping[Mechanism, Use | int]
+
+
+def why_infinite(counts: Counts, delta: float, neighbours: Neighbours | str) -> str:
+    """The reason why a total is infinite: that of a mechanism that is by itself, else that of live noise's grid."""
+    for one in counts:
+        report = guarantee(one.under(Neighbours(neighbours)).network, delta=delta, live=one.live)
+        if np.isinf(report.epsilon[one.device]):
+            return report.reasons["epsilon"]
+    return GRID
 
 
 @dataclass(frozen=True, eq=False)
