@@ -28,6 +28,21 @@ def write(path: str | Path, content: str | bytes) -> None:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
+def require_writable(path: str | Path, *, folder: bool = False) -> None:
+    """Raises the OSError that writing this file, or files in this folder, would raise; nothing is made."""
+    target = Path(os.path.realpath(path))
+    there = next(each for each in (target, *target.parents) if each.exists())
+    wrong = 0
+    if (there != target or folder) and not there.is_dir():
+        wrong = errno.ENOTDIR
+    elif there == target and not folder and there.is_dir():
+        wrong = errno.EISDIR
+    elif not os.access(there, os.W_OK | (os.X_OK if there.is_dir() else 0)):
+        wrong = errno.EACCES
+    if wrong:
+        raise OSError(wrong, os.strerror(wrong), str(path))
+
+
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
     """A file to write to, which takes its place at `path` once all of it is on the disk.

@@ -28,7 +28,10 @@ def attack(
     device: Annotated[int, typer.Option(help="Device to attack.")] = 0,
     trials: Annotated[int, typer.Option(help="Guesses, about.")] = 10_000,
     option: Annotated[list[str] | None, typer.Option(help="An attack's own option, NAME=VALUE; repeat it.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write results.json and pictures into this folder.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write results.json and pictures into this folder.", callback=output.folder_to_write),
+    ] = None,
     seed: o.Seed = 0,
     json: o.Json = False,
 ) -> None:

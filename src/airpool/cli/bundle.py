@@ -6,14 +6,14 @@ from typing import Annotated
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, progress, say_written
+from airpool.cli.output import file_to_write, print_json, progress, say_written
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def bundle(
-    out: Annotated[Path, typer.Option(help="The file to write, such as cameras.zip.")],
+    out: Annotated[Path, typer.Option(help="The file to write, such as cameras.zip.", callback=file_to_write)],
     model: o.Model = "modelnet40",
     codec: Annotated[str | None, typer.Option(help="One of the model's (default: its first).")] = None,
     images: Annotated[Path | None, typer.Option(help="Of your own cameras: pictures to fit int8 to.")] = None,

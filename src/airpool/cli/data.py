@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, print_table, progress
+from airpool.cli.output import file_to_write, print_json, print_table, progress
 
 app = typer.Typer(help="Prepare objects and describe them.", no_args_is_help=True, add_completion=False)
 
@@ -15,7 +15,9 @@ app = typer.Typer(help="Prepare objects and describe them.", no_args_is_help=Tru
 @app.command()
 def prepare(
     path: Annotated[Path, typer.Argument(help="Folder or zip of meshes, CLASS/{train,test}/NAME.off (obj, stl, ply).")],
-    out: Annotated[Path, typer.Option(help="File to write (.npz, or .npz.xz: smaller, slower to read).")],
+    out: Annotated[
+        Path, typer.Option(help="File to write (.npz, or .npz.xz: smaller, slower to read).", callback=file_to_write)
+    ],
     workers: Annotated[int | None, typer.Option(help="Processes (default: one for each processor).")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any mesh cannot be read.")] = False,
     json: o.Json = False,

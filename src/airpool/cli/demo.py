@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, print_table, progress
+from airpool.cli.output import folder_to_write, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from airpool.evaluation.demo import Demo
@@ -17,7 +17,9 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the page, the figures and their data.")] = Path("out"),
+    out: Annotated[
+        Path, typer.Option(help="Folder for the page, the figures and their data.", callback=folder_to_write)
+    ] = Path("out"),
     object_name: Annotated[
         str, typer.Option("--object", help="One of our own objects: chair, or chair_2 for a variant.")
     ] = "chair",
@@ -38,7 +40,7 @@ def demo(
         raise ValueError(f"trials={trials} must be >= 1")
     one_object.find(object_name)
     began = time.monotonic()
-    out.mkdir(parents=True, exist_ok=True)  # an error before the work where nothing can be written
+    out.mkdir(parents=True, exist_ok=True)
     found = _found(object_name, epsilon=epsilon, trials=trials, seed=seed)
     with progress("drawing"):
         files = story.write(found, out)

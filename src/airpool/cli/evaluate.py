@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, print_table, progress
+from airpool.cli.output import file_to_write, print_json, print_table, progress
 from airpool.network import Network
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ def evaluate(
     baseline: Annotated[str | None, typer.Option(help="orthogonal, best-device or centralised.")] = None,
     trials: Annotated[int, typer.Option(help="Transmissions of every object.")] = 20,
     seed: o.Seed = 0,
-    out: Annotated[Path | None, typer.Option(help="Write the record as a table: .csv, .json or .parquet.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the record as a table: .csv, .json or .parquet.", callback=file_to_write)
+    ] = None,
     json: o.Json = False,
 ) -> None:
     """Measure accuracy with error bars, energy and ε of a network, on shipped or on your own latents or views.

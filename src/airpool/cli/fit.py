@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, print_table, progress
+from airpool.cli.output import file_to_write, print_json, print_table, progress
 from airpool.cli.training import warnings_shown
 
 app = typer.Typer(add_completion=False)
@@ -17,7 +17,12 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def fit(
-    out: Annotated[Path, typer.Option(help="The model to write, such as shop.safetensors; its card lies beside it.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="The model to write, such as shop.safetensors; its card lies beside it.", callback=file_to_write
+        ),
+    ],
     images: Annotated[
         Path | None,
         typer.Option(help="Folder CAMERA/CLASS/OBJECT.jpg or CLASS/OBJECT_CAMERA.jpg, or a CSV file of pictures."),

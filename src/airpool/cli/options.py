@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from airpool.cli.output import file_to_write
 from airpool.evaluation.settings import put
 from airpool.network import (
     FADING,
@@ -25,8 +26,10 @@ from airpool.network import (
 from airpool.network import file as network_file
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Plot = Annotated[Path | None, typer.Option(help="Write a figure (PNG, SVG or PDF).")]
-OutNetwork = Annotated[Path | None, typer.Option("--out", help="Write the resulting network file (TOML).")]
+Plot = Annotated[Path | None, typer.Option(help="Write a figure (PNG, SVG or PDF).", callback=file_to_write)]
+OutNetwork = Annotated[
+    Path | None, typer.Option("--out", help="Write the resulting network file (TOML).", callback=file_to_write)
+]
 CreditNoise = Annotated[bool, typer.Option("--credit-channel-noise", help="Count the receiver's noise too.")]
 Split = Annotated[str, typer.Option(help="Held-out objects: test or validation.")]
 Model = Annotated[str, typer.Option("--model", help="A shipped model by name, or the file of your own.")]

@@ -8,19 +8,34 @@ from typing import Any
 
 import typer
 
+from airpool._support import files
 from airpool._support.progress import always as progress
 from airpool._support.text_table import TextTable, wrapped
 
-__all__ = ["print_json", "print_table", "progress", "say_written"]
+__all__ = ["file_to_write", "folder_to_write", "print_json", "print_table", "progress", "say_written"]
 
 
 def print_json(data: Any) -> None:
     typer.echo(json.dumps(data, ensure_ascii=False, allow_nan=False))
 
 
-def say_written(files: Mapping[str, Path | None]) -> None:
+def file_to_write(path: Path | None) -> Path | None:
+    """The value of an option that names a file to write; an error before the work where that cannot be."""
+    if path is not None:
+        files.require_writable(path)
+    return path
+
+
+def folder_to_write(path: Path | None) -> Path | None:
+    """The same for a folder."""
+    if path is not None:
+        files.require_writable(path, folder=True)
+    return path
+
+
+def say_written(written: Mapping[str, Path | None]) -> None:
     """Prints the path of each written file, after what it is."""
-    for what, path in files.items():
+    for what, path in written.items():
         if path is not None:
             typer.echo(f"{what}: {path}")
 

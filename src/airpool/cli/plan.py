@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, print_table, progress, say_written
+from airpool.cli.output import file_to_write, print_json, print_table, progress, say_written
 
 if TYPE_CHECKING:
     from airpool.evaluation.plan import LifePlan, Plan
@@ -32,7 +32,10 @@ def plan(
         typer.Option(help="Total ε of a device's life: how to ask in slots. Needs --accuracy, --inferences or both."),
     ] = None,
     out: o.OutNetwork = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the frontier, accuracy against ε (PNG, SVG or PDF).")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the frontier, accuracy against ε (PNG, SVG or PDF).", callback=file_to_write),
+    ] = None,
     seed: o.Seed = 0,
     json: o.Json = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, print_table, progress, say_written
+from airpool.cli.output import file_to_write, print_json, print_table, progress, say_written
 
 app = typer.Typer(help="Samples for a real radio.", no_args_is_help=True, add_completion=False)
 
@@ -61,7 +61,7 @@ def receive(
     wanted: o.NetworkOptions,
     *,
     recordings: Annotated[str, typer.Option(help="Recordings that are added up, separated by commas, or tcp://….")],
-    out: Annotated[Path, typer.Option(help="The estimate of the sum, (r,), as npy.")],
+    out: Annotated[Path, typer.Option(help="The estimate of the sum, (r,), as npy.", callback=file_to_write)],
     guard: Guard = 4,
     guard_db: Loudness = 18.0,
     delay: Annotated[int, typer.Option(help="Samples before the frame begins.")] = 0,

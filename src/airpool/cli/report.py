@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, progress, say_written
+from airpool.cli.output import file_to_write, print_json, progress, say_written
 
 app = typer.Typer(add_completion=False)
 
@@ -18,7 +18,9 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600}
 @app.command()
 def report(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Network file (TOML).")],
-    out: Annotated[Path | None, typer.Option(help="Write the page: .html, or .md or .txt for its text.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the page: .html, or .md or .txt for its text.", callback=file_to_write)
+    ] = None,
     text: Annotated[bool, typer.Option("--text", help="Print the text (default where there is no --out).")] = False,
     every: Annotated[
         str | None, typer.Option(help="Time between two inferences, as 10s, 5min or 1h.", metavar="TIME")
@@ -51,7 +53,6 @@ def report(
     if out is not None:
         from airpool._support import files
 
-        out.parent.mkdir(parents=True, exist_ok=True)
         files.write(out, found.html if out.suffix == ".html" else str(found))
     if json:
         print_json(found.to_json())

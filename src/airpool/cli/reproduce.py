@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, progress
+from airpool.cli.output import folder_to_write, print_json, progress
 
 if TYPE_CHECKING:
     from airpool.paper.figures.report import Reproduced
@@ -19,7 +19,9 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="ID|all", help="table-2, fig-p21, …; all: every result and a page.")],
-    out: Annotated[Path, typer.Option(help="Folder for figures, data and the page.")] = Path("report"),
+    out: Annotated[Path, typer.Option(help="Folder for figures, data and the page.", callback=folder_to_write)] = Path(
+        "report"
+    ),
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again; default: the committed table.")] = False,
     seed: o.Seed = 0,
     json: o.Json = False,

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, print_table, progress, say_written
+from airpool.cli.output import file_to_write, print_json, print_table, progress, say_written
 
 _SHOWN_ROWS, _SHOWN_FAILURES = 60, 20
 
@@ -31,7 +31,9 @@ def sweep(
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster (default: this machine).")] = None,
     cache: Annotated[Path, typer.Option(help="Folder of measured points.")] = Path("out/sweep"),
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Measure every point, and keep nothing.")] = False,
-    out: Annotated[Path | None, typer.Option(help="File to write the table to (csv, json or parquet).")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write the table to (csv, json or parquet).", callback=file_to_write)
+    ] = None,
     json: o.Json = False,
 ) -> None:
     """Run a function at every combination of parameters. Resumes after an interruption, even a kill."""

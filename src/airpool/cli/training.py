@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from airpool.cli import options as o
-from airpool.cli.output import print_json, print_table, progress
+from airpool.cli.output import folder_to_write, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from airpool.evaluation.training.work import Made, TrainingJob
@@ -30,7 +30,7 @@ NumSeeds = Annotated[int | None, typer.Option("--seeds", help="Number of models,
 class JobOptions:
     """Options of a training job: folder of the results, hardware, and the objects it may use."""
 
-    out: Annotated[Path, typer.Option(help="Folder for the weights and their card.")]
+    out: Annotated[Path, typer.Option(help="Folder for the weights and their card.", callback=folder_to_write)]
     objects: Annotated[int | None, typer.Option(help="Use at most N objects of each split.", metavar="N")] = None
     test: Annotated[bool, typer.Option("--test/--no-test", help="Read the test set, after training.")] = False
     torch_device: Annotated[str | None, typer.Option(help="cpu or cuda; default: cuda where there is one.")] = None
