@@ -5,19 +5,27 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import airpool
-from airpool import Devices, EncodedObjects, Network, guarantee
+from airpool import Devices, EncodedObjects, Network, cli, guarantee
 from airpool._support.rounding import down, full, shown, shown_below, up
 from airpool._support.text_table import TextTable
 from airpool.account.guesses import table as odds_table
 from airpool.account.report import table
 from airpool.evaluation.audit.measured import Evidence
+from airpool.runtime.keys import authority
+from airpool.runtime.ledger.backup import content
+from airpool.runtime.ledger.budget import Budget
+from airpool.runtime.ledger.fleet import Fleet
+from airpool.runtime.ledger.ledger import Ledger
+from airpool.runtime.ledger.mechanism import mechanism
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*\d|\d")
 MIXED = Network(devices=Devices(count=3, noise_std=(0.05, 0.1, 0.2), participation=0.9), delta=1.23456789e-5)
@@ -68,21 +76,66 @@ def test_names_and_values_without_headings_stay_together():
     assert TextTable(("a", "b"), []).text(80).splitlines()[0] == "a  b"
 
 
-@pytest.mark.parametrize("columns", ["40", "80", "200", None])
-def test_commands_print_every_number_whole_into_a_pipe(columns):
-    """None: a pipe without COLUMNS."""
+def piped(words: str, columns: str | None) -> str:
+    """What a command prints into a pipe. columns: what COLUMNS says; None: it is not set."""
+    done = CliRunner(env={"COLUMNS": columns}).invoke(cli.app, words.split())
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+THREE = "--devices 3 --noise-std 0.05,0.1,0.2 --dimension 4 --participation 0.9"
+TABLES = (
+    f"epsilon {THREE}",
+    f"calibrate {THREE} --epsilon 1.23456789",
+    "report {folder}/net.toml --text",
+    "ledger show {folder}/ledger.db",
+    "ledger fleet sqlite:///{folder}/fleet.db",
+    "keys show --keys {folder}/keys",
+    "evaluate --trials 1 --noise-std 0.3",
+    "theory --devices 3 --noise-std 0.3 --objects 5 --trials 2",
+    "audit --devices 3 --noise-std 0.4 --runs 300",
+    "design weights --epsilon 2",
+    "design clipping --devices 3 --epsilon 2",
+    "radio evaluate --noise-std 0.3",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A network file, and keys, ledger and fleet view of a device."""
+    folder = tmp_path_factory.mktemp("printing")
+    airpool.write_network(MIXED, folder / "net.toml")
+    authority.create(folder / "keys")
+    authority.add(folder / "keys", "device-0")
+    key = folder / "keys" / "device-0" / "identity.key"
+    with Ledger(folder / "ledger.db", key, device="device-0", budgets=[Budget(123.456789)]) as ledger:
+        for noise_std in (0.1, 0.2):
+            ledger.charge(f"at {noise_std}", mechanism(Network.uniform(num_devices=3, noise_std=noise_std), device=0))
+    view = Fleet(f"sqlite:///{folder / 'fleet.db'}")
+    view.take(content(folder / "ledger.db"))
+    view.close()
+    return folder
+
+
+@pytest.mark.parametrize("words", TABLES, ids=lambda words: " ".join(words.split()[:2]))
+def test_commands_print_every_number_whole_into_a_pipe(words, folder):
+    words = words.format(folder=folder)
+    wide = piped(words, "200")
+    assert wide
+    for columns in ("40", "80", None):
+        said = piped(words, columns)
+        assert "…" not in said
+        assert Counter(numbers(wide)) - Counter(numbers(said)) == Counter()
+        assert set(numbers(said)) == set(numbers(wide))
+
+
+def test_another_process_prints_what_the_report_has():
+    exact = guarantee(replace(MIXED, dimension=4, delta=1e-5))
     env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    env |= {} if columns is None else {"COLUMNS": columns}
-    options = ["--devices", "3", "--noise-std", "0.05,0.1,0.2", "--dimension", "4", "--participation", "0.9"]
-
-    def run(*words: str) -> str:
-        command = [sys.executable, "-m", "airpool", *words]
-        return subprocess.run(command, check=True, env=env, capture_output=True, text=True).stdout
-
-    said, exact = run("epsilon", *options), guarantee(replace(MIXED, dimension=4, delta=1e-5))
+    command = [sys.executable, "-m", "airpool", *f"epsilon {THREE}".split()]
+    said = subprocess.run(command, check=True, env=env, capture_output=True, text=True).stdout
     for value in (*exact.epsilon, *exact.epsilon_local, exact.epsilon_object):
         assert shown(value) in said
-    assert "…" not in said
 
 
 def test_bounds_are_rounded_to_the_safe_side_and_claims_are_shown_whole():

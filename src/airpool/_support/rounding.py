@@ -16,7 +16,7 @@ def shown(value: float, digits: int = 3) -> str:
     >>> shown(2.0631), shown(float("inf")), shown(0.00012), shown(1e-13), shown(1 - 0.99, 2)
     ('2.064', 'inf', '0.001', '0.001', '0.01')
     """
-    return _fixed(value, digits, lambda scaled: math.ceil(scaled - _NOISE * abs(scaled)))
+    return _fixed(value, digits, lambda scaled: math.ceil(scaled - _noise(scaled)))
 
 
 def shown_below(value: float, digits: int = 3) -> str:
@@ -25,7 +25,7 @@ def shown_below(value: float, digits: int = 3) -> str:
     >>> shown_below(1.9999), shown_below(2.0), shown_below(0.29, 2), shown_below(math.inf)
     ('1.999', '2.000', '0.29', 'inf')
     """
-    return _fixed(value, digits, lambda scaled: math.floor(scaled + _NOISE * abs(scaled)))
+    return _fixed(value, digits, lambda scaled: math.floor(scaled + _noise(scaled)))
 
 
 def up(value: float, digits: int = 4) -> str:
@@ -60,6 +60,11 @@ def spread(value: float) -> str:
     """
     digits = 1 - math.floor(math.log10(value)) if value > 0 and math.isfinite(value) else 1
     return f"{value:.{max(digits, 0)}f}"
+
+
+def _noise(scaled: float) -> float:
+    """The most that a number in units of its last digit shown may be off, and still be the round one."""
+    return min(_NOISE * abs(scaled), 1e-9)
 
 
 def _fixed(value: float, digits: int, towards: Callable[[float], int]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from airpool._support.arrays import Floats, checked
 from airpool._support.progress import automatic
-from airpool._support.rounding import full, shown
+from airpool._support.rounding import full, up
 from airpool._support.search import smallest_number
 from airpool._support.threads import single_thread
 from airpool.account.guarantee import aggregate, epsilon_after, paper_claim, score_epsilon
@@ -197,7 +197,7 @@ def _with_least_noise(
         power = min(network.devices.column("power_dbm"))
         raise ValueError(
             f"ε={full(error.target)} cannot be met with power_dbm={power:g} at gamma={network.channel.gamma:g}: the "
-            f'smallest ε that can is {shown(error.smallest, 4)}; with gamma = "auto" the power does not limit the noise'
+            f'smallest ε that can is {up(error.smallest)}; with gamma = "auto" the power does not limit the noise'
         ) from None
 
 
@@ -246,9 +246,7 @@ def _with_most_inferences(network: Network, received: Aggregate, target: Floats)
     once = device_epsilon(one, received)
     if np.any(once > target):
         k = int(np.argmax(once / target))
-        raise ValueError(
-            f"ε={full(target[k])} does not allow one inference: device {k} spends {shown(once[k], 4)} on it"
-        )
+        raise ValueError(f"ε={full(target[k])} does not allow one inference: device {k} spends {up(once[k])} on it")
     stream = epsilon_after(replace(network, inferences=2), received)
     # A stream is accounted for on a coarser grid than a single inference, rounded up: one fits all the same.
     most = compose.most_inferences(lambda number: number == 1 or bool(np.all(stream(number * slots) <= target)))

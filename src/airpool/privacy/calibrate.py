@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats, as_floats
 from airpool._support.errors import AirpoolError
-from airpool._support.rounding import full, shown
+from airpool._support.rounding import full, up
 from airpool._support.search import smallest, smallest_number
 from airpool.network.neighbours import Neighbours
 from airpool.privacy.aggregate import Aggregate
@@ -28,7 +28,7 @@ class UnreachableError(AirpoolError, ValueError):
     def __init__(self, target: float, smallest: float, advice: str = "") -> None:
         self.target, self.smallest = target, smallest
         super().__init__(
-            f"ε={full(target)} cannot be met by adding noise: the smallest ε that can is {shown(smallest, 4)}{advice}"
+            f"ε={full(target)} cannot be met by adding noise: the smallest ε that can is {up(smallest)}{advice}"
         )
 
 
