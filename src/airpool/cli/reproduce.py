@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -54,17 +54,30 @@ def reproduce(
     typer.echo(f"{where}  ({time.monotonic() - began:.0f} s)")
 
 
+# By what a finding, or a check of it, says: icon and colour, beside the word. As on the page (style.css).
+_MOODS = {"yes": ("✔", "green"), True: ("✔", "green"), "partly": ("◐", "yellow"), None: ("○", "dim")}
+_MOODS |= {"no": ("✘", "red"), False: ("✘", "red")}
+
+
 def _print(results: "list[Reproduced]") -> None:
     from rich.console import Console
+    from rich.text import Text
 
     from airpool.paper.figures.verdicts import WORDS
 
     console = Console(highlight=False)
+
+    def verdict(holds: Any, word: str) -> tuple[str, str]:
+        icon, colour = _MOODS[holds]
+        return f"{icon} {word}", colour
+
     for each in results:
         finding = each.finding
-        title = f"{each.result.id}: {each.result.title}. The finding {WORDS[finding.holds]}."
-        console.print(title, style="bold", markup=False)
-        lines = [(check.word, f"{check.says}. {check.found}") for check in finding.checks]
-        for what, text in (*lines, ("more", finding.more), ("instead", finding.instead)):
+        title = Text.assemble(f"{each.result.id}: {each.result.title}. ", style="bold")
+        console.print(title.append(*verdict(finding.holds, f"The finding {WORDS[finding.holds]}.")))
+        for check in finding.checks:
+            said = verdict(check.holds, check.word)
+            console.print(Text.assemble("  ", said, f": {check.says}. {check.found}"))
+        for what, text in (("more", finding.more), ("instead", finding.instead)):
             if text:
                 console.print(f"  {what}: {text}", markup=False)

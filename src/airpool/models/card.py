@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from airpool._support import files
-from airpool._support.rounding import full
+from airpool._support.rounding import up
 from airpool._support.version import __version__
 
 RENDERS = "renders of the CAD models of {}"
@@ -154,9 +154,7 @@ def _context(card: Mapping[str, Any]) -> dict[str, Any]:
     if air:
         over = f"{len(runs)} seeds" if len(runs) > 1 else f"{air['trials']} draws of the noise"
         splits = [split for split in ("validation", "test") if runs[0]["air"][0][split]]
-        named = [
-            {"epsilon": full(each["epsilon"]), "noise_std": f"{each['noise_std']:.4g}"} for each in air["networks"]
-        ]
+        named = [{"epsilon": up(each["epsilon"]), "noise_std": f"{each['noise_std']:.4g}"} for each in air["networks"]]
         for i, network in enumerate([*named, {"epsilon": "no noise, no radio", "noise_std": ""}]):
             seen = [[run["air"][i][split] for run in runs] for split in splits]
             rows.append({**network, "cells": [_over_runs(each) for each in seen]})
