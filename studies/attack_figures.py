@@ -157,11 +157,11 @@ def draw_grid(results: dict[str, Any]) -> None:
     sheet = imread(RESULTS / "attack-pictures.png")
     side, names = sheet.shape[0] // len(results["shapes"]), results["shapes"]
     original, mean, of_class = own_pictures(results["camera_shown"], side)
-    titles = ["original", *(f"ε = {e:g}".replace("inf", "∞") for e in EPSILONS), "mean", "class mean"]
-    with figures.canvas(FIGURES / "attack-grid.png", width=12.6, height=7.2) as fig:
+    titles = ["original", *(f"ε = {e:g}".replace("inf", "∞") for e in EPSILONS), "mean", "class\nmean"]
+    with figures.canvas(FIGURES / "attack-grid.png", width=10.4, height=6.4) as fig:
         panels: Any = fig.subfigures(2, 2)
         for number, (panel, codec) in enumerate(zip(panels.flat, CODECS, strict=True)):
-            panel.suptitle(NAMES[codec], fontsize=10)
+            panel.suptitle(NAMES[codec], fontsize=13)
             axes = panel.subplots(len(GRID), len(titles))
             for name, row in zip(GRID, axes, strict=True):
                 top = names.index(name) * side
@@ -173,7 +173,7 @@ def draw_grid(results: dict[str, Any]) -> None:
                     axis.imshow(picture, cmap="gray", vmin=0, vmax=1)
                     axis.set_axis_off()
             for axis, title in zip(axes[0], titles, strict=True):
-                axis.set_title(title, fontsize=7)
+                axis.set_title(title, fontsize=11)
 
 
 def own_pictures(camera: int, side: int) -> tuple[dict[str, NDArray[Any]], ...]:

@@ -144,7 +144,7 @@ def judge(table: Rows) -> Judgement:
         cells = [row["difference"] for row in beside_paper(table) if row["account"] == account and row["paper"]]
         below = sum(cell < 0 for cell in cells)
         return (
-            f"{below} of {len(cells)} cells below the paper's, the differences {min(cells):+.3f} to {max(cells):+.3f}"
+            f"{below} of {len(cells)} cells below the paper's, the differences {min(cells):+z.3f} to {max(cells):+z.3f}"
         )
 
     tests, shared = order(table)

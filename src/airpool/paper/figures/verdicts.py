@@ -113,6 +113,6 @@ def span(gains: Sequence[Gain]) -> str:
     >>> span([Gain(0.1, 0.002), Gain(-0.01, 0.001)])
     '-0.010 to +0.100 (standard errors up to 0.002)'
     """
-    least, most = (f"{end(each.value for each in gains):+.3f}" for end in (min, max))
+    least, most = (f"{end(each.value for each in gains):+z.3f}" for end in (min, max))
     values = least if len(gains) == 1 else f"{least} to {most}"
     return f"{values} (standard error{'' if len(gains) == 1 else 's up to'} {max(each.se for each in gains):.3f})"
