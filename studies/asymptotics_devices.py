@@ -18,7 +18,19 @@ from torch import Tensor
 
 from airpool import Channel, Network, calibrate, load
 from airpool._support import tensors
-from airpool._support.figures import BLACK, BLUE, GREEN, GREY, PAPER, PURPLE, RED, SKY, canvas, write_csv
+from airpool._support.figures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    PAPER,
+    PURPLE,
+    RED,
+    SKY,
+    canvas,
+    space_by_error,
+    write_csv,
+)
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects
 from airpool.evaluation.sweep import grid, run
@@ -216,7 +228,7 @@ def draw(results: Path, figures: Path) -> None:
 
 def _said(fit: Trend) -> str:
     """The power of K, for a legend."""
-    return f"$K^{{{fit.rate:+.2f}}}$"
+    return f"$K^{{{fit.rate:+z.2f}}}$"
 
 
 def _log_axes(axes: Axes, title: str, ylabel: str) -> None:
@@ -286,7 +298,8 @@ def _paint_accuracy(axes: Axes, path: Path) -> None:
         label = "P₀: no noise" if epsilon == np.inf else f"ε = {epsilon:g}" + (f", p = {p:g}" if p < 1 else "")
         K, mean = column(table, "num_devices"), column(table, "accuracy_mean")
         axes.plot(K, mean, line, color=colour, marker="o", markersize=3, label=label)
-    axes.set(xscale="log", xlabel="K, number of devices", ylabel="accuracy", ylim=(0, 1))
+    space_by_error(axes)
+    axes.set(xscale="log", xlabel="K, number of devices", ylabel="accuracy", ylim=(0, 0.95))
     axes.set_title("accuracy at fixed device ε")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
 

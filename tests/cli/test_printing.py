@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -159,12 +160,14 @@ def test_a_refuted_claim_is_printed_with_all_digits():
 
 def test_a_library_call_takes_numpy_and_torch_alike():
     rng = np.random.default_rng(1)
-    net = Network(devices=Devices(count=3, noise_std=torch.tensor(0.3)), dimension=4)
-    assert net == Network(devices=Devices(count=3, noise_std=np.float64(torch.tensor(0.3).item())), dimension=4)
+    std: Any = torch.tensor(0.3)
+    net = Network(devices=Devices(count=3, noise_std=std), dimension=4)
+    assert net == Network(devices=Devices(count=3, noise_std=np.float64(std.item())), dimension=4)
     latents, labels = rng.normal(size=(20, 3, 4)).astype(np.float32), np.arange(20) % 4
+    both: Any = ((latents, labels), (torch.from_numpy(latents), torch.from_numpy(labels)))
     found = [
         airpool.evaluate(EncodedObjects(*given, lambda level: lambda estimate: estimate), net, trials=2)
-        for given in ((latents, labels), (torch.from_numpy(latents), torch.from_numpy(labels)))
+        for given in both
     ]
     assert found[0].record() == found[1].record()
     error = found[0].mse_error
