@@ -166,8 +166,7 @@ def test_a_library_call_takes_numpy_and_torch_alike():
     latents, labels = rng.normal(size=(20, 3, 4)).astype(np.float32), np.arange(20) % 4
     both: Any = ((latents, labels), (torch.from_numpy(latents), torch.from_numpy(labels)))
     found = [
-        airpool.evaluate(EncodedObjects(*given, lambda level: lambda estimate: estimate), net, trials=2)
-        for given in both
+        airpool.evaluate(EncodedObjects(z, y, lambda level: lambda estimate: estimate), net, trials=2) for z, y in both
     ]
     assert found[0].record() == found[1].record()
     error = found[0].mse_error
