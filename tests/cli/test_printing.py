@@ -18,6 +18,7 @@ import airpool
 from airpool import Devices, EncodedObjects, Network, cli, guarantee
 from airpool._support.rounding import down, full, shown, shown_below, up
 from airpool._support.text_table import TextTable
+from airpool.account import reasons
 from airpool.account.guesses import table as odds_table
 from airpool.account.report import table
 from airpool.evaluation.audit.measured import Evidence
@@ -199,3 +200,9 @@ def test_folders_of_files_to_write_are_made(tmp_path):
     airpool.write_network(MIXED, path)
     assert airpool.read_network(path) == MIXED
     assert json.dumps(guarantee(MIXED).to_json())
+
+
+def test_evaluate_says_why_an_epsilon_is_infinite():
+    said = piped("evaluate --trials 1 --noise-std 0.3 --colluders 1", "200")
+    assert f"ε of the object             inf ({reasons.COLLUDER})\n" in said
+    assert said.count("inf (") == 1
