@@ -264,7 +264,7 @@ def test_every_command_has_help():
         (["calibrate", "--devices", "2", "--epsilon", "1", "--knob", "volume"], "--knob volume must be one of"),
         (
             ["calibrate", "--devices", "12", "--epsilon", "2", "--neighbours", "remove"],
-            "the smallest ε that can is 2.517",
+            "the smallest ε that can is 2.518",
         ),
         (["audit", "--devices", "2", "--neighbours", "remove"], "audit zero-out or replace"),
         (["audit", "--devices", "2", "--device", "5"], "--device 5 must be from 0 to 1"),
