@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.random_networks import any_network
 
+from airpool._support.rounding import up
 from airpool.account.calibration import calibrate, most_feature, with_column
 from airpool.account.guarantee import aggregate, guarantee
 from airpool.account.guarantee import epsilon as device_epsilon
@@ -249,7 +250,7 @@ def test_a_target_below_what_the_scores_leak_is_refused_with_the_smallest_that_c
     assert 0.1 < smallest < np.inf
     message = str(caught.value)
     assert message.startswith(
-        f"ε=0.1 cannot be met by adding noise: the smallest ε that can is {smallest:.4g}, which is"
+        f"ε=0.1 cannot be met by adding noise: the smallest ε that can is {up(smallest)}, which is"
     )
     assert "what the scores cost at score_noise_std=0.3162" in message
     assert guarantee(calibrate(scored, epsilon=smallest * 1.01)).worst <= smallest * 1.01
