@@ -26,7 +26,7 @@ COMMANDS = (
     "plan --epsilon 2 --plot",
     "radio receive none --out",
     "report net.toml --out",
-    "reproduce --out",
+    "reproduce all --out",
     "sweep none.toml --out",
     "train trunk none.npz --out",
 )

@@ -84,7 +84,7 @@ def test_the_model_is_planned_for(made, tmp_path):
         ),
         (["train", "codec", "--features", "{features}", "--trials", "0", "--out", "o"], "trials"),
         (["train", "codec", "--features", "{features}", "--set", "head_steps=0", "--out", "o"], "head_steps=0 must be"),
-        (["train", "codec", "--features", "{features}", "--out", "{features}"], "own.npz: File exists"),
+        (["train", "codec", "--features", "{features}", "--out", "{features}"], "own.npz: Not a directory"),
         (["evaluate", "--model", "absent"], "no pretrained model 'absent': there is"),
         (["evaluate", "--model", "{model}", "--codec", "q16"], "--codec q16 must be one of"),
         (["evaluate", "--model", "{model}", "--views", "v"], "--views are images, which own does not take"),
