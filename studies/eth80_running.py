@@ -4,7 +4,7 @@
     airpool fit --images eth80 --out eth80.safetensors
     python -m studies.eth80_running eth80
     airpool bundle --model eth80.safetensors --images eth80.csv --out eth80.zip
-    python -m studies.eth80_running eth80 --out eth80-running.json
+    python -m studies.eth80_running eth80 --photos eth80_photos.npz --out eth80-running.json
 
 First writes eth80.csv, the photographs with the part of each object as `fit` chose it: int8 is then fitted to training
 photographs, and devices show the test objects. With a seed, processes and simulator draw the same noise, so that labels
@@ -17,15 +17,19 @@ import csv
 import json
 import tempfile
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 import airpool
 from airpool._support.version import __version__
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects
+from airpool.models.sensors.fitted import Fitted
+from airpool.models.vision import picture
 from airpool.protocol.inference import infer_features
 from airpool.runtime import bundle as bundles
 from airpool.runtime import seeded, shipped, up
@@ -59,7 +63,9 @@ class Running:
     def __init__(self, folder: Path) -> None:
         self.name, self.list = str(folder.with_suffix(".safetensors")), write_list(folder)
         self.bundle = folder.with_suffix(".zip")
-        self.model = airpool.load(self.name)
+        model = airpool.load(self.name)
+        assert isinstance(model, Fitted)
+        self.model = model
         held = self.model.held_out("test")
         turn = shipped.order(len(held.labels))
         self.latents, self.posteriors, self.labels = held.latents[turn], held.posteriors[turn], held.labels[turn]
@@ -91,6 +97,28 @@ class Running:
             "changed_objects": int((~same).sum()),
             "right_int8": float((own.argmax(-1) == np.asarray(self.labels)[:, None]).mean()),
         }
+
+    def all_places(self, data: Path) -> dict[str, Any]:
+        """Labels of photographs from all 41 places of objects that nothing was fitted to, in int8 and in float32.
+
+        Holds for: one head for all cameras; a temperature changes no label.
+        """
+        z, bundle = np.load(data), bundles.read(self.bundle, threads=1)
+        with self.list.open() as file:
+            unseen = {int(Path(row["file"]).stem) for row in csv.DictReader(file) if row["split"] != "train"}
+        trunk = self.model.trunk
+        assert trunk is not None
+        encode, labels, truth = bundle.encoder(device=0, devices=self.devices), [], []
+        for number in np.flatnonzero(np.isin(z["object"], list(unseen))).tolist():
+            photo = BytesIO(z["jpeg"][z["start"][number] : z["start"][number + 1]].tobytes())
+            view = picture.prepared(picture.read(photo), bundle.view_shape[-1])
+            features = trunk.features(torch.from_numpy(view)[None, None]).expand(1, self.devices, -1)
+            float32 = self.model.seen(features)[1][0, 0]
+            labels.append((int(np.asarray(encode(view).posterior).argmax()), int(float32.argmax())))
+            truth.append(self.model.classes.index(str(z["classes"][z["label"][number]])))
+        int8, float32 = np.array(labels).T
+        right = {"int8": int((int8 == truth).sum()), "float32": int((float32 == truth).sum())}
+        return {"photographs": len(truth), "changed": int((int8 != float32).sum()), "right": right}
 
     def simulated(self, net: airpool.Network, count: int) -> list[int]:
         """Labels of the simulator from the seeds of a run."""
@@ -158,6 +186,7 @@ class Running:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--photos", type=Path)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.out is None:
@@ -167,6 +196,7 @@ def main() -> None:
     record: dict[str, Any] = {"data": "ETH-80", "seed": SEED, "version": __version__, "devices": it.devices}
     for name, value in (
         ("photographs", it.photographs),
+        ("all_places", lambda: None if given.photos is None else it.all_places(given.photos)),
         ("seeded", lambda: [it.label_by_label(epsilon, 96) for epsilon in (2.0, 0.5)]),
         ("live", lambda: [it.live(epsilon, count) for epsilon, count in ((2.0, 320), (0.5, 960))]),
     ):
