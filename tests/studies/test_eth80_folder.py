@@ -73,6 +73,10 @@ def test_the_page_has_the_numbers_of_the_run():
     assert [each["changed"] for each in record["seeded"]] == [0, 0]
     assert f"Of the {record['photographs']['photographs']} photographs alone, int8 changes the" in page
     assert f"label of {record['photographs']['changed']};" in page
+    every = record["all_places"]
+    assert f"Of {every['photographs']} photographs from all 41 places" in page
+    share = f"{100 * every['changed'] / every['photographs']:.2f}".removeprefix("0")
+    assert f"changes {every['changed']} ({share} %)" in page
 
 
 def test_the_table_and_the_figure_are_drawn_from_the_record(tmp_path):
