@@ -35,6 +35,9 @@ class Colours:
 
     view_shape = (3, SIDE, SIDE)
 
+    def camera(self, *, device, devices):
+        return None
+
     def encoder(self, *, device, devices):
         return lambda view: Seen(np.eye(R)[int(np.argmax(view.reshape(3, -1).mean(1)))])
 

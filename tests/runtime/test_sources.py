@@ -7,7 +7,7 @@ import sys
 import tracemalloc
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from airpool.models.sensors.fitted import Fitted
 from airpool.models.vision import shapes
 from airpool.models.vision.views import Cameras, views
 from airpool.runtime import bundle as bundles
-from airpool.runtime import pictures, seeded, shipped
+from airpool.runtime import pictures, seeded, shipped, sources
 from airpool.runtime.air import Air
 from airpool.runtime.condition import SourceError
 from airpool.runtime.device import Device, Seen
@@ -231,8 +231,11 @@ def test_a_small_bundle_cannot_claim_much_memory(tmp_path):
 class Recorded:
     """A bundle that gives back the view itself."""
 
-    def __init__(self, *shape):
-        self.view_shape = shape
+    def __init__(self, *shape, cameras=()):
+        self.view_shape, self.cameras = shape, cameras
+
+    def camera(self, *, device, devices):
+        return self.cameras[device] if self.cameras else None
 
     def encoder(self, *, device, devices):
         return Seen
@@ -302,7 +305,8 @@ def test_pictures_are_those_of_training_to_the_byte(tmp_path):
 
 def test_folders_of_cameras_are_in_the_order_of_their_numbers(tmp_path):
     photographs(tmp_path, [f"cam{k}" for k in range(12)], ["chair/a"])
-    assert pictures.listed(tmp_path).cameras == tuple(f"cam{k}" for k in range(12))
+    (tmp_path / "cam12").mkdir()  # without a picture
+    assert pictures.cameras(tmp_path, pictures.listed(tmp_path)) == [f"cam{k}" for k in range(13)]
 
 
 def test_the_camera_may_stand_in_the_name_of_a_picture(tmp_path, model):
@@ -322,17 +326,55 @@ def test_the_camera_may_stand_in_the_name_of_a_picture(tmp_path, model):
 
 
 def test_a_picture_that_is_missing_damaged_or_of_a_wrong_shape_is_named(tmp_path):
-    photographs(tmp_path, ["a"], ["chair/a"])
-    (tmp_path / "b" / "chair").mkdir(parents=True)
+    photographs(tmp_path, ["a", "b"], ["chair/a"])
+    (tmp_path / "b" / "chair" / "a.png").rename(tmp_path / "b" / "chair" / "b.png")
     (tmp_path / "c" / "chair").mkdir(parents=True)
     (tmp_path / "d" / "chair").mkdir(parents=True)
     whole = (tmp_path / "a" / "chair" / "a.png").read_bytes()
     (tmp_path / "c" / "chair" / "a.png").write_bytes(whole[: len(whole) // 2])
     np.save(tmp_path / "d" / "chair" / "a.npy", np.zeros((2, 5, 5), np.float32))
     bundle: Any = Recorded(3, 8, 8)
+    first = shipped.order(2).index(0)  # chair/a
     for device, why in ((1, "no such picture"), (2, "a.png: "), (3, r"shape \(2, 5, 5\), float32: must be a view")):
         with pytest.raises(SourceError, match=why):
-            source_of(f"images:{tmp_path}", Place(device, 4), bundle=bundle)[0](0)
+            source_of(f"images:{tmp_path}", Place(device, 4), bundle=bundle)[0](first)
+    (tmp_path / "e").mkdir()
+    with pytest.raises(ValueError, match="no picture by camera e, which this device is; there is a, b, c and 1 more"):
+        source_of(f"images:{tmp_path}", Place(4, 5), bundle=bundle)
+
+
+def test_a_list_of_pictures_shows_those_to_test(tmp_path, model):
+    photographs(tmp_path)
+    rows = [
+        f"{camera}/{thing}.png,{camera},{thing[:5].rstrip('/')},{thing},{'test' if thing.endswith('b') else 'train'}"
+        for camera in ("front", "left", "top")
+        for thing in ("chair/a", "chair/b", "lamp/a", "lamp/b")
+    ]
+    (tmp_path / "list.csv").write_text("\n".join(["file,camera,class,object,split", *rows]))
+    text, bundle = f"images:{tmp_path / 'list.csv'}", cast("Any", Recorded(3, 8, 8))
+    found = [source_of(text, Place(1, 3), bundle=bundle)[0](number).latent.mean((1, 2)) for number in range(3)]
+    assert {tuple(each) for each in found} == {(10, 10, 0), (10, 30, 0)}
+    assert labels_of(text, model.classes) == [model.classes.index(("chair", "lamp")[k]) for k in shipped.order(2)]
+
+
+def test_a_device_has_the_camera_that_the_model_was_fitted_for_or_is_refused(tmp_path):
+    """By its name, wherever that stands among others."""
+    photographs(tmp_path, ["door", "front", "left", "top"], ["chair/a"])
+    bundle: Any = Recorded(3, 8, 8, cameras=("front", "left", "window"))
+    for device, red in ((0, 10), (1, 20)):
+        assert source_of(f"images:{tmp_path}", Place(device, 3), bundle=bundle)[0](0).latent[0].mean() == red
+    with pytest.raises(ValueError, match="no picture by camera window, which this device is"):
+        source_of(f"images:{tmp_path}", Place(2, 3), bundle=bundle)
+    clips = tmp_path / "clips"
+    clips.mkdir()
+    for name in ("cam10.mp4", "cam2.mp4", "left.mp4"):
+        (clips / name).touch()
+    (clips / "labels.csv").touch()
+    assert sources._clip(clips, Place(1, 3), bundle).name == "left.mp4"
+    with pytest.raises(ValueError, match="no video of camera window, which device 2 is; there is cam2, cam10, left"):
+        sources._clip(clips, Place(2, 3), bundle)
+    unnamed: Any = Recorded(3, 8, 8)
+    assert [sources._clip(clips, Place(k, 3), unnamed).stem for k in range(3)] == ["cam2", "cam10", "left"]
 
 
 def test_a_plain_camera_is_refused_where_the_trunk_reads_depth():

@@ -59,6 +59,11 @@ class Bundle:
         """Shape of a view, (C, H, H)."""
         return self.trunk.view_shape
 
+    def camera(self, *, device: int, devices: int) -> str | None:
+        """Name of the camera that a device of so many has; None where the model's cameras have no names."""
+        names = self.about.get("cameras")
+        return names[camera(device, devices, len(self.temperatures))] if names else None
+
     def encoder(self, *, device: int, devices: int) -> Callable[[NDArray[Any]], Seen]:
         """Encoder of a view (C, H, H) of one of so many devices, bytes or floats in [0, 1]: to latent and posterior."""
         own = camera(device, devices, len(self.temperatures))
@@ -112,7 +117,10 @@ def read(path: Path, *, threads: int | None = None) -> Bundle:
         own = {name.removeprefix("codec."): each for name, each in arrays.items() if name.startswith("codec.")}
         codec = codecs.built(path, own, described.pop("encoder"))
         trunk = Int8Trunk(parts, threads=threads)
-        return Bundle(trunk, _heads(arrays), arrays["temperatures"], codec, described, arrays.get("scaling"))
+        found = Bundle(trunk, _heads(arrays), arrays["temperatures"], codec, described, arrays.get("scaling"))
+        if (names := described.get("cameras")) and len(names) != len(found.temperatures):
+            raise ValueError(f"{len(names)} cameras have a name, and {len(found.temperatures)} a temperature")
+        return found
     except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[-120:]
         raise ValueError(f"{path}: damaged, or no bundle of `airpool bundle` ({reason})") from None

@@ -57,12 +57,12 @@ def views() -> Path:
 
 
 def bundle(codec: str | None = None) -> Path:
-    """The bundle of the shipped model, which reads the clips; made once with torch and OpenVINO: a minute."""
+    """The bundle of the shipped model, which reads the clips; made once with torch: a minute."""
     manifest = ASSET.with_name(MODEL) / "manifest.json"
     key = hashlib.sha256(manifest.read_bytes() + f"{codec} {__version__}".encode()).hexdigest()[:12]
     path = folder() / f"demo-bundle-{key}.zip"
     if not path.exists():
-        load("openvino", "the trunk of video:demo")
+        load("onnx", "the trunk of video:demo, which is made once,")
         from airpool.runtime import bundle as bundles
 
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

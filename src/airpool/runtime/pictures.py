@@ -1,15 +1,10 @@
-"""Pictures of a folder in turn, by the inference's number, and a picture as a trunk takes it. Pillow, no OpenCV.
+"""Pictures in turn, by the inference's number, and a picture as a trunk takes it. Pillow, no OpenCV, no torch.
 
-    FOLDER/CAMERA/CLASS/OBJECT.jpg     one folder for each camera, in the order of their names: device 0, 1, ...
-    FOLDER/CLASS/OBJECT_CAMERA.jpg     the camera in the file's name; both as `airpool fit --images` takes them
-    FOLDER/CLASS_N.png                 one folder for all devices
-
-The same number is the same object for every device.
+Folders and lists are those of `airpool fit --images` (models/images/folder.py); a view of the trunk's own shape may be
+a .npy file. The same number is the same object for every device.
 """
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +13,8 @@ from numpy.typing import NDArray
 
 from airpool._support import files
 from airpool._support.extras import load
-from airpool.models.cameras import camera
+from airpool.models.images import folder
+from airpool.models.images.pictures import Pictures, named, natural, shown
 from airpool.models.vision import picture
 from airpool.runtime.condition import SourceError
 from airpool.runtime.shipped import order
@@ -35,68 +31,41 @@ def in_turn(path: Path, endings: Sequence[str] = ENDINGS) -> list[Path]:
     return found
 
 
-@dataclass(frozen=True)
-class ListedPictures:
-    """Pictures of a folder. cameras, objects: names, numbers in them by value. files: by object and camera."""
-
-    cameras: tuple[str, ...]
-    objects: tuple[tuple[str, str], ...]
-    files: Mapping[tuple[tuple[str, str], str], Path]
-
-    @property
-    def turn(self) -> list[tuple[str, str]]:
-        """The objects, class and name, in one shuffled order; by name where one folder serves all devices."""
-        if self.cameras == ("",):
-            return list(self.objects)
-        return [self.objects[i] for i in order(len(self.objects))]
+def listed(path: Path) -> Pictures:
+    """The pictures of a folder or of a CSV file."""
+    return folder.found(path, more=(".npy",))
 
 
-def listed(folder: Path) -> ListedPictures:
-    """The pictures of a folder. Raises ValueError where they do not lie as one of the three forms."""
-    if not folder.is_dir():
-        raise ValueError(f"{folder}: no such folder of pictures")
-    found = [path.relative_to(folder) for path in folder.rglob("*") if path.suffix.lower() in ENDINGS]
-    found = [path for path in found if not any(part.startswith(".") for part in path.parts)]
-    if len(depths := {len(path.parts) for path in found}) != 1 or max(depths) > 3:
-        where = "pictures at different depths" if depths else "no picture"
-        raise ValueError(f"{folder}: {where}; all must be CAMERA/CLASS/OBJECT.jpg, or all CLASS/OBJECT_CAMERA.jpg")
-    files = {_named(path): folder / path for path in found}
-    objects, names = {object_of for object_of, _ in files}, {camera_of for _, camera_of in files}
-    if depths == {3}:  # a camera without a picture is one, too: else the others would be taken for their neighbours
-        names |= {each.name for each in folder.iterdir() if each.is_dir() and not each.name.startswith(".")}
-    return ListedPictures(
-        tuple(sorted(names, key=natural)),
-        tuple(sorted(objects, key=lambda each: (natural(each[0]), natural(each[1])))),
-        files,
-    )
+def in_order(found: Pictures) -> list[int]:
+    """Objects in one shuffled order; of a list with splits, those to test."""
+    some = [k for k in range(len(found.objects)) if found.split is None or found.split[k] == "test"]
+    some = some or list(range(len(found.objects)))
+    return [some[k] for k in order(len(some))]
 
 
-def _named(path: Path) -> tuple[tuple[str, str], str]:
-    """Class and name of the object, and the camera."""
-    match path.parts:
-        case (camera_of, label, _):
-            return (label, path.stem), camera_of
-        case (label, _):
-            name, _, camera_of = path.stem.rpartition("_")
-            return (label, name), camera_of
-        case _:
-            return (path.stem.rpartition("_")[0], path.stem), ""
+def cameras(path: Path, found: Pictures) -> list[str]:
+    """Names of the cameras. One whose folder is empty is one, too: else others would be taken for their neighbours."""
+    own, file = set(found.cameras), found.shots[0].file
+    if path.is_dir() and file is not None and file.parents[2] == path:
+        own |= {shown(each.name) for each in path.iterdir() if each.is_dir() and not each.name.startswith((".", "__"))}
+    return sorted(own, key=natural)
 
 
 class DevicePictures:
-    """Pictures of one device."""
+    """Pictures of one camera, by its name."""
 
-    def __init__(self, folder: Path, device: int, devices: int) -> None:
-        self._listed = listed(folder)
-        self._turn, every = self._listed.turn, self._listed.cameras
-        self._camera = every[camera(device, devices, len(every))]
+    def __init__(self, found: Pictures, camera: str) -> None:
+        self._objects, self._turn, self._camera = found.objects, in_order(found), camera
+        self._files = {shot.object: shot.file for shot in found.shots if found.cameras[shot.camera] == camera}
+        if not self._files:
+            raise ValueError(f"no picture by camera {camera}, which this device is; there is {named(found.cameras)}")
 
     def read(self, number: int, shape: Sequence[int]) -> View:
         """The view (C, H, H) of an inference's object."""
         wanted = self._turn[number % len(self._turn)]
-        path = self._listed.files.get((wanted, self._camera))
+        path = self._files.get(wanted)
         if path is None:
-            raise SourceError("gone", f"{'/'.join(wanted)}: camera {self._camera} has no such picture")
+            raise SourceError("gone", f"{self._objects[wanted]}: camera {self._camera} has no such picture")
         return view(path, shape)
 
 
@@ -153,13 +122,3 @@ def _planes(path: Path) -> View:
             return np.asarray(upright(photo).convert("RGBA" if depth else "RGB"))
     except Exception as error:  # Pillow's readers raise what their formats' parsers do
         raise OSError(f"no picture that can be read ({type(error).__name__})") from error
-
-
-def natural(name: str) -> list[Any]:
-    """A key by which names are sorted, whole numbers in them by value.
-
-    >>> sorted(["cam10", "cam2", "Cam1"], key=natural)
-    ['Cam1', 'cam2', 'cam10']
-    """
-    parts = re.split(r"([0-9]+)", name.casefold())
-    return [[(int(part), "") if i % 2 else (-1, part) for i, part in enumerate(parts)], name]

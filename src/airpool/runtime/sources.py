@@ -1,7 +1,7 @@
 """Source of a device's views, named by a short text:
 
     latents:MODEL/SPLIT    held-out latents, shipped or of a model of your own (a file), one object after the other
-    images:FOLDER          pictures in turn, one folder for each camera (pictures.py); folder: is its old name
+    images:FOLDER          pictures in turn, a folder or CSV file as of `airpool fit`; folder: is its old form
     camera:INDEX           a camera of this machine, by OpenCV
     video:FILE             a video, played in a loop and in real time; video:demo, our own shapes on a turntable
     rtsp://HOST/PATH       a stream, by OpenCV
@@ -14,7 +14,7 @@ number. Cameras, videos and streams are live (capture.py): {device} in their tex
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -26,8 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support.extras import load
-from airpool.models.cameras import camera_note
-from airpool.runtime import demo_clips, pictures, readers, shipped
+from airpool.models.cameras import camera, camera_note
+from airpool.models.images import videos
+from airpool.models.images.pictures import named
+from airpool.runtime import demo_clips, logs, pictures, readers, shipped
 from airpool.runtime.bundle import Bundle, read
 from airpool.runtime.capture import CameraFrame, Capture, Reader
 from airpool.runtime.condition import SourceError
@@ -58,6 +60,8 @@ def source_of(text: str, at: Place, *, codec: str | None = None, bundle: Bundle 
     if kind not in (*_STORED, *_LIVE):
         return _function(text, at, bundle), False
     assert bundle is not None
+    if name := bundle.camera(device=at.device, devices=at.devices):
+        logs.event("camera", device=at.device, reason=f"this device is camera {name} of the model")
     encode = bundle.encoder(device=at.device, devices=at.devices)
     if kind in _LIVE:
         return _live(text, at, bundle, encode), False
@@ -102,21 +106,22 @@ def labels_of(text: str, classes: tuple[str, ...]) -> list[int] | None:
     kind, _, rest = text.partition(":")
     if kind == "latents":
         return shipped.labels(*_held_out(rest))
-    if kind in _STORED and Path(rest).is_dir():
-        if kind == "images":
-            names = [label for label, _ in pictures.listed(Path(rest)).turn]
-        else:
-            endings = _MESHES if kind == "mesh" else pictures.ENDINGS
-            names = [path.stem.rpartition("_")[0] for path in pictures.in_turn(Path(rest), endings)]
-        return [classes.index(name) for name in names] if set(names) <= set(classes) else None
-    return None
+    if kind == "images":
+        found = pictures.listed(Path(rest))
+        names = [found.labels[k] for k in pictures.in_order(found)]
+    elif kind in _STORED and Path(rest).is_dir():
+        endings = _MESHES if kind == "mesh" else pictures.ENDINGS
+        names = [path.stem.rpartition("_")[0] for path in pictures.in_turn(Path(rest), endings)]
+    else:
+        return None
+    return [classes.index(name) for name in names] if set(names) <= set(classes) else None
 
 
 def cameras_of(text: str, devices: int) -> str | None:
     """A note on a model's sensors left out or repeated where devices have its held-out objects; None without any."""
     kind, _, rest = text.partition(":")
-    if kind == "images" and (found := pictures.listed(Path(rest)).cameras) != ("",):
-        return camera_note(devices, len(found))
+    if kind == "images":
+        return camera_note(devices, len(pictures.listed(Path(rest)).cameras))
     return camera_note(devices, shipped.cameras(*_held_out(rest))) if kind == "latents" else None
 
 
@@ -137,11 +142,11 @@ def _mesh(text: str, at: Place, bundle: Bundle, *, old: bool) -> Callable[[int],
     from airpool.models.vision.views import Cameras, views
 
     objects = [meshes.read(path) for path in pictures.in_turn(Path(text), _MESHES)]
-    camera = Cameras(at.devices, resolution=bundle.view_shape[-1]).alone(at.device)
+    own = Cameras(at.devices, resolution=bundle.view_shape[-1]).alone(at.device)
 
     def view(number: int) -> View:
         mesh = objects[number % len(objects)]
-        return views([(mesh.vertices, mesh.faces)], camera)[0, 0].numpy()
+        return views([(mesh.vertices, mesh.faces)], own)[0, 0].numpy()
 
     return view
 
@@ -150,7 +155,9 @@ def _images(text: str, at: Place, bundle: Bundle, *, old: bool) -> Callable[[int
     """Pictures in turn. old: PATH/3 is that of device 3, else all devices read PATH."""
     folder, shape = Path(text), bundle.view_shape
     if not old:
-        return partial(pictures.DevicePictures(folder, at.device, at.devices).read, shape=shape)
+        found = pictures.listed(folder)
+        own = _own(at, bundle, pictures.cameras(folder, found))
+        return partial(pictures.DevicePictures(found, own).read, shape=shape)
     own = folder / str(at.device)
     paths = pictures.in_turn(own if own.is_dir() else folder)
     return lambda number: pictures.view(paths[number % len(paths)], shape)
@@ -169,7 +176,7 @@ def _live(text: str, at: Place, bundle: Bundle, encode: Callable[[View], Seen]) 
     elif text == DEMO:
         opening = partial(demo_clips.Player, at.device, at.devices)
     else:
-        opening = partial(readers.video, _clip(Path(rest), at.device))
+        opening = partial(readers.video, _clip(Path(rest), at, bundle))
     try:
         opened: Reader | None = None if kind in _STREAMS else opening()
     except OSError as error:
@@ -198,14 +205,19 @@ def _require_no_depth(text: str, bundle: Bundle) -> None:
         )
 
 
-def _clip(path: Path, device: int) -> Path:
-    """The video, or of a folder the one of this device, by name."""
+def _clip(path: Path, at: Place, bundle: Bundle) -> Path:
+    """The video, or of a folder the one of this device's camera."""
     if not path.is_dir():
         return path
-    found = sorted(each for each in path.iterdir() if each.is_file())
-    if device >= len(found):
-        raise ValueError(f"{path}: {len(found)} videos, none for device {device}")
-    return found[device]
+    found = videos.files(path)
+    if (own := _own(at, bundle, list(found))) not in found:
+        raise ValueError(f"{path}: no video of camera {own}, which device {at.device} is; there is {named([*found])}")
+    return found[own]
+
+
+def _own(at: Place, bundle: Bundle, names: Sequence[str]) -> str:
+    """Name of the device's camera: as the model has it, else by its place among those that are there."""
+    return bundle.camera(device=at.device, devices=at.devices) or names[camera(at.device, at.devices, len(names))]
 
 
 def _without_secrets(text: str) -> str:

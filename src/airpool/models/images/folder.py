@@ -6,6 +6,7 @@ FOLDER/CLASS/OBJECT_CAMERA.jpg       the camera after the last underscore
 
 import os
 from collections import Counter
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
@@ -18,8 +19,8 @@ _NOT_PICTURES = {"EPS", "PDF", "MPEG", "WMF", "HDF5", "GRIB", "BUFR"}
 _JUNK = {"thumbs.db", "desktop.ini", "ehthumbs.db"}
 
 
-def found(path: Path | str) -> Pictures:
-    """The pictures of a folder, or those that a CSV file lists."""
+def found(path: Path | str, *, more: Collection[str] = ()) -> Pictures:
+    """The pictures of a folder, or those that a CSV file lists. more: endings beside those that Pillow reads."""
     path = Path(path)
     if not path.exists():
         raise ValueError(f"{shown(path)}: no such folder")
@@ -27,7 +28,7 @@ def found(path: Path | str) -> Pictures:
         if path.suffix.lower() != ".csv":
             raise ValueError(f"{shown(path)} is a file, must be a folder of pictures, or a CSV file that lists them")
         return listed.found(path)
-    files, notes = _walked(path)
+    files, notes = _walked(path, endings().union(more))
     depths = Counter(len(each) for each in files)
     if 1 in depths and max(depths) == 1:
         raise ValueError(
@@ -58,7 +59,7 @@ def _row(root: Path, parts: tuple[str, ...]) -> PictureRow:
     return PictureRow(file, camera, shown(parts[0]), name)
 
 
-def _walked(root: Path) -> tuple[list[tuple[str, ...]], list[str]]:
+def _walked(root: Path, known: Collection[str]) -> tuple[list[tuple[str, ...]], list[str]]:
     """Picture files below a folder, as parts of their paths, and notes on what was passed over."""
     files: list[tuple[str, ...]] = []
     others: list[str] = []
@@ -71,7 +72,7 @@ def _walked(root: Path) -> tuple[list[tuple[str, ...]], list[str]]:
             if name.startswith(".") or name.lower() in _JUNK:
                 continue
             regular = Path(folder, name).is_file() or Path(folder, name).is_symlink()
-            if regular and Path(name).suffix.lower() in endings():
+            if regular and Path(name).suffix.lower() in known:
                 files.append((*here.parts, name))
             else:
                 others.append(shown(here / name))

@@ -18,7 +18,7 @@ _NAMED = 3  # names in a note
 
 
 class Shot(NamedTuple):
-    """One picture: object and camera by number, a name for reports, and how it is read.
+    """One picture: object and camera by number, a name for reports, how it is read, and its file, if it has one.
 
     read: a digest of what is to be read, and the function that decodes it; both raise OSError where nothing can be.
     """
@@ -27,6 +27,7 @@ class Shot(NamedTuple):
     camera: int
     name: str
     read: Callable[[], tuple[str, Callable[[], Picture]]]
+    file: Path | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,7 +86,7 @@ def gathered(rows: Sequence[PictureRow], where: Path, notes: Iterable[str] = ())
         names,
         tuple(label for label, _ in objects),
         tuple(about[i][0] or f"object {name}" for i, name in enumerate(names)),
-        tuple(Shot(*at, shown(seen[at].file), of_file(seen[at].file)) for at in sorted(seen)),
+        tuple(Shot(*at, shown(file := seen[at].file), of_file(file), file) for at in sorted(seen)),
         split=_required_splits(splits, where),
         notes=tuple(notes),
     )

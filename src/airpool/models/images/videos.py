@@ -43,30 +43,23 @@ class Stretch(NamedTuple):
 def found(folder: Path | str, labels: Path | str | None = None, *, every: float = EVERY) -> Pictures:
     """Frames of the videos of a folder, every so many seconds. labels: the CSV file; left out, labels.csv in it."""
     folder = Path(folder)
-    if not folder.is_dir():
-        raise ValueError(f"{shown(folder)}: no such folder of videos")
+    cameras = files(folder)
     if not (math.isfinite(every) and every > 0):
         raise ValueError(f"every={every} must be > 0, seconds between two frames")
-    cameras = sorted((each for each in folder.iterdir() if _is_video(each)), key=lambda each: natural(shown(each.name)))
-    names = [shown(each.stem) for each in cameras]
-    if not cameras:
-        raise ValueError(f"{shown(folder)}: no video; must hold one file for each camera, such as left.mp4")
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"{shown(folder)}: two videos of camera {twice[0]}: keep one")
     spans = stretches(folder / LABELS if labels is None else Path(labels))
     moments = [(at, span) for span in spans for at in _moments(span, every)]
     if not moments:
         raise ValueError(f"no stretch is long enough for a frame: each needs more than {2 * every:g} s")
     short = [f"{span.label} at {span.start:g} s" for span in spans if not _moments(span, every)]
     notes = [f"{len(short)} stretches are too short for a frame: {named(short)}"] if short else []
-    readers = [_VideoReader(path) for path in cameras]
+    readers = [_VideoReader(path) for path in cameras.values()]
     shots = [
         Shot(i, k, f"{name} at {at:g} s", _frame(readers[k], at))
-        for k, name in enumerate(names)
+        for k, name in enumerate(cameras)
         for i, (at, _) in enumerate(moments)
     ]
     return Pictures(
-        tuple(names),
+        tuple(cameras),
         tuple(f"{span.label}/{at:g} s" for at, span in moments),
         tuple(span.label for _, span in moments),
         tuple(span.group for _, span in moments),
@@ -74,6 +67,19 @@ def found(folder: Path | str, labels: Path | str | None = None, *, every: float 
         ordered=True,
         notes=tuple(notes),
     )
+
+
+def files(folder: Path) -> dict[str, Path]:
+    """The videos of a folder by the names of their cameras, in natural order."""
+    if not folder.is_dir():
+        raise ValueError(f"{shown(folder)}: no such folder of videos")
+    videos = sorted((each for each in folder.iterdir() if _is_video(each)), key=lambda each: natural(shown(each.name)))
+    names = [shown(each.stem) for each in videos]
+    if not videos:
+        raise ValueError(f"{shown(folder)}: no video; must hold one file for each camera, such as left.mp4")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"{shown(folder)}: two videos of camera {twice[0]}: keep one")
+    return dict(zip(names, videos, strict=True))
 
 
 def stretches(path: Path) -> list[Stretch]:
