@@ -30,7 +30,7 @@ _FEW_TAPS = 49  # of an output channel whose scale is chosen
 _PLACES = 400  # of each view, where inputs are seen
 _SHARES = (0.7, 0.8, 0.9, 1.0)  # of the scale that covers the largest weight
 _DAMPING = 1e-3
-_FLOAT_WORK = 0.05  # share of all products that stays float32, at the start
+_FLOAT_WORK = 0.14  # share of all products that stays float32, at the start
 _EVENED = 0.5  # how far the ranges of an input's channels are made alike
 
 
