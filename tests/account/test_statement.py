@@ -48,7 +48,7 @@ def test_every_number_on_the_page_is_the_librarys(stated):
     blocks = [table for table in tables if table[0][1] == "inferences"]
     found = groups(stated.report, stated.periods)
     assert len(blocks) == len(found)
-    counts = [1, *([network_inferences] if (network_inferences := _own(stated)) > 1 else []), 20, 7300]
+    counts = [1, *([network_inferences] if (network_inferences := _own(stated)) > 1 else []), 20, 7320]
     for count in counts:
         report = guarantee(network, inferences=count)
         even, rare = report.odds
@@ -121,7 +121,7 @@ def test_protection_lasts_as_long_as_it_says():
         (ORTHOGONAL, ["the server receives every device by itself"], ["add up in the air", "Clocks"]),
         (SLOTS, ["up to 4 times, each time with fresh noise", "ε counts all slots"], ["numbers, once"]),
         (RANKED, ["noisy score", "the ranking server", "all scores change with it"], ["drawn by lot"]),
-        (HETEROGENEOUS, ["drawn by lot", "at most 1 other devices", "knows its own view"], ["All 4 devices alike"]),
+        (HETEROGENEOUS, ["drawn by lot", "at most 1 other device may", "knows its own view"], ["All 4 devices alike"]),
     ],
 )
 def test_the_words_change_with_the_setting(network, says, does_not_say):
@@ -150,6 +150,54 @@ def test_an_infinite_epsilon_is_called_unprotected_with_its_reason(network, reas
     line = next(line for line in str(report.statement()).splitlines() if "has no limit: not protected" in line)
     assert line.startswith("Over one inference")
     assert reason in line
+
+
+def test_the_first_lines_say_what_a_receiver_near_a_device_gets():
+    stated = guarantee(EQUAL).statement()
+    short = str(stated).partition("## What leaves")[0]
+    assert f"by itself is right up to {percent(guarantee(EQUAL).odds[0].local.max())}" in short
+
+
+def test_what_only_a_longer_period_assumes_is_on_the_page():
+    fixed = Network.uniform(num_devices=6, noise_std=0.3, channel=Channel(fading="rayleigh", redrawn=False))
+    assert "One draw of the channel for all" in str(guarantee(fixed).statement(per_day=10))
+
+
+def test_a_channel_that_stays_as_it_is_has_its_own_epsilon_on_the_page():
+    fading = Network.uniform(num_devices=6, noise_std=0.3, channel=Channel(fading="rayleigh", outage=0.2))
+    day = guarantee(fading, inferences=10)
+    assert day.epsilon_if_static is not None
+    assert day.epsilon_if_static.max() > day.worst
+    text = str(guarantee(fading).statement(per_day=10))
+    assert f"{limit(day.epsilon_if_static.max())} over one day" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "safe"),
+    [({}, True), ({"slots": Slots(4)}, False), ({"scheme": Threshold()}, False), ({"neighbours": "remove"}, False)],
+)
+def test_outsiders_of_a_secure_sum_learn_nothing_only_where_nothing_shows_outside(changes, safe):
+    network = Network.uniform(num_devices=6, noise_std=0.3, channel=Channel(access="secure"), **changes)
+    stated = guarantee(network).statement()
+    rows = {row[0]: row[2:] for table in Reader(stated.html).tables for row in table}
+    expected = ["0", "50 %"] if safe else rows["the server"]
+    assert rows["somebody on the network"] == rows["another device, by itself"] == expected
+
+
+def test_an_epsilon_above_10_is_never_called_protected():
+    removed = Network.uniform(num_devices=6, noise_std=0.3, participation=0.9, neighbours="remove")
+    once = guarantee(removed)
+    assert once.worst > 10
+    assert once.odds[0].worst < PROTECTED
+    stated = guarantee(removed).statement()
+    assert stated.lasting == (0, 0)
+    assert f"ε is {limit(once.worst)}: not called protected" in str(stated)
+
+
+def test_the_papers_number_of_one_slot_is_not_compared_with_all_slots():
+    text = str(guarantee(SLOTS).statement())
+    assert "For one slot the paper" in text
+    assert "too little" not in text
 
 
 def test_more_inferences_than_can_be_composed_are_not_called_protected():
