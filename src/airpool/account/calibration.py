@@ -19,6 +19,7 @@ from airpool._support.search import smallest_number
 from airpool._support.threads import single_thread
 from airpool.account.guarantee import aggregate, epsilon_after, paper_claim, score_epsilon
 from airpool.account.guarantee import epsilon as device_epsilon
+from airpool.account.reasons import reasons
 from airpool.network import Network, require_network, scheme_rules, scored
 from airpool.paper.formulas import theorem1
 from airpool.privacy import calibrate as search
@@ -192,6 +193,10 @@ def _with_least_noise(
         return least_noise(network, profile, target, epsilon_of)
     except search.UnreachableError as error:
         _require_feasible_scores(network, target)
+        if np.isinf(error.smallest):
+            received = aggregate(network)
+            why = reasons(network, received, live=False, epsilon=error.smallest)["epsilon"]
+            raise search.UnreachableError(error.target, error.smallest, f" ({why})") from None
         if network.channel.gamma == "auto":
             raise
         power = min(network.devices.column("power_dbm"))

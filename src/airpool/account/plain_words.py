@@ -219,8 +219,8 @@ def duties(report: PrivacyReport, source: str) -> list[str]:
         "Run this file and no other (checksum below). Devices compare it with what the server asks for, and refuse "
         "what differs.",
         "Noise: let every device draw its own, from the operating system (airpool device); never with --simulate.",
-        "Rate: give each device a ledger with a budget (--ledger, --budget-epsilon, or --window-epsilon for a "
-        "day). It then falls silent instead of leaking more. Keep ledger and head; never restore an old copy.",
+        "Rate: give each device a ledger with a budget (--ledger, --budget-epsilon, or --day-epsilon for any 24 "
+        "hours). It then falls silent instead of leaking more. Keep ledger and head; never restore an old copy.",
         "Keys: one set for each device (airpool keys), kept on it, revoked when a device is lost.",
     ]
     if not access.separate:
