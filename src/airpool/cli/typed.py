@@ -11,8 +11,8 @@ from airpool.cli import values
 
 # noise_std=-1, devices.noise_std[2]='x': as the library names a value. codec 'x': as it names a choice.
 _NAMED = re.compile(r"(?<![\w.\-])(?P<name>(?:\w+\.)?[a-z]\w*)(?:\[(?P<index>\d+)\])?=(?P<value>'[^']*'|[^\s,;:)]+)")
-# A key of a network file: where its option was typed, that is where the value comes from.
-_KEY = re.compile(r"^(?P<name>\w+\.\w+)(?= has )")
+# A key of a network file or an argument: where its option was typed, that is where the value comes from.
+_KEY = re.compile(r"^(?P<name>(?:\w+\.)?\w+)(?= has )")
 _CHOICE = re.compile(r"^(?P<name>[a-z]+) (?P<value>'[^']+')")
 
 
