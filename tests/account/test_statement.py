@@ -9,6 +9,7 @@ from tests.html_reader import Reader
 from typer.testing import CliRunner
 
 from airpool import Channel, Network, Ranking, Threshold, cli, guarantee
+from airpool._support.rounding import full
 from airpool.account.guesses import percent
 from airpool.account.periods import PROTECTED, WEAKLY
 from airpool.account.plain_words import limit
@@ -194,6 +195,13 @@ def test_an_epsilon_above_10_is_never_called_protected():
     assert f"ε is {limit(once.worst)}: not called protected" in str(stated)
 
 
+def test_a_large_delta_is_called_large():
+    for delta, large in ((1e-5, False), (1.23456789e-4, False), (0.3, True)):
+        text = str(guarantee(EQUAL, delta=delta).statement())
+        assert f"δ = {full(delta)}: ε may fail" in text
+        assert ("go by the odds" in text) == large
+
+
 def test_the_papers_number_of_one_slot_is_not_compared_with_all_slots():
     text = str(guarantee(SLOTS).statement())
     assert "For one slot the paper" in text
@@ -211,6 +219,13 @@ def test_the_papers_formula_stands_beside_ours():
     assert f"says ε = {claimed}, which is more than it is; this page goes by the exact value, ε = 2.064." in str(
         report.statement()
     )
+
+
+@pytest.mark.parametrize("per_day", [12, 12.0, np.float64(12), np.int64(12)])
+def test_a_rate_is_any_kind_of_number(per_day):
+    stated = guarantee(EQUAL).statement(per_day=per_day)
+    assert stated.rate == "At 12 inferences a day, every day of the year."
+    assert [each.inferences for each in stated.periods] == [1, 12, 12 * 366]
 
 
 def test_options_of_the_report_hold_for_every_period():

@@ -4,11 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from airpool._support.rounding import full
 from airpool.account.guesses import percent
 from airpool.account.periods import MOST, PROTECTED, WEAKLY, Period, level
 from airpool.account.reasons import in_plain_words
 from airpool.account.report import PrivacyReport, shown
 from airpool.network import Network, scheme_rules
+
+
+_RARE = 1e-3  # δ above this is no rare exception
 
 
 def limit(value: float) -> str:
@@ -263,14 +267,15 @@ def noise(report: PrivacyReport) -> str:
 
 def glossary(network: Network) -> list[str]:
     """The three numbers and the other words of the page."""
+    large = ", which is so large that even an ε of 0 promises little: go by the odds" if network.delta > _RARE else ""
     return [
         "ε (epsilon), of one device: how well the noise of all devices hides what one device sees. 0: nothing can be "
         "learnt. Up to about 1: little. Above 10: next to no protection. It grows with every inference.",
         "ε, own signal: the same if only the device's own noise counts: somebody receives it alone, or nobody else can "
         "be trusted.",
         "ε, object: for what all devices see together. It is large by design.",
-        f"δ = {network.delta:g}: ε may fail with about this probability. “50 % becomes” needs no such exception: it is "
-        "the most that any method of guessing reaches, whatever it knows beforehand.",
+        f"δ = {full(network.delta)}: ε may fail with about this probability{large}. “50 % becomes” needs no such "
+        "exception: it is the most that any method of guessing reaches, whatever it knows beforehand.",
         f"Protected, on this page: a yes-or-no guess is right at most {percent(PROTECTED)} of the time; weakly: at "
         f"most {percent(WEAKLY)}; not protected: above, or ε is above {MOST:g}.",
         f"Compared are two cases: {network.neighbours.words}",

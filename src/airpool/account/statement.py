@@ -144,7 +144,9 @@ def in_words(per_day: float) -> str:
     >>> in_words(1234567.5)
     'At 1,234,567.5 inferences a day, every day of the year.'
     """
-    return f"At {Decimal(full(per_day)):,} inference{'s' * (per_day != 1)} a day, every day of the year."
+    return (
+        f"At {Decimal(full(per_day)):,} {'inference' if per_day == 1 else 'inferences'} a day, every day of the year."
+    )
 
 
 def worst_epsilon(period: Period) -> str:
