@@ -156,7 +156,7 @@ def test_an_infinite_epsilon_is_called_unprotected_with_its_reason(network, reas
 def test_the_first_lines_say_what_a_receiver_near_a_device_gets():
     stated = guarantee(EQUAL).statement()
     short = str(stated).partition("## What leaves")[0]
-    assert f"by itself is right up to {percent(guarantee(EQUAL).odds[0].local.max())}" in short
+    assert f"signal by itself is right up to {percent(guarantee(EQUAL).odds[0].local.max())}" in short
 
 
 def test_what_only_a_longer_period_assumes_is_on_the_page():

@@ -11,7 +11,6 @@ from airpool.account.reasons import in_plain_words
 from airpool.account.report import PrivacyReport, shown
 from airpool.network import Network, scheme_rules
 
-
 _RARE = 1e-3  # δ above this is no rare exception
 
 
@@ -42,7 +41,7 @@ def in_short(periods: Sequence[Period], lasting: tuple[int, int]) -> list[str]:
     ]
     even, own = (percent(max(odds[0])) for odds in (once.odds, once.local_odds))
     if own != even:
-        lines.append(f"Somebody who gets the signal of one device by itself is right up to {own} after one inference.")
+        lines[0] += f" Somebody who gets one device's signal by itself is right up to {own} after one inference."
     for each in periods:
         if np.isinf(max(each.epsilon)):
             why = in_plain_words(each.reasons.get("epsilon", ""))
@@ -229,7 +228,7 @@ def duties(report: PrivacyReport, source: str) -> list[str]:
     ]
     if not access.separate:
         lines += [
-            f"Quorum: release no sum of fewer than {least} of the {count} devices, one that is silent by plan included"
+            f"Quorum: release no sum of fewer than {least} of the {count} devices"
             + (f"; ε already does without {network.dropouts}." if network.dropouts else ": ε counts on all of them."),
             (
                 f"Honesty: at most {network.colluders} other device{'s' * (network.colluders > 1)} may work with the "

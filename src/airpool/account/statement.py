@@ -187,11 +187,14 @@ def _block(report: PrivacyReport, periods: Sequence[Period], group: Sequence[int
 
 
 def _conditions(report: PrivacyReport, periods: Sequence[Period]) -> list[str]:
-    """All assumptions: those of one inference, then what a longer period needs besides."""
+    """All assumptions: those of one inference, then what a longer period needs besides, but for what `unmoved` says."""
     longest = [each for each in periods if each.assumptions][-1]
     known = {*report.assumptions, f"ε covers {longest.inferences} inferences together."}
-    besides = [f"Over {longest.name}: {each}" for each in longest.assumptions if each not in known]
-    return [*report.assumptions, *besides, words.noise(report)]
+    besides = [each for each in longest.assumptions if each not in known]
+    if words.unmoved(periods):
+        besides = [each for each in besides if "epsilon_if_static" not in each]
+    later = [f"Over {longest.name}: {each}" for each in besides]
+    return [*report.assumptions, *later, words.noise(report)]
 
 
 def _who(report: PrivacyReport, once: Period) -> PageTable:

@@ -63,6 +63,8 @@ def hinted(error: Any) -> None:
         error.possibilities = [_MEANT[mistyped]]
     elif re.fullmatch(r"No such option: -\w", message):
         error.message = f"{message}. The name of an option has two dashes, as --help"
+    elif mistyped == "--network" and ctx is not None and ctx.command.name == "report":
+        error.message = f"{message}. The network file follows without a name, as in {ctx.command_path} net.toml"
     elif "unexpected extra argument" in message and ".toml" in message and "--network" in there:
         error.message = f"{message}. A network file follows --network"
     elif (param := getattr(error, "param", None)) is not None and not message and ctx is not None:
