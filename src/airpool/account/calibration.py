@@ -193,11 +193,10 @@ def _with_least_noise(
         return least_noise(network, profile, target, epsilon_of)
     except search.UnreachableError as error:
         _require_feasible_scores(network, target)
-        if np.isinf(error.smallest):
-            received = aggregate(network)
-            why = reasons(network, received, live=False, epsilon=error.smallest)["epsilon"]
-            raise search.UnreachableError(error.target, error.smallest, f" ({why})") from None
         if network.channel.gamma == "auto":
+            if np.isinf(error.smallest):
+                why = reasons(network, aggregate(network), live=False, epsilon=error.smallest)["epsilon"]
+                raise search.UnreachableError(error.target, error.smallest, f" ({why})") from None
             raise
         power = min(network.devices.column("power_dbm"))
         raise ValueError(
