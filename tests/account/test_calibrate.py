@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.random_networks import any_network
 
 from airpool._support.rounding import up
+from airpool.account import reasons
 from airpool.account.calibration import calibrate, most_feature, with_column
 from airpool.account.guarantee import aggregate, guarantee
 from airpool.account.guarantee import epsilon as device_epsilon
@@ -240,6 +241,12 @@ def test_the_number_of_inferences_stops_at_2_to_the_20():
 
 
 # Unreachable
+
+
+def test_a_target_that_no_noise_meets_comes_with_the_reason():
+    secure = replace(TWELVE, channel=Channel(access="secure"), neighbours="remove")
+    with pytest.raises(UnreachableError, match=f"the smallest ε that can is inf .{reasons.SENDERS_SEEN}"):
+        calibrate(secure, epsilon=1.0)
 
 
 def test_a_target_below_what_the_scores_leak_is_refused_with_the_smallest_that_can_be_met():

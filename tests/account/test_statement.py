@@ -9,6 +9,7 @@ from tests.html_reader import Reader
 from typer.testing import CliRunner
 
 from airpool import Channel, Network, Ranking, Threshold, cli, guarantee
+from airpool._support.rounding import full
 from airpool.account.guesses import percent
 from airpool.account.periods import PROTECTED, WEAKLY
 from airpool.account.plain_words import limit
@@ -48,7 +49,7 @@ def test_every_number_on_the_page_is_the_librarys(stated):
     blocks = [table for table in tables if table[0][1] == "inferences"]
     found = groups(stated.report, stated.periods)
     assert len(blocks) == len(found)
-    counts = [1, *([network_inferences] if (network_inferences := _own(stated)) > 1 else []), 20, 7300]
+    counts = [1, *([network_inferences] if (network_inferences := _own(stated)) > 1 else []), 20, 7320]
     for count in counts:
         report = guarantee(network, inferences=count)
         even, rare = report.odds
@@ -121,7 +122,7 @@ def test_protection_lasts_as_long_as_it_says():
         (ORTHOGONAL, ["the server receives every device by itself"], ["add up in the air", "Clocks"]),
         (SLOTS, ["up to 4 times, each time with fresh noise", "ε counts all slots"], ["numbers, once"]),
         (RANKED, ["noisy score", "the ranking server", "all scores change with it"], ["drawn by lot"]),
-        (HETEROGENEOUS, ["drawn by lot", "at most 1 other devices", "knows its own view"], ["All 4 devices alike"]),
+        (HETEROGENEOUS, ["drawn by lot", "at most 1 other device may", "knows its own view"], ["All 4 devices alike"]),
     ],
 )
 def test_the_words_change_with_the_setting(network, says, does_not_say):
@@ -152,6 +153,61 @@ def test_an_infinite_epsilon_is_called_unprotected_with_its_reason(network, reas
     assert reason in line
 
 
+def test_the_first_lines_say_what_a_receiver_near_a_device_gets():
+    stated = guarantee(EQUAL).statement()
+    short = str(stated).partition("## What leaves")[0]
+    assert f"signal by itself is right up to {percent(guarantee(EQUAL).odds[0].local.max())}" in short
+
+
+def test_what_only_a_longer_period_assumes_is_on_the_page():
+    fixed = Network.uniform(num_devices=6, noise_std=0.3, channel=Channel(fading="rayleigh", redrawn=False))
+    assert "One draw of the channel for all" in str(guarantee(fixed).statement(per_day=10))
+
+
+def test_a_channel_that_stays_as_it_is_has_its_own_epsilon_on_the_page():
+    fading = Network.uniform(num_devices=6, noise_std=0.3, channel=Channel(fading="rayleigh", outage=0.2))
+    day = guarantee(fading, inferences=10)
+    assert day.epsilon_if_static is not None
+    assert day.epsilon_if_static.max() > day.worst
+    text = str(guarantee(fading).statement(per_day=10))
+    assert f"{limit(day.epsilon_if_static.max())} over one day" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "safe"),
+    [({}, True), ({"slots": Slots(4)}, False), ({"scheme": Threshold()}, False), ({"neighbours": "remove"}, False)],
+)
+def test_outsiders_of_a_secure_sum_learn_nothing_only_where_nothing_shows_outside(changes, safe):
+    network = Network.uniform(num_devices=6, noise_std=0.3, channel=Channel(access="secure"), **changes)
+    stated = guarantee(network).statement()
+    rows = {row[0]: row[2:] for table in Reader(stated.html).tables for row in table}
+    expected = ["0", "50 %"] if safe else rows["the server"]
+    assert rows["somebody on the network"] == rows["another device, by itself"] == expected
+
+
+def test_an_epsilon_above_10_is_never_called_protected():
+    removed = Network.uniform(num_devices=6, noise_std=0.3, participation=0.9, neighbours="remove")
+    once = guarantee(removed)
+    assert once.worst > 10
+    assert once.odds[0].worst < PROTECTED
+    stated = guarantee(removed).statement()
+    assert stated.lasting == (0, 0)
+    assert f"ε is {limit(once.worst)}: not called protected" in str(stated)
+
+
+def test_a_large_delta_is_called_large():
+    for delta, large in ((1e-5, False), (1.23456789e-4, False), (0.3, True)):
+        text = str(guarantee(EQUAL, delta=delta).statement())
+        assert f"δ = {full(delta)}: ε may fail" in text
+        assert ("go by the odds" in text) == large
+
+
+def test_the_papers_number_of_one_slot_is_not_compared_with_all_slots():
+    text = str(guarantee(SLOTS).statement())
+    assert "For one slot the paper" in text
+    assert "too little" not in text
+
+
 def test_more_inferences_than_can_be_composed_are_not_called_protected():
     text = str(guarantee(HETEROGENEOUS).statement(per_day=60_000))
     assert "Over one year ε has no limit: not protected, because it is not accounted for" in text
@@ -163,6 +219,13 @@ def test_the_papers_formula_stands_beside_ours():
     assert f"says ε = {claimed}, which is more than it is; this page goes by the exact value, ε = 2.064." in str(
         report.statement()
     )
+
+
+@pytest.mark.parametrize("per_day", [12, 12.0, np.float64(12), np.int64(12)])
+def test_a_rate_is_any_kind_of_number(per_day):
+    stated = guarantee(EQUAL).statement(per_day=per_day)
+    assert stated.rate == "At 12 inferences a day, every day of the year."
+    assert [each.inferences for each in stated.periods] == [1, 12, 12 * 366]
 
 
 def test_options_of_the_report_hold_for_every_period():

@@ -38,6 +38,8 @@ def here(tmp_path, monkeypatch):
         (f"radio transmit {SMALL} --latent junk.npy --device 0 --out x", "junk.npy: no npy file that can be read"),
         (f"radio transmit {SMALL} --latent objects.npy --device 0 --out x", "objects.npy: no npy file"),
         (f"radio transmit {SMALL} --latent several.npz --device 0 --out x", "several.npz: holds several arrays"),
+        (f"epsilon {SMALL} --budget-epsilon 0", "--budget-epsilon 0 must be > 0 and finite"),
+        (f"calibrate {SMALL} --epsilon 1,2", "--epsilon has 2 values for"),
         ("data info junk.npz", "not a packed file of meshes (it holds no plain arrays)"),
         (
             "train codec --features junk.npz --out x",

@@ -125,6 +125,7 @@ def test_a_default_is_that_of_the_network():
         ("epsilon --devices 3 --delta small", "'--delta': 'small' must be a number"),
         ("epsilon -devices 3", "two dashes"),
         ("epsilon net.toml", "A network file follows --network"),
+        ("report --network net.toml", "The network file follows without a name"),
         ("epsilon --network net.tml", "cannot read the network file net.tml: No such file or directory\n"),
         ("epsilon --devices 3 --noise-std 1,2", "error: --noise-std has 2 values for 3 devices"),
         ("audit --devices 3 --score-end hihg", "must be high or low"),

@@ -206,3 +206,15 @@ def test_evaluate_says_why_an_epsilon_is_infinite():
     said = piped("evaluate --trials 1 --noise-std 0.3 --colluders 1", "200")
     assert f"ε of the object             inf ({reasons.COLLUDER})\n" in said
     assert said.count("inf (") == 1
+
+
+def test_a_terminal_without_unicode_gets_every_number():
+    def said(encoding: str) -> str:
+        words = [sys.executable, "-m", "airpool", "epsilon", "--devices", "3", "--noise-std", "0.3"]
+        environment = os.environ | {"PYTHONIOENCODING": encoding, "COLUMNS": "200"}
+        return subprocess.run(words, capture_output=True, check=True, env=environment).stdout.decode(encoding)
+
+    plain, whole = said("ascii"), said("utf-8")
+    assert numbers(plain) == numbers(whole)
+    assert "eps device" in plain
+    assert "?" not in plain

@@ -19,6 +19,7 @@ from airpool._support.search import smallest_number
 from airpool._support.threads import single_thread
 from airpool.account.guarantee import aggregate, epsilon_after, paper_claim, score_epsilon
 from airpool.account.guarantee import epsilon as device_epsilon
+from airpool.account.reasons import reasons
 from airpool.network import Network, require_network, scheme_rules, scored
 from airpool.paper.formulas import theorem1
 from airpool.privacy import calibrate as search
@@ -193,6 +194,9 @@ def _with_least_noise(
     except search.UnreachableError as error:
         _require_feasible_scores(network, target)
         if network.channel.gamma == "auto":
+            if np.isinf(error.smallest):
+                why = reasons(network, aggregate(network), live=False, epsilon=error.smallest)["epsilon"]
+                raise search.UnreachableError(error.target, error.smallest, f" ({why})") from None
             raise
         power = min(network.devices.column("power_dbm"))
         raise ValueError(

@@ -12,8 +12,9 @@ from airpool.account.guesses import REPORTED
 from airpool.account.report import PrivacyReport, number
 from airpool.privacy.compose import most_inferences
 
-# Odds of a yes-or-no guess up to which a secret is called protected, and weakly protected.
+# Odds of a yes-or-no guess up to which a secret is called protected, and weakly protected; above MOST it is neither.
 PROTECTED, WEAKLY = 0.75, 0.95
+MOST = 10.0  # ε
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,9 @@ class Period:
 
     epsilon, local: per device. odds, local_odds: (priors, devices), as of `guesses.REPORTED`. eavesdropper: ε and odds
     of the worst device at the eavesdropper's antennas; None where there are none. missing: why nothing is known, and
-    every number the largest that there is; "" elsewhere. reasons: by name, of each ε that is infinite.
+    every number the largest that there is; "" elsewhere. reasons: by name, of each ε that is infinite. static: ε of the
+    worst device if a channel that is drawn anew each time stays as it is; None where that is no question. assumptions:
+    of the period's report.
     """
 
     name: str
@@ -36,6 +39,8 @@ class Period:
     eavesdropper: tuple[float, float] | None = None
     missing: str = ""
     reasons: Mapping[str, str] = field(default_factory=dict)
+    static: float | None = None
+    assumptions: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -44,6 +49,7 @@ class Period:
             "epsilon": [number(each) for each in self.epsilon],
             "epsilon_local": [number(each) for each in self.local],
             "epsilon_object": number(self.object),
+            "epsilon_if_static": None if self.static is None else number(self.static),
             "odds": {str(prior): each for prior, each in zip(REPORTED, self.odds, strict=True)},
             "odds_local": {str(prior): each for prior, each in zip(REPORTED, self.local_odds, strict=True)},
             "odds_object": {str(prior): each for prior, each in zip(REPORTED, self.object_odds, strict=True)},
@@ -55,16 +61,19 @@ class Period:
 def level(over: Period) -> str:
     """The word for the worst device's protection over a period."""
     odds = max(over.odds[0])
-    if np.isinf(max(over.epsilon)) or odds > WEAKLY:
+    if max(over.epsilon) > MOST or odds > WEAKLY:
         return "not protected"
     return "protected" if odds <= PROTECTED else "weakly protected"
 
 
 def period(report: PrivacyReport, name: str, inferences: int) -> Period:
-    """One period. More inferences than can be composed, or than live noise serves, have no limit."""
+    """One period. More inferences than can be composed, or than live noise serves, have no limit.
+
+    name: "" where only the verdict is asked for, without `static`.
+    """
     try:
         found = report.over(inferences)
-        odds, heard = found.odds, found.epsilon_eavesdropper
+        odds, heard, stays = found.odds, found.epsilon_eavesdropper, found.epsilon_if_static if name else None
     except ValueError as error:
         if inferences == 1:
             raise
@@ -83,6 +92,8 @@ def period(report: PrivacyReport, name: str, inferences: int) -> Period:
         tuple(each.object for each in odds),
         None if heard is None or best is None else (float(np.max(heard)), best),
         reasons=found.reasons,
+        static=None if stays is None else float(np.max(stays)),
+        assumptions=found.assumptions,
     )
 
 

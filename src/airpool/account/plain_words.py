@@ -4,11 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from airpool._support.rounding import full
 from airpool.account.guesses import percent
-from airpool.account.periods import PROTECTED, WEAKLY, Period, level
+from airpool.account.periods import MOST, PROTECTED, WEAKLY, Period, level
 from airpool.account.reasons import in_plain_words
 from airpool.account.report import PrivacyReport, shown
 from airpool.network import Network, scheme_rules
+
+_RARE = 1e-3  # δ above this is no rare exception
 
 
 def limit(value: float) -> str:
@@ -31,20 +34,29 @@ def in_short(periods: Sequence[Period], lasting: tuple[int, int]) -> list[str]:
 
     lasting: inferences up to which the worst device is protected, and weakly protected.
     """
+    once = periods[0]
     lines = [
-        "Guesses at a secret that one device alone sees, such as whether a person stands at its side of the room; the "
-        "numbers are those of the device that is protected least."
+        "Guesses at a secret that one device alone sees, such as whether a person stands at its side of the room, by "
+        "somebody who receives what the server does; the numbers are those of the device that is protected least."
     ]
+    even, own = (percent(max(odds[0])) for odds in (once.odds, once.local_odds))
+    if own != even:
+        lines[0] += f" Somebody who gets one device's signal by itself is right up to {own} after one inference."
     for each in periods:
         if np.isinf(max(each.epsilon)):
             why = in_plain_words(each.reasons.get("epsilon", ""))
             reason = f"it is not accounted for ({each.missing})" if each.missing else why
             lines.append(f"Over {each.name} ε has no limit: not protected, because {reason}.")
             break
+        if max(each.epsilon) > MOST and max(each.odds[0]) <= WEAKLY:
+            much = f"Over {each.name} ε is {limit(max(each.epsilon))}"
+            lines.append(f"{much}: not called protected, because in rare cases much more can be learnt.")
     if lasting[1]:
         protected, weakly = (f"{each:,} inference{'s' * (each != 1)}" for each in lasting)
         lines.append(
             f"It is protected as long as it shows in at most {protected}, and weakly protected up to {weakly}."
+            if 0 < lasting[0] < lasting[1]
+            else f"It is protected as long as it shows in at most {protected}."
             if lasting[0]
             else f"It is weakly protected as long as it shows in at most {weakly}."
         )
@@ -95,11 +107,14 @@ def readers(report: PrivacyReport) -> list[tuple[str, str, str]]:
     network = report.network
     access, antennas = network.channel.rules, network.adversary.antennas
     if not access.radio:
+        # Who sends, and how many slots there are, can be seen from outside and may depend on what was seen.
+        shows = scheme_rules(network.scheme).scored or network.slots.count > 1 or not network.neighbours.keeps_noise
+        outside = "sum" if shows else "nothing"
         rows = [
             ("the server", f"the sum, of {network.survivors} or more of {network.devices.count} devices", "sum"),
             ("the server, with more devices than assumed on its side", "a device's own noisy numbers", "own"),
-            ("another device, by itself", "masks and keys, no numbers", "nothing"),
-            ("somebody on the network", "encrypted messages: when, from whom, how long", "nothing"),
+            ("another device, by itself", "masks and keys, no numbers", outside),
+            ("somebody on the network", "encrypted messages: when, from whom, how long", outside),
         ]
     elif access.separate:
         rows = [("the server", "every device's noisy signal by itself", "own")]
@@ -122,9 +137,9 @@ def settings(network: Network, group: Sequence[int]) -> str:
     """The caption of a block: which devices, and their settings."""
     d, k = network.devices, group[0]
     weight, clip, noise, p = (d.column(name)[k] for name in ("weight", "clip_norm", "noise_std", "participation"))
-    who = (
-        f"All {d.count} devices alike" if len(group) == d.count else f"Device{'s' * (len(group) > 1)} {_listed(group)}"
-    )
+    who = f"Device{'s' * (len(group) > 1)} {_listed(group)}"
+    if len(group) == d.count > 1:
+        who = f"All {d.count} devices alike"
     takes = "" if scheme_rules(network.scheme).scored else f", takes part {percent(p)} of the time"
     return f"{who}: weight {weight:.4g}, size limit {clip:g}, noise {noise:.4g} on each number{takes}."
 
@@ -156,6 +171,19 @@ def reading(periods: Sequence[Period]) -> str:
     )
 
 
+def unmoved(periods: Sequence[Period]) -> list[str]:
+    """ε if a channel that is drawn anew stays as it is, in words; nothing where it is no more than the tables say."""
+    more = [each for each in periods if each.static is not None and limit(each.static) != limit(max(each.epsilon))]
+    more = [each for each in more if each.static is not None and each.static > max(each.epsilon)]
+    if not more:
+        return []
+    told = ", ".join(f"{limit(each.static or 0.0)} over {each.name}" for each in more)
+    return [
+        "The rows of several inferences count on radio channels that change from one to the next. If nothing moves and "
+        f"they stay as they are, ε of the worst device is up to {told}."
+    ]
+
+
 def unprotected(network: Network, periods: Sequence[Period]) -> list[str]:
     """Everything that ε does not cover, as sentences."""
     access = network.channel.rules
@@ -165,7 +193,7 @@ def unprotected(network: Network, periods: Sequence[Period]) -> list[str]:
     lines = [f"What several devices see, such as what the object is. Its ε: {', '.join(each)}.{why}"]
     hidden = network.cover_noise and not scheme_rules(network.scheme).scored
     took_part = (
-        "Who of the devices took part is hidden by noise."
+        "In the sum, noise hides who of the devices took part; a receiver near a device may see it."
         if hidden and access.radio
         else ("Which devices are there and send can be seen by anybody who receives.")
     )
@@ -194,17 +222,21 @@ def duties(report: PrivacyReport, source: str) -> list[str]:
         "Run this file and no other (checksum below). Devices compare it with what the server asks for, and refuse "
         "what differs.",
         "Noise: let every device draw its own, from the operating system (airpool device); never with --simulate.",
-        "Rate: give each device a ledger with a budget (--ledger, --budget-epsilon, or --window-epsilon for a "
-        "day). It then falls silent instead of leaking more. Keep ledger and head; never restore an old copy.",
+        "Rate: give each device a ledger with a budget (--ledger, --budget-epsilon, or --day-epsilon for any 24 "
+        "hours). It then falls silent instead of leaking more. Keep ledger and head; never restore an old copy.",
         "Keys: one set for each device (airpool keys), kept on it, revoked when a device is lost.",
-        f"Quorum: release no sum of fewer than {least} of the {count} devices"
-        + (f"; ε already does without {network.dropouts}." if network.dropouts else ": ε counts on the noise of all."),
-        (
-            f"Honesty: at most {network.colluders} other devices may work with the server or tell others their noise."
-            if network.colluders
-            else "Honesty: no device may work with the server or tell others its noise: the others would lose by it."
-        ),
     ]
+    if not access.separate:
+        lines += [
+            f"Quorum: release no sum of fewer than {least} of the {count} devices"
+            + (f"; ε already does without {network.dropouts}." if network.dropouts else ": ε counts on all of them."),
+            (
+                f"Honesty: at most {network.colluders} other device{'s' * (network.colluders > 1)} may work with the "
+                "server or tell others their noise."
+                if network.colluders
+                else "Honesty: no device may work with the server or tell others its noise: all others would lose."
+            ),
+        ]
     if not access.radio:
         lines.append("Identities: the server's owner must not issue those of the devices.")
     elif access.superposes:
@@ -226,21 +258,25 @@ def noise(report: PrivacyReport) -> str:
     """Whether ε is of noise as it is drawn."""
     if report.live:
         return "Numbers are for noise as running devices draw it."
-    return "Numbers are for ideal noise; --live adds the little that noise of a computer costs."
+    return (
+        "Numbers are for ideal noise. Running devices draw theirs on a grid, which costs a little where ε is small, "
+        "and leaves a large ε without limit: --live says how much."
+    )
 
 
 def glossary(network: Network) -> list[str]:
     """The three numbers and the other words of the page."""
+    large = ", which is so large that even an ε of 0 promises little: go by the odds" if network.delta > _RARE else ""
     return [
         "ε (epsilon), of one device: how well the noise of all devices hides what one device sees. 0: nothing can be "
         "learnt. Up to about 1: little. Above 10: next to no protection. It grows with every inference.",
         "ε, own signal: the same if only the device's own noise counts: somebody receives it alone, or nobody else can "
         "be trusted.",
         "ε, object: for what all devices see together. It is large by design.",
-        f"δ = {network.delta:g}: ε may fail with about this probability. “50 % becomes” needs no such exception: it is "
-        "the most that any method of guessing reaches, whatever it knows beforehand.",
+        f"δ = {full(network.delta)}: ε may fail with about this probability{large}. “50 % becomes” needs no such "
+        "exception: it is the most that any method of guessing reaches, whatever it knows beforehand.",
         f"Protected, on this page: a yes-or-no guess is right at most {percent(PROTECTED)} of the time; weakly: at "
-        f"most {percent(WEAKLY)}; not protected: above, or ε has no limit.",
+        f"most {percent(WEAKLY)}; not protected: above, or ε is above {MOST:g}.",
         f"Compared are two cases: {network.neighbours.words}",
         "Inference: one question to the network, with one answer"
         + (f", in up to {network.slots.count} slots. ε counts all slots." if network.slots.count > 1 else "."),
@@ -255,6 +291,8 @@ def paper(report: PrivacyReport) -> str:
         return f"{what} has no number here: {claim.reason}. Ours is proven."
     claimed = float(np.max(claim.epsilon))
     told, ours = (f"ε = {limit(each)}" for each in (claimed, worst))
+    if report.network.slots.count > 1:
+        return f"{what.replace('inference', 'slot')} says {told}; this page counts all slots, {ours}."
     if told == ours:
         return f"{what} says {told}, as this page does."
     differs = "too little" if claimed < worst else "more than it is"

@@ -6,12 +6,14 @@ one list of sections, shown as HTML (`html`) or as plain text that is Markdown t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from hashlib import sha256
 from math import ceil
 from typing import Any
 
 from airpool._support.page import Facts, Items, PageTable, Section, Text, page
+from airpool._support.rounding import full
 from airpool._support.version import __version__
 from airpool.account import plain_words as words
 from airpool.account.guesses import REPORTED, percent
@@ -20,7 +22,7 @@ from airpool.account.plain_words import limit
 from airpool.account.report import PrivacyReport
 from airpool.network import file as network_file
 
-_DAYS = 365
+_DAYS = 366  # a leap year has the most
 MOST_PER_DAY = 10**12 // _DAYS  # a network counts up to 10^12 inferences
 
 
@@ -64,12 +66,13 @@ class Statement:
                 [
                     Text(f"{self.rate} All inferences of a period are taken to show the same secret: they add up."),
                     *(_block(report, periods, group) for group in groups(report, periods)),
+                    *map(Text, words.unmoved(periods)),
                     Text(words.reading(periods)),
                 ],
             ),
             Section("What is not protected", [Items(words.unprotected(network, periods))]),
             Section("What the operator must do", [Items(words.duties(report, self.source))]),
-            Section("Under which conditions the numbers hold", [Items([*report.assumptions, words.noise(report)])]),
+            Section("Under which conditions the numbers hold", [Items(_conditions(report, periods))]),
             Section("The words", [Items(words.glossary(network))]),
         )
 
@@ -130,9 +133,20 @@ def statement(
         named.insert(1, ("the file's own number", own))
     periods = tuple(period(report, name, count) for name, count in named)
     text = network_file.dump(report.network)
-    rate = rate or f"At {per_day:,g} inferences a day, every day."
+    rate = rate or in_words(per_day)
     found = digest or sha256(text.encode()).hexdigest()
     return Statement(one, periods, rate, lasting(report, periods), source, found)
+
+
+def in_words(per_day: float) -> str:
+    """A rate, with all of its digits.
+
+    >>> in_words(1234567.5)
+    'At 1,234,567.5 inferences a day, every day of the year.'
+    """
+    return (
+        f"At {Decimal(full(per_day)):,} {'inference' if per_day == 1 else 'inferences'} a day, every day of the year."
+    )
 
 
 def worst_epsilon(period: Period) -> str:
@@ -170,6 +184,17 @@ def _block(report: PrivacyReport, periods: Sequence[Period], group: Sequence[int
     header = ("", "inferences", "ε", "50 % becomes", "1 of 40 becomes", "ε, own signal", "50 % becomes, own")
     rows = [(each.name, f"{each.inferences:,}", *_cells(each, group[0])) for each in periods]
     return PageTable(words.settings(report.network, group), header, rows)
+
+
+def _conditions(report: PrivacyReport, periods: Sequence[Period]) -> list[str]:
+    """All assumptions: those of one inference, then what a longer period needs besides, but for what `unmoved` says."""
+    longest = [each for each in periods if each.assumptions][-1]
+    known = {*report.assumptions, f"ε covers {longest.inferences} inferences together."}
+    besides = [each for each in longest.assumptions if each not in known]
+    if words.unmoved(periods):
+        besides = [each for each in besides if "epsilon_if_static" not in each]
+    later = [f"Over {longest.name}: {each}" for each in besides]
+    return [*report.assumptions, *later, words.noise(report)]
 
 
 def _who(report: PrivacyReport, once: Period) -> PageTable:

@@ -17,6 +17,8 @@ from typing import Annotated, Any
 import typer
 from typer import core
 
+from airpool.cli.output import print_plainly
+
 # Group in --help → command → its line there. A command is the Typer `app` of the module of its name.
 GROUPS = {
     "Start": {
@@ -225,6 +227,7 @@ def main() -> None:
     if slow is not None and not isinstance(slow, partial):
         core.build_runtime_param = partial(_PlainValue, slow=slow)  # pyright: ignore
     words = plugins_first(sys.argv[1:])
+    print_plainly()
     try:
         _require_extras(words)
         app(words)

@@ -2,6 +2,7 @@
 
 import sys
 from importlib.util import LazyLoader, find_spec, module_from_spec
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -118,6 +119,8 @@ def over_time(
             "Promised is the cap above."
         )
     if budget_epsilon is not None:
+        if not 0 < budget_epsilon < inf:
+            raise ValueError(f"--budget-epsilon {budget_epsilon:g} must be > 0 and finite")
         life = lifetime(net, epsilon=budget_epsilon, mean_slots=mean_slots)
         data["budget"] = {
             "epsilon": budget_epsilon,

@@ -1,7 +1,10 @@
 """Output of the commands: JSON, tables in the room there is, and progress."""
 
+import codecs
+import io
 import json
 import shutil
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,25 @@ from airpool._support import files
 from airpool._support.progress import always as progress
 from airpool._support.text_table import TextTable, wrapped
 
-__all__ = ["file_to_write", "folder_to_write", "print_json", "print_table", "progress", "say_written"]
+__all__ = ["file_to_write", "folder_to_write", "print_json", "print_plainly", "print_table", "progress", "say_written"]
+
+# Signs that a terminal without Unicode cannot show, in ASCII.
+_PLAIN = {"ε": "eps", "δ": "delta", "σ": "sigma", "γ": "gamma", "≤": "<=", "≥": ">=", "±": "+-", "·": "*", "×": "x"}
+_PLAIN |= dict.fromkeys("−–—─‐", "-") | dict.fromkeys("“”", '"') | dict.fromkeys("‘’", "'") | {"…": "...", "→": "->"}
+
+
+def print_plainly() -> None:
+    """Signs that the terminal's encoding lacks are printed in ASCII from now on, instead of an error."""
+
+    def plain(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeEncodeError):
+            raise error
+        return "".join(_PLAIN.get(each, "?") for each in error.object[error.start : error.end]), error.end
+
+    codecs.register_error("airpool", plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="airpool")
 
 
 def print_json(data: Any) -> None:

@@ -68,7 +68,7 @@ def stated(every: str | None, per_day: float | None, hours: float | None) -> tup
     >>> stated("10s", None, 8)
     (2880.0, 'One inference every 10s, 8 hours a day.')
     """
-    from airpool.account.statement import MOST_PER_DAY
+    from airpool.account.statement import MOST_PER_DAY, in_words
 
     if every is None:
         if hours is not None:
@@ -76,7 +76,7 @@ def stated(every: str | None, per_day: float | None, hours: float | None) -> tup
         count = 100.0 if per_day is None else per_day
         if not 0 < count <= MOST_PER_DAY:
             raise ValueError(f"--per-day {count:g} must be > 0 and at most {MOST_PER_DAY}")
-        return count, f"At {count:,g} inferences a day, every day of the year."
+        return count, in_words(count)
     if per_day is not None:
         raise ValueError("--every and --per-day state the same rate: leave one of them out")
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h)", every.strip())

@@ -11,8 +11,8 @@ from airpool.cli import values
 
 # noise_std=-1, devices.noise_std[2]='x': as the library names a value. codec 'x': as it names a choice.
 _NAMED = re.compile(r"(?<![\w.\-])(?P<name>(?:\w+\.)?[a-z]\w*)(?:\[(?P<index>\d+)\])?=(?P<value>'[^']*'|[^\s,;:)]+)")
-# A key of a network file: where its option was typed, that is where the value comes from.
-_KEY = re.compile(r"^(?P<name>\w+\.\w+)(?= has )")
+# A key of a network file or an argument: where its option was typed, that is where the value comes from.
+_KEY = re.compile(r"^(?P<name>(?:\w+\.)?\w+)(?= has )")
 _CHOICE = re.compile(r"^(?P<name>[a-z]+) (?P<value>'[^']+')")
 
 
@@ -63,6 +63,8 @@ def hinted(error: Any) -> None:
         error.possibilities = [_MEANT[mistyped]]
     elif re.fullmatch(r"No such option: -\w", message):
         error.message = f"{message}. The name of an option has two dashes, as --help"
+    elif mistyped == "--network" and ctx is not None and ctx.command.name == "report":
+        error.message = f"{message}. The network file follows without a name, as in {ctx.command_path} net.toml"
     elif "unexpected extra argument" in message and ".toml" in message and "--network" in there:
         error.message = f"{message}. A network file follows --network"
     elif (param := getattr(error, "param", None)) is not None and not message and ctx is not None:
