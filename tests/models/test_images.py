@@ -15,6 +15,8 @@ from airpool.models.images.features import features  # noqa: E402
 from airpool.models.images.pictures import require_enough  # noqa: E402
 from airpool.models.stored import ASSETS  # noqa: E402
 from airpool.models.vision import lite, picture  # noqa: E402
+from airpool.runtime import pictures  # noqa: E402
+from airpool.runtime.condition import SourceError  # noqa: E402
 
 
 @pytest.fixture
@@ -135,6 +137,30 @@ def test_what_cannot_be_read_is_missing_and_named(tmp_path, quick):
     notes = " ".join(found.pictures.notes)
     assert "4 pictures cannot be read, taken as missing" in notes
     assert "1 cameras without a picture that can be read, left out: cam9" in notes
+
+
+def test_what_another_program_would_have_to_read_is_no_picture_whatever_its_name(tmp_path, monkeypatch):
+    """EPS named .jpg: Pillow would run Ghostscript on what a camera sends."""
+    program = tmp_path / "gs"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    drawing = tmp_path / "1.jpg"
+    drawing.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n%%EOF\n")
+    with pytest.raises(OSError):
+        picture.read(drawing)
+    with pytest.raises(SourceError):
+        pictures.view(drawing, (2, 8, 8))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_link_to_what_never_ends_is_a_missing_picture(tmp_path, quick):
+    shop(tmp_path)
+    link = tmp_path / "cam1" / "mug" / "2.png"
+    link.unlink()
+    link.symlink_to("/dev/zero")
+    found = features(folder.found(tmp_path), trunk.shipped())
+    assert found.unreadable == (str(link),)
 
 
 def test_a_picture_that_cannot_be_read_alone_is_fatal_only_where_nothing_is_left(tmp_path, quick):

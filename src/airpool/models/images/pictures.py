@@ -94,6 +94,8 @@ def gathered(rows: Sequence[PictureRow], where: Path, notes: Iterable[str] = ())
 
 def of_file(path: Path) -> Callable[[], tuple[str, Callable[[], Picture]]]:
     def read() -> tuple[str, Callable[[], Picture]]:
+        if path.exists() and not path.is_file():
+            raise OSError(f"{shown(path)}: no file, but a device or a pipe, which need not end")
         content = path.read_bytes()
         return hashlib.sha256(content).hexdigest(), lambda: picture.read(BytesIO(content))
 
