@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from airpool.protocol.inference import infer_features
-from airpool.runtime import air, capture, condition, demo_clips, logs, readers, role_metrics
+from airpool.runtime import air, capture, condition, demo_clips, logs, pictures, readers, role_metrics
 from airpool.runtime import device as devices
 from airpool.runtime.capture import CameraFrame, Capture, CaptureLimits
 from airpool.runtime.charge import Counted
@@ -293,6 +293,18 @@ def test_a_camera_without_a_frame_never_blocks(said):
         taken.newest()
     assert of_sources(said) == {(1, "gone")}
     taken._stop.set()
+
+
+def test_a_black_frame_is_cut_resized_and_encoded_as_any_other(monkeypatch, hasty):
+    """Else it would be answered sooner, and the server could tell."""
+    fitted, black = [], np.zeros((64, 96, 3), np.uint8)
+    monkeypatch.setattr(readers, "camera", lambda _: Given(*[black] * 100))
+    checked = pictures.checked
+    monkeypatch.setattr(pictures, "checked", lambda *view: fitted.append(view[0].shape) or checked(*view))
+    bundle: Any = Colours()
+    with pytest.raises(SourceError, match="black"):
+        source_of("camera:0", Place(0, 2), bundle=bundle)[0](0)
+    assert fitted == [(64, 96, 3)]
 
 
 def test_passwords_of_cameras_are_not_logged(said, hasty):
