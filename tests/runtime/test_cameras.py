@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from airpool.network import Threshold
 from airpool.protocol.inference import infer_features
 from airpool.runtime import air, capture, condition, demo_clips, logs, pictures, readers, role_metrics
 from airpool.runtime import device as devices
@@ -22,6 +23,7 @@ from airpool.runtime.medium import Announcement, PortOptions
 from airpool.runtime.results import ServerCodec
 from airpool.runtime.seeing import seen
 from airpool.runtime.sources import Place, source_of
+from airpool.schemes.scores import bounded, score_range
 
 from .mjpeg import Cameras, jpeg, serving
 from .systems import CLASSES, R, network, small
@@ -305,6 +307,22 @@ def test_a_black_frame_is_cut_resized_and_encoded_as_any_other(monkeypatch, hast
     with pytest.raises(SourceError, match="black"):
         source_of("camera:0", Place(0, 2), bundle=bundle)[0](0)
     assert fitted == [(64, 96, 3)]
+
+
+@pytest.mark.parametrize("rule", ["clip", "scale"])
+def test_a_device_that_sees_nothing_is_the_last_to_be_chosen(rule):
+    """Not taken for one that is sure within a bit, which those that choose by scores would prefer."""
+    net = network(scheme=Threshold(score_rule=rule, score_bound=4.0, threshold=1.0))
+    blind = seen(raises, Announcement("1", 0, 1.0, "", 12), net, Condition(0))
+    bits, classes = devices._score(net, blind)
+    unsure, _ = devices._score(net, Seen(np.zeros(R), np.full(16, 1 / 16)))
+    bound = [float(bounded(np.array(each), net.scheme, of)) for each, of in ((bits, classes), (unsure, 16))]
+    assert bound[0] == pytest.approx(score_range(net.scheme).high)
+    assert bound[0] >= bound[1]
+
+
+def raises(_):
+    raise SourceError("gone", "it is gone")
 
 
 def test_passwords_of_cameras_are_not_logged(said, hasty):
