@@ -63,6 +63,16 @@ def test_names_are_one_whichever_way_their_accents_are_stored(tmp_path):
     assert folder.found(tmp_path).objects == ("Gerät/1",)
 
 
+def test_objects_and_groups_that_differ_by_case_alone_stay_on_one_side(tmp_path):
+    for name in ("left/mug/A", "right/mug/a", "left/mug/b", "right/mug/b"):
+        photograph(tmp_path / f"{name}.jpg")
+    groups = dict(zip((found := folder.found(tmp_path)).objects, found.groups, strict=True))
+    assert groups["mug/A"] == groups["mug/a"] != groups["mug/b"]
+    rows = "left/mug/A.jpg,left,mug,1,Monday\nleft/mug/b.jpg,left,mug,2,monday \n"
+    (tmp_path / "list.csv").write_text(f"file,camera,class,object,group\n{rows}")
+    assert len(set(folder.found(tmp_path / "list.csv").groups)) == 1
+
+
 def test_what_is_no_picture_is_named_and_links_to_folders_are_not_followed(tmp_path):
     shop(tmp_path, cameras=2, objects=1)
     (tmp_path / "cam0" / "mug" / "notes.txt").write_text("no picture")
@@ -84,6 +94,8 @@ def test_what_is_no_picture_is_named_and_links_to_folders_are_not_followed(tmp_p
         (("mug/1.jpg",), "the camera must stand after an underscore"),
         (("a/mug/1.jpg", "a/mug/1.png"), "two pictures of mug/1 by camera a"),
         (("a/mug/1.jpg", "b/mug/2.jpg"), "no object was seen by two cameras"),
+        (("a/mug/1.jpg", "b/Mug/1.jpg"), "classes 'Mug' and 'mug' differ by case or spaces alone"),
+        (("a/mug/1.jpg", "A/pear/1.jpg"), "cameras 'A' and 'a' differ by case or spaces alone"),
     ],
 )
 def test_a_folder_that_cannot_be_understood_is_an_error_that_says_why(tmp_path, files, message):
@@ -147,7 +159,7 @@ def test_what_another_program_would_have_to_read_is_no_picture_whatever_its_name
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     drawing = tmp_path / "1.jpg"
     drawing.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n%%EOF\n")
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="cannot identify"):
         picture.read(drawing)
     with pytest.raises(SourceError):
         pictures.view(drawing, (2, 8, 8))
@@ -267,6 +279,10 @@ def test_own_weights_travel_with_the_model(tmp_path, quick):
     assert isinstance(loaded, fitting.Fitted)
     assert loaded.trunk is not None
     assert loaded.trunk.sha256 == trunk.own(layers).sha256 != trunk.shipped().sha256
+    assert loaded.trunk.own is not None
+    damaged = {name: each + (name == "1.weight") for name, each in loaded.trunk.own.items()}
+    with pytest.raises(ValueError, match="its trunk is damaged"):
+        trunk.restored(loaded.trunk.described(), damaged)
     torch.testing.assert_close(
         loaded.trunk.layers().get_parameter("1.weight"), layers.get_parameter("1.weight"), atol=1e-3, rtol=1e-3
     )
