@@ -312,12 +312,13 @@ def test_a_black_frame_is_cut_resized_and_encoded_as_any_other(monkeypatch, hast
 @pytest.mark.parametrize("rule", ["clip", "scale"])
 def test_a_device_that_sees_nothing_is_the_last_to_be_chosen(rule):
     """Not taken for one that is sure within a bit, which those that choose by scores would prefer."""
-    net = network(scheme=Threshold(score_rule=rule, score_bound=4.0, threshold=1.0))
+    scheme = Threshold(score_rule=rule, score_bound=4.0, threshold=1.0)
+    net = network(scheme=scheme)
     blind = seen(raises, Announcement("1", 0, 1.0, "", 12), net, Condition(0))
     bits, classes = devices._score(net, blind)
     unsure, _ = devices._score(net, Seen(np.zeros(R), np.full(16, 1 / 16)))
-    bound = [float(bounded(np.array(each), net.scheme, of)) for each, of in ((bits, classes), (unsure, 16))]
-    assert bound[0] == pytest.approx(score_range(net.scheme).high)
+    bound = [float(bounded(np.array(each), scheme, of)) for each, of in ((bits, classes), (unsure, 16))]
+    assert bound[0] == pytest.approx(score_range(scheme).high)
     assert bound[0] >= bound[1]
 
 
