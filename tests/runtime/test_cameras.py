@@ -1,6 +1,7 @@
 """Cameras that break, over real sockets: no crash, no wrong charge, one line for the operator, noise alone."""
 
 import asyncio
+import io
 import os
 import time
 from functools import partial
@@ -372,6 +373,22 @@ def test_a_stream_is_read_by_opencv_too():
         assert int(np.argmax(frame.reshape(-1, 3).mean(0))) == 2
     with pytest.raises(OSError, match="cannot be reached"):
         readers.stream("rtsp://127.0.0.1:9/none")
+
+
+@pytest.mark.parametrize("sent", [b"content-length: -5\r\n\r\n", b"".join(b"h%d: x\r\n" % k for k in range(10**5))])
+def test_a_stream_that_claims_what_does_not_end_is_not_read_on(monkeypatch, sent):
+    stream: Any = io.BytesIO(b"--b\r\n" + sent + b"x" * 10**6)
+    answer = Message(stream)
+    monkeypatch.setattr(readers._Http, "_asked", lambda _: answer)
+    with pytest.raises(OSError, match="it has ended the stream"):
+        readers.pictures("http://camera/x").read()
+    assert answer.tell() < 5000
+
+
+class Message(io.BufferedReader):
+    """An answer that is MJPEG."""
+
+    headers = SimpleNamespace(get_content_type=lambda: "multipart/x-mixed-replace")
 
 
 def test_a_camera_that_gives_one_picture_at_a_time(tmp_path):
