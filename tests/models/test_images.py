@@ -231,6 +231,14 @@ def test_calibration_views_are_spread_and_of_training_objects(tmp_path):
     assert len(calibration.views(tmp_path)) == 16
 
 
+def test_int8_is_not_fitted_to_pictures_that_are_all_black(tmp_path):
+    for name in ("a/mug/1", "a/mug/2", "b/mug/1"):
+        (file := tmp_path / f"{name}.png").parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (20, 20)).save(file)
+    with pytest.raises(ValueError, match="3 pictures that are all alike"):
+        calibration.views(tmp_path)
+
+
 # The trunk and the model
 
 
