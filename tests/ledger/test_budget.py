@@ -103,6 +103,19 @@ def test_time_that_the_machine_was_off_does_not_count(device, one, network, hand
         assert ledger.charge("1", one).new
 
 
+def test_a_ledger_that_moves_to_a_machine_that_has_run_for_a_month_has_not_waited_a_month(device, one, network, hand):
+    window = Budget(epsilon_of(network, 1), window_s=86400)
+    with device.open(window) as ledger:
+        ledger.charge("0", one)
+    hand.boot, hand.seconds, hand.date = "another machine", 30 * 86400.0, hand.date + 60
+    with device.open(window) as ledger:
+        assert over(ledger, "1", one)
+        hand.date += 1e9
+        assert over(ledger, "1", one)
+        hand.seconds += 86400
+        assert ledger.charge("1", one).new
+
+
 @given(st.lists(st.tuples(st.booleans(), st.integers(-(10**6), 10**6)), max_size=20))
 def test_elapsed_time_never_falls_and_never_exceeds_what_has_passed(steps):
     """A counter that goes on, goes back (a restored machine) or begins anew."""

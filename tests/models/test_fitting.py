@@ -191,6 +191,18 @@ def test_one_budget_needs_no_list_and_is_kept_as_plain_numbers(tmp_path):
     found.save(tmp_path / "own.safetensors")
 
 
+def test_a_codec_fitted_to_one_budget_is_told_that_noise_whatever_there_is(saved):
+    """It has learnt nothing of others: told of none, it took one class for another."""
+    codec = airpool.load(saved).codec("compact")
+    assert isinstance(codec, DenseCodec)
+    least, most = codec.shape.ratios
+    assert least == most
+    estimate = np.random.default_rng(0).normal(size=(5, codec.dimension)).astype(np.float32)
+    told = [codec.decoder(torch.from_numpy(estimate), ratio) for ratio in (0.0, least, 9.0)]
+    torch.testing.assert_close(told[0], told[1])
+    torch.testing.assert_close(told[2], told[1])
+
+
 def test_labels_in_bytes_are_text_and_numbers_keep_their_order():
     assert columns.classes(np.array([b"a", b"b"]), 2)[0] == ("a", "b")
     assert columns.classes(np.array([10, 9, 2], dtype=object), 3)[0] == ("2", "9", "10")

@@ -15,6 +15,8 @@ from airpool.models.images.features import features  # noqa: E402
 from airpool.models.images.pictures import require_enough  # noqa: E402
 from airpool.models.stored import ASSETS  # noqa: E402
 from airpool.models.vision import lite, picture  # noqa: E402
+from airpool.runtime import pictures  # noqa: E402
+from airpool.runtime.condition import SourceError  # noqa: E402
 
 
 @pytest.fixture
@@ -61,6 +63,16 @@ def test_names_are_one_whichever_way_their_accents_are_stored(tmp_path):
     assert folder.found(tmp_path).objects == ("Gerät/1",)
 
 
+def test_objects_and_groups_that_differ_by_case_alone_stay_on_one_side(tmp_path):
+    for name in ("left/mug/A", "right/mug/a", "left/mug/b", "right/mug/b"):
+        photograph(tmp_path / f"{name}.jpg")
+    groups = dict(zip((found := folder.found(tmp_path)).objects, found.groups, strict=True))
+    assert groups["mug/A"] == groups["mug/a"] != groups["mug/b"]
+    rows = "left/mug/A.jpg,left,mug,1,Monday\nleft/mug/b.jpg,left,mug,2,monday \n"
+    (tmp_path / "list.csv").write_text(f"file,camera,class,object,group\n{rows}")
+    assert len(set(folder.found(tmp_path / "list.csv").groups)) == 1
+
+
 def test_what_is_no_picture_is_named_and_links_to_folders_are_not_followed(tmp_path):
     shop(tmp_path, cameras=2, objects=1)
     (tmp_path / "cam0" / "mug" / "notes.txt").write_text("no picture")
@@ -82,6 +94,8 @@ def test_what_is_no_picture_is_named_and_links_to_folders_are_not_followed(tmp_p
         (("mug/1.jpg",), "the camera must stand after an underscore"),
         (("a/mug/1.jpg", "a/mug/1.png"), "two pictures of mug/1 by camera a"),
         (("a/mug/1.jpg", "b/mug/2.jpg"), "no object was seen by two cameras"),
+        (("a/mug/1.jpg", "b/Mug/1.jpg"), "classes 'Mug' and 'mug' differ by case or spaces alone"),
+        (("a/mug/1.jpg", "A/pear/1.jpg"), "cameras 'A' and 'a' differ by case or spaces alone"),
     ],
 )
 def test_a_folder_that_cannot_be_understood_is_an_error_that_says_why(tmp_path, files, message):
@@ -135,6 +149,30 @@ def test_what_cannot_be_read_is_missing_and_named(tmp_path, quick):
     notes = " ".join(found.pictures.notes)
     assert "4 pictures cannot be read, taken as missing" in notes
     assert "1 cameras without a picture that can be read, left out: cam9" in notes
+
+
+def test_what_another_program_would_have_to_read_is_no_picture_whatever_its_name(tmp_path, monkeypatch):
+    """EPS named .jpg: Pillow would run Ghostscript on what a camera sends."""
+    program = tmp_path / "gs"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    drawing = tmp_path / "1.jpg"
+    drawing.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n%%EOF\n")
+    with pytest.raises(OSError, match="cannot identify"):
+        picture.read(drawing)
+    with pytest.raises(SourceError):
+        pictures.view(drawing, (2, 8, 8))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_link_to_what_never_ends_is_a_missing_picture(tmp_path, quick):
+    shop(tmp_path)
+    link = tmp_path / "cam1" / "mug" / "2.png"
+    link.unlink()
+    link.symlink_to("/dev/zero")
+    found = features(folder.found(tmp_path), trunk.shipped())
+    assert found.unreadable == (str(link),)
 
 
 def test_a_picture_that_cannot_be_read_alone_is_fatal_only_where_nothing_is_left(tmp_path, quick):
@@ -193,6 +231,14 @@ def test_calibration_views_are_spread_and_of_training_objects(tmp_path):
     assert len(calibration.views(tmp_path)) == 16
 
 
+def test_int8_is_not_fitted_to_pictures_that_are_all_black(tmp_path):
+    for name in ("a/mug/1", "a/mug/2", "b/mug/1"):
+        (file := tmp_path / f"{name}.png").parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (20, 20)).save(file)
+    with pytest.raises(ValueError, match="3 pictures that are all alike"):
+        calibration.views(tmp_path)
+
+
 # The trunk and the model
 
 
@@ -241,6 +287,10 @@ def test_own_weights_travel_with_the_model(tmp_path, quick):
     assert isinstance(loaded, fitting.Fitted)
     assert loaded.trunk is not None
     assert loaded.trunk.sha256 == trunk.own(layers).sha256 != trunk.shipped().sha256
+    assert loaded.trunk.own is not None
+    damaged = {name: each + (name == "1.weight") for name, each in loaded.trunk.own.items()}
+    with pytest.raises(ValueError, match="its trunk is damaged"):
+        trunk.restored(loaded.trunk.described(), damaged)
     torch.testing.assert_close(
         loaded.trunk.layers().get_parameter("1.weight"), layers.get_parameter("1.weight"), atol=1e-3, rtol=1e-3
     )

@@ -70,6 +70,22 @@ def test_labels_that_cannot_be_understood_are_an_error_that_says_why(folder, tmp
         videos.found(folder, tmp_path / "own.csv")
 
 
+def test_moments_hours_later_have_names_and_digests_of_their_own(folder, tmp_path):
+    """So that no frame is taken for its neighbour."""
+    late = tmp_path / "late.csv"
+    late.write_text("start,end,class\n10000,10001,mug\n20000,20001,pear\n")
+    found = videos.found(folder, late, every=0.04)
+    assert len(set(found.objects)) == len(found.objects) == 2 * 24
+    assert len({shot.read()[0] for shot in found.shots}) == len(found.shots)
+
+
+def test_labels_of_years_are_refused_at_once(folder, tmp_path):
+    long = tmp_path / "long.csv"
+    long.write_text("start,end,class\n0,1e9,mug\n1e9,2e9,pear\n")
+    with pytest.raises(ValueError, match="frames of each camera, must be 1000000 at most"):
+        videos.found(folder, long)
+
+
 def test_a_folder_without_videos_or_labels_is_an_error(folder, tmp_path):
     with pytest.raises(ValueError, match="no video; must hold one file for each camera"):
         videos.found(tmp_path)

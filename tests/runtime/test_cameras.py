@@ -1,6 +1,7 @@
 """Cameras that break, over real sockets: no crash, no wrong charge, one line for the operator, noise alone."""
 
 import asyncio
+import io
 import os
 import time
 from functools import partial
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from airpool.network import Threshold
 from airpool.protocol.inference import infer_features
-from airpool.runtime import air, capture, condition, demo_clips, logs, readers, role_metrics
+from airpool.runtime import air, capture, condition, demo_clips, logs, pictures, readers, role_metrics
 from airpool.runtime import device as devices
 from airpool.runtime.capture import CameraFrame, Capture, CaptureLimits
 from airpool.runtime.charge import Counted
@@ -22,6 +24,7 @@ from airpool.runtime.medium import Announcement, PortOptions
 from airpool.runtime.results import ServerCodec
 from airpool.runtime.seeing import seen
 from airpool.runtime.sources import Place, source_of
+from airpool.schemes.scores import bounded, score_range
 
 from .mjpeg import Cameras, jpeg, serving
 from .systems import CLASSES, R, network, small
@@ -295,6 +298,35 @@ def test_a_camera_without_a_frame_never_blocks(said):
     taken._stop.set()
 
 
+def test_a_black_frame_is_cut_resized_and_encoded_as_any_other(monkeypatch, hasty):
+    """Else it would be answered sooner, and the server could tell."""
+    fitted, black = [], np.zeros((64, 96, 3), np.uint8)
+    monkeypatch.setattr(readers, "camera", lambda _: Given(*[black] * 100))
+    checked = pictures.checked
+    monkeypatch.setattr(pictures, "checked", lambda *view: fitted.append(view[0].shape) or checked(*view))
+    bundle: Any = Colours()
+    with pytest.raises(SourceError, match="black"):
+        source_of("camera:0", Place(0, 2), bundle=bundle)[0](0)
+    assert fitted == [(64, 96, 3)]
+
+
+@pytest.mark.parametrize("rule", ["clip", "scale"])
+def test_a_device_that_sees_nothing_is_the_last_to_be_chosen(rule):
+    """Not taken for one that is sure within a bit, which those that choose by scores would prefer."""
+    scheme = Threshold(score_rule=rule, score_bound=4.0, threshold=1.0)
+    net = network(scheme=scheme)
+    blind = seen(raises, Announcement("1", 0, 1.0, "", 12), net, Condition(0))
+    bits, classes = devices._score(net, blind)
+    unsure, _ = devices._score(net, Seen(np.zeros(R), np.full(16, 1 / 16)))
+    bound = [float(bounded(np.array(each), scheme, of)) for each, of in ((bits, classes), (unsure, 16))]
+    assert bound[0] == pytest.approx(score_range(scheme).high)
+    assert bound[0] >= bound[1]
+
+
+def raises(_):
+    raise SourceError("gone", "it is gone")
+
+
 def test_passwords_of_cameras_are_not_logged(said, hasty):
     bundle: Any = Colours()
     source, quick = source_of("http://me:secret@127.0.0.1:9/x?key=secret", Place(0, 2), bundle=bundle)
@@ -341,6 +373,22 @@ def test_a_stream_is_read_by_opencv_too():
         assert int(np.argmax(frame.reshape(-1, 3).mean(0))) == 2
     with pytest.raises(OSError, match="cannot be reached"):
         readers.stream("rtsp://127.0.0.1:9/none")
+
+
+@pytest.mark.parametrize("sent", [b"content-length: -5\r\n\r\n", b"".join(b"h%d: x\r\n" % k for k in range(10**5))])
+def test_a_stream_that_claims_what_does_not_end_is_not_read_on(monkeypatch, sent):
+    stream: Any = io.BytesIO(b"--b\r\n" + sent + b"x" * 10**6)
+    answer = Message(stream)
+    monkeypatch.setattr(readers._Http, "_asked", lambda _: answer)
+    with pytest.raises(OSError, match="it has ended the stream"):
+        readers.pictures("http://camera/x").read()
+    assert answer.tell() < 5000
+
+
+class Message(io.BufferedReader):
+    """An answer that is MJPEG."""
+
+    headers = SimpleNamespace(get_content_type=lambda: "multipart/x-mixed-replace")
 
 
 def test_a_camera_that_gives_one_picture_at_a_time(tmp_path):

@@ -232,13 +232,17 @@ class Recorded:
     """A bundle that gives back the view itself."""
 
     def __init__(self, *shape, cameras=()):
-        self.view_shape, self.cameras = shape, cameras
+        self.view_shape, self.cameras, self.encoded = shape, cameras, []
 
     def camera(self, *, device, devices):
         return self.cameras[device] if self.cameras else None
 
     def encoder(self, *, device, devices):
-        return Seen
+        def encode(view):
+            self.encoded.append(view)
+            return Seen(view)
+
+        return encode
 
 
 def seen(text, *shape, device=0, number=0):
@@ -336,8 +340,10 @@ def test_a_picture_that_is_missing_damaged_or_of_a_wrong_shape_is_named(tmp_path
     bundle: Any = Recorded(3, 8, 8)
     first = shipped.order(2).index(0)  # chair/a
     for device, why in ((1, "no such picture"), (2, "a.png: "), (3, r"shape \(2, 5, 5\), float32: must be a view")):
+        source, encoded = source_of(f"images:{tmp_path}", Place(device, 4), bundle=bundle)[0], len(bundle.encoded)
         with pytest.raises(SourceError, match=why):
-            source_of(f"images:{tmp_path}", Place(device, 4), bundle=bundle)[0](first)
+            source(first)
+        assert len(bundle.encoded) == encoded + 1  # so that it takes as long as a good one
     (tmp_path / "e").mkdir()
     with pytest.raises(ValueError, match="no picture by camera e, which this device is; there is a, b, c and 1 more"):
         source_of(f"images:{tmp_path}", Place(4, 5), bundle=bundle)

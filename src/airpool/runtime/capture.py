@@ -99,6 +99,12 @@ class Capture:
         self._condition.failed(kind, why)
         raise SourceError(kind, why, told=True)
 
+    @property
+    def last(self) -> CameraFrame | None:
+        """The last frame, fit to be sent or not."""
+        with self._lock:
+            return self._frame
+
     def wait(self, seconds: float) -> None:
         """Waits until the camera has shown whether it gives frames; not longer than this."""
         self._looked.wait(seconds)

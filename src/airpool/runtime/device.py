@@ -42,6 +42,7 @@ from airpool.schemes.scores import uncertainty
 
 _SHORTEST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _TURN = 8
+_MANY_CLASSES = 2**64  # where nothing is seen: its score is then the bound itself, of whoever knows least
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,4 +285,5 @@ def _score(network: Network, seen: Seen) -> tuple[float | None, int | None]:
     scheme = scored(network.scheme)
     assert seen.posterior is not None
     with np.errstate(all="ignore"):
-        return float(uncertainty(np.asarray(seen.posterior, np.float64), scheme.score)), len(seen.posterior)
+        bits = float(uncertainty(np.asarray(seen.posterior, np.float64), scheme.score))
+    return bits, len(seen.posterior) if math.isfinite(bits) else _MANY_CLASSES

@@ -117,7 +117,7 @@ def _planes(path: Path) -> View:
     """Grey or colours of a picture, with its alpha where it has one."""
     image_of, upright = load("PIL.Image", "pictures"), load("PIL.ImageOps", "pictures").exif_transpose
     try:
-        with image_of.open(path) as photo:
+        with image_of.open(path, formats=picture.formats()) as photo:
             depth = "A" in photo.getbands() or "transparency" in photo.info
             return np.asarray(upright(photo).convert("RGBA" if depth else "RGB"))
     except Exception as error:  # Pillow's readers raise what their formats' parsers do

@@ -22,6 +22,7 @@ from airpool.runtime.capture import Pixels, Reader
 _SECONDS = 5.0  # that a camera may take to answer, or a frame to come
 _LARGEST = 32 * 2**20  # bytes of one picture
 _POLL_SECONDS = 0.2  # between two pictures of a camera that gives one at a time
+_HEADERS, _LINE = 100, 65536  # of a picture in a stream, and bytes of one
 _FASTEST = 120.0  # frames a second
 
 
@@ -154,21 +155,22 @@ class _Http:
                 size += len(line)
             content, whole = b"".join(lines), bool(line)
         else:
-            content = self._answer.read(min(int(stated), _LARGEST))
-            whole = len(content) == int(stated)
+            size = int(stated)  # read(-1) would not end
+            content = self._answer.read(min(size, _LARGEST)) if size >= 0 else b""
+            whole = len(content) == size
         if not whole:
             raise OSError("it has ended the stream, or sends a frame that is too large")
         return content
 
     def _headers(self) -> dict[bytes, bytes]:
         found = dict[bytes, bytes]()
-        while line := self._answer.readline(_LARGEST):
+        while (line := self._answer.readline(_LINE)) and len(found) < _HEADERS:
             name, colon, value = line.partition(b":")
             if colon and not line.startswith(b"--"):
                 found[name.strip().lower()] = value.strip()
             elif found and not line.strip():
                 return found
-        raise OSError("it has ended the stream")
+        raise OSError("it has ended the stream, or sends headers without end")
 
     def close(self) -> None:
         with suppress(OSError):

@@ -66,7 +66,17 @@ def source_of(text: str, at: Place, *, codec: str | None = None, bundle: Bundle 
     if kind in _LIVE:
         return _live(text, at, bundle, encode), False
     view = (_mesh if kind == "mesh" else _images)(rest, at, bundle, old=kind == "folder")
-    return lambda number: encode(view(number)), False
+    return lambda number: _encoded(encode, partial(view, number), bundle), False
+
+
+def _encoded(encode: Callable[[View], Seen], view: Callable[[], View], bundle: Bundle) -> Seen:
+    """A view, encoded. Where there is none, something is encoded all the same: nobody is to tell it by the time."""
+    try:
+        found = view()
+    except Exception:
+        encode(np.zeros(bundle.view_shape, np.uint8))
+        raise
+    return encode(found)
 
 
 def require(text: str, *, bundle: bool) -> None:
@@ -184,13 +194,13 @@ def _live(text: str, at: Place, bundle: Bundle, encode: Callable[[View], Seen]) 
     capture = Capture(opening, name=_without_secrets(f"{kind}:{rest}"), device=at.device, opened=opened)
     capture.wait(_FIRST_FRAME_SECONDS)
 
-    nothing = np.zeros(bundle.view_shape, np.uint8)
-
     def source(_: int) -> Seen:
         try:
             frame = capture.newest()
         except SourceError:
-            encode(nothing)  # so that a black frame is not answered sooner than another
+            if (last := capture.last) is None:
+                last = CameraFrame(np.zeros(bundle.view_shape, np.uint8), 0.0)
+            encode(pictures.checked(last.pixels, bundle.view_shape))  # a black frame takes as long as another
             raise
         return replace(encode(pictures.checked(frame.pixels, bundle.view_shape)), time=frame.time)
 
@@ -248,10 +258,17 @@ def _function(text: str, at: Place, bundle: Bundle | None) -> Source:
     encode = None if bundle is None else bundle.encoder(device=at.device, devices=at.devices)
 
     def source(number: int) -> Seen:
-        found = function(number, **given)
-        found, taken = (found.pixels, found.time) if isinstance(found, CameraFrame) else (found, None)
+        taken: float | None = None
+
+        def view() -> Any:
+            nonlocal taken
+            found = function(number, **given)
+            found, taken = (found.pixels, found.time) if isinstance(found, CameraFrame) else (found, None)
+            return found if bundle is None else pictures.checked(np.asarray(found), bundle.view_shape)
+
         if encode is not None and bundle is not None:
-            return replace(encode(pictures.checked(np.asarray(found), bundle.view_shape)), time=taken)
+            return replace(_encoded(encode, view, bundle), time=taken)
+        found = view()
         latent, posterior = found if isinstance(found, tuple) else (found, None)
         own = None if posterior is None else np.asarray(posterior, np.float64)
         return Seen(np.asarray(latent, np.float64), own, taken)

@@ -88,7 +88,7 @@ def _confusions(record: Mapping[str, Any]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    return text.replace("|", r"\|")
+    return " ".join(text.split()).replace("|", r"\|")
 
 
 _CARE = """

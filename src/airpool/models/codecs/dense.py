@@ -22,7 +22,7 @@ from airpool.radio.link import Level
 Kind = Literal["compact", "map"]
 
 _PLACES = 7 * 7  # of a map
-_RATIOS = (0.02, 1.0)  # of noise to signal: beyond these a decoder learns nothing more
+RATIOS = (0.02, 1.0)  # of noise to signal: beyond these a decoder learns nothing more
 _SIZES = ("dimension", "num_classes", "features", "hidden", "server_hidden", "encoders")
 
 
@@ -32,7 +32,8 @@ class CodecShape:
 
     dimension: r. features: F, channels of the maps. hidden: units of the encoder (of "map": channels at each of the 49
     places). server_hidden: of the decoder. full_norm: every latent has length one, otherwise at most one. told: the
-    decoder reads the noise level. encoders: 1, shared by all devices, or K, one for each.
+    decoder reads the noise level. encoders: 1, shared by all devices, or K, one for each. ratios: of noise to signal,
+    the least and the most that the decoder is told, whatever there is: of others it has learnt nothing.
     """
 
     kind: Kind = "compact"
@@ -44,8 +45,13 @@ class CodecShape:
     full_norm: bool = True
     told: bool = True
     encoders: int = 1
+    ratios: tuple[float, float] = RATIOS
 
     def __post_init__(self) -> None:
+        least, most = map(float, self.ratios)
+        if not 0 < least <= most < float("inf"):
+            raise ValueError(f"ratios={self.ratios} must be > 0 and finite, the least before the most")
+        object.__setattr__(self, "ratios", (least, most))
         for name in _SIZES:
             if type(size := getattr(self, name)) is not int:
                 raise TypeError(f"{name}={size!r} must be a whole number")
@@ -172,7 +178,7 @@ class DenseCodec(Brief):
     def told(self, ratio: Array) -> Array:
         """The decoder's input for a noise ratio: about 0 in the middle of the range, always 0 if not `shape.told`."""
         xp = array_namespace(ratio)
-        return xp.log(xp.clip(ratio, *_RATIOS)) + 2 if self.shape.told else xp.zeros_like(ratio)
+        return xp.log(xp.clip(ratio, *self.shape.ratios)) + 2 if self.shape.told else xp.zeros_like(ratio)
 
     def server(self, level: Level) -> Callable[[Array], Array]:
         """The server's function of estimates (..., r), for a network with this level of signal and noise.

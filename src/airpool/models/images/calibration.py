@@ -7,6 +7,8 @@ from torch import Tensor
 
 from airpool.models.images import features, folder
 
+_LEAST = 1.0  # of 255, by which pictures differ on average
+
 
 def views(path: Path | str, *, count: int = 120) -> Tensor:
     """(count, 3, 224, 224), bytes, at most: of pictures of a folder or a CSV file, spread over objects and cameras.
@@ -21,4 +23,7 @@ def views(path: Path | str, *, count: int = 120) -> Tensor:
     found = [torch.from_numpy(view) for view in features.views([some[k] for k in sorted(chosen)]) if view is not None]
     if not found:
         raise ValueError(f"{path}: no picture that can be read, to fit int8 to")
-    return torch.stack(found)
+    views = torch.stack(found)
+    if views[..., ::8, ::8].float().std(0, correction=0).mean() < _LEAST:
+        raise ValueError(f"{path}: {len(views)} pictures that are all alike: int8 fitted to them would read no others")
+    return views

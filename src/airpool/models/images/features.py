@@ -99,7 +99,7 @@ def _read(
 def _opened(shot: Shot) -> tuple[str, Callable[[], Picture]] | None:
     try:
         return shot.read()
-    except OSError:
+    except (OSError, ValueError):  # a name that no file can have
         return None
 
 

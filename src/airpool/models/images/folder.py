@@ -13,9 +13,8 @@ from pathlib import Path
 from airpool._support.extras import load
 from airpool.models.images import listed
 from airpool.models.images.pictures import PictureRow, Pictures, gathered, named, shown
+from airpool.models.vision import picture
 
-# Formats that Pillow hands to another program, or that hold no picture of a camera.
-_NOT_PICTURES = {"EPS", "PDF", "MPEG", "WMF", "HDF5", "GRIB", "BUFR"}
 _JUNK = {"thumbs.db", "desktop.ini", "ehthumbs.db"}
 
 
@@ -86,6 +85,4 @@ def endings() -> frozenset[str]:
     """Endings of pictures that Pillow reads, in lower case."""
     image = load("PIL.Image", "reading pictures")
     known = image.registered_extensions()
-    return frozenset(
-        ending.lower() for ending, kind in known.items() if kind in image.OPEN and kind not in _NOT_PICTURES
-    )
+    return frozenset(ending.lower() for ending, kind in known.items() if kind in picture.formats())

@@ -65,6 +65,8 @@ def gathered(rows: Sequence[PictureRow], where: Path, notes: Iterable[str] = ())
         raise ValueError(f"{where}: no pictures; {'; '.join(notes) or 'the folder is empty'}")
     cameras = sorted({row.camera for row in rows}, key=natural)
     objects = sorted({(row.label, row.object) for row in rows}, key=lambda each: (natural(each[0]), natural(each[1])))
+    _require_one_spelling("cameras", cameras, where)
+    _require_one_spelling("classes", {label for label, _ in objects}, where)
     place, which = ({each: i for i, each in enumerate(names)} for names in (objects, cameras))
     seen: dict[tuple[int, int], PictureRow] = {}
     about: dict[int, tuple[str, str]] = {}
@@ -80,12 +82,14 @@ def gathered(rows: Sequence[PictureRow], where: Path, notes: Iterable[str] = ())
             raise ValueError(f"{row.label}/{row.object} has two groups or splits in {where}: an object has one of each")
     names = tuple("/".join(each) for each in objects)
     splits = tuple(about[i][1] for i in range(len(objects)))
+    spelled: dict[str, str] = {}
+    groups = [about[i][0] or f"object {name}" for i, name in enumerate(names)]
     _require_pooled(seen, cameras, where)
     return Pictures(
         tuple(cameras),
         names,
         tuple(label for label, _ in objects),
-        tuple(about[i][0] or f"object {name}" for i, name in enumerate(names)),
+        tuple(spelled.setdefault(_spoken(each), each) for each in groups),  # else one thing may be on both sides
         tuple(Shot(*at, shown(file := seen[at].file), of_file(file), file) for at in sorted(seen)),
         split=_required_splits(splits, where),
         notes=tuple(notes),
@@ -94,6 +98,8 @@ def gathered(rows: Sequence[PictureRow], where: Path, notes: Iterable[str] = ())
 
 def of_file(path: Path) -> Callable[[], tuple[str, Callable[[], Picture]]]:
     def read() -> tuple[str, Callable[[], Picture]]:
+        if path.exists() and not path.is_file():
+            raise OSError(f"{shown(path)}: no file, but a device or a pipe, which need not end")
         content = path.read_bytes()
         return hashlib.sha256(content).hexdigest(), lambda: picture.read(BytesIO(content))
 
@@ -123,6 +129,20 @@ def named(names: Sequence[str]) -> str:
     """
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _spoken(name: str) -> str:
+    """A name without what is not heard: case, and spaces at its ends or doubled."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def _require_one_spelling(what: str, names: Iterable[str], where: Path) -> None:
+    first: dict[str, str] = {}
+    for name in sorted(names):
+        if (other := first.setdefault(_spoken(name), name)) != name:
+            raise ValueError(
+                f"{shown(where)}: {what} {other!r} and {name!r} differ by case or spaces alone: name both alike"
+            )
 
 
 def require_enough(labels: Iterable[str], groups: Iterable[str], least: int) -> None:

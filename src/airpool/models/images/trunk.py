@@ -72,10 +72,14 @@ def own(layers: nn.Sequential) -> ImageTrunk:
     """A trunk that was trained further, rounded as a model's file keeps it."""
     state = {name: each.detach().cpu() for name, each in layers.state_dict().items() if each.is_floating_point()}
     kept = {name: each.half() if each.ndim > 1 else each.float() for name, each in state.items()}
+    return ImageTrunk(NAME, _digest(kept), kept)
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
-    for name in sorted(kept):
-        digest.update(name.encode() + np.ascontiguousarray(in_numpy(kept[name])).tobytes())
-    return ImageTrunk(NAME, digest.hexdigest(), kept)
+    for name in sorted(tensors):
+        digest.update(name.encode() + np.ascontiguousarray(in_numpy(tensors[name])).tobytes())
+    return digest.hexdigest()
 
 
 def restored(described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> ImageTrunk:
@@ -83,6 +87,8 @@ def restored(described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Ima
     if described["side"] != SIDE or described["name"] != NAME:
         raise ValueError(f"its trunk is {described['name']} at {described['side']} pixels, must be {NAME} at {SIDE}")
     if described["own"]:
+        if described["sha256"] != _digest(tensors):
+            raise ValueError("its trunk is damaged: copy it again or fit anew")
         return ImageTrunk(NAME, described["sha256"], tensors)
     if described["sha256"] != shipped().sha256:
         raise ValueError("it was fitted to another trunk than the one that ships with this version: fit it anew")

@@ -27,6 +27,7 @@ EVERY = 1.0  # seconds between two frames
 LABELS = "labels.csv"
 
 _ENDINGS = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".ts", ".mjpeg", ".wmv")
+_MOST = 10**6  # frames of a video
 _LATE = 10.0  # seconds ahead, from which on a video is sought rather than read on
 _BEFORE = 2.0  # seconds before the moment, to which it is sought
 
@@ -47,6 +48,8 @@ def found(folder: Path | str, labels: Path | str | None = None, *, every: float 
     if not (math.isfinite(every) and every > 0):
         raise ValueError(f"every={every} must be > 0, seconds between two frames")
     spans = stretches(folder / LABELS if labels is None else Path(labels))
+    if (most := sum((span.end - span.start) / every for span in spans)) > _MOST:
+        raise ValueError(f"{most:.3g} frames of each camera, must be {_MOST} at most: are the times of labels right?")
     moments = [(at, span) for span in spans for at in _moments(span, every)]
     if not moments:
         raise ValueError(f"no stretch is long enough for a frame: each needs more than {2 * every:g} s")
@@ -54,13 +57,13 @@ def found(folder: Path | str, labels: Path | str | None = None, *, every: float 
     notes = [f"{len(short)} stretches are too short for a frame: {named(short)}"] if short else []
     readers = [_VideoReader(path) for path in cameras.values()]
     shots = [
-        Shot(i, k, f"{name} at {at:g} s", _frame(readers[k], at))
+        Shot(i, k, f"{name} at {at:.15g} s", _frame(readers[k], at))
         for k, name in enumerate(cameras)
         for i, (at, _) in enumerate(moments)
     ]
     return Pictures(
         tuple(cameras),
-        tuple(f"{span.label}/{at:g} s" for at, span in moments),
+        tuple(f"{span.label}/{at:.15g} s" for at, span in moments),
         tuple(span.label for _, span in moments),
         tuple(span.group for _, span in moments),
         tuple(shots),
@@ -166,4 +169,4 @@ class _VideoReader:
 
 
 def _frame(reader: _VideoReader, at: float) -> Callable[[], tuple[str, Callable[[], Picture]]]:
-    return lambda: (f"{reader.digest()}@{at:g}", lambda: reader.frame(at))
+    return lambda: (f"{reader.digest()}@{at:.15g}", lambda: reader.frame(at))

@@ -27,7 +27,7 @@ from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import training as codec_training
 from airpool.models.codecs import vote as votes
 from airpool.models.codecs.codec import Codec
-from airpool.models.codecs.dense import CodecShape, DenseCodec
+from airpool.models.codecs.dense import RATIOS, CodecShape, DenseCodec
 from airpool.models.codecs.training import CodecRecipe, Setting, decoded, setting
 from airpool.models.local import HeadRecipe
 from airpool.models.model import declared
@@ -239,6 +239,7 @@ def _final(best: _Choice, shown: Part, aside: Part, num_classes: int) -> Heads:
 def _codec(how: FitRecipe, best: _Choice, shown: Part, settings: Sequence[Setting], progress: Progress) -> DenseCodec:
     """Trained through the noise of every setting, and rounded as it is stored."""
     _, num_devices, width = shown.features.shape
+    ratios = np.clip([each.level.noise_std / each.level.signal for each in settings], *RATIOS)
     shape = CodecShape(
         dimension=settings[0].network.dimension,
         num_classes=int(best.objects.labels.max()) + 1,
@@ -246,6 +247,7 @@ def _codec(how: FitRecipe, best: _Choice, shown: Part, settings: Sequence[Settin
         hidden=how.codec_hidden,
         server_hidden=how.server_hidden,
         encoders=1 if best.alike else num_devices,
+        ratios=(ratios.min(), ratios.max()),
     )
     steps = max(1, len(shown) // how.codec.objects)
     recipe = replace(how.codec, seed=how.seed, epochs=max(how.codec.epochs, math.ceil(how.codec_steps / steps)))

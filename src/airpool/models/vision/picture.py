@@ -3,6 +3,7 @@
 view = prepared(read(path), 224)                         # (3, 224, 224), bytes
 """
 
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,6 +14,9 @@ from airpool._support.extras import load
 
 Picture = NDArray[np.uint8]  # (h, w, 3): red, green, blue
 
+# Formats that Pillow hands to another program, or that hold no picture of a camera.
+_NOT_PICTURES = {"EPS", "PDF", "MPEG", "WMF", "HDF5", "GRIB", "BUFR"}
+
 
 def read(file: Path | IO[bytes]) -> Picture:
     """A picture, upright by its EXIF. Grey becomes three equal channels, transparency is dropped.
@@ -21,12 +25,20 @@ def read(file: Path | IO[bytes]) -> Picture:
     """
     image = load("PIL.Image", "reading pictures")
     try:
-        with image.open(file) as photo:
+        with image.open(file, formats=formats()) as photo:
             return np.asarray(load("PIL.ImageOps", "reading pictures").exif_transpose(photo).convert("RGB"))
     except OSError:
         raise
     except Exception as error:  # Pillow's readers raise what their formats' parsers do
         raise OSError(f"{file}: no picture that can be read ({type(error).__name__})") from error
+
+
+@cache
+def formats() -> tuple[str, ...]:
+    """Formats of Pillow that are read. A file's content decides which it is, not its name: a .jpg may be EPS."""
+    image = load("PIL.Image", "reading pictures")
+    image.init()
+    return tuple(kind for kind in image.ID if kind not in _NOT_PICTURES)
 
 
 def prepared(picture: NDArray[Any], side: int) -> Picture:

@@ -1,6 +1,7 @@
 """Monotonic ledger time, independent of the wall clock: time in use, never more than has passed.
 
-Budgets for a window of time count by it. The computer's date may jump either way: it is written down, and nothing else.
+Budgets for a window of time count by it. The computer's date may jump either way: it is written down, and can only make
+windows longer: a ledger that is moved to a machine that has long been running does not gain all the time of that one.
 Time that a machine was switched off does not count, so a window can only become longer. Where the system does not name
 its starts, time counts from when a process has first seen the ledger: processes that take turns count no time twice.
 A time namespace (`unshare --time`) shifts the counter: its offset is taken off, so that no window ends early.
@@ -34,7 +35,8 @@ def now(last: Moment | None, seen: Mapping[str, Moment] = MappingProxyType({})) 
     """This moment; `elapsed` goes on from that of the last row, by what the machine's own counter says has passed.
 
     seen: an earlier moment of each start that has used this ledger, by its name. A start of the machine that is not
-    among them came after the last row, so all its time has passed since; a process need not have.
+    among them came after the last row, so all its time has passed since, unless it is another machine's: then at most
+    what has passed by the date. A process need not have begun after the last row.
     """
     boot, since_boot = _counter()
     date = time.time_ns() // 1_000_000
@@ -44,7 +46,7 @@ def now(last: Moment | None, seen: Mapping[str, Moment] = MappingProxyType({})) 
     if before is not None:
         elapsed = before.elapsed + max(0, since_boot - before.since_boot)
     else:
-        elapsed = last.elapsed + (0 if boot.startswith(_OF_PROCESS) else since_boot)
+        elapsed = last.elapsed + (0 if boot.startswith(_OF_PROCESS) else max(0, min(since_boot, date - last.date)))
     return Moment(boot, since_boot, max(elapsed, last.elapsed), date)
 
 
