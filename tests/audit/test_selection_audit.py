@@ -266,7 +266,7 @@ def test_the_command_plays_with_scores(name, tmp_path, monkeypatch):
     assert out.exit_code == 1
     assert json.loads(out.stdout)["violated"]
     out = CliRunner().invoke(app, [*arguments[:-2], "middle"])
-    assert "score='middle' must be low or high" in str(out.exception)
+    assert "--score-end 'middle' must be high or low" in str(out.exception)
 
 
 def test_scheme_2_1_needs_scores_to_know_its_law():

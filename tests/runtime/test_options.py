@@ -132,7 +132,7 @@ FILES = {
     "air": 'role = "air"\nnetwork = "net.toml"\nkeys = "keys/air"\nlisten = "0.0.0.0:7001"\n',
     "ranking": 'role = "ranking"\nnetwork = "ranked.toml"\n',
     "server": 'role = "server"\nnetwork = "net.toml"\nair = "127.0.0.1:7001"\nhttp = "127.0.0.1:0"\n',
-    "device": DEVICE + 'keys = "keys/device-3"\nledger = "l.db"\nbudget_epsilon = 8\n',
+    "device": DEVICE + 'keys = "keys/device-3"\nledger = "l.db"\nbudget_epsilon = 80\n',
 }
 
 

@@ -90,7 +90,7 @@ def _objects(
     from airpool.models.codecs.codec import SUFFIX
     from airpool.models.codecs.codec import load as load_codec
     from airpool.models.latents import read, read_views
-    from airpool.models.vision.features import check_views
+    from airpool.models.vision.outside import check_views
 
     if latents is not None and views is not None:
         raise ValueError("give --latents or --views, not both")

@@ -31,7 +31,7 @@ from airpool.models.local import LocalHead
 from airpool.models.model import Model, Objects, declared
 from airpool.models.sensors import fitted
 from airpool.models.stored import HeldOut
-from airpool.models.vision import features
+from airpool.models.vision import features, outside
 from airpool.models.vision.mvcnn import MVCNN
 from airpool.network import Network, require_network, scheme_rules
 from airpool.protocol.inference import BySlots, Inference, Simulation, infer_features
@@ -98,7 +98,7 @@ class Pretrained(Model):
                 f"codec {codec!r} reads maps of {needed}, whose weights do not ship, only latents: train it with "
                 f"`airpool train trunk --kind {needed}` and a codec on it with `airpool train codec`"
             )
-        features.check_views(views, self.view_shape)
+        outside.check_views(views, self.view_shape)
         with torch.no_grad():
             if chosen.reads != "map":
                 averages = features.pooled(self.trunk.features, views)

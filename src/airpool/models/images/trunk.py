@@ -19,7 +19,7 @@ from airpool._support.brief import Brief
 from airpool.models import stored, weights
 from airpool.models.layers import in_numpy
 from airpool.models.vision import features as vision_features
-from airpool.models.vision import lite
+from airpool.models.vision import lite, outside
 
 NAME: lite.Variant = "lite2"
 SIDE = 224  # pixels along a view
@@ -53,7 +53,7 @@ class ImageTrunk(Brief):
     def features(self, views: Any, *, batch: int = 16) -> Tensor:
         """Averages (N, K, 1280) of the maps of views (N, K, 3, 224, 224), bytes or floats in [0, 1]."""
         views = torch.as_tensor(views)
-        vision_features.check_views(views, self.view_shape)
+        outside.check_views(views, self.view_shape)
         objects = max(1, batch // views.shape[1])
         return vision_features.pooled(self.module, views, batch=objects).cpu()
 

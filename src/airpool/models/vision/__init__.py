@@ -2,7 +2,7 @@
 
 meshes, cad, prepare      mesh files; the packed file of many; how it is made
 shapes                    our own sample objects
-picture                   a photograph or a frame as a trunk takes it
+picture, outside          a photograph or a frame as a trunk takes it; checks of views from outside
 views, renders, augment   views of a mesh (raster); of packed objects; random changes in training
 mvcnn, vgg, lite          one network over many views, and its trunks
 features, splits          what a trunk makes of views; of each split of a packed file

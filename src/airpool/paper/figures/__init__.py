@@ -28,7 +28,7 @@ def result(name: str) -> Result:
     """The description of a result, by its id.
 
     >>> result("table-2").title
-    'Accuracy of Schemes 1, 2.1 and 2.2 at three ε'
+    "Accuracy of Schemes 1, 2.1 and 2.2 at three ε (the paper's Table 2)"
     """
     if name not in IDS:
         raise ValueError(f"no result {name!r}: there are {', '.join(IDS)}, or all")
