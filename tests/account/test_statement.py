@@ -303,3 +303,8 @@ def test_bad_input_is_one_clear_error(file, arguments, message):
 def test_a_file_that_is_none_is_named(tmp_path):
     done = run(tmp_path / "nothing.toml")
     assert "cannot read the network file" in str(done.exception)
+
+
+def test_devices_that_are_known_to_collude_are_not_called_protected():
+    with pytest.raises(ValueError, match="colluding=3, 5: a statement is about devices that may be honest"):
+        guarantee(EQUAL, colluding=(3, 5)).statement()

@@ -98,3 +98,8 @@ def test_another_file_is_not_overwritten(pictures, tmp_path, refused):
         "fit", "--images", pictures, "--out", tmp_path / "thesis.safetensors"
     )
     assert "must end with .safetensors" in refused("fit", "--images", pictures, "--out", tmp_path / "thesis.txt")
+    (tmp_path / "README.md").write_text("mine")
+    assert "README.md would be overwritten" in refused(
+        "fit", "--images", pictures, "--out", tmp_path / "README.safetensors"
+    )
+    assert (tmp_path / "README.md").read_text() == "mine"

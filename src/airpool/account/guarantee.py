@@ -111,6 +111,7 @@ def guarantee(
             reasons=reasons(network, received, live=live, **infinite, epsilon_eavesdropper=elsewhere),
             event=event,
             again=lambda number: guarantee(network, inferences=number, tail=tail, **how),
+            colluding=tuple(colluding),
         )
 
 

@@ -38,7 +38,7 @@ class PrivacyReport:
     static, least, guesses: compute `epsilon_if_static`, `epsilon_at_least` and `odds`.
     reasons: by name, of each ε that is infinite: why it is. event: ε of a stay of several inferences, where asked for.
     live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
-    again: the report of another number of inferences, all else equal.
+    again: the report of another number of inferences, all else equal. colluding: devices known to collude, by index.
     """
 
     network: Network
@@ -57,6 +57,7 @@ class PrivacyReport:
     reasons: Mapping[str, str] = field(default_factory=dict)
     event: Event | None = None
     again: Callable[[int], "PrivacyReport"] | None = None
+    colluding: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for values in (self.epsilon, self.epsilon_lower, self.epsilon_local, self.epsilon_eavesdropper):

@@ -126,6 +126,12 @@ def statement(
     """
     if not 0 < per_day <= MOST_PER_DAY:
         raise ValueError(f"per_day={per_day:g} must be > 0 and <= {MOST_PER_DAY}")
+    if report.colluding:
+        named_ones = ", ".join(map(str, report.colluding))
+        raise ValueError(
+            f"colluding={named_ones}: a statement is about devices that may be honest; state the number of colluders "
+            "in the network"
+        )
     one = report.over(1)
     named = [("one inference", 1), ("one day", ceil(per_day)), ("one year", ceil(per_day * _DAYS))]
     own = report.network.inferences

@@ -73,17 +73,21 @@ def make(pictures: Pictures, job: CameraJob, *, source: str) -> tuple[dict[str, 
     require_enough(pictures.labels, pictures.groups, max(job.folds, 3))
     if job.out.exists():
         fitted.read(job.out)  # nothing but such a model is overwritten
+    beside = [job.out.with_suffix(ending) for ending in (".json", ".md", ".png", ".svg")]
+    listed = job.out.with_name(job.out.stem + "-objects.csv")
+    if not job.out.exists() and (others := [each.name for each in (*beside, listed) if each.exists()]):
+        raise ValueError(
+            f"{', '.join(others)} would be overwritten, without {job.out.name} beside: name another --out"
+        )
     job.out.parent.mkdir(parents=True, exist_ok=True)
     trunk = trunks.shipped()
     found = fitting.seen(pictures, trunk, cache=job.out.with_suffix(".features"), progress=job.progress)
     parts, results, model = (_folds if job.folds else _single)(found, trunk, job)
     model.save(job.out)
     record = _record(found.pictures, model, results, job, source)
-    beside = [job.out.with_suffix(ending) for ending in (".json", ".md", ".png", ".svg")]
     files.write(beside[0], card.as_json(record))
     files.write(beside[1], card.markdown(record, picture=beside[2].name))
     confusion.draw(record, *beside[2:])
-    listed = job.out.with_name(job.out.stem + "-objects.csv")
     names = {"object": found.pictures.objects, "class": found.pictures.labels, "group": found.pictures.groups}
     figures.write_csv(listed, {**names, "part": parts})
     return record, [job.out, *beside, listed]
