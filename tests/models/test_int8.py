@@ -115,8 +115,8 @@ def test_all_weights_but_the_firsts_are_whole_and_small_enough(network, rounded)
 
 def test_the_first_convolutions_stay_float32_while_they_are_cheap():
     assert quantisation._kept([50, 50]) == 1  # the first, whatever it costs
-    assert quantisation._kept([1, 2, 3, 94]) == 2
-    assert quantisation._kept([1, 2, 2, 95]) == 3
+    assert quantisation._kept([1, 2, 12, 85]) == 2
+    assert quantisation._kept([1, 2, 11, 86]) == 3
 
 
 @pytest.mark.parametrize("groups", [1, 8])
@@ -265,16 +265,18 @@ def test_onnx_runtime_computes_what_the_rounded_layers_say(whole, rounded):
 
 
 @pytest.mark.check
-def test_every_convolution_but_the_first_really_runs_in_whole_numbers(network, whole, tmp_path):
+def test_every_convolution_but_the_first_cheap_ones_really_runs_in_whole_numbers(rounded, whole, tmp_path):
     runtime, path = int8.onnxruntime(), tmp_path / "run.onnx"
     settings = runtime.SessionOptions()
     settings.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     settings.optimized_model_filepath = str(path)
     runtime.InferenceSession(whole.parts["trunk.onnx"], settings, providers=["CPUExecutionProvider"])
     kinds = Counter(node.op_type for node in graph._onnx().load(str(path)).graph.node)
-    assert kinds["Conv"] + kinds["FusedConv"] == 1  # the first
-    convolutions = sum(isinstance(each, nn.Conv2d) for each in network.modules())
-    assert kinds["QLinearConv"] + kinds["MatMulIntegerToFloat"] + kinds["ConvInteger"] == convolutions - 1
+    convolutions = [each for each in rounded.modules() if isinstance(each, nn.Conv2d)]
+    exact = sum(not parametrize.is_parametrized(each) for each in convolutions)
+    assert 1 <= exact <= 2
+    assert kinds["Conv"] + kinds["FusedConv"] == exact
+    assert kinds["QLinearConv"] + kinds["MatMulIntegerToFloat"] + kinds["ConvInteger"] == len(convolutions) - exact
     assert kinds["BatchNormalization"] == 0
 
 
