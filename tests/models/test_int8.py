@@ -104,8 +104,10 @@ def test_all_weights_but_the_firsts_are_whole_and_small_enough(network, rounded)
         for before, after in zip(network.modules(), _plain(rounded), strict=True)
         if isinstance(before, nn.Conv2d)
     ]
-    assert torch.equal(pairs[0][0], pairs[0][1].weight)
-    for _, layer in pairs[1:]:
+    exact = sum(not parametrize.is_parametrized(layer) for _, layer in pairs)
+    assert 1 <= exact <= 2
+    assert all(torch.equal(weight, layer.weight) for weight, layer in pairs[:exact])
+    for _, layer in pairs[exact:]:
         whole = layer.weight / layer.parametrizations.weight[0].scale[:, None, None, None]
         assert (whole - whole.round()).abs().max() < 1e-3
         alone = layer.groups == layer.in_channels == layer.out_channels
