@@ -92,7 +92,7 @@ def test_cameras_zip_holds_no_pickle(bundle):
     import zipfile
 
     with zipfile.ZipFile(bundle) as archive:
-        assert set(archive.namelist()) == {"trunk.xml", "trunk.bin", "arrays.npz", "about.json"}
+        assert set(archive.namelist()) == {"trunk.onnx", "arrays.npz", "about.json"}
     assert Path(bundle).stat().st_size < 8 * 2**20
 
 
