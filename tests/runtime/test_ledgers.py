@@ -316,7 +316,8 @@ def test_up_takes_keys_and_ledgers(tmp_path):
         assert ledger.tip.seq == 3
         first = backup.content(ledger.path).rows[0].inference
         assert not ledger.charge(first, mechanism(net, device=0)).new
-    command += ["--budget-epsilon", "0.01"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "airpool device 0-1 does not take part: over budget" in done.stderr
+    for budget, why in (("0.01", "one inference costs device 0"), ("6", "airpool device 0-1 does not take part: over")):
+        again = [*command, "--budget-epsilon", budget]  # less than one inference; less than was spent
+        done = subprocess.run(again, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path)
+        assert done.returncode == 2
+        assert why in done.stderr
