@@ -229,9 +229,9 @@ def test_a_rate_is_any_kind_of_number(per_day):
 
 
 def test_options_of_the_report_hold_for_every_period():
-    report = guarantee(EQUAL, colluding=[2], live=True, delta=1e-6)
+    report = guarantee(EQUAL, live=True, delta=1e-6)
     stated = report.statement(per_day=5)
-    again = guarantee(EQUAL, colluding=[2], live=True, delta=1e-6, inferences=5)
+    again = guarantee(EQUAL, live=True, delta=1e-6, inferences=5)
     assert stated.periods[1].epsilon == tuple(again.epsilon)
     assert "noise as running devices draw it" in str(stated)
 

@@ -76,9 +76,7 @@ def make(pictures: Pictures, job: CameraJob, *, source: str) -> tuple[dict[str, 
     beside = [job.out.with_suffix(ending) for ending in (".json", ".md", ".png", ".svg")]
     listed = job.out.with_name(job.out.stem + "-objects.csv")
     if not job.out.exists() and (others := [each.name for each in (*beside, listed) if each.exists()]):
-        raise ValueError(
-            f"{', '.join(others)} would be overwritten, without {job.out.name} beside: name another --out"
-        )
+        raise ValueError(f"{', '.join(others)} would be overwritten, without {job.out.name} beside: name another --out")
     job.out.parent.mkdir(parents=True, exist_ok=True)
     trunk = trunks.shipped()
     found = fitting.seen(pictures, trunk, cache=job.out.with_suffix(".features"), progress=job.progress)
