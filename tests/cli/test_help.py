@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import pytest
 import typer
+from tests.commands import leaves
 from typer.testing import CliRunner
 
 from airpool import cli
@@ -25,16 +26,6 @@ from airpool.paper.formulas.theorem1 import Tail
 from airpool.protocol.inference import Baseline
 
 PLUGIN = Path(__file__).parents[2] / "examples" / "plugins" / "fading.py"
-
-
-def leaves(command: Any = None, path=()):
-    """Every command that does something, with its words."""
-    command = command or typer.main.get_command(cli.app)
-    names = command.list_commands(None) if hasattr(command, "list_commands") else []
-    if not names:
-        yield path, command
-    for name in names:
-        yield from leaves(command.get_command(None, name), (*path, name))
 
 
 def shown(*words, columns=80):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import typer
+from tests.commands import leaves
 from typer.testing import CliRunner
 
 from airpool import cli
@@ -60,15 +61,6 @@ def test_every_field_of_a_network_file_has_an_option():
     fields -= {("", name) for name in ("devices", "channel", "scheme", "adversary", "slots")}
     fields -= {("devices", "epsilon")}  # --epsilon is the target
     assert {settings.KEYS[name] for name in options._NETWORK} == fields
-
-
-def leaves(command: Any = None, path=()):
-    command = command or typer.main.get_command(cli.app)
-    names = command.list_commands(None) if hasattr(command, "list_commands") else []
-    if not names:
-        yield path, command
-    for name in names:
-        yield from leaves(command.get_command(None, name), (*path, name))
 
 
 def test_every_command_prints_json_and_a_device_is_an_index():

@@ -1,0 +1,17 @@
+"""The commands of airpool, for tests that go through all of them."""
+
+from typing import Any
+
+import typer
+
+from airpool import cli
+
+
+def leaves(command: Any = None, path=()):
+    """Every command that does something, with its words."""
+    command = command or typer.main.get_command(cli.app)
+    names = command.list_commands(None) if hasattr(command, "list_commands") else []
+    if not names:
+        yield path, command
+    for name in names:
+        yield from leaves(command.get_command(None, name), (*path, name))
