@@ -69,6 +69,7 @@ FLOORS = [
     ["models"],
     ["evaluation"],
     ["paper", "runtime"],
+    ["web"],
     ["cli"],
     ["__main__"],
 ]

@@ -65,7 +65,7 @@ def test_every_field_of_a_network_file_has_an_option():
 
 def test_every_command_prints_json_and_a_device_is_an_index():
     commands = dict(leaves())
-    assert len(commands) == 44
+    assert len(commands) == 45
     for path, command in commands.items():
         assert "--json" in flags(command), path
         assert ("--device" in flags(command)) == (path in (("attack",), ("audit",), ("device",), ("radio", "transmit")))

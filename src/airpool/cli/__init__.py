@@ -23,6 +23,7 @@ from airpool.cli.output import print_plainly
 GROUPS = {
     "Start": {
         "demo": "Run the main job on the shipped model and write a page about it.",
+        "ui": "Serve the page: look, turn the knobs, attack, plan, watch.",
     },
     "Account": {
         "epsilon": "Print the exact ε of every device, beside the paper's claim.",
@@ -69,6 +70,7 @@ MEANT = {
     **dict.fromkeys(("infer", "simulate", "accuracy"), "evaluate"),
     **dict.fromkeys(("privacy", "guarantee", "account", "odds"), "epsilon"),
     **dict.fromkeys(("paper", "figures"), "reproduce"),
+    **dict.fromkeys(("web", "page", "gui"), "ui"),
     "help": "airpool -h",
     "version": "airpool --version",
 }
@@ -79,6 +81,7 @@ EXTRAS = {
     **dict.fromkeys(("evaluate", "plan", "theory", "train"), ("models",)),
     **dict.fromkeys(("up", "air", "server", "ranking"), ("runtime",)),
     "demo": ("models", "plots"),
+    "ui": ("models", "runtime", "mesh"),
     "fit": ("models", "plots", "camera"),
     "design weights": ("models", "design"),
     "design clipping": ("models",),

@@ -9,6 +9,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "--show-completion",
     ),
     "demo": ("demo", "demo --object lamp_1 --epsilon 1 --out lamp"),
+    "ui": ("ui", "ui --listen 127.0.0.1:0 --open"),
     "epsilon": (
         "epsilon --devices 12 --noise-std 0.05 --participation 0.9",
         "epsilon --network net.toml --neighbours replace --inferences 1000 --colluders 2",

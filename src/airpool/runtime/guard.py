@@ -41,7 +41,7 @@ class Guard:
         size = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
         if size + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > HEADER_BYTES:
             return 431, f"the request line and headers must have at most {HEADER_BYTES} bytes"
-        if self._wanted is None and (why := _foreign(headers, scope["scheme"])):
+        if self._wanted is None and (why := foreign(headers, scope["scheme"])):
             return why
         if scope["path"] != "/healthz":
             if self._wanted is not None and not hmac.compare_digest(headers.get(b"authorization", b""), self._wanted):
@@ -53,7 +53,7 @@ class Guard:
         return None
 
 
-def _foreign(headers: dict[bytes, bytes], scheme: str) -> tuple[int, str] | None:
+def foreign(headers: dict[bytes, bytes], scheme: str) -> tuple[int, str] | None:
     """The refusal of a request that a web page of another site may have made."""
     host = headers.get(b"host", b"").decode("latin-1")
     if host and not transport.is_loopback(_host_name(host)):

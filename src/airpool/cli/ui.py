@@ -1,0 +1,49 @@
+"""`airpool ui`: the page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from airpool.cli import options as o
+from airpool.cli.output import print_json
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def ui(
+    *,
+    listen: Annotated[str, typer.Option(help="Where the page is served, HOST:PORT; port 0 is any free one.")] = (
+        "127.0.0.1:8350"
+    ),
+    model: o.Model = "modelnet40",
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the token of the page; needed beyond loopback.")
+    ] = None,
+    keys: Annotated[
+        Path | None, typer.Option(help="Folder with a certificate, for TLS (`airpool keys server`); beyond loopback.")
+    ] = None,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    json: o.Json = False,
+) -> None:
+    """Serve the page: see one inference, turn the knobs, attack it, plan one, watch a running system.
+
+    It is for this machine alone unless you give a token and keys. Ctrl-C stops it.
+    """
+    from airpool.models import stored
+    from airpool.runtime import secured
+    from airpool.web import serving
+    from airpool.web.app import PageOptions
+
+    token = None if token_file is None else secured.token(token_file)
+    credentials = None if keys is None else secured.credentials(keys, "server")
+    stored.found(model)  # an error for one that is not there, before the page is served
+    where = serving.bound(listen, token=token, credentials=credentials)
+    if json:
+        print_json({"url": where.url})
+    else:
+        typer.echo(f"The page: {where.url}  (Ctrl-C stops it)")
+    if open_browser:
+        typer.launch(where.url)
+    serving.serve(where, PageOptions(token=token, model=model), credentials)

@@ -1,0 +1,64 @@
+"""The page as an ASGI application: its files, and one module of routes for each view."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from airpool._support.version import __version__
+from airpool.web import files
+from airpool.web.asked import answered, reply
+from airpool.web.guard import PageGuard
+from airpool.web.jobs import Jobs
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """token: required of every browser; None: the page is for this machine. model: the one that is looked at."""
+
+    token: str | None = None
+    model: str = "modelnet40"
+
+
+def app(options: PageOptions) -> Starlette:
+    """The page. Views add their routes in `_routes`; app.state has `options` and `jobs`."""
+    jobs = Jobs()
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            jobs.close()
+
+    made = Starlette(
+        routes=[
+            *_routes(options),
+            Route("/api/{rest:path}", _unknown, methods=["GET", "POST"]),
+            Route("/{rest:path}", files.served),
+        ],
+        middleware=[Middleware(PageGuard, token=options.token)],
+        lifespan=lifespan,
+    )
+    made.state.options, made.state.jobs = options, jobs
+    return made
+
+
+def _routes(options: PageOptions) -> Sequence[BaseRoute]:
+    """Routes of all views."""
+    return [Route("/api/about", answered(_about))]
+
+
+async def _about(request: Request) -> Response:
+    """Version and model of this page."""
+    options: PageOptions = request.app.state.options
+    return reply(request, {"version": __version__, "model": options.model})
+
+
+async def _unknown(request: Request) -> Response:
+    return reply(request, {"error": "there is no such thing to ask for", "field": None}, 404)

@@ -1,0 +1,124 @@
+"""Requests read safely, and replies: JSON, or lines of JSON that arrive one by one while the work goes on.
+
+A mistake in what was asked is answered with {"error": …, "field": …}; field names the setting at fault, or is null.
+"""
+
+import gzip
+import json
+from asyncio import AbstractEventLoop, get_running_loop
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+
+from airpool._support.errors import AirpoolError
+from airpool.runtime import logs
+
+MOST_BYTES = 64 * 2**10
+_THREADS, _WORTH_COMPRESSING = 2, 1_024
+
+T = TypeVar("T")
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class AskedError(ValueError):
+    """A mistake of whoever asks. field: the setting at fault. status: of HTTP."""
+
+    def __init__(self, text: str, *, field: str | None = None, status: int = 400) -> None:
+        super().__init__(text)
+        self.field, self.status = field, status
+
+    def record(self) -> dict[str, Any]:
+        return {"error": str(self), "field": self.field}
+
+
+async def body(request: Request, most: int = MOST_BYTES) -> bytes:
+    """The request's body; an error if it is longer than `most` bytes, without reading the rest."""
+    found, size = list[bytes](), 0
+    try:
+        async for piece in request.stream():
+            found.append(piece)
+            size += len(piece)
+            if size > most:
+                raise AskedError(f"the request has more than {most:,} bytes", status=413)
+    except ClientDisconnect:
+        raise AskedError("the connection was closed", status=400) from None
+    return b"".join(found)
+
+
+async def fields(request: Request) -> dict[str, Any]:
+    """The request's body as one JSON object."""
+    try:
+        found = json.loads(await body(request), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise error if isinstance(error, AskedError) else AskedError("the request is no JSON") from None
+    if not isinstance(found, dict):
+        raise AskedError("the request must be a JSON object")
+    return found
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(name)
+
+
+def reply(request: Request, content: Mapping[str, Any], status: int = 200) -> Response:
+    """JSON, compressed where that is worth it."""
+    data, headers = _encoded(content), {"Vary": "Accept-Encoding", "Cache-Control": "no-store"}
+    if len(data) > _WORTH_COMPRESSING and "gzip" in request.headers.get("accept-encoding", ""):
+        data, headers = gzip.compress(data, 5), headers | {"Content-Encoding": "gzip"}
+    return Response(data, status, headers, media_type="application/json")
+
+
+def _encoded(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def answered(handler: Callable[[Request], Awaitable[Response]]) -> Handler:
+    """A handler whose mistakes become replies: what was asked wrongly, and at the very end what went wrong here."""
+
+    async def safe(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except Exception as error:  # a page must not show a traceback
+            return reply(request, *_told(error))
+
+    return safe
+
+
+def _told(error: BaseException) -> tuple[dict[str, Any], int]:
+    """Content and status of the reply to an error."""
+    if isinstance(error, AskedError):
+        return error.record(), error.status
+    if isinstance(error, AirpoolError | ValueError | TypeError | OverflowError):
+        return {"error": str(error), "field": None}, 400
+    logs.event("failed", reason=f"{type(error).__name__}: {error}")
+    return {"error": f"airpool failed here: {type(error).__name__}. The terminal says more.", "field": None}, 503
+
+
+def lines(request: Request, parts: AsyncIterator[Mapping[str, Any]]) -> Response:
+    """One JSON object a line, each sent as soon as it is there; an error is the last line, {"part": "error", …}."""
+
+    async def encoded() -> AsyncIterator[bytes]:
+        try:
+            async for part in parts:
+                if await request.is_disconnected():
+                    return
+                yield _encoded(part) + b"\n"
+        except Exception as error:
+            yield _encoded({"part": "error"} | _told(error)[0]) + b"\n"
+
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(encoded(), media_type="application/x-ndjson", headers=headers)
+
+
+async def computed(function: Callable[..., T], *given: Any) -> T:
+    """The value of a function that takes milliseconds, in a thread; few run at once. What takes longer is a job."""
+    return await to_thread.run_sync(function, *given, limiter=_limiter(get_running_loop()))
+
+
+@lru_cache(maxsize=4)
+def _limiter(_: AbstractEventLoop) -> CapacityLimiter:
+    return CapacityLimiter(_THREADS)

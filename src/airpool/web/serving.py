@@ -1,0 +1,55 @@
+"""The process that serves the page: a socket on loopback, or with a token and TLS beyond it."""
+
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+
+from airpool.runtime import transport
+from airpool.runtime.transport import PeerCredentials
+from airpool.web.app import PageOptions, app
+
+DEFAULT_ADDRESS = "127.0.0.1:8350"
+
+
+@dataclass(frozen=True)
+class PageAddress:
+    """A bound socket, and the address to open in a browser."""
+
+    sock: socket.socket
+    url: str
+
+
+def bound(address: str = DEFAULT_ADDRESS, *, token: str | None, credentials: PeerCredentials | None) -> PageAddress:
+    """Binds the socket. Port 0 is any free one. Beyond loopback a token and TLS are needed.
+
+    An error says what is missing, before anything is computed.
+    """
+    host = address.rpartition(":")[0]
+    if not transport.is_loopback(host) and host and (token is None or credentials is None):
+        raise ValueError(
+            f"--listen {address} is beyond this machine: the page then needs --token-file FILE and --keys FOLDER (TLS)"
+        )
+    sock = transport.listening(address, secured=token is not None and credentials is not None)
+    host, port = sock.getsockname()[:2]
+    name = f"[{host}]" if ":" in host else host
+    return PageAddress(sock, f"{'http' if credentials is None else 'https'}://{name}:{port}/")
+
+
+def server(options: PageOptions, credentials: PeerCredentials | None = None) -> uvicorn.Server:
+    """uvicorn with the page; `serve(sockets=[place.sock])` runs it."""
+    how: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False, "ws": "none"}
+    how |= {"timeout_keep_alive": 20, "timeout_graceful_shutdown": 1, "limit_concurrency": 256, "lifespan": "on"}
+    config = uvicorn.Config(app(options), **how)
+    config.load()
+    if credentials is not None:
+        config.ssl = transport.http_context(credentials)
+    return uvicorn.Server(config)
+
+
+def serve(where: PageAddress, options: PageOptions, credentials: PeerCredentials | None = None) -> None:
+    """Serves the page until Ctrl-C."""
+    with where.sock, suppress(KeyboardInterrupt):
+        server(options, credentials).run(sockets=[where.sock])
