@@ -1,7 +1,10 @@
 """`airpool demo`: the main job, on what is shipped."""
 
+import os
+import sys
 import time
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -50,6 +53,13 @@ def demo(
     _print(found)
     typer.echo(f"\nWhat our network at ε = 2 gives away, in plain words: {files['statement']}")
     typer.echo(f"The page, with every figure and table: {files['page']}  ({time.monotonic() - began:.0f} s)")
+    typer.echo(f"See it and turn the knobs: {_command()} ui --open")
+
+
+def _command() -> str:
+    """The name of airpool as it can be typed here: with its folder where the shell does not find it."""
+    typed = Path(sys.argv[0])
+    return "airpool" if which("airpool") or typed.name != "airpool" else os.path.relpath(typed)
 
 
 def _found(object_name: str, *, epsilon: float, trials: int, seed: int) -> "Demo":
