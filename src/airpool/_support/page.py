@@ -2,8 +2,8 @@
 
     html = page("Title", lead="One sentence.", sections=[Section("Results", [Text("…"), PageTable(…), Figure(…)])])
 
-The markup is in assets/templates. Every value is escaped; an SVG is the only markup that goes in as it is. A content
-security policy makes the browser enforce this: no script, no address but data: URIs.
+The markup and the style are in templates/. Every value is escaped; an SVG is the only markup that goes in as it is. A
+content security policy makes the browser enforce this: no script, no address but data: URIs.
 """
 
 import base64
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _PHONE = 44  # characters that fit beside each other on a screen of 390 pixels
+# Black, white and grey of a drawing follow the page's theme; colours have a meaning, and stay.
+_THEMED = {"#000000": "--bound", "#ffffff": "--page", "#dddddd": "--line", "#777777": "--soft"}
 
 
 Mood = Literal["good", "fair", "bad", "open"]
@@ -161,6 +163,8 @@ def _picture(image: bytes, alt: str, number: int) -> "Markup":
     if "<svg" not in drawing:
         raise ValueError("a figure must be a PNG or an SVG")
     drawing = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", drawing[drawing.index("<svg") :], flags=re.DOTALL)
+    for colour, token in _THEMED.items():
+        drawing = drawing.replace(f": {colour}", f": var({token})")
     drawing = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>f{number}-", drawing).strip()
     opening = Markup('<svg role="img" aria-label="{}"').format(alt)
     return Markup(drawing.replace("<svg", opening, 1))

@@ -187,7 +187,7 @@ def _facts(periods: Sequence[Period]) -> Facts:
 
 def _block(report: PrivacyReport, periods: Sequence[Period], group: Sequence[int]) -> PageTable:
     """Leakage of equal devices, a row for each period."""
-    header = ("", "inferences", "ε", "50 % becomes", "1 of 40 becomes", "ε, own signal", "50 % becomes, own")
+    header = ("period", "inferences", "ε", "50 % becomes", "1 of 40 becomes", "ε, own signal", "50 % becomes, own")
     rows = [(each.name, f"{each.inferences:,}", *_cells(each, group[0])) for each in periods]
     return PageTable(words.settings(report.network, group), header, rows)
 
