@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 from tests.html_reader import Reader
 
+from airpool import Network, guarantee
 from airpool._support.figures import figure
 from airpool._support.page import Download, Facts, Figure, Items, PageTable, Section, Text, page, templates
 
@@ -96,9 +97,64 @@ def test_ids_are_unique_and_lead_somewhere(pictures):
     ids = read.attributes("id")
     assert len(ids) == len(set(ids))
     links = [address[1:] for address in read.attributes("href", "xlink:href") if address.startswith("#")]
-    links += re.findall(r"url\(#([^)]*)\)", text) + read.attributes("aria-labelledby")
+    links += re.findall(r"url\(#([^)]*)\)", text) + read.attributes("popovertarget", "for")
+    links += " ".join(read.attributes("aria-labelledby")).split()
     assert len(links) > 10
     assert set(links) <= set(ids)
+
+
+def named(text, tag):
+    """Each part of a page of this tag: its attributes and its words."""
+    found = re.findall(rf"<{tag}\b([^>]*)>(.*?)</{tag}>", text, flags=re.DOTALL)
+    return [
+        (Reader(f"<br {about}>").tags[0][1], " ".join("".join(Reader(inner).texts).split())) for about, inner in found
+    ]
+
+
+def test_the_contents_are_a_list_of_the_headings(pictures):
+    text = everything(pictures, "a & b")
+    assert [about["aria-label"] for tag, about in Reader(text).tags if tag == "nav"] == ["Contents"]
+    listed = re.findall(r"<li>(<a href.*?</a>)</li>", text[text.index("<nav") : text.index("</nav>")])
+    links = [(about["href"], words) for about, words in named("".join(listed), "a")]
+    assert links == [(f"#{about['id']}", words) for about, words in named(text, "h2")]
+    assert [words for _, words in links] == ["a & b", "more", "still more", "a table"]
+    assert "<nav" not in page("t", sections=[Section("the only one", [Text("t")])])
+
+
+@pytest.mark.parametrize(("whole", "count"), [(everything, 3), (own, 1)], ids=["figures", "a gallery"])
+def test_every_figure_has_a_button_of_its_own_that_enlarges_it(pictures, whole, count):
+    text = whole(pictures, "a caption")
+    figures = [about for about, _ in named(text, "figure") if "popover" in about]
+    captions = {about["id"]: words for about, words in named(text, "figcaption")}
+    buttons = [about for about, words in named(text, "button") if words == "EnlargeClose"]
+    assert len(figures) == len(buttons) == count
+    for about, button in zip(figures, buttons, strict=True):
+        own_id, caption = button["aria-labelledby"].split()
+        assert (button["popovertarget"], button["id"]) == (about["id"], own_id)
+        assert captions[caption] == "a caption"
+
+
+def test_a_figure_that_can_be_enlarged_is_in_the_page_once(pictures):
+    svg, png = pictures
+    text = page("t", sections=[Section("s", [Figure(svg, "a", "c"), Figure(png, "a", "c")])])
+    empty = page("t", sections=[Section("s", [])])
+    assert text.count("<svg") == text.count("<img") == 1
+    assert len(text) - len(empty) < len(svg) + 4 * len(png) / 3 + 2000
+
+
+def test_a_drawing_follows_the_theme_and_keeps_its_colours(pictures):
+    text = page("t", sections=[Section("s", [Figure(pictures[0], "a", "c")])])
+    drawing = text[text.index("<svg") : text.index("</svg>")]
+    assert set(re.findall(r"(?:fill|stroke): (#\w+)", drawing)) == {"#1f77b4"}  # Matplotlib's first colour
+    assert {"--bound", "--page", "--line"} <= set(re.findall(r"var\((--\w+)\)", drawing))
+
+
+def test_no_style_asks_for_what_is_not_defined(pictures):
+    for template in ("page.html", "statement.html"):
+        text = page("t", sections=[Section("s", [Figure(pictures[0], "a", "c")])], template=template)
+        used, defined = (set(re.findall(form, text)) for form in (r"var\((--[\w-]+)\)", r"[{; ](--[\w-]+):"))
+        assert len(used) > 12
+        assert used <= defined
 
 
 def test_a_table_has_headings_for_every_row_and_column(pictures):
@@ -183,3 +239,94 @@ def test_a_browser_has_nothing_to_complain_about(pictures, tmp_path):
     bad.write_text(text.replace("<main>", "<main><script>document.title = 1</script>"), encoding="utf-8")
     assert complaints(good) == []
     assert any("Content Security Policy" in line for line in complaints(bad))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    driver = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium")
+    with driver.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def shown(browser, pictures, tmp_path):
+    """Opens the page with every part in a window of this width, under a system of this theme."""
+    path = tmp_path / "page.html"
+    path.write_text(everything(pictures), "utf-8")
+
+    def open_page(width, scheme="light"):
+        tab = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        tab.goto(path.as_uri())
+        return tab
+
+    return open_page
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("system", ["light", "dark"])
+def test_the_theme_is_the_systems_or_the_readers_and_paper_is_white(shown, system):
+    tab, other = shown(1280, system), {"light": "dark", "dark": "light"}[system]
+    ground = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 22, 26)"}
+
+    def found():
+        return tab.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    assert found() == ground[system]
+    for chosen, expected in ((other, other), (system, system), (other, other), ("system", system), ("dark", "dark")):
+        tab.locator(f"#theme-{chosen}").focus()
+        tab.keyboard.press("Space")
+        assert found() == ground[expected]
+    tab.emulate_media(media="print")
+    assert found() == ground["light"]
+    assert tab.locator(".theme, nav, .zoom").evaluate_all("all => all.map(each => each.offsetHeight)") == [0] * 5
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("width", [1280, 390])
+def test_contents_stay_in_sight_where_there_is_room_and_fold_where_there_is_none(shown, width):
+    tab = shown(width)
+    link, fold = tab.locator("nav a").last, tab.locator("nav summary")
+    assert (link.is_visible(), fold.is_visible()) == ((True, False) if width == 1280 else (False, True))
+    if width == 390:
+        fold.press("Enter")
+    link.press("Enter")
+    assert tab.url.endswith("#s4")
+    if width == 1280:
+        tab.evaluate("scrollTo(0, document.body.scrollHeight)")
+        assert 0 <= link.bounding_box()["y"] < 800
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_figure_fills_the_window_by_keyboard_and_goes_back_to_its_place(shown, width):
+    tab = shown(width)
+    for number in range(3):
+        figure, opened = tab.locator("figure[popover]").nth(number), tab.locator("figure:popover-open")
+        button, picture = figure.locator("button"), figure.locator("svg, img")
+        button.scroll_into_view_if_needed()
+        place, size = button.bounding_box(), picture.bounding_box()
+        button.press("Enter")
+        assert opened.count() == 1
+        assert button.inner_text() == "Close"
+        window = figure.bounding_box()
+        assert (window["x"], window["y"], window["height"]) == (0, 0, 800)
+        assert picture.bounding_box()["width"] > 1.2 * size["width"]
+        reached = {tab.keyboard.press("Tab") or tab.evaluate("document.activeElement.className") for _ in range(8)}
+        assert reached == {"", "sheet", "zoom"}  # "": the window itself
+        tab.keyboard.press("Escape")
+        assert opened.count() == 0
+        assert button.bounding_box() == place
+        assert button.inner_text() == "Enlarge"
+
+
+@pytest.mark.check
+def test_the_statement_of_equal_devices_prints_on_one_sheet(browser, tmp_path):
+    path = tmp_path / "statement.html"
+    path.write_text(guarantee(Network.uniform(num_devices=12, noise_std=0.05)).statement().html, "utf-8")
+    tab = browser.new_page()
+    tab.goto(path.as_uri())
+    assert len(re.findall(rb"/Type /Page\b", tab.pdf(prefer_css_page_size=True))) == 1
