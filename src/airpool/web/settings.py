@@ -114,7 +114,9 @@ def _read(texts: tuple[tuple[str, str], ...], default: str) -> Asked:
     wanted = known.wanted(codec)
     if given.get("devices", 1) * wanted["dimension"] > MOST_CELLS:
         most = MOST_CELLS // wanted["dimension"]
-        raise AskedError(f"devices={given['devices']} is too many for codec {codec}: at most {most} here", "devices")
+        raise AskedError(
+            f"devices={given['devices']} is too many for codec {codec}: at most {most} here", field="devices"
+        )
     try:
         grey = greyed(given)
     except (KeyError, ValueError) as error:
