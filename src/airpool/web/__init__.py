@@ -3,4 +3,6 @@
 app          routes of the page                     serving      the process that serves it
 guard        who may ask; headers for the browser   asked        requests read safely, and replies
 files        what is served as it lies              jobs         long computations, in a process of their own
+settings     the page's settings as a network       applies      settings that do not apply, and why
+least        the least ε for an accuracy
 """
