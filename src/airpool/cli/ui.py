@@ -22,7 +22,10 @@ def ui(
         Path | None, typer.Option(help="File with the token of the page; needed beyond loopback.")
     ] = None,
     keys: Annotated[
-        Path | None, typer.Option(help="Folder with a certificate, for TLS (`airpool keys server`); beyond loopback.")
+        Path | None,
+        typer.Option(
+            help="Folder with a certificate, for TLS (`airpool keys init` makes keys/server); beyond loopback."
+        ),
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     json: o.Json = False,
@@ -47,3 +50,4 @@ def ui(
     if open_browser:
         typer.launch(where.url)
     serving.serve(where, PageOptions(token=token, model=model), credentials)
+    typer.echo("The page is closed.", err=True)

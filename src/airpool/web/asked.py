@@ -6,7 +6,8 @@ A mistake in what was asked is answered with {"error": …, "field": …}; field
 import gzip
 import json
 from asyncio import AbstractEventLoop, get_running_loop
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from airpool._support.errors import AirpoolError
 from airpool.runtime import logs
 
 MOST_BYTES = 64 * 2**10
+MISTAKES = (AirpoolError, ValueError, TypeError, OverflowError)  # of whoever asks; all else is a fault of the page
 _THREADS, _WORTH_COMPRESSING = 2, 1_024
 
 T = TypeVar("T")
@@ -67,13 +69,21 @@ def _no_constant(name: str) -> float:
 def reply(request: Request, content: Mapping[str, Any], status: int = 200) -> Response:
     """JSON, compressed where that is worth it."""
     data, headers = _encoded(content), {"Vary": "Accept-Encoding", "Cache-Control": "no-store"}
-    if len(data) > _WORTH_COMPRESSING and "gzip" in request.headers.get("accept-encoding", ""):
+    if len(data) > _WORTH_COMPRESSING and takes_gzip(request):
         data, headers = gzip.compress(data, 5), headers | {"Content-Encoding": "gzip"}
     return Response(data, status, headers, media_type="application/json")
 
 
+def takes_gzip(request: Request) -> bool:
+    """Whether a browser reads what is compressed."""
+    named = (each.partition(";") for each in request.headers.get("accept-encoding", "").lower().split(","))
+    return any(name.strip() == "gzip" and how.replace(" ", "") not in ("q=0", "q=0.0") for name, _, how in named)
+
+
 def _encoded(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    """JSON; half of a surrogate pair, which a request can hold, becomes a question mark."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
 
 
 def answered(handler: Callable[[Request], Awaitable[Response]]) -> Handler:
@@ -92,23 +102,27 @@ def _told(error: BaseException) -> tuple[dict[str, Any], int]:
     """Content and status of the reply to an error."""
     if isinstance(error, AskedError):
         return error.record(), error.status
-    if isinstance(error, AirpoolError | ValueError | TypeError | OverflowError):
+    if isinstance(error, MISTAKES):
         return {"error": str(error), "field": None}, 400
     logs.event("failed", reason=f"{type(error).__name__}: {error}")
     return {"error": f"airpool failed here: {type(error).__name__}. The terminal says more.", "field": None}, 503
 
 
-def lines(request: Request, parts: AsyncIterator[Mapping[str, Any]]) -> Response:
-    """One JSON object a line, each sent as soon as it is there; an error is the last line, {"part": "error", …}."""
+def lines(request: Request, parts: AsyncGenerator[Mapping[str, Any]]) -> Response:
+    """One JSON object a line, each sent as soon as it is there; an error is the last line, {"part": "error", …}.
+
+    Whoever hangs up ends `parts` at once, wherever it is.
+    """
 
     async def encoded() -> AsyncIterator[bytes]:
-        try:
-            async for part in parts:
-                if await request.is_disconnected():
-                    return
-                yield _encoded(part) + b"\n"
-        except Exception as error:
-            yield _encoded({"part": "error"} | _told(error)[0]) + b"\n"
+        async with aclosing(parts):
+            try:
+                async for part in parts:
+                    if await request.is_disconnected():
+                        return
+                    yield _encoded(part) + b"\n"
+            except Exception as error:
+                yield _encoded({"part": "error"} | _told(error)[0]) + b"\n"
 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(encoded(), media_type="application/x-ndjson", headers=headers)

@@ -10,6 +10,8 @@ from importlib.resources.abc import Traversable
 from starlette.requests import Request
 from starlette.responses import Response
 
+from airpool.web.asked import takes_gzip
+
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -59,12 +61,12 @@ def _read(file: Traversable) -> PageFile:
 
 async def served(request: Request) -> Response:
     """A file of the page; 304 where the browser has it already."""
-    found = table().get(request.url.path)
+    found = table().get(request.scope["path"])
     if found is None:
         return Response("there is no such page\n", 404, media_type="text/plain")
     headers = {"ETag": found.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == found.tag:
         return Response(status_code=304, headers=headers)
-    if "gzip" in request.headers.get("accept-encoding", ""):
+    if takes_gzip(request):
         return Response(found.compressed, headers=headers | {"Content-Encoding": "gzip"}, media_type=found.kind)
     return Response(found.content, headers=headers, media_type=found.kind)

@@ -47,6 +47,8 @@ class PageGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
             return
 
         async def bound(message: Message) -> None:
@@ -63,7 +65,8 @@ class PageGuard:
         size = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
         if size + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > HEADER_BYTES:
             return _said(431, f"the request line and headers must have at most {HEADER_BYTES} bytes")
-        if self._token is None and (why := foreign(headers, scope["scheme"])):
+        why = foreign(headers, scope["scheme"]) if self._token is None else _elsewhere(headers, scope["scheme"])
+        if why is not None:
             return _said(*why)
         return None if self._allowed.take() else _said(429, "too many requests")
 
@@ -73,8 +76,9 @@ class PageGuard:
             return None
         if hmac.compare_digest(request.cookies.get(_COOKIE, "").encode(), self._pass.encode()):
             return None
-        if request.url.path != "/enter" or request.method != "POST":
-            if request.url.path.startswith("/api/"):
+        path: str = request.scope["path"]  # never by way of the Host
+        if path != "/enter" or request.method != "POST":
+            if path.startswith("/api/"):
                 return _said(401, "this page needs its token: load it again")
             return HTMLResponse(_FORM.format(note=""), 401)
         if not self._tries.take():
@@ -87,8 +91,16 @@ class PageGuard:
         if not hmac.compare_digest(given.strip().encode(), self._token.encode()):
             return HTMLResponse(_FORM.format(note="This token is wrong."), 401)
         entered = RedirectResponse("/", 303)
-        entered.set_cookie(_COOKIE, self._pass, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+        entered.set_cookie(
+            _COOKIE, self._pass, httponly=True, samesite="strict", secure=request.scope["scheme"] == "https"
+        )
         return entered
+
+
+def _elsewhere(headers: dict[bytes, bytes], scheme: str) -> tuple[int, str] | None:
+    """The refusal of a request from a page of another origin. The cookie alone is sent from other ports too."""
+    origin, own = headers.get(b"origin"), scheme.encode() + b"://" + headers.get(b"host", b"")
+    return None if origin in (None, own) else (403, "a page of another Origin must not use this one")
 
 
 def _said(status: int, reason: str) -> Response:

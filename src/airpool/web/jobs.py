@@ -7,12 +7,15 @@ what was asked. Whoever asked and hangs up ends it.
 import asyncio
 import multiprocessing
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from airpool.web.asked import AskedError
+from anyio import to_thread
+
+from airpool.web.asked import MISTAKES, AskedError
 
 Tell = Callable[[dict[str, Any]], None]
 Job = Callable[..., None]
@@ -28,21 +31,22 @@ class Jobs:
         self._pipe: Connection | None = None
         self._turn, self._waiting = asyncio.Lock(), 0
 
-    async def run(self, job: Job, *given: Any) -> AsyncIterator[dict[str, Any]]:
+    async def run(self, job: Job, *given: Any) -> AsyncGenerator[dict[str, Any]]:
         """The parts of a job, as they come. Says {"part": "waiting"} while another one runs."""
-        if self._turn.locked():
-            if self._waiting >= MOST_WAITING:
-                raise AskedError(f"{MOST_WAITING} computations are waiting already: try again soon", status=429)
-            yield {"part": "waiting"}
+        waits = self._turn.locked()
+        if waits and self._waiting >= MOST_WAITING:
+            raise AskedError(f"{MOST_WAITING} computations are waiting already: try again soon", status=429)
         self._waiting += 1
         try:
+            if waits:
+                yield {"part": "waiting"}
             await self._turn.acquire()
         finally:
             self._waiting -= 1
         ended = False
         try:
             pipe = self._started()
-            pipe.send((job, given))
+            await to_thread.run_sync(pipe.send, (job, given))  # blocks until the process reads what is long
             while True:
                 await _readable(pipe)
                 kind, content = pipe.recv()
@@ -68,7 +72,8 @@ class Jobs:
             context = multiprocessing.get_context("spawn")
             self._pipe, theirs = context.Pipe()
             self._process = context.Process(target=_work, args=(theirs,), daemon=True, name="airpool-page-jobs")
-            self._process.start()
+            with _shielded():
+                self._process.start()
             theirs.close()
         return self._pipe
 
@@ -86,6 +91,16 @@ class Jobs:
         self._end()
 
 
+@contextmanager
+def _shielded() -> Iterator[None]:
+    """Starts a process that never sees Ctrl-C, which is for the one that has started it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 async def _readable(pipe: Connection) -> None:
     loop, found = asyncio.get_running_loop(), asyncio.Event()
     if pipe.poll():
@@ -99,18 +114,20 @@ async def _readable(pipe: Connection) -> None:
 
 def _work(pipe: Connection) -> None:
     """Runs job after job until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that has started it
-    while True:
-        try:
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while True:
             job, given = pipe.recv()
-        except (EOFError, OSError):
-            return
-        try:
-            job(lambda part: pipe.send(("part", part)), *given)
-            pipe.send(("done", None))
-        except BrokenPipeError:
-            return
-        except (ValueError, TypeError, OverflowError) as error:
-            pipe.send(("refused", (str(error), getattr(error, "field", None))))
-        except Exception as error:
-            pipe.send(("failed", f"{type(error).__name__}: {error}"))
+            pipe.send(_outcome(job, lambda part: pipe.send(("part", part)), given))
+
+
+def _outcome(job: Job, tell: Tell, given: tuple[Any, ...]) -> tuple[str, Any]:
+    """Runs a job; the last message about it."""
+    try:
+        job(tell, *given)
+    except (BrokenPipeError, ConnectionResetError):
+        raise  # the page is gone
+    except MISTAKES as error:
+        return "refused", (str(error), getattr(error, "field", None))
+    except Exception as error:
+        return "failed", f"{type(error).__name__}: {error}"
+    return "done", None

@@ -33,6 +33,7 @@ def bound(address: str = DEFAULT_ADDRESS, *, token: str | None, credentials: Pee
             f"--listen {address} is beyond this machine: the page then needs --token-file FILE and --keys FOLDER (TLS)"
         )
     sock = transport.listening(address, secured=token is not None and credentials is not None)
+    sock.listen()  # a browser that opens the address at once waits for its answer
     host, port = sock.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
     return PageAddress(sock, f"{'http' if credentials is None else 'https'}://{name}:{port}/")
@@ -40,7 +41,7 @@ def bound(address: str = DEFAULT_ADDRESS, *, token: str | None, credentials: Pee
 
 def server(options: PageOptions, credentials: PeerCredentials | None = None) -> uvicorn.Server:
     """uvicorn with the page; `serve(sockets=[place.sock])` runs it."""
-    how: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False, "ws": "none"}
+    how: dict[str, Any] = {"http": "h11", "log_config": None, "access_log": False, "server_header": False, "ws": "none"}
     how |= {"timeout_keep_alive": 20, "timeout_graceful_shutdown": 1, "limit_concurrency": 256, "lifespan": "on"}
     config = uvicorn.Config(app(options), **how)
     config.load()
