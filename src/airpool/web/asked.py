@@ -26,7 +26,7 @@ T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class AskedError(ValueError):
+class AskedError(AirpoolError, ValueError):
     """A mistake of whoever asks. field: the setting at fault. status: of HTTP."""
 
     def __init__(self, text: str, *, field: str | None = None, status: int = 400) -> None:
