@@ -4,5 +4,8 @@ app          routes of the page                     serving      the process tha
 guard        who may ask; headers for the browser   asked        requests read safely, and replies
 files        what is served as it lies              jobs         long computations, in a process of their own
 settings     the page's settings as a network       applies      settings that do not apply, and why
-least        the least ε for an accuracy
+knobs        controls as data: what is asked for    radio_knobs  the same of air and slots; all of them in groups
+presets      what /api/knobs answers                least        the least ε for an accuracy
+answers      a network's account, part by part      leakage      ε, odds, what is protected and what not
+measured     error, cost, accuracy, curve           copies       a network as commands, Python and TOML
 """

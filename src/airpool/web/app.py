@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from threading import Thread
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -11,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from airpool._support.version import __version__
-from airpool.web import files
+from airpool.web import answers, files
 from airpool.web.asked import answered, reply
 from airpool.web.guard import PageGuard
 from airpool.web.jobs import Jobs
@@ -31,6 +32,7 @@ def app(options: PageOptions) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        Thread(target=answers.warm, args=(options.model,), daemon=True, name="airpool-page-warm").start()
         try:
             yield
         finally:
@@ -51,7 +53,7 @@ def app(options: PageOptions) -> Starlette:
 
 def _routes(options: PageOptions) -> Sequence[BaseRoute]:
     """Routes of all views."""
-    return [Route("/api/about", answered(_about))]
+    return [Route("/api/about", answered(_about)), *answers.routes()]
 
 
 async def _about(request: Request) -> Response:

@@ -13,28 +13,23 @@ from typing import Any, Literal, get_args
 from airpool.account.budget import calibrated
 from airpool.evaluation.settings import KEYS, put
 from airpool.models import stored
+from airpool.models.cameras import cameras
 from airpool.models.model import Model
 from airpool.models.pretrained import load
 from airpool.network import Network, NetworkError, scheme_rules
 from airpool.network import file as network_file
 from airpool.web.applies import greyed
 from airpool.web.asked import AskedError
+from airpool.web.radio_knobs import KNOBS
 
 Way = Literal["epsilon", "noise", "accuracy"]
 WAYS: tuple[Way, ...] = get_args(Way)
 EPSILON, ACCURACY, SHARE = 2.0, 0.9, 0.1
 # Settings that are not of the network; those that only say what is looked at are passed over.
 OWN, LOOK = ("way", "epsilon", "accuracy", "model", "codec", "share"), ("tab", "object", "seed", "trials")
-PER_DEVICE = ("weight", "clip_norm", "noise_std", "participation", "power_dbm", "path_loss_db")
-WHOLE = ("devices", "inferences", "colluders", "dropouts", "slots", "server_antennas", "antennas", "num_selected")
-SWITCHES = ("cover_noise", "redrawn", "slots_redrawn", "abstain")
-WORDS = (
-    *("way", "model", "codec", "fading", "access", "power_rule", "symbols", "neighbours", "scheme", "score"),
-    *("score_rule", "stopping_rule"),
-)
 # The most that the page computes in a few seconds; the command line goes on.
-MOST = {"devices": 1_000, "slots": 64, "inferences": 1_000_000, "server_antennas": 16, "antennas": 16}
-MOST_CELLS = 1_000_000  # devices × coordinates
+MOST = {"slots": 64, "inferences": 1_000_000, "server_antennas": 8, "antennas": 16}
+_RANKED = 24  # devices, where expected participation takes an integral for each
 _MOST_TEXT = 16_000
 _NOT_HERE = {"fading": ("sionna",)}
 
@@ -44,7 +39,8 @@ class Asked:
     """A network as it was asked for on the page.
 
     network: with the noise in force. bare: before its noise was found, which is the same for way "noise".
-    epsilon: the target, found or given; None for way "noise". accuracy: the target; None for the other ways.
+    source: name or file of the model. epsilon: the target, found or given; None for way "noise". accuracy: the target;
+    None for the other ways.
     share: of the scores; None where there are none, or noise is given. given: the settings that apply, as values.
     greyed: the reasons of those that do not. notes: sentences about what was left out.
     """
@@ -52,6 +48,7 @@ class Asked:
     network: Network
     bare: Network
     model: Model
+    source: str
     codec: str
     way: Way
     epsilon: float | None
@@ -112,23 +109,27 @@ def _read(texts: tuple[tuple[str, str], ...], default: str) -> Asked:
         if given.get(name, 1) > most:
             raise AskedError(f"{name}={given[name]} is too many for the page: at most {most:,} here", field=name)
     wanted = known.wanted(codec)
-    if given.get("devices", 1) * wanted["dimension"] > MOST_CELLS:
-        most = MOST_CELLS // wanted["dimension"]
-        raise AskedError(
-            f"devices={given['devices']} is too many for codec {codec}: at most {most} here", field="devices"
-        )
+    try:
+        cameras(count := given.get("devices", wanted["devices"]), known.num_devices)
+    except ValueError as error:
+        raise AskedError(str(error).removeprefix("num_"), field="devices") from None
+    if given.get("scheme") == "2.2" and count > _RANKED:
+        raise AskedError(f"devices={count} is too many with scheme 2.2: at most {_RANKED} here", field="devices")
     try:
         grey = greyed(given)
     except (KeyError, ValueError) as error:
         raise _first_of(given, error) from None
     applied = {name: value for name, value in given.items() if name not in grey or _profile(name, value)}
-    left_out = [name for name in given if name not in applied and name not in OWN]
+    left_out = [name for name in given if name not in (*applied, *OWN, "noise_std")]
+    if given.get("scheme") == "2.2":
+        applied.setdefault("num_selected", max(1, count - 1))  # as of the paper's 12
     share = _between("share", applied.get("share", SHARE)) if "share" not in grey else None
     bare = _network(wanted | {name: value for name, value in applied.items() if name in KEYS})
     return Asked(
         network=bare,
         bare=bare,
         model=known,
+        source=given.get("model", default),
         codec=codec,
         way=way,
         epsilon=_positive("epsilon", applied.get("epsilon", EPSILON)) if way == "epsilon" else None,
@@ -149,8 +150,6 @@ def _network(settings: Mapping[str, Any]) -> Network:
     data: dict[str, Any] = {"version": network_file.VERSION, "devices": {}}
     for name, value in settings.items():
         put(data, name, value)
-    if settings.get("scheme") == "2.2" and "num_selected" not in settings:
-        put(data, "num_selected", max(1, settings["devices"] - 1))  # all but one, as in the paper's twelve
     try:
         network = network_file.build(data)
     except ValueError as error:
@@ -163,6 +162,12 @@ def _network(settings: Mapping[str, Any]) -> Network:
 def _model(name: str, default: str) -> Model:
     if name != default and name not in stored.shipped():
         raise AskedError(f"model {name!r} must be one of {', '.join(stored.shipped())}", field="model")
+    return loaded(name)
+
+
+@lru_cache(maxsize=4)
+def loaded(name: str) -> Model:
+    """A model, read once."""
     return load(name)
 
 
@@ -183,22 +188,23 @@ def _text(name: Any, value: Any) -> str:
 
 def _value(name: str, text: str) -> Any:
     """A text as the value of its setting."""
-    if name in WORDS:
+    knob = KNOBS[name]
+    if knob.kind == "choice":
         if text.partition(":")[0] in _NOT_HERE.get(name, ()):
             raise AskedError(f"{name}={text[:60]!r} takes too long for the page: use the command line", field=name)
         return text
-    if name in SWITCHES:
+    if knob.kind == "switch":
         if text not in ("true", "false"):
             raise AskedError(f"{name}={text[:60]!r} must be true or false", field=name)
         return text == "true"
-    if name in WHOLE or name == "dimension":
+    if knob.kind == "whole":
         if not re.fullmatch(r"[+-]?[0-9]{1,12}", text):
             raise AskedError(f"{name}={text[:60]!r} must be a whole number", field=name)
         return int(text)
     if name == "gamma" and text == "auto":
         return text
     values = [_number(name, part) for part in text.split(",")]
-    if len(values) > 1 and name not in PER_DEVICE:
+    if len(values) > 1 and not knob.per_device:
         raise AskedError(f"{name}={text[:60]!r} must be one number", field=name)
     return values[0] if len(values) == 1 else values
 
@@ -208,6 +214,25 @@ def _number(name: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise AskedError(f"{name}={text[:60]!r} must be a number", field=name) from None
+
+
+def text_of(value: Any) -> str:
+    """A value as the text of its setting: equal devices as one number."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple | list):
+        return text_of(value[0]) if len(set(value)) == 1 else ",".join(map(text_of, value))
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+
+
+def values_of(network: Network) -> dict[str, Any]:
+    """Every setting of a network by its name; those of another scheme are not among them."""
+    found = dict[str, Any]()
+    for name, (table, key) in KEYS.items():
+        holder = getattr(network, table) if table else network
+        if hasattr(holder, key):
+            found[name] = getattr(holder, key)
+    return found
 
 
 def _positive(name: str, value: float) -> float:

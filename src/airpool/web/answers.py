@@ -1,0 +1,152 @@
+"""POST /api/answer: everything about the network that the settings describe, part by part; GET /api/knobs.
+
+The quick parts come first. A network whose law is drawn (antennas of the server, real symbols with errors) takes half a
+minute: it is answered by the process for jobs.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from airpool.network import Network
+from airpool.network import file as network_file
+from airpool.web import asked as http
+from airpool.web import copies, least, measured, presets, settings
+from airpool.web.jobs import Jobs, Tell
+from airpool.web.leakage import first_leakage, leakage
+from airpool.web.radio_knobs import KNOBS
+from airpool.web.settings import Asked
+
+Part = dict[str, Any]
+_QUICK = ("search", "network", "leakage")  # parts that come before the slow ones
+
+
+def warm(model: str) -> None:
+    """Computes the first answer before it is asked for, so that models are loaded by then."""
+    list(parts(settings.read({}, model)))
+    presets.knobs_record(model)
+
+
+def routes() -> list[Route]:
+    """Routes of the knobs."""
+    return [
+        Route("/api/knobs", http.answered(_knobs)),
+        Route("/api/answer", http.answered(_answer), methods=["POST"]),
+    ]
+
+
+async def _knobs(request: Request) -> Response:
+    return http.reply(request, await http.computed(presets.knobs_record, request.app.state.options.model))
+
+
+async def _answer(request: Request) -> Response:
+    given, model = await http.fields(request), request.app.state.options.model
+    wanted = await http.computed(settings.read, given, model)  # a mistake is an ordinary reply
+    if costly(wanted.bare):
+        jobs: Jobs = request.app.state.jobs
+        return http.lines(request, jobs.run(_job, given, model))
+    return http.lines(request, _in_threads(parts(wanted)))
+
+
+async def _in_threads(found: Iterator[Part]) -> AsyncIterator[Part]:
+    """The parts, each computed in a thread: quick ones never wait behind slow ones."""
+    quick = True
+    while True:
+        if quick:
+            part = await http.computed(_next, found)
+        else:
+            part = await to_thread.run_sync(_next, found, limiter=_slow(asyncio.get_running_loop()))
+        if part is None:
+            return
+        yield part
+        quick = quick and part["part"] in _QUICK and bool(part.get("pending", True))
+
+
+def _next(found: Iterator[Part]) -> Part | None:
+    return next(found, None)
+
+
+@lru_cache(maxsize=4)
+def _slow(_: asyncio.AbstractEventLoop) -> CapacityLimiter:
+    return CapacityLimiter(1)
+
+
+def costly(network: Network) -> bool:
+    """Whether ε takes many seconds: its law is drawn, not computed."""
+    channel = network.channel
+    drawn = channel.symbols == "real" and not channel.known
+    return channel.rules.radio and (channel.antennas > 1 or drawn)
+
+
+def _job(tell: Tell, given: Mapping[str, Any], model: str) -> None:
+    wanted = settings.read(given, model)
+    tell({"part": "search", "text": "This radio's law is drawn, not computed: half a minute.", "progress": None})
+    for part in parts(wanted):
+        tell(part)
+
+
+def parts(wanted: Asked) -> Iterator[Part]:
+    """All parts of an answer in their order; the last of each name counts."""
+    if wanted.way == "accuracy":
+        for progress, epsilon in least.search(wanted):
+            if epsilon is None:
+                text = "Searching for the least ε on the validation objects"
+                yield {"part": "search", "text": text, "progress": progress}
+            else:
+                note = (
+                    f"ε = {epsilon:g} is the least that reaches {wanted.accuracy:g} on the validation objects, to 5 %. "
+                    "The accuracy shown is that of the test objects, which the search has not seen."
+                )
+                wanted = replace(settings.with_epsilon(wanted, epsilon), notes=(*wanted.notes, note))
+    elif wanted.epsilon is not None:
+        wanted = settings.with_epsilon(wanted, wanted.epsilon)
+    objects = measured.error_objects(wanted)
+    yield network_part(wanted, objects)
+    if (first := first_leakage(wanted.network)) is not None:
+        yield first
+    yield leakage(wanted.network)
+    if objects is not None:
+        yield measured.error_part(wanted, objects)
+    for trials in (1, copies.TRIALS):
+        found = measured.measured(wanted, trials)
+        if objects is None:
+            yield measured.measured_error(found)
+        yield measured.cost_part(found)
+        yield measured.accuracy_part(wanted, found)
+    if not costly(wanted.network):
+        yield from measured.curve(wanted, found)
+
+
+def network_part(asked: Asked, objects: int | None) -> Part:
+    """The network in force: every setting as a text, the reasons of those that are greyed, and copies to take away."""
+    std = asked.network.devices.column("noise_std")
+    return {
+        "part": "network",
+        "way": asked.way,
+        "epsilon": asked.epsilon,
+        "noise_std": std[0] if len(set(std)) == 1 else list(std),
+        "settings": in_force(asked),
+        "greyed": dict(asked.greyed),
+        "notes": list(asked.notes),
+        "toml": network_file.dump(asked.network),
+        "command": copies.command(asked, objects),
+        "python": copies.python(asked, objects),
+        "trials": copies.TRIALS,
+        "seed": copies.SEED,
+    }
+
+
+def in_force(asked: Asked) -> dict[str, str]:
+    """Every setting as its text in force."""
+    data = settings.values_of(asked.network)
+    own: dict[str, Any] = {"way": asked.way, "model": asked.source, "codec": asked.codec}
+    own |= {"epsilon": asked.epsilon, "accuracy": asked.accuracy, "share": asked.share}
+    found = {name: settings.text_of(value) for name, value in (data | own).items() if value is not None}
+    return {name: found.get(name, knob.default) for name, knob in KNOBS.items()}

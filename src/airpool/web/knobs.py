@@ -1,0 +1,285 @@
+"""The page's controls as data: label, kind, range, words at both ends; and their groups.
+
+A name is that of the command line's option, with _ for -. `private_end` says at which end of a slider less leaks.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["number", "whole", "choice", "switch", "text"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One value of a choice."""
+
+    value: str
+    label: str
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One control. default: the text in force where nothing is given. low, high: range of the slider; what is typed may
+    go beyond it. per_device: a list, one number for each device, will do."""
+
+    label: str
+    help: str
+    kind: Kind = "number"
+    symbol: str = ""
+    default: str = ""
+    low: float | None = None
+    high: float | None = None
+    step: float | None = None
+    scale: Literal["linear", "log"] = "linear"
+    unit: str = ""
+    choices: tuple[Choice, ...] = ()
+    private_end: Literal["low", "high"] | None = None
+    ends: tuple[str, str] = ("", "")
+    per_device: bool = False
+
+
+def _choices(*of: tuple[str, str, str]) -> tuple[Choice, ...]:
+    return tuple(Choice(*each) for each in of)
+
+
+_MORE = ("more private", "more accurate")
+
+ASK = {
+    "way": Knob(
+        "You set",
+        "Say what you need, and the page finds the noise; or set the noise yourself.",
+        "choice",
+        default="epsilon",
+        choices=_choices(
+            ("accuracy", "an accuracy", "The least ε that reaches it is found on the validation objects."),
+            ("epsilon", "ε", "The least noise that keeps the promise is found."),
+            ("noise", "the noise σ", "ε and accuracy follow from it."),
+        ),
+    ),
+    "accuracy": Knob(
+        "Accuracy to reach",
+        "Share of objects that the server names rightly. The least ε that reaches it is searched for.",
+        default="0.9",
+        low=0.05,
+        high=0.95,
+        step=0.005,
+        private_end="low",
+        ends=_MORE,
+    ),
+    "epsilon": Knob(
+        "Privacy of each device",
+        "ε of the worst device: how well the noise of all devices hides what one of them sees. 0 would tell nothing; "
+        "up to about 1 tells little; above 10 next to nothing is hidden.",
+        symbol="ε",
+        default="2",
+        low=0.1,
+        high=20,
+        scale="log",
+        private_end="low",
+        ends=_MORE,
+    ),
+    "noise_std": Knob(
+        "Noise of each device",
+        "Standard deviation of the noise that a device adds to each number before it sends.",
+        symbol="σ",
+        default="0.05",
+        low=0.005,
+        high=1,
+        scale="log",
+        private_end="high",
+        ends=("more accurate", "more private"),
+        per_device=True,
+    ),
+    "delta": Knob(
+        "Probability that ε may fail",
+        "Every ε comes with its δ: the promise may be broken with about this probability.",
+        symbol="δ",
+        default="1e-05",
+        low=1e-9,
+        high=1e-2,
+        scale="log",
+        private_end="low",
+        ends=("stricter", "laxer"),
+    ),
+}
+WHO = {
+    "model": Knob("Sensors and task", "A shipped model: what the devices see, and what the server names.", "choice"),
+    "codec": Knob(
+        "What a device sends",
+        "The summary of its view. The vote is what a device believes about every class; the others are trained.",
+        "choice",
+    ),
+    "devices": Knob(
+        "Devices",
+        "The noise of all devices adds up and protects each of them.",
+        "whole",
+        symbol="K",
+        low=1,
+        high=24,
+        step=1,
+        private_end="high",
+        ends=("fewer", "more private: more noise adds up"),
+    ),
+    "weight": Knob(
+        "Weight",
+        "Share of a device in the sum; left empty, 1/K for all. One number, or one for each device.",
+        "text",
+        symbol="w",
+        per_device=True,
+    ),
+    "clip_norm": Knob(
+        "Size limit",
+        "Largest length of what a device sends, before noise. One number, or one for each device.",
+        "text",
+        symbol="C",
+        default="1",
+        per_device=True,
+    ),
+    "dimension": Knob("Numbers sent", "Length of what a device sends. The codec sets it.", "whole", symbol="r"),
+}
+THREAT = {
+    "neighbours": Knob(
+        "What is hidden",
+        "The change to one device that the signals must not show.",
+        "choice",
+        default="zero-out",
+        choices=_choices(
+            ("zero-out", "what it sees, against nothing", "Its feature is replaced by zero; its noise stays."),
+            ("replace", "what it sees, against anything else", "Its feature is replaced by any other one."),
+            ("remove", "whether it is there at all", "The device is removed, and its noise with it."),
+        ),
+    ),
+    "colluders": Knob(
+        "Devices on the adversary's side",
+        "So many others may tell the adversary their noise, whichever they are. Theirs then does not count.",
+        "whole",
+        default="0",
+        low=0,
+        high=11,
+        step=1,
+        ends=("all honest", "many collude"),
+    ),
+    "dropouts": Knob(
+        "Devices that may be missing",
+        "So many others may drop out, whichever they are. ε holds without their noise.",
+        "whole",
+        default="0",
+        low=0,
+        high=11,
+        step=1,
+        ends=("all there", "many missing"),
+    ),
+    "antennas": Knob(
+        "Antennas of an eavesdropper",
+        "Somebody elsewhere who listens with so many antennas gets an ε of their own. 0: it is not asked for.",
+        "whole",
+        default="0",
+        low=0,
+        high=8,
+        step=1,
+        ends=("nobody", "many antennas"),
+    ),
+    "inferences": Knob(
+        "Inferences that share the ε",
+        "What shows in every one of them leaks each time; ε is that of all together.",
+        "whole",
+        symbol="T",
+        default="1",
+        low=1,
+        high=10_000,
+        scale="log",
+        private_end="low",
+        ends=("more private: asked once", "asked often"),
+    ),
+}
+TURNS = {
+    "scheme": Knob(
+        "Who takes part",
+        "A coin for each device, or a score of how sure it is of what it sees.",
+        "choice",
+        default="1",
+        choices=_choices(
+            ("1", "1: a coin", "Each device transmits with its own probability."),
+            ("2.1", "2.1: the sure ones", "A device transmits if its noisy score is below a threshold."),
+            ("2.2", "2.2: the surest", "A ranking server chooses the devices with the best noisy scores."),
+        ),
+    ),
+    "participation": Knob(
+        "How often a device takes part",
+        "Probability of its coin. One number, or one for each device.",
+        symbol="p",
+        default="1",
+        low=0.05,
+        high=1,
+        step=0.01,
+        ends=("seldom", "always"),
+        per_device=True,
+    ),
+    "cover_noise": Knob(
+        "Cover noise", "Silent devices still send noise, so that nobody sees who took part.", "switch", default="false"
+    ),
+    "share": Knob(
+        "Share of ε for the score",
+        "The score that decides who takes part spends this share of ε; the rest is for the features.",
+        default="0.1",
+        low=0.01,
+        high=0.9,
+        step=0.01,
+        ends=("features", "scores"),
+    ),
+    "threshold": Knob(
+        "Threshold",
+        "A device transmits if its noisy score is at most this.",
+        symbol="η",
+        default="0.5",
+        low=-1,
+        high=2,
+        step=0.05,
+        unit="bits",
+        ends=("few are sure enough", "most take part"),
+    ),
+    "num_selected": Knob(
+        "Devices chosen",
+        "So many devices with the lowest noisy scores transmit. Left empty: all but one.",
+        "whole",
+        low=1,
+        high=24,
+        step=1,
+    ),
+    "score": Knob(
+        "Score",
+        "Uncertainty of a device about what it sees.",
+        "choice",
+        default="shannon",
+        choices=_choices(("shannon", "Shannon entropy", ""), ("min", "min-entropy", "")),
+    ),
+    "score_rule": Knob(
+        "How the score is bounded",
+        "Cut off at the bound, or scaled to it.",
+        "choice",
+        default="clip",
+        choices=_choices(("clip", "cut off", ""), ("scale", "scaled", "")),
+    ),
+    "score_bound": Knob(
+        "Bound of the score",
+        "Largest score. The smaller it is, the less noise hides it.",
+        symbol="Γ",
+        default="1",
+        low=0.05,
+        high=5,
+        scale="log",
+        unit="bits",
+    ),
+    "score_noise_std": Knob(
+        "Noise of the score",
+        "Standard deviation of the noise on the score.",
+        symbol="σ₀",
+        default="0.3162",
+        low=0.05,
+        high=20,
+        scale="log",
+        private_end="high",
+        ends=("better choice", "more private"),
+    ),
+}
