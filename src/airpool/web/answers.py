@@ -18,11 +18,11 @@ from starlette.routing import Route
 from airpool.network import Network
 from airpool.network import file as network_file
 from airpool.web import asked as http
-from airpool.web import copies, least, measured, presets, settings
+from airpool.web import copies, measured, presets, settings
 from airpool.web.jobs import Jobs, Tell
 from airpool.web.leakage import first_leakage, leakage
 from airpool.web.radio_knobs import KNOBS
-from airpool.web.settings import Asked
+from airpool.web.settings import AskedNetwork
 
 Part = dict[str, Any]
 _QUICK = ("search", "network", "leakage")  # parts that come before the slow ones
@@ -92,10 +92,10 @@ def _job(tell: Tell, given: Mapping[str, Any], model: str) -> None:
         tell(part)
 
 
-def parts(wanted: Asked) -> Iterator[Part]:
+def parts(wanted: AskedNetwork) -> Iterator[Part]:
     """All parts of an answer in their order; the last of each name counts."""
     if wanted.way == "accuracy":
-        for progress, epsilon in least.search(wanted):
+        for progress, epsilon in settings.search(wanted):
             if epsilon is None:
                 text = "Searching for the least ε on the validation objects"
                 yield {"part": "search", "text": text, "progress": progress}
@@ -124,7 +124,7 @@ def parts(wanted: Asked) -> Iterator[Part]:
         yield from measured.curve(wanted, found)
 
 
-def network_part(asked: Asked, objects: int | None) -> Part:
+def network_part(asked: AskedNetwork, objects: int | None) -> Part:
     """The network in force: every setting as a text, the reasons of those that are greyed, and copies to take away."""
     std = asked.network.devices.column("noise_std")
     return {
@@ -143,7 +143,7 @@ def network_part(asked: Asked, objects: int | None) -> Part:
     }
 
 
-def in_force(asked: Asked) -> dict[str, str]:
+def in_force(asked: AskedNetwork) -> dict[str, str]:
     """Every setting as its text in force."""
     data = settings.values_of(asked.network)
     own: dict[str, Any] = {"way": asked.way, "model": asked.source, "codec": asked.codec}

@@ -8,12 +8,12 @@ from typing import Any
 from airpool.evaluation.settings import KEYS
 from airpool.network import Network, scheme_rules
 from airpool.network.network import named_scheme
-from airpool.web.settings import Asked
+from airpool.web.settings import AskedNetwork
 
 TRIALS, SEED = 5, 0  # of the accuracy
 
 
-def command(asked: Asked, objects: int | None) -> list[str]:
+def command(asked: AskedNetwork, objects: int | None) -> list[str]:
     """Lines for a shell: accuracy with every ε; the report with its odds; and the parts of the error, where known.
 
     objects: that the error was averaged over; None where the theory has none.
@@ -50,7 +50,7 @@ def _option(name: str, value: Any) -> str:
     return f" --{flag}={shlex.quote(text)}" if text.startswith("-") else f" --{flag} {shlex.quote(text)}"
 
 
-def python(asked: Asked, objects: int | None) -> str:
+def python(asked: AskedNetwork, objects: int | None) -> str:
     """A program that prints the numbers of the page."""
     lines = ["import airpool", ""]
     if asked.share is not None:

@@ -10,7 +10,7 @@ Kind = Literal["number", "whole", "choice", "switch", "text"]
 
 
 @dataclass(frozen=True)
-class Choice:
+class KnobChoice:
     """One value of a choice."""
 
     value: str
@@ -33,14 +33,14 @@ class Knob:
     step: float | None = None
     scale: Literal["linear", "log"] = "linear"
     unit: str = ""
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[KnobChoice, ...] = ()
     private_end: Literal["low", "high"] | None = None
     ends: tuple[str, str] = ("", "")
     per_device: bool = False
 
 
-def _choices(*of: tuple[str, str, str]) -> tuple[Choice, ...]:
-    return tuple(Choice(*each) for each in of)
+def _choices(*of: tuple[str, str, str]) -> tuple[KnobChoice, ...]:
+    return tuple(KnobChoice(*each) for each in of)
 
 
 _MORE = ("more private", "more accurate")

@@ -113,7 +113,7 @@ def _odds(odds: Sequence[Odds]) -> dict[str, Any]:
 
 
 def _protects(report: PrivacyReport) -> str:
-    """What this setting hides, in one sentence."""
+    """One sentence of what this setting hides."""
     network, even = report.network, report.odds[0].worst
     if np.isinf(report.worst):
         why = in_plain_words(report.reasons.get("epsilon", ""))
@@ -127,7 +127,7 @@ def _protects(report: PrivacyReport) -> str:
 
 
 def _does_not(report: PrivacyReport) -> str:
-    """What this setting does not hide, in one sentence."""
+    """One sentence of what it does not hide."""
     network, even = report.network, report.odds[0]
     near = percent(_worst(even.local))
     parts = [

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import ceil, floor, log10
 
+from airpool.account.budget import calibrated
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import held_out
 from airpool.models.model import Model
 from airpool.network import Network
 from airpool.web.asked import AskedError
-from airpool.web.settings import Asked, met
 
 TRIALS, SEED = 3, 0
 _STEPS = 48  # of ε in a factor of ten: 4.9 % each
@@ -23,6 +23,12 @@ _LEAST, _MOST = ceil(log10(0.02) * _STEPS), floor(log10(50) * _STEPS)
 def grid(step: int) -> float:
     """ε of a step, rounded to three digits."""
     return float(f"{10 ** (step / _STEPS):.3g}")
+
+
+@lru_cache(maxsize=256)
+def met(bare: Network, epsilon: float, share: float | None) -> Network:
+    """The network with the least noise that meets an ε."""
+    return calibrated(bare, epsilon=epsilon, share=share)
 
 
 @lru_cache(maxsize=1024)
@@ -36,14 +42,22 @@ def validated(bare: Network, share: float | None, model: Model, codec: str, epsi
     return evaluate(objects, network, trials=TRIALS, seed=SEED).accuracy_mean
 
 
-def search(wanted: Asked) -> Iterator[tuple[float, float | None]]:
-    """Steps of the search: its progress from 0 to 1, and at the last step the ε. An error where none reaches it."""
-    assert wanted.accuracy is not None
+def search(
+    bare: Network, share: float | None, model: Model, codec: str, *, accuracy: float
+) -> Iterator[tuple[float, float | None]]:
+    """Steps of the search: its progress from 0 to 1, and at the last step the ε. An error where none reaches it.
+
+    bare: the network, whatever its noise. share: as in `account.budget.calibrated`.
+    """
+
+    def reaches(step: int) -> bool:
+        return validated(bare, share, model, codec, grid(step)) >= accuracy
+
     low, high = _LEAST - 1, _MOST
-    best = _at(wanted, high)
-    if best < wanted.accuracy:
+    if not reaches(high):
+        best = validated(bare, share, model, codec, grid(high))
         raise AskedError(
-            f"accuracy={wanted.accuracy:g} is not reached: even ε = {grid(high):g} gives {best:.3f} on the validation "
+            f"accuracy={accuracy:g} is not reached: even ε = {grid(high):g} gives {best:.3f} on the validation "
             "objects. Ask for less, or change the network",
             field="accuracy",
         )
@@ -51,16 +65,5 @@ def search(wanted: Asked) -> Iterator[tuple[float, float | None]]:
     while high - low > 1:
         yield 1 - (high - low) / first, None
         middle = (low + high) // 2
-        low, high = (low, middle) if _at(wanted, middle) >= wanted.accuracy else (middle, high)
+        low, high = (low, middle) if reaches(middle) else (middle, high)
     yield 1.0, grid(high)
-
-
-def _at(wanted: Asked, step: int) -> float:
-    return validated(wanted.bare, wanted.share, wanted.model, wanted.codec, grid(step))
-
-
-def least_epsilon(wanted: Asked) -> float:
-    """The ε that the search ends with."""
-    (*_, (_, found)) = search(wanted)
-    assert found is not None
-    return found

@@ -19,7 +19,8 @@ from airpool.network import Network, scheme_rules
 from airpool.paper.formulas.accuracy import TABLE_2
 from airpool.web.copies import SEED
 from airpool.web.leakage import report_of
-from airpool.web.settings import Asked, met
+from airpool.web.least import met
+from airpool.web.settings import AskedNetwork
 
 EPSILONS = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.3, 10.0, 20.0)
 _CELLS = 1_500_000  # of latents in float64 that an error is averaged over, within some 20 ms
@@ -45,7 +46,7 @@ def _encoded(model: Model, codec: str, devices: int) -> EncodedObjects:
     return held_out(model, Network.uniform(num_devices=devices), codec=codec, against_vote=True)
 
 
-def objects_of(asked: Asked, network: Network) -> EncodedObjects:
+def objects_of(asked: AskedNetwork, network: Network) -> EncodedObjects:
     """The test objects as the devices of a network see them, beside the vote."""
     if scheme_rules(network.scheme).scored:
         return held_out(asked.model, network, codec=asked.codec, against_vote=True)
@@ -55,7 +56,7 @@ def objects_of(asked: Asked, network: Network) -> EncodedObjects:
 # Error
 
 
-def error_objects(asked: Asked) -> int | None:
+def error_objects(asked: AskedNetwork) -> int | None:
     """The number of objects that the error is averaged over; None where the theory does not cover the network."""
     try:
         mse.check_network(asked.network)
@@ -66,7 +67,7 @@ def error_objects(asked: Asked) -> int | None:
     return min(count, max(_LEAST_OBJECTS, _CELLS // per_object))
 
 
-def error_part(asked: Asked, objects: int) -> dict[str, Any]:
+def error_part(asked: AskedNetwork, objects: int) -> dict[str, Any]:
     """The exact mean square error in its parts, over evenly spaced test objects."""
     encoded = objects_of(asked, asked.network)
     rows = np.linspace(0, len(encoded.labels) - 1, objects).round().astype(int)
@@ -97,7 +98,7 @@ def measured_error(found: Evaluation) -> dict[str, Any]:
 # Cost and accuracy
 
 
-def measured(asked: Asked, trials: int) -> Evaluation:
+def measured(asked: AskedNetwork, trials: int) -> Evaluation:
     """The evaluation on the test objects, as `airpool evaluate` makes it with this number of trials."""
     return _measured(asked.network, asked.model, asked.codec, trials)
 
@@ -140,7 +141,7 @@ def cost_part(found: Evaluation) -> dict[str, Any]:
     return part | {"energy": found.energy, "energy_unit": "mW · channel uses", "sentences": words}
 
 
-def accuracy_part(asked: Asked, found: Evaluation) -> dict[str, Any]:
+def accuracy_part(asked: AskedNetwork, found: Evaluation) -> dict[str, Any]:
     """Accuracy with its interval, beside the vote on the same noise, without noise, and by chance."""
     low, high = found.accuracy_ci
     vote = None
@@ -180,7 +181,7 @@ def _no_noise(model: Model, codec: str, count: int, weight: tuple[float, ...], c
 # Curve
 
 
-def curve(asked: Asked, here: Evaluation) -> Iterator[dict[str, Any]]:
+def curve(asked: AskedNetwork, here: Evaluation) -> Iterator[dict[str, Any]]:
     """The part "curve" again and again while it fills: this setting at every ε, beside the paper's printed points."""
     d = asked.bare.devices
     std = d.column("noise_std")

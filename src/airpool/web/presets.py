@@ -1,4 +1,4 @@
-"""What /api/knobs answers: controls, models, presets and defaults, all as data."""
+"""The answer to /api/knobs: controls, models, presets and defaults, all as data."""
 
 from dataclasses import asdict
 from functools import cache

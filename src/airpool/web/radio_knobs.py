@@ -10,11 +10,13 @@ _AIR = {
         "choice",
         default="superposed",
         choices=(
-            k.Choice("superposed", "all at once, on the air", "The server receives the sum: all noise protects each."),
-            k.Choice(
+            k.KnobChoice(
+                "superposed", "all at once, on the air", "The server receives the sum: all noise protects each."
+            ),
+            k.KnobChoice(
                 "orthogonal", "one after the other", "The server receives each device: only its own noise counts."
             ),
-            k.Choice(
+            k.KnobChoice(
                 "secure", "a secure sum, no radio", "Masked numbers over a network; the server opens the sum only."
             ),
         ),
@@ -25,11 +27,11 @@ _AIR = {
         "choice",
         default="none",
         choices=(
-            k.Choice("none", "none", "Every link is as strong as its mean."),
-            k.Choice("rician", "Rician", "A line of sight and echoes."),
-            k.Choice("rayleigh", "Rayleigh", "Echoes alone."),
-            k.Choice("nakagami:m=2", "Nakagami, m = 2", "Between the two."),
-            k.Choice("log-normal:std_db=4", "log-normal, 4 dB", "Shadowing."),
+            k.KnobChoice("none", "none", "Every link is as strong as its mean."),
+            k.KnobChoice("rician", "Rician", "A line of sight and echoes."),
+            k.KnobChoice("rayleigh", "Rayleigh", "Echoes alone."),
+            k.KnobChoice("nakagami:m=2", "Nakagami, m = 2", "Between the two."),
+            k.KnobChoice("log-normal:std_db=4", "log-normal, 4 dB", "Shadowing."),
         ),
     ),
     "k_factor_db": Knob(
@@ -87,10 +89,10 @@ _AIR = {
         "choice",
         default="truncate",
         choices=(
-            k.Choice("truncate", "stay silent", ""),
-            k.Choice("backoff", "send more weakly", ""),
-            k.Choice("exact", "send as far as power goes", "By the noise that was drawn."),
-            k.Choice("paper", "the paper's rule", "At the power limit it reveals whether there is a feature."),
+            k.KnobChoice("truncate", "stay silent", ""),
+            k.KnobChoice("backoff", "send more weakly", ""),
+            k.KnobChoice("exact", "send as far as power goes", "By the noise that was drawn."),
+            k.KnobChoice("paper", "the paper's rule", "At the power limit it reveals whether there is a feature."),
         ),
     ),
     "gamma": Knob(
@@ -122,7 +124,10 @@ _AIR = {
         "Two in each complex symbol, or one in each use of the channel.",
         "choice",
         default="complex",
-        choices=(k.Choice("complex", "two", ""), k.Choice("real", "one", "Phase errors then cost privacy, too.")),
+        choices=(
+            k.KnobChoice("complex", "two", ""),
+            k.KnobChoice("real", "one", "Phase errors then cost privacy, too."),
+        ),
     ),
     "server_antennas": Knob(
         "Antennas of the server",
@@ -166,9 +171,9 @@ _SLOTS = {
         "choice",
         default="posterior",
         choices=(
-            k.Choice("posterior", "probability of the best class", ""),
-            k.Choice("ratio", "best class against the next", ""),
-            k.Choice("falling", "as the first, with a limit that falls to ½", ""),
+            k.KnobChoice("posterior", "probability of the best class", ""),
+            k.KnobChoice("ratio", "best class against the next", ""),
+            k.KnobChoice("falling", "as the first, with a limit that falls to ½", ""),
         ),
     ),
     "slots_redrawn": Knob(

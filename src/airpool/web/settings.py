@@ -5,12 +5,11 @@ noise or accuracy), `epsilon`, `accuracy`, `model`, `codec` and `share`. What do
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from airpool.account.budget import calibrated
 from airpool.evaluation.settings import KEYS, put
 from airpool.models import stored
 from airpool.models.cameras import cameras
@@ -18,6 +17,7 @@ from airpool.models.model import Model
 from airpool.models.pretrained import load
 from airpool.network import Network, NetworkError, scheme_rules
 from airpool.network import file as network_file
+from airpool.web import least
 from airpool.web.applies import greyed
 from airpool.web.asked import AskedError
 from airpool.web.radio_knobs import KNOBS
@@ -35,7 +35,7 @@ _NOT_HERE = {"fading": ("sionna",)}
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class AskedNetwork:
     """A network as it was asked for on the page.
 
     network: with the noise in force. bare: before its noise was found, which is the same for way "noise".
@@ -59,7 +59,7 @@ class Asked:
     notes: tuple[str, ...] = field(default=())
 
 
-def asked_network(settings: Mapping[str, Any], model: str = "modelnet40") -> Asked:
+def asked_network(settings: Mapping[str, Any], model: str = "modelnet40") -> AskedNetwork:
     """The network that the page's settings describe. model: the one in force where the settings name none.
 
     An error is an AskedError that names the setting at fault. Way "accuracy" searches, which takes seconds at first.
@@ -67,37 +67,34 @@ def asked_network(settings: Mapping[str, Any], model: str = "modelnet40") -> Ask
     wanted = read(settings, model)
     if wanted.way == "noise":
         return wanted
-    epsilon = wanted.epsilon
-    if epsilon is None:
-        from airpool.web.least import least_epsilon
-
-        epsilon = least_epsilon(wanted)
-    return with_epsilon(wanted, epsilon)
+    found = list(search(wanted))[-1][1] if wanted.epsilon is None else wanted.epsilon
+    assert found is not None
+    return with_epsilon(wanted, found)
 
 
-def with_epsilon(wanted: Asked, epsilon: float) -> Asked:
+def search(wanted: AskedNetwork) -> Iterator[tuple[float, float | None]]:
+    """Steps of the search for the least ε: `least.search`."""
+    assert wanted.accuracy is not None
+    return least.search(wanted.bare, wanted.share, wanted.model, wanted.codec, accuracy=wanted.accuracy)
+
+
+def with_epsilon(wanted: AskedNetwork, epsilon: float) -> AskedNetwork:
     """The same with the noise that meets an ε."""
     try:
-        network = met(wanted.bare, epsilon, wanted.share)
+        network = least.met(wanted.bare, epsilon, wanted.share)
     except ValueError as error:
         raise refused(error, wanted.way) from None
-    return Asked(**(vars(wanted) | {"network": network, "epsilon": epsilon}))
+    return AskedNetwork(**(vars(wanted) | {"network": network, "epsilon": epsilon}))
 
 
-@lru_cache(maxsize=256)
-def met(bare: Network, epsilon: float, share: float | None) -> Network:
-    """The network with the least noise that meets an ε."""
-    return calibrated(bare, epsilon=epsilon, share=share)
-
-
-def read(settings: Mapping[str, Any], model: str = "modelnet40") -> Asked:
+def read(settings: Mapping[str, Any], model: str = "modelnet40") -> AskedNetwork:
     """The settings, checked, before any noise is searched for."""
     texts = tuple(sorted((name, _text(name, value)) for name, value in settings.items() if name not in LOOK))
     return _read(tuple((name, text) for name, text in texts if text), model)
 
 
 @lru_cache(maxsize=256)
-def _read(texts: tuple[tuple[str, str], ...], default: str) -> Asked:
+def _read(texts: tuple[tuple[str, str], ...], default: str) -> AskedNetwork:
     given = {name: _value(name, text) for name, text in texts}
     way: Way = given.get("way", "epsilon")
     if way not in WAYS:
@@ -125,7 +122,7 @@ def _read(texts: tuple[tuple[str, str], ...], default: str) -> Asked:
         applied.setdefault("num_selected", max(1, count - 1))  # as of the paper's 12
     share = _between("share", applied.get("share", SHARE)) if "share" not in grey else None
     bare = _network(wanted | {name: value for name, value in applied.items() if name in KEYS})
-    return Asked(
+    return AskedNetwork(
         network=bare,
         bare=bare,
         model=known,
