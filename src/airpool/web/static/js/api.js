@@ -1,10 +1,11 @@
 // Asks the server. Every mistake becomes an AskedError with a sentence for people.
 
 export class AskedError extends Error {
-  /** @param {string} text @param {string | null} field The setting at fault. */
-  constructor(text, field = null) {
+  /** @param {string} text @param {string | null} field The setting at fault. @param {number} status Of HTTP; 0: none. */
+  constructor(text, field = null, status = 0) {
     super(text);
     this.field = field;
+    this.status = status;
   }
 }
 
@@ -14,10 +15,14 @@ async function sent(path, options) {
   try {
     return await fetch(path, options);
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    dispatchEvent(new CustomEvent("airpool-connection", { detail: false }));
-    throw new AskedError(LOST);
+    throw lost(error);
   }
+}
+
+function lost(error) {
+  if (error.name === "AbortError") return error;
+  dispatchEvent(new CustomEvent("airpool-connection", { detail: false }));
+  return new AskedError(LOST);
 }
 
 async function checked(response) {
@@ -29,7 +34,7 @@ async function checked(response) {
   } catch {
     // No JSON: the status has to do.
   }
-  throw new AskedError(told.error ?? `The server answered with status ${response.status}.`, told.field ?? null);
+  throw new AskedError(told.error ?? `The server answered with status ${response.status}.`, told.field ?? null, response.status);
 }
 
 const asJson = (content, signal) => ({
@@ -65,15 +70,14 @@ export async function stream(path, content, onPart, signal) {
     try {
       piece = await reader.read();
     } catch (error) {
-      if (error.name === "AbortError") throw error;
-      throw new AskedError(LOST);
+      throw lost(error);
     }
     if (piece.done) return;
     const lines = (rest + piece.value).split("\n");
     rest = lines.pop();
     for (const line of lines) {
       const part = JSON.parse(line);
-      if (part.part === "error") throw new AskedError(part.error, part.field);
+      if (part.part === "error") throw new AskedError(part.error, part.field ?? null, part.status);
       onPart(part);
     }
   }
