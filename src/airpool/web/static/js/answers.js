@@ -4,11 +4,13 @@
 // until the next one of its name, so that nothing jumps; `pending` says which are of an earlier network.
 //
 // While a slider moves, a request is left alone for PATIENCE_MS or until its ε is there; then the newest settings are
-// asked about. So the server is never asked faster than it answers, and every repaint shows a state that was set.
+// asked about. So the server is never asked faster than it answers, and every repaint shows a state that was set. Until
+// the slider rests, only what is quick is asked for (?quick): nothing slow is begun to be thrown away.
 
 import * as api from "./api.js";
 
 const PATIENCE_MS = 250;
+const REST_MS = 150;
 const RETRY_MS = 2_000;
 const BUSY = 429;
 
@@ -40,13 +42,14 @@ export class Answers extends EventTarget {
 
   /** Whether numbers are on their way. */
   get busy() {
-    return this.asking !== null;
+    return this.asking !== null || Boolean(this.rest);
   }
 
   /** Asks about the settings in the address, unless that was done; soon, where an answer is about to come. */
   ask({ again = false } = {}) {
     const key = JSON.stringify(Object.entries(this.store.settings).sort());
     clearTimeout(this.later);
+    this.later = 0;
     if (key === this.asked && !again) return;
     this.changed ??= performance.now();
     const wait = this.asking && !this.told ? this.began + PATIENCE_MS - performance.now() : 0;
@@ -54,24 +57,26 @@ export class Answers extends EventTarget {
     else this.send();
   }
 
-  async send() {
-    clearTimeout(this.later);
-    clearTimeout(this.retry);
-    this.later = 0;
+  async send({ resting = false } = {}) {
+    for (const timer of [this.later, this.retry, this.rest]) clearTimeout(timer);
+    this.later = this.rest = 0;
+    const quick = this.store.moving && !resting;
     const settings = this.store.settings;
     this.asked = JSON.stringify(Object.entries(settings).sort());
     this.asking?.abort();
     const asking = (this.asking = new AbortController());
+    delete this.parts.search;
     this.pending = new Set(Object.keys(this.parts));
     this.error = null;
     this.told = false;
     this.began = performance.now();
-    this.since = this.changed ?? this.began;
+    this.since = resting ? null : (this.changed ?? this.began);
     this.changed = null;
     this.tell();
     try {
-      await api.stream("/api/answer", settings, (part) => asking === this.asking && this.take(part), asking.signal);
-      this.pending.clear();
+      await api.stream(`/api/answer${quick ? "?quick" : ""}`, settings, (part) => asking === this.asking && this.take(part), asking.signal);
+      if (quick) this.rest = setTimeout(() => this.send({ resting: true }), REST_MS);
+      else this.pending.clear();
     } catch (error) {
       if (error.name === "AbortError" || asking !== this.asking) return;
       this.error = error;
@@ -90,7 +95,7 @@ export class Answers extends EventTarget {
     if (name !== "leakage") return;
     this.told = true;
     const start = this.since;
-    requestAnimationFrame(() => performance.measure("airpool:answer", { start, end: performance.now() }));
+    if (start !== null) requestAnimationFrame(() => performance.measure("airpool:answer", { start, end: performance.now() }));
     if (this.later) this.send();
   }
 

@@ -5,6 +5,7 @@ import { presets } from "./knobs/presets.js";
 import { share } from "./knobs/share.js";
 import { tools } from "./knobs/tools.js";
 import { OF_WAYS, ways } from "./knobs/ways.js";
+import { typed } from "./words.js";
 
 /** Mounts the settings into root. @param {HTMLElement} root @param {import("./main.js").Context} context */
 export async function mount(root, context) {
@@ -71,7 +72,7 @@ export async function mount(root, context) {
     const set = store.get(name);
     if (set) return set;
     const value = answers.parts.network?.settings?.[name] ?? known.defaults?.[name] ?? controls[name].knob.default ?? "";
-    return [value].flat().join(",");
+    return typed(value);
   }
 
   function codecs() {

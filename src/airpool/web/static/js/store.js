@@ -103,6 +103,11 @@ export class Store {
     write();
   }
 
+  /** Whether a change is under way that undo does not know yet: a slider moves. */
+  get moving() {
+    return this.settled !== undefined;
+  }
+
   get canUndo() {
     return this.past.length > 0;
   }

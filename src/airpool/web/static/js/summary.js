@@ -10,10 +10,10 @@ export function mount(root, { answers, dom }) {
   const predicted = figure("Predicted accuracy", "", "predicted");
   const beside = {
     local: row("local ε", "nobody else is trusted"),
-    object: row("object ε", "the object itself, all views at once"),
-    paper: row("paper's claim", "Theorem 1 of the paper; not a valid bound"),
+    object: row("object ε", "the object itself: all views at once"),
+    paper: row("paper's claim", "Theorem 1; not a valid bound"),
   };
-  const odds = el("p", { class: "odds" });
+  const odds = el("p", {});
   const protects = el("p", {});
   const not = el("p", {});
   const state = el("p", { class: "state", role: "status" });
@@ -22,16 +22,17 @@ export function mount(root, { answers, dom }) {
       worst.root,
       el("dl", { class: "beside" }, Object.values(beside).map(({ root: each }) => each)),
       predicted.root,
-      el("div", { class: "words" }, odds, el("div", { class: "covered" }, protects, not))),
+      el("div", { class: "words" }, odds, protects, not)),
     state);
 
   const put = (place, text, value) => {
     if (place.textContent !== text) place.textContent = text;
     if (value !== undefined) place.dataset.value = value;
   };
-  const sentence = (place, kind, text) => {
-    const before = `${kind}: ${text ?? ""}`;
-    if (place.textContent !== before) dom.fill(place, el("strong", {}, `${kind}:`), ` ${text ?? ""}`);
+  // "Not protected: the class." in bold up to where its first words end.
+  const sentence = (place, text = "") => {
+    const [head] = text.match(/^(Not protected|Protected)/) ?? [""];
+    if (place.textContent !== text) dom.fill(place, el("strong", {}, head), text.slice(head.length));
   };
 
   answers.on("leakage", (found) => {
@@ -41,8 +42,8 @@ export function mount(root, { answers, dom }) {
     put(beside.object.value, epsilon(found.epsilon_object), found.epsilon_object);
     put(beside.paper.value, epsilon(found.paper?.epsilon), found.paper?.epsilon ?? "");
     put(odds, found.odds?.sentences?.[0] ?? "");
-    sentence(protects, "Protected", found.protects);
-    sentence(not, "Not protected", found.does_not);
+    sentence(protects, found.protects);
+    sentence(not, found.does_not);
   });
   answers.on("accuracy", (found) => {
     put(predicted.value, shown(found.mean), found.mean);
@@ -72,7 +73,8 @@ function figure(title, note, name) {
 }
 
 function row(title, note) {
-  const value = el("dd", {}, "…");
-  const root = el("div", { class: title.startsWith("paper") ? "paper" : null }, el("dt", {}, title, el("span", { class: "note" }, note)), value);
+  const value = el("dd", { class: "value" }, "…");
+  const kind = title.startsWith("paper") ? "paper" : null;
+  const root = el("div", { class: kind }, el("dt", { class: "title" }, title), value, el("dd", { class: "note" }, note));
   return { root, value };
 }

@@ -50,6 +50,12 @@ export function plain(value, digits = 4) {
   return x.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
 }
 
+/** A setting as text, as it is typed: 1e-5 rather than 0.00001; a list with commas. */
+export function typed(value) {
+  if (Array.isArray(value)) return value.map(typed).join(",");
+  return typeof value === "number" && value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential() : String(value);
+}
+
 /** Devices as the command line names them: 0, "0 to 11". */
 export const run = (first, last) => (first === last ? String(first) : `${first} to ${last}`);
 

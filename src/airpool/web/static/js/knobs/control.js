@@ -1,7 +1,7 @@
 // One setting: label, symbol, unit, its control, what it means, why it does not apply, and what is wrong with it.
 
 import { el, fill } from "../dom.js";
-import { plain } from "../words.js";
+import { plain, typed } from "../words.js";
 import { POSITIONS, scaleOf } from "./scale.js";
 
 const ON = new Set(["true", "on", "yes", "1"]);
@@ -68,9 +68,9 @@ const MAKERS = {
       cancelAnimationFrame(frame);
       const value = scale.value(Number(slider.value));
       const then = () => {
-        field.value = String(value);
+        field.value = typed(value);
         slider.setAttribute("aria-valuetext", words(value));
-        change(String(value), { keep });
+        change(typed(value), { keep });
       };
       if (keep) then();
       else frame = requestAnimationFrame(then);
@@ -83,7 +83,7 @@ const MAKERS = {
       const now = Number(field.value);
       if (!direction || field.value.trim() === "" || !Number.isFinite(now)) return;
       event.preventDefault();
-      field.value = String(scale.next(now, direction));
+      field.value = typed(scale.next(now, direction));
       change(field.value, { keep: true });
     });
     const show = (value) => {

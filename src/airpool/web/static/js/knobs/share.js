@@ -22,7 +22,8 @@ export function share({ answers, store, theme, about }) {
   }
 
   const command = () => [answers.parts.network.command ?? []].flat().join("\n");
-  const drawn = () => figure({ curve: answers.parts.curve, here: answers.parts.accuracy, colours: theme.colour, width: 800, height: 480 });
+  const provenance = () => `airpool ${about.version}; ${answers.parts.accuracy?.data ?? ""}\n${command()}`;
+  const drawn = () => figure({ curve: answers.parts.curve, here: answers.parts.accuracy, colours: theme.colour, width: 800, height: 480, about: provenance() });
 
   async function png() {
     const picture = drawn();

@@ -16,11 +16,15 @@ export function curveSection({ answers, theme }) {
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "The curve as a table" }, el("table", {},
       el("thead", {}, el("tr", {}, ["ε", "accuracy", "95 % interval", "vote"].map((text) => el("th", { class: "number", scope: "col" }, text)))), rows)));
 
+  const keys = legend();
+
   function draw() {
     const { curve, accuracy } = answers.parts;
     const width = Math.max(280, Math.floor(place.clientWidth));
     if (!curve || !place.clientWidth) return;
     fill(place, figure({ curve, here: accuracy, colours: theme.colour, width, height: HEIGHT }).root);
+    keys.vote.hidden = !curve.vote?.some((point) => point !== null);
+    keys.paper.hidden = !curve.paper?.length;
     if (details.open) fillTable(curve);
   }
 
@@ -51,11 +55,12 @@ export function curveSection({ answers, theme }) {
     place.setAttribute("aria-busy", String(busy && (pending.has("curve") || done < 1)));
   });
 
-  return el("section", { class: "card wide", id: "curve" }, el("h2", {}, "Predicted accuracy"), told, place, legend(), state, details);
+  return el("section", { class: "card wide", id: "curve" }, el("h2", {}, "Predicted accuracy"), told, place, keys.root, state, details);
 }
 
 function legend() {
   const key = (name, text) => el("li", {}, el("span", { class: `key ${name}`, "aria-hidden": "true" }), text);
-  return el("ul", { class: "legend", "aria-label": "Legend" }, key("ours", "airpool"), key("interval", "95 % interval of the simulation"), key("vote", "vote"),
-    key("paper", "points that the paper prints, at the ε it claims"), key("here", "you are here"));
+  const [vote, paper] = [key("vote", "vote"), key("paper", "points that the paper prints, at the ε it claims")];
+  const root = el("ul", { class: "legend", "aria-label": "Legend" }, key("ours", "airpool"), key("interval", "95 % interval of the simulation"), vote, paper, key("here", "you are here"));
+  return { root, vote, paper };
 }

@@ -10,22 +10,25 @@ const TICKS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 5
 
 /**
  * The drawing.
- * @param {{curve: object, here: object, colours: (name: string) => string, width: number, height: number}} what
+ * @param {{curve: object, here: object, colours: (name: string) => string, width: number, height: number, about?: string}} what
+ *   about: parameters and version, for a drawing that stands alone; it then has its legend inside.
  * @returns {{root: SVGElement, source: string}} The element, and the same as a file.
  */
-export function figure({ curve, here, colours, width, height }) {
+export function figure({ curve, here, colours, width, height, about }) {
   const ink = colours("--ink");
   const soft = colours("--soft");
   const at = axes(curve, here, width, height);
   const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
     "aria-label": described(curve, here), "font-family": "system-ui, sans-serif", "font-size": 13, fill: ink },
+    about ? svg("desc", {}, about) : null,
     svg("rect", { width, height, fill: colours("--raised") }),
     grid(at, colours("--line"), soft, width, height),
     band(at, curve, colours("--ours")),
     line(at, curve.epsilon, curve.vote, { stroke: soft, "stroke-width": 1.5, "stroke-dasharray": "5 4" }),
     line(at, curve.epsilon, curve.ours, { stroke: colours("--ours"), "stroke-width": 2.5 }),
     mark(at, curve, here, colours, width),
-    printed(at, curve.paper ?? [], colours("--paper-mark")));
+    printed(at, curve.paper ?? [], colours("--paper-mark")),
+    about ? legend(curve, colours, soft) : null);
   return { root, source: new XMLSerializer().serializeToString(root) };
 }
 
@@ -95,12 +98,23 @@ function mark(at, curve, here, colours, width) {
   if (!(x > 0) || !Number.isFinite(x) || Number.isNaN(y)) return null;
   const right = at.x(x) > width * 0.6;
   const beside = { x: at.x(x) + (right ? -11 : 11), "text-anchor": right ? "end" : "start", stroke: colours("--raised"), "stroke-width": 4, "paint-order": "stroke" };
-  const low = at.y(y) + 24;
+  const low = Math.min(at.y(y) + 24, at.y(0.14));
   return svg("g", {},
     svg("line", { x1: at.x(x), x2: at.x(x), y1: at.y(0), y2: at.y(y), stroke: colours("--ink"), "stroke-dasharray": "2 3" }),
     svg("circle", { cx: at.x(x), cy: at.y(y), r: 6, fill: colours("--raised"), stroke: colours("--ink"), "stroke-width": 2.5 }),
     svg("text", { ...beside, y: low, "font-weight": 650 }, "you are here"),
     svg("text", { ...beside, y: low + 16 }, `ε = ${bound(x)}, accuracy ${shown(y)}`));
+}
+
+function legend(curve, colours, soft) {
+  const stroke = (style) => svg("line", { x1: 0, x2: 26, y1: 0, y2: 0, ...style });
+  const entries = [
+    [[stroke({ stroke: colours("--ours"), "stroke-opacity": 0.22, "stroke-width": 11 }), stroke({ stroke: colours("--ours"), "stroke-width": 2.5 })],
+      "airpool, with the 95 % interval of the simulation"],
+    curve.vote?.some((point) => point !== null) && [stroke({ stroke: soft, "stroke-width": 1.5, "stroke-dasharray": "5 4" }), "vote"],
+    curve.paper?.length && [svg("rect", { x: 8.5, y: -4.5, width: 9, height: 9, fill: colours("--paper-mark"), transform: "rotate(45 13 0)" }), "the paper, at the ε it claims"],
+  ].filter(Boolean);
+  return entries.map(([key, words], index) => svg("g", { transform: `translate(${EDGE.left + 14} ${EDGE.top + 16 + 20 * index})` }, key, svg("text", { x: 36, y: 4 }, words)));
 }
 
 /** The drawing in words, for those who cannot see it. */

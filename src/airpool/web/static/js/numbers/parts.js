@@ -18,16 +18,19 @@ export function errorSection({ answers }) {
     parts.forEach((part, index) => {
       bar.children[index].style.flexGrow = String(total > 0 ? number(part.value) / total : 0);
       const [, name, amount, help] = list.children[index].children;
-      name.textContent = part.name;
+      name.textContent = part.name.replaceAll("_", " ");
+      amount.dataset.value = part.value;
       amount.textContent = plain(part.value, 3) + (total > 0 ? ` (${Math.round((100 * number(part.value)) / total)} %)` : "");
       help.textContent = part.help ?? "";
     });
-    told.textContent = `The received sum differs from the ideal one by ${plain(found.total, 3)} in the mean square, over all coordinates.`;
+    told.textContent = `The received sum differs from the ideal one by ${plain(found.total, 3)} in the mean square. ${found.note ?? ""}`;
+    told.dataset.value = found.total;
+    bar.hidden = parts.length === 0;
   });
   return el("section", { class: "card", id: "mse" }, el("h2", {}, "Error of the sum, and its parts"), told, bar, list);
 }
 
-const COSTS = { energy_mj: ["Energy of an inference", "mJ"], channel_uses: ["Channel uses", ""], bits: ["Bits", ""], slots: ["Slots", ""] };
+const COSTS = { energy: ["Energy of all devices", "mW · channel uses"], slots: ["Slots, on average", ""] };
 
 /** Energy and channel uses. */
 export function costSection({ answers }) {
@@ -44,12 +47,7 @@ export function costSection({ answers }) {
   return el("section", { class: "card", id: "cost" }, el("h2", {}, "What an inference costs"), list, words);
 }
 
-const UNITS = { mj: "mJ", mw: "mW", ms: "ms", s: "s", dbm: "dBm" };
-
-// energy_mj_of_a_device has no unit at its end; energy_mj has.
 function named(name) {
-  const words = name.split("_");
-  const unit = UNITS[words.at(-1)];
-  const text = (unit ? words.slice(0, -1) : words).join(" ");
-  return [text[0].toUpperCase() + text.slice(1), unit ?? ""];
+  const text = name.replaceAll("_", " ");
+  return [text[0].toUpperCase() + text.slice(1), ""];
 }

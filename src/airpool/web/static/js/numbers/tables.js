@@ -18,7 +18,8 @@ export function devicesSection({ answers }) {
     fill(rows, runs(found.devices ?? [], key).map(({ first, last, row }) => el("tr", {},
       el("th", { scope: "row" }, run(first, last)),
       cell(row.epsilon, epsilon), cell(row.epsilon_local, epsilon), cell(row.epsilon_paper, epsilon), cell(row.noise_std, plain), cell(row.participation, plain))));
-    told.textContent = `Privacy parameters at δ = ${plain(found.delta)}; smaller is more private. The object itself: ε = ${epsilon(found.epsilon_object)}.`;
+    told.textContent = `Privacy parameters at δ = ${plain(found.delta)}; smaller is more private. The object itself: ε = ${epsilon(found.epsilon_object)}.`
+      + (found.epsilon_eavesdropper ? ` An eavesdropper with antennas of their own: ε = ${epsilon(found.epsilon_eavesdropper)}.` : "");
     const reasons = Object.entries(found.infinite ?? {}).map(([which, why]) => `${which} ε is infinite: ${why}`);
     fill(notes, [...reasons, found.paper?.sentence].filter(Boolean).map((text) => el("li", {}, text)));
   });
