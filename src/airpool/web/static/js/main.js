@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { Answers } from "./answers.js";
 import * as dom from "./dom.js";
 import * as knobs from "./knobs.js";
+import * as questions from "./questions.js";
 import { Store } from "./store.js";
 import * as summary from "./summary.js";
 import * as theme from "./theme.js";
@@ -98,6 +99,7 @@ async function start() {
   mountTabs();
   mountIntro();
   summary.mount(document.getElementById("summary"), context);
+  questions.mount(document.getElementById("questions"), context);
   try {
     context.about = await api.get("/api/about");
   } catch (error) {

@@ -6,18 +6,18 @@ import { epsilon, number, percent, plain } from "./words.js";
 /** Mounts the section into root. @param {HTMLElement} root @param {import("./main.js").Context} context */
 export function mount(root, { answers }) {
   const made = QUESTIONS.map(({ title, told }) => ({ told, body: el("div", {}, el("p", { class: "loading" }, "Computing …")), title }));
-  const section = el("section", { class: "questions", "aria-label": "Three questions" }, el("h2", {}, "Three questions"),
+  fill(root, el("h2", {}, "Three questions"),
     el("div", { class: "three" }, made.map(({ title, body }) => el("article", { class: "card" }, el("h3", {}, title), body))));
-  fill(root, section);
-  let before = "";
   const update = () => {
     const { network, leakage } = answers.parts;
     if (!network || !leakage || answers.pending.has("leakage")) return;
-    const texts = made.map(({ told }) => told(network.settings ?? {}, leakage));
-    const now = JSON.stringify(texts);
-    if (now === before) return;
-    before = now;
-    made.forEach(({ body }, index) => fill(body, texts[index].filter(Boolean).map((text) => el("p", {}, text))));
+    for (const { told, body } of made) {
+      const texts = told(network.settings ?? {}, leakage).filter(Boolean);
+      if (body.children.length !== texts.length || body.querySelector(".loading")) fill(body, texts.map(() => el("p")));
+      texts.forEach((text, index) => {
+        if (body.children[index].textContent !== text) body.children[index].textContent = text;
+      });
+    }
   };
   answers.on("leakage", update);
 }

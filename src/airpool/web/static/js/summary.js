@@ -37,7 +37,7 @@ export function mount(root, { answers, dom }) {
 
   answers.on("leakage", (found) => {
     put(worst.value, epsilon(found.epsilon), found.epsilon);
-    put(worst.note, `privacy parameter, at δ = ${plain(found.delta)}`);
+    put(worst.note, `privacy parameter, at δ\u00a0=\u00a0${plain(found.delta)}`);
     put(beside.local.value, epsilon(found.epsilon_local), found.epsilon_local);
     put(beside.object.value, epsilon(found.epsilon_object), found.epsilon_object);
     put(beside.paper.value, epsilon(found.paper?.epsilon), found.paper?.epsilon ?? "");
@@ -47,7 +47,7 @@ export function mount(root, { answers, dom }) {
   });
   answers.on("accuracy", (found) => {
     put(predicted.value, shown(found.mean), found.mean);
-    put(predicted.note, found.mean === null || found.mean === undefined ? (found.note ?? "") : `95 % interval of the simulation: ${shown(found.low)} to ${shown(found.high)}`);
+    put(predicted.note, found.mean === null || found.mean === undefined ? (found.note ?? "") : `95 % interval of the simulation: ${shown(found.low)}\u00a0to\u00a0${shown(found.high)}`);
   });
   answers.onState(({ busy, pending, parts, error }) => {
     const late = (part) => busy && (pending.has(part) || !parts[part]);

@@ -37,7 +37,7 @@ export function costSection({ answers }) {
   const list = el("dl", { class: "figures" });
   const words = el("ul", { class: "plain" });
   answers.on("cost", (found) => {
-    const known = Object.entries(found).filter(([, value]) => typeof value === "number" || value === "inf");
+    const known = Object.entries(found).filter(([name, value]) => typeof value === "number" && !(name === "slots" && value === 1));
     fill(list, known.map(([name, value]) => {
       const [title, unit] = COSTS[name] ?? named(name);
       return el("div", {}, el("dt", {}, title), el("dd", { "data-value": value }, `${plain(value)}${unit ? ` ${unit}` : ""}`));
