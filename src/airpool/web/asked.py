@@ -95,8 +95,8 @@ def answered(handler: Callable[[Request], Awaitable[Response]]) -> Handler:
             return await handler(request)
         except Exception as error:  # a page must not show a traceback
             content, status = _told(error)
-            # A browser writes every status of 400 to its console; the page asks for a user's mistakes without one.
-            return reply(request, content, 200 if status == 400 and _IN_BODY in request.headers else status)
+            # A browser writes every status from 400 on to its console; the page asks for a user's mistakes without one.
+            return reply(request, content, 200 if 400 <= status < 420 and _IN_BODY in request.headers else status)
 
     return safe
 
