@@ -52,6 +52,11 @@ def test_half_a_character_does_not_break_the_reply():
     assert (one.status_code, one.json()) == (200, {"found": {"a": "?", "?": "😀"}})
 
 
+def test_the_page_is_told_mistakes_without_a_status_that_its_browser_would_log():
+    one = reply_of(echo, b"{", headers={"X-Errors-In-Body": "1"})
+    assert (one.status_code, one.json()["error"]) == (200, "the request is no JSON")
+
+
 def test_a_request_has_at_most_so_many_bytes():
     assert reply_of(tasted, b"0123456789").json() == {"size": 10}
     long = reply_of(tasted, b"0123456789x")

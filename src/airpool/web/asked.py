@@ -21,6 +21,7 @@ from airpool.runtime import logs
 MOST_BYTES = 64 * 2**10
 MISTAKES = (AirpoolError, ValueError, TypeError, OverflowError)  # of whoever asks; all else is a fault of the page
 _THREADS, _WORTH_COMPRESSING = 2, 1_024
+_IN_BODY = "x-errors-in-body"
 
 T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
@@ -93,7 +94,9 @@ def answered(handler: Callable[[Request], Awaitable[Response]]) -> Handler:
         try:
             return await handler(request)
         except Exception as error:  # a page must not show a traceback
-            return reply(request, *_told(error))
+            content, status = _told(error)
+            # A browser writes every status from 400 on to its console; the page asks for a user's mistakes without one.
+            return reply(request, content, 200 if 400 <= status < 420 and _IN_BODY in request.headers else status)
 
     return safe
 

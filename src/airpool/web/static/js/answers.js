@@ -2,10 +2,17 @@
 //
 // Parts come in the order in which they are computed: network, leakage, error, cost, accuracy, curve. Each is kept
 // until the next one of its name, so that nothing jumps; `pending` says which are of an earlier network.
+//
+// While a slider moves, a request is left alone for PATIENCE_MS or until its ε is there; then the newest settings are
+// asked about. So the server is never asked faster than it answers, and every repaint shows a state that was set. Until
+// the slider rests, only what is quick is asked for (?quick): nothing slow is begun to be thrown away.
 
 import * as api from "./api.js";
 
+const PATIENCE_MS = 250;
+const REST_MS = 150;
 const RETRY_MS = 2_000;
+const BUSY = 429;
 
 export class Answers extends EventTarget {
   /** @param {import("./store.js").Store} store */
@@ -17,6 +24,7 @@ export class Answers extends EventTarget {
     this.error = null;
     this.asking = null;
     this.asked = null;
+    this.changed = null;
     store.subscribe(() => this.ask());
   }
 
@@ -32,27 +40,47 @@ export class Answers extends EventTarget {
     then(this);
   }
 
-  async ask({ again = false } = {}) {
-    const settings = this.store.settings;
-    const key = JSON.stringify(Object.entries(settings).sort());
+  /** Whether numbers are on their way. */
+  get busy() {
+    return this.asking !== null || Boolean(this.rest);
+  }
+
+  /** Asks about the settings in the address, unless that was done; soon, where an answer is about to come. */
+  ask({ again = false } = {}) {
+    const key = JSON.stringify(Object.entries(this.store.settings).sort());
+    clearTimeout(this.later);
+    this.later = 0;
     if (key === this.asked && !again) return;
-    this.asked = key;
+    this.changed ??= performance.now();
+    const wait = this.asking && !this.told ? this.began + PATIENCE_MS - performance.now() : 0;
+    if (wait > 0) this.later = setTimeout(() => this.send(), wait);
+    else this.send();
+  }
+
+  async send({ resting = false } = {}) {
+    for (const timer of [this.later, this.retry, this.rest]) clearTimeout(timer);
+    this.later = this.rest = 0;
+    const quick = this.store.moving && !resting;
+    const settings = this.store.settings;
+    this.asked = JSON.stringify(Object.entries(settings).sort());
     this.asking?.abort();
     const asking = (this.asking = new AbortController());
-    clearTimeout(this.retry);
+    delete this.parts.search;
     this.pending = new Set(Object.keys(this.parts));
     this.error = null;
+    this.told = false;
     this.began = performance.now();
+    this.since = resting ? null : (this.changed ?? this.began);
+    this.changed = null;
     this.tell();
     try {
-      await api.stream("/api/answer", settings, (part) => this.take(part), asking.signal);
-      this.pending.clear();
+      await api.stream(`/api/answer${quick ? "?quick" : ""}`, settings, (part) => asking === this.asking && this.take(part), asking.signal);
+      if (quick) this.rest = setTimeout(() => this.send({ resting: true }), REST_MS);
+      else this.pending.clear();
     } catch (error) {
-      if (error.name === "AbortError") return;
+      if (error.name === "AbortError" || asking !== this.asking) return;
       this.error = error;
-      if (!(error.field !== null || error instanceof api.AskedError === false)) {
-        this.retry = setTimeout(() => this.ask({ again: true }), RETRY_MS);
-      }
+      if (error.status === BUSY) this.retry = setTimeout(() => this.ask({ again: true }), RETRY_MS);
     }
     if (this.asking === asking) this.asking = null;
     this.tell();
@@ -64,10 +92,11 @@ export class Answers extends EventTarget {
     this.pending.delete(name);
     this.dispatchEvent(new Event(`part:${name}`));
     this.tell();
-    if (name === "leakage") {
-      const began = this.began;
-      requestAnimationFrame(() => performance.measure("airpool:answer", { start: began, end: performance.now() }));
-    }
+    if (name !== "leakage") return;
+    this.told = true;
+    const start = this.since;
+    if (start !== null) requestAnimationFrame(() => performance.measure("airpool:answer", { start, end: performance.now() }));
+    if (this.later) this.send();
   }
 
   tell() {

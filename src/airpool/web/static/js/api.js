@@ -1,63 +1,82 @@
 // Asks the server. Every mistake becomes an AskedError with a sentence for people.
 
 export class AskedError extends Error {
-  /** @param {string} text @param {string | null} field The setting at fault. */
-  constructor(text, field = null) {
+  /** @param {string} text @param {string | null} field The setting at fault. @param {number} status Of HTTP; 0: none. */
+  constructor(text, field = null, status = 0) {
     super(text);
     this.field = field;
+    this.status = status;
   }
 }
 
 const LOST = "The page has lost its server. Is `airpool ui` still running? It tries again by itself.";
 
-async function sent(path, options) {
+async function sent(path, { headers, ...options }) {
   try {
-    return await fetch(path, options);
+    return await fetch(path, { headers: { ...headers, "X-Errors-In-Body": "1" }, ...options });
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    dispatchEvent(new CustomEvent("airpool-connection", { detail: false }));
-    throw new AskedError(LOST);
+    throw lost(error);
   }
 }
 
+function lost(error) {
+  if (error.name === "AbortError") return error;
+  dispatchEvent(new CustomEvent("airpool-connection", { detail: false }));
+  return new AskedError(LOST);
+}
+
+// A user's mistake is {"error": …} with status 200: a browser writes any other status to its console.
 async function checked(response) {
   dispatchEvent(new CustomEvent("airpool-connection", { detail: true }));
-  if (response.ok) return response;
-  let told = {};
-  try {
-    told = await response.json();
-  } catch {
-    // No JSON: the status has to do.
-  }
-  throw new AskedError(told.error ?? `The server answered with status ${response.status}.`, told.field ?? null);
+  if (!response.ok) throw refused(response, await read(response));
+  return response;
 }
 
-const asJson = (content, signal) => ({
+async function read(response) {
+  try {
+    return await response.json();
+  } catch {
+    return {}; // no JSON: the status has to do
+  }
+}
+
+async function content(response) {
+  const found = await response.json();
+  if (typeof found.error === "string") throw refused(response, found);
+  return found;
+}
+
+function refused(response, told) {
+  return new AskedError(told.error ?? `The server answered with status ${response.status}.`, told.field ?? null, response.status);
+}
+
+const asJson = (asked, signal) => ({
   method: "POST",
   headers: { "Content-Type": "application/json" },
-  body: JSON.stringify(content),
+  body: JSON.stringify(asked),
   signal,
 });
 
 /** What a path answers, as JSON. */
 export async function get(path, signal) {
-  return (await checked(await sent(path, { signal }))).json();
+  return content(await checked(await sent(path, { signal })));
 }
 
 /** What a path answers to this content, as JSON. */
-export async function post(path, content, signal) {
-  return (await checked(await sent(path, asJson(content, signal)))).json();
+export async function post(path, asked, signal) {
+  return content(await checked(await sent(path, asJson(asked, signal))));
 }
 
 /** What a path answers to a file. */
 export async function upload(path, file, signal) {
   const options = { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file, signal };
-  return (await checked(await sent(path, options))).json();
+  return content(await checked(await sent(path, options)));
 }
 
 /** Calls `onPart` with every part of a long answer, as it arrives. Its last part may be an error, which is thrown. */
-export async function stream(path, content, onPart, signal) {
-  const response = await checked(await sent(path, asJson(content, signal)));
+export async function stream(path, asked, onPart, signal) {
+  const response = await checked(await sent(path, asJson(asked, signal)));
+  if (response.headers.get("content-type")?.startsWith("application/json")) await content(response); // a mistake, told at once
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
@@ -65,15 +84,14 @@ export async function stream(path, content, onPart, signal) {
     try {
       piece = await reader.read();
     } catch (error) {
-      if (error.name === "AbortError") throw error;
-      throw new AskedError(LOST);
+      throw lost(error);
     }
     if (piece.done) return;
     const lines = (rest + piece.value).split("\n");
     rest = lines.pop();
     for (const line of lines) {
       const part = JSON.parse(line);
-      if (part.part === "error") throw new AskedError(part.error, part.field);
+      if (part.part === "error") throw new AskedError(part.error, part.field ?? null, part.status);
       onPart(part);
     }
   }

@@ -3,7 +3,10 @@
 import * as api from "./api.js";
 import { Answers } from "./answers.js";
 import * as dom from "./dom.js";
+import * as knobs from "./knobs.js";
+import * as questions from "./questions.js";
 import { Store } from "./store.js";
+import * as summary from "./summary.js";
 import * as theme from "./theme.js";
 
 const VIEWS = ["scene", "numbers", "adversary", "plan", "live"];
@@ -59,6 +62,19 @@ function mountTabs() {
   });
 }
 
+/** The introduction goes for good when it is dismissed. */
+function mountIntro() {
+  document.getElementById("intro-done").addEventListener("click", () => {
+    document.documentElement.dataset.intro = "done";
+    document.getElementById("main").focus();
+    try {
+      localStorage.setItem("airpool-intro", "done");
+    } catch {
+      // It is shown again next time.
+    }
+  });
+}
+
 let connected = true;
 addEventListener("airpool-connection", (event) => {
   if (event.detail === connected) return;
@@ -81,6 +97,9 @@ function retry() {
 async function start() {
   theme.mount(document.getElementById("theme"));
   mountTabs();
+  mountIntro();
+  summary.mount(document.getElementById("summary"), context);
+  questions.mount(document.getElementById("questions"), context);
   try {
     context.about = await api.get("/api/about");
   } catch (error) {
@@ -90,9 +109,7 @@ async function start() {
     if (state.tab !== before.tab) show(chosen());
   });
   show(chosen());
-  const [knobs, summary] = await Promise.all([import("./knobs.js"), import("./summary.js")]);
-  await knobs.mount(document.getElementById("knobs"), context);
-  summary.mount(document.getElementById("summary"), context);
+  knobs.mount(document.getElementById("knobs"), context);
   answers.ask();
 }
 

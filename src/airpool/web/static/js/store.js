@@ -8,6 +8,7 @@
 export const LOOK = new Set(["tab", "object", "seed"]);
 const MOST_UNDO = 200;
 const MOST_TEXT = 400;
+const ADDRESS_MS = 250; // browsers refuse an address that changes faster than about 200 times in 30 s
 
 function read() {
   const found = {};
@@ -15,6 +16,10 @@ function read() {
     if (/^[a-z][a-z0-9_]{0,40}$/.test(name) && value.length <= MOST_TEXT) found[name] = value;
   }
   return found;
+}
+
+function part(state, look) {
+  return Object.fromEntries(Object.entries(state).filter(([name]) => LOOK.has(name) === look));
 }
 
 function same(a, b) {
@@ -40,7 +45,7 @@ export class Store {
 
   /** All that describes the network: what the server is asked about. */
   get settings() {
-    return Object.fromEntries(Object.entries(this.state).filter(([name]) => !LOOK.has(name)));
+    return part(this.state, false);
   }
 
   /**
@@ -58,30 +63,49 @@ export class Store {
 
   /** Replaces all settings of the network, as a preset does; what is looked at stays. */
   replace(settings) {
-    const look = Object.fromEntries(Object.entries(this.state).filter(([name]) => LOOK.has(name)));
-    this.put({ ...Object.fromEntries(Object.entries(settings).map(([k, v]) => [k, String(v)])), ...look }, true);
+    this.put({ ...Object.fromEntries(Object.entries(settings).map(([k, v]) => [k, String(v)])), ...part(this.state, true) }, true);
   }
 
+  // Undo is about settings: what is looked at is never taken back.
   put(next, keep) {
     const before = this.state;
+    const settled = this.settled ?? part(before, false);
     if (keep) {
-      const settled = this.settled ?? before;
-      if (!same(settled, next)) {
+      if (!same(settled, part(next, false))) {
         this.past = [...this.past, settled].slice(-MOST_UNDO);
         this.future = [];
       }
       this.settled = undefined;
-    } else {
-      this.settled ??= before;
+    } else if (!same(settled, part(next, false))) {
+      this.settled = settled;
     }
     this.show(next, before);
   }
 
   show(next, before) {
     this.state = next;
-    const hash = new URLSearchParams(next).toString();
-    history.replaceState(null, "", hash ? `#${hash}` : location.pathname);
+    this.address();
     if (!same(next, before)) for (const listener of this.listeners) listener(next, before);
+  }
+
+  /** Writes the address: at once, or as soon as it may be written again. */
+  address() {
+    if (this.writing) return;
+    const write = () => {
+      const hash = new URLSearchParams(this.state).toString();
+      if (hash === location.hash.slice(1)) return;
+      history.replaceState(null, "", hash ? `#${hash}` : location.pathname);
+      this.writing = setTimeout(() => {
+        this.writing = 0;
+        write();
+      }, ADDRESS_MS);
+    };
+    write();
+  }
+
+  /** Whether a change is under way that undo does not know yet: a slider moves. */
+  get moving() {
+    return this.settled !== undefined;
   }
 
   get canUndo() {
@@ -94,14 +118,14 @@ export class Store {
 
   undo() {
     if (!this.canUndo) return;
-    this.future.push(this.state);
-    this.show(this.past.pop(), this.state);
+    this.future.push(part(this.state, false));
+    this.show({ ...this.past.pop(), ...part(this.state, true) }, this.state);
   }
 
   redo() {
     if (!this.canRedo) return;
-    this.past.push(this.state);
-    this.show(this.future.pop(), this.state);
+    this.past.push(part(this.state, false));
+    this.show({ ...this.future.pop(), ...part(this.state, true) }, this.state);
   }
 
   /** Calls `listener(state, before)` after every change; returns how to stop it. */
