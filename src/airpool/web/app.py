@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from airpool._support.version import __version__
-from airpool.web import answers, files
+from airpool.web import answers, files, scene
 from airpool.web.asked import answered, reply
 from airpool.web.guard import PageGuard
 from airpool.web.jobs import Jobs
@@ -28,7 +28,7 @@ class PageOptions:
 
 def app(options: PageOptions) -> Starlette:
     """The page. Views add their routes in `_routes`; app.state has `options` and `jobs`."""
-    jobs = Jobs()
+    jobs, kept = Jobs(), scene.SceneState()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -37,6 +37,7 @@ def app(options: PageOptions) -> Starlette:
             yield
         finally:
             jobs.close()
+            kept.close()
 
     made = Starlette(
         routes=[
@@ -47,13 +48,13 @@ def app(options: PageOptions) -> Starlette:
         middleware=[Middleware(PageGuard, token=options.token)],
         lifespan=lifespan,
     )
-    made.state.options, made.state.jobs = options, jobs
+    made.state.options, made.state.jobs, made.state.scene = options, jobs, kept
     return made
 
 
 def _routes(options: PageOptions) -> Sequence[BaseRoute]:
     """Routes of all views."""
-    return [Route("/api/about", answered(_about)), *answers.routes()]
+    return [Route("/api/about", answered(_about)), *answers.routes(), *scene.routes()]
 
 
 async def _about(request: Request) -> Response:

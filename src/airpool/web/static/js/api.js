@@ -67,9 +67,10 @@ export async function post(path, asked, signal) {
   return content(await checked(await sent(path, asJson(asked, signal))));
 }
 
-/** What a path answers to a file. */
+/** What a path answers to a file; its name goes along. */
 export async function upload(path, file, signal) {
-  const options = { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file, signal };
+  const headers = { "Content-Type": "application/octet-stream", "X-Name": encodeURIComponent(file.name ?? "") };
+  const options = { method: "POST", headers, body: file, signal };
   return content(await checked(await sent(path, options)));
 }
 
