@@ -32,7 +32,7 @@ async def _telling(device: Device, line: Line) -> None:
     said, found, next_look = None, Balance(), 0.0
     while True:
         if isinstance(device.charge, Metered) and (began := time.monotonic()) >= next_look:
-            spent = await asyncio.to_thread(device.charge.spent)
+            spent = await asyncio.to_thread(device.charge.spending)
             took = time.monotonic() - began
             next_look = began + max(_LOOK_SECONDS, took / _SHARE)
             if spent is not None:

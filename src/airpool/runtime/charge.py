@@ -67,14 +67,14 @@ class Spent(NamedTuple):
 class Metered(Protocol):
     """A charge that knows what was spent."""
 
-    def spent(self) -> Spent | None:
+    def spending(self) -> Spent | None:
         """None where it cannot be read now."""
         ...
 
 
 @dataclass
 class Waits:
-    """Why a device is not ready; unspecified: nothing keeps it."""
+    """The reason why a device is not ready; unspecified: nothing keeps it."""
 
     reason: WithdrawalReason = WithdrawalReason.UNSPECIFIED
 

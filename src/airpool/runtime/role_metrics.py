@@ -86,7 +86,7 @@ class RoleMetrics:
                 return
             looked = time.monotonic()
             for each in hosted:
-                if isinstance(each.charge, Metered) and (found := await asyncio.to_thread(each.charge.spent)):
+                if isinstance(each.charge, Metered) and (found := await asyncio.to_thread(each.charge.spending)):
                     name = str(each.index)
                     spent.labels(name).set(found.epsilon)
                     if found.budget is not None:

@@ -124,7 +124,7 @@ class Booked:
         except refused.SpendingError as why:
             raise NotSentError(f"{why.status}: {why}", _REASONS.get(why.status, WithdrawalReason.DISK)) from None
 
-    def spent(self) -> Spent | None:
+    def spending(self) -> Spent | None:
         """ε spent, and the budget for all inferences, read beside the ledger: no charge waits for it."""
         whole = next((each for each in self._ledger.budgets if each.covers_all), None)
         delta, relation = (1e-5, "zero-out") if whole is None else (whole.delta, whole.neighbours)
