@@ -49,7 +49,7 @@ class Listener:
         self._there.set()
 
     async def next(self, snapshot: Snapshot) -> str:
-        """What has come since the last call, as text; a comment where nothing comes for a while."""
+        """The events since the last call, as text; a comment where nothing comes for a while."""
         try:
             async with asyncio.timeout(HEARTBEAT_SECONDS):
                 await self._there.wait()

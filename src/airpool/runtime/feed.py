@@ -30,7 +30,7 @@ _SHOWN = ("id", "number", "status", "label", "name", "probability", "sure", "slo
 
 
 class Feed:
-    """What goes on at one server. fleet: its view of the devices' ledgers."""
+    """The state and the events of one server. fleet: its view of the devices' ledgers."""
 
     def __init__(self, server: Server, fleet: "FleetKeeper | None" = None) -> None:
         self.listeners = Listeners()
@@ -172,7 +172,7 @@ def _standing(device: dict[str, Any] | None) -> tuple[str, str]:
 
 
 def _devices(status: AirStatus, before: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """How each device is, by index. state: up, waiting (not ready), aside or down (not connected)."""
+    """The state of each device, by index: up, waiting (not ready), aside or down (not connected)."""
     faults, found = {each.device: each for each in status.faults}, dict[int, dict[str, Any]]()
     for k in range(status.devices):
         it, fault, there = _blank(k), faults.get(k), k in status.versions
@@ -191,7 +191,7 @@ def _devices(status: AirStatus, before: dict[int, dict[str, Any]]) -> dict[int, 
 
 
 def _until(seconds: float, before: dict[str, Any] | None) -> float | None:
-    """When a device is announced to again; as said before, where that differs by rounding alone."""
+    """The time at which a device is announced to again; as said before, where that differs by rounding alone."""
     if not 0 < seconds < _FOR_GOOD:
         return None
     until, said = round(time.time() + seconds), None if before is None else before["until"]

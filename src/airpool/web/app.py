@@ -15,37 +15,45 @@ from airpool.web import files
 from airpool.web.asked import answered, reply
 from airpool.web.guard import PageGuard
 from airpool.web.jobs import Jobs
+from airpool.web.live import Live, LiveOptions
+from airpool.web.live import routes as live_routes
 
 
 @dataclass(frozen=True)
 class PageOptions:
-    """token: required of every browser; None: the page is for this machine. model: the one that is looked at."""
+    """token: required of every browser; None: the page is for this machine. model: the one that is looked at.
+
+    live: the running system that is watched.
+    """
 
     token: str | None = None
     model: str = "modelnet40"
+    live: LiveOptions | None = None
 
 
 def app(options: PageOptions) -> Starlette:
     """The page. Views add their routes in `_routes`; app.state has `options` and `jobs`."""
-    jobs = Jobs()
+    jobs, live = Jobs(), Live(options.live)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         try:
-            yield
+            async with live.running():
+                yield
         finally:
             jobs.close()
 
     made = Starlette(
         routes=[
             *_routes(options),
+            *live_routes(live),
             Route("/api/{rest:path}", _unknown, methods=["GET", "POST"]),
             Route("/{rest:path}", files.served),
         ],
         middleware=[Middleware(PageGuard, token=options.token)],
         lifespan=lifespan,
     )
-    made.state.options, made.state.jobs = options, jobs
+    made.state.options, made.state.jobs, made.state.live = options, jobs, live
     return made
 
 
@@ -57,7 +65,7 @@ def _routes(options: PageOptions) -> Sequence[BaseRoute]:
 async def _about(request: Request) -> Response:
     """Version and model of this page."""
     options: PageOptions = request.app.state.options
-    return reply(request, {"version": __version__, "model": options.model})
+    return reply(request, {"version": __version__, "model": options.model, "live": options.live is not None})
 
 
 async def _unknown(request: Request) -> Response:
