@@ -42,7 +42,7 @@ export async function mount(root, context) {
     devices,
     dom.el("div", { class: "live-pair" }, course, changes),
     charts,
-    dom.el("div", { class: "live-pair" }, inferences, ask),
+    dom.el("div", { class: "live-pair live-uneven" }, inferences, ask),
   );
   dom.fill(root, dom.el("h2", { class: "hidden" }, "A running system"), overview, empty, system, aloud);
 

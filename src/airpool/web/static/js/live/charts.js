@@ -3,6 +3,7 @@
 import { ms } from "./model.js";
 
 const WINDOW = 300;
+const SHORTEST = 60;
 const HEIGHT = 150;
 
 export class Charts {
@@ -39,7 +40,7 @@ export class Charts {
   made() {
     const { theme } = this;
     const axis = { stroke: theme.colour("--soft"), grid: { stroke: theme.colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui", labelFont: "12px system-ui" };
-    const line = (label, name, dash) => ({ label, stroke: theme.colour(name), width: 2, dash, points: { show: false }, spanGaps: false });
+    const line = (label, name, dash) => ({ label, stroke: theme.colour(name), width: 2, dash, points: { show: false }, spanGaps: true });
     const plot = (place, series) =>
       new globalThis.uPlot(
         {
@@ -64,12 +65,12 @@ export class Charts {
     const seconds = model.system?.seconds;
     if (!seconds || !this.places[0].clientWidth) return;
     this.plots ??= this.made();
-    const { times, all, answered, medians, longest } = series(seconds, model.system.time);
+    const { times, all, answered, medians, longest } = series(seconds, model.system);
     const now = seconds.at(-1);
     this.plots[0].setData([times, all, answered]);
     this.plots[1].setData([times, medians, longest]);
     const mean = (list) => list.reduce((sum, x) => sum + x, 0) / Math.max(1, list.length);
-    const rate = mean(all.slice(-60));
+    const rate = mean(all.slice(-Math.max(1, Math.min(60, times.at(-1) - Math.floor(model.system.since)))));
     this.words[0].textContent = now ? `${now.all} in the last second, ${rate.toFixed(1)} on average of a minute; dashed: answered.` : "\u00a0";
     const last = seconds.filter((each) => each.median !== null).at(-1);
     this.words[1].textContent = last ? `Median ${ms(last.median)}, dashed: longest ${ms(last.longest)}, in the last second with any.` : "\u00a0";
@@ -77,11 +78,12 @@ export class Charts {
   }
 }
 
-/** Five minutes, second by second; seconds without inferences are zeros, and have no latency. */
-function series(seconds, since) {
-  const end = Math.max(seconds.at(-1)?.time ?? 0, Math.floor(since));
+/** Up to five minutes, second by second; seconds without inferences are zeros, and have no latency. */
+function series(seconds, { time, since }) {
+  const end = Math.max(seconds.at(-1)?.time ?? 0, Math.floor(time));
   const known = new Map(seconds.map((each) => [each.time, each]));
-  const times = Array.from({ length: WINDOW }, (_, i) => end - WINDOW + 1 + i);
+  const length = Math.min(WINDOW, Math.max(SHORTEST, end - Math.floor(since)));
+  const times = Array.from({ length }, (_, i) => end - length + 1 + i);
   const of = (name, scale = 1) => times.map((time) => (known.has(time) && known.get(time)[name] !== null ? known.get(time)[name] * scale : null));
   const zeros = (name) => times.map((time) => known.get(time)?.[name] ?? 0);
   return { times, all: zeros("all"), answered: zeros("answered"), medians: of("median", 1e3), longest: of("longest", 1e3) };

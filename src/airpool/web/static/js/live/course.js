@@ -5,7 +5,7 @@ import { clock, ms } from "./model.js";
 const STRETCHES = [
   ["asked", "announced", "Waits for its turn", "the server has asked, the air waits until enough devices are ready"],
   ["announced", "charged", "Charged", "the longest charge that a device has told of: it books its budget before it looks"],
-  ["charged", "first", "First answer", "devices look, draw noise and send; the air has the first signal"],
+  ["announced", "first", "First answer", "devices charge, look, draw noise and send; the air has the first signal"],
   ["first", "last", "Last answer", "the air has the last one"],
   ["last", "summed", "Summed", "the air adds up, and hands over the sum alone"],
   ["summed", "answered", "Answered", "the server decodes the noisy sum"],
@@ -40,15 +40,13 @@ export class Course {
     if (!found) return;
     const { marks } = found;
     const whole = marks.answered || 1;
-    let from = 0;
-    STRETCHES.forEach(([, name], i) => {
+    STRETCHES.forEach(([begin, end], i) => {
       const { bar, took } = this.rows[i];
-      const at = marks[name];
-      const known = at !== undefined;
+      const [from, to] = [marks[begin], marks[end]];
+      const known = from !== undefined && to !== undefined;
       bar.style.left = known ? `${(100 * from) / whole}%` : "0";
-      bar.style.width = known ? `${Math.max(0, (100 * (at - from)) / whole)}%` : "0";
-      took.textContent = known ? ms(Math.max(0, at - from)) : "not told";
-      if (known) from = at;
+      bar.style.width = known ? `${Math.max(0, (100 * (to - from)) / whole)}%` : "0";
+      took.textContent = known ? ms(Math.max(0, to - from)) : "not told";
     });
     const slot = model.system.cap > 1 ? `, slot ${found.slot}` : "";
     this.note.textContent = `Inference ${found.number}${slot}, ${clock(found.time)}: ${ms(whole)} in all.`;

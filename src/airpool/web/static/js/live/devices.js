@@ -1,10 +1,10 @@
 // A card for each device: whether it takes part, if not why, and what is left of its budget.
 
-import { clock, rounded, word } from "./model.js";
+import { clock, plain, rounded, small, word } from "./model.js";
 
 const ICONS = { up: "●", waiting: "◐", aside: "⊘", down: "✕", unknown: "?" };
 const WHY = [
-  ["not connected", "Its process or its link is gone, or its network file differs from the air's."],
+  ["down", "It is not connected. Its process or its link is gone, or its network file differs from the air's."],
   ["not ready: its budget", "One more inference would exceed what its own ledger allows. Only its owner can allow more."],
   ["not ready: its ledger", "Its ledger cannot be written or read. It sends nothing that it cannot charge."],
   ["not ready", "It has not answered for a while; the others no longer wait for it."],
@@ -65,7 +65,7 @@ export class Devices {
     const level = dom.el("span", {});
     const meter = dom.el("div", { class: "live-bar", role: "meter", "aria-label": `Budget left of device ${k}`, "aria-valuemin": 0 }, level);
     const words = dom.el("p", { class: "live-budget" });
-    const root = dom.el("li", { class: "live-device", "data-device": k }, dom.el("h4", {}, `Device ${k}`), state, reason, meter, words);
+    const root = dom.el("li", { class: "live-device", "data-device": k }, dom.el("div", { class: "live-head" }, dom.el("h4", {}, `Device ${k}`), state), reason, meter, words);
     return { root, state, reason, level, meter, words };
   }
 
@@ -88,11 +88,11 @@ export class Devices {
     card.level.style.width = known ? `${(100 * left) / budget}%` : "0";
     card.meter.dataset.low = String(known && left < budget / 10);
     if (known) {
-      card.words.textContent = `ε ${rounded(left, 2, false)} left of ${rounded(budget, 2, false)}, δ = ${balance.delta}`;
+      card.words.textContent = `ε ${rounded(left, 2, false)} of ${Number(budget.toFixed(4))} left, δ = ${small(balance.delta)}`;
       card.meter.setAttribute("aria-valuemax", String(budget));
       card.meter.setAttribute("aria-valuenow", String(left));
     } else {
-      card.words.textContent = spent === null ? (balance ? "keeps no ledger" : "budget not told") : `ε ${rounded(spent, 2, true)} spent, δ = ${balance.delta}; no limit for all`;
+      card.words.textContent = spent === null ? (balance ? "keeps no ledger" : "budget not told") : `ε ${rounded(spent, 2, true)} spent, δ = ${small(balance.delta)}; no limit for all`;
       card.meter.setAttribute("aria-valuemax", "1");
       card.meter.setAttribute("aria-valuenow", "0");
     }
@@ -102,7 +102,7 @@ export class Devices {
 
 /** The reason why a device does not take part, as one sentence; "" where it does. */
 function reasons(device, local) {
-  const said = device.reason.replace(/^not ready; /, "").replace(/^set aside: /, "").replace(/^not connected(: )?/, "").replace(/^not ready$/, "it does not answer");
+  const said = plain(device.reason);
   const until = device.until ? ` Asked again at ${clock(device.until)}.` : "";
-  return [said && `${said}.${until}`, local && `${local}.`].filter(Boolean).join(" ");
+  return [said && `${said}.${until}`, local && `${plain(local)}.`].filter(Boolean).join(" ");
 }

@@ -1,13 +1,13 @@
 // The last inferences as a table, and what has changed, both of a fixed height: nothing jumps.
 
-import { clock, ms, word } from "./model.js";
+import { clock, ms, plain, word } from "./model.js";
 
 const ROWS = 12;
-const CHANGES = 8;
+const CHANGES = 30;
 const ICONS = { answered: "✓", "no answer": "○", "below quorum": "◐", withheld: "⊘", failed: "✕" };
 const COLUMNS = [
   ["Time", ""],
-  ["No.", "number"],
+  ["No.", "number wide"],
   ["Result", ""],
   ["Label", ""],
   ["Sure", "number wide"],
@@ -61,7 +61,7 @@ function row(each) {
 export class Changes {
   constructor({ dom }) {
     this.dom = dom;
-    this.list = dom.el("ol", { class: "live-changes" });
+    this.list = dom.el("ol", { class: "live-changes", tabindex: 0, "aria-label": "The newest first" });
     this.root = dom.el("section", { "aria-label": "Faults and changes" }, dom.el("h3", {}, "Faults and changes"), this.list);
   }
 
@@ -69,8 +69,8 @@ export class Changes {
     const { dom } = this;
     const found = [...(model.system?.changes ?? [])].reverse().slice(0, CHANGES);
     const lines = found.map((each) => {
-      const why = each.reason && each.reason !== word(each.state) ? `: ${each.reason}` : "";
-      return dom.el("li", { "data-state": each.state }, dom.el("time", {}, clock(each.time)), ` Device ${each.device} ${each.state === "up" ? "is up" : word(each.state)}${why}`);
+      const why = each.reason ? `. ${plain(each.reason)}.` : ".";
+      return dom.el("li", { "data-state": each.state }, dom.el("time", {}, clock(each.time)), ` Device ${each.device} is ${word(each.state)}${why}`);
     });
     dom.fill(this.list, lines.length ? lines : dom.el("li", { class: "soft" }, "No device has changed since this page watches."));
   }

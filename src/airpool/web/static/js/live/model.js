@@ -1,7 +1,7 @@
 // What is known of the system: the last snapshot with all changes since. Bounded, as the server's own.
 
 const MOST = { inferences: 50, changes: 50, seconds: 300 };
-const WORDS = { up: "up", waiting: "not ready", aside: "set aside", down: "not connected", unknown: "unknown" };
+const WORDS = { up: "up", waiting: "not ready", aside: "set aside", down: "down", unknown: "unknown" };
 
 /** A device's state in a word. */
 export const word = (state) => WORDS[state] ?? state;
@@ -82,6 +82,21 @@ export function rounded(value, digits, up) {
   if (value === "inf") return "∞";
   const scale = 10 ** digits;
   return ((up ? Math.ceil(value * scale - 1e-9) : Math.floor(value * scale + 1e-9)) / scale).toFixed(digits);
+}
+
+const HIGH = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+
+/** A small number: 10⁻⁵, or 2.5·10⁻⁶. */
+export function small(value) {
+  if (typeof value !== "number" || value >= 1e-3 || value <= 0) return String(value);
+  const [factor, power] = value.toExponential().split("e");
+  return `${factor === "1" ? "" : `${factor}·`}10${[...power].map((each) => HIGH[each]).join("")}`;
+}
+
+/** A device's reason without the state, which stands beside it. */
+export function plain(reason) {
+  const said = reason.replace(/^(not ready; |set aside: |not connected: )/, "").replace(/^not ready$/, "it does not answer");
+  return said.charAt(0).toUpperCase() + said.slice(1);
 }
 
 /** A time of day. */

@@ -1,6 +1,6 @@
 // The line at the top: is it connected, how many devices take part, how many inferences, what one costs, the ledgers.
 
-import { clock, rounded } from "./model.js";
+import { clock, rounded, small } from "./model.js";
 
 const STATES = {
   "no server": ["○", "No server", "open"],
@@ -42,7 +42,8 @@ export class Overview {
     const up = devices.filter((each) => each.state === "up").length;
     const { air, totals, counts, guarantee } = system;
     const lastMinute = system.seconds.filter((each) => each.time > Date.now() / 1e3 - 61);
-    const perSecond = lastMinute.reduce((sum, each) => sum + each.all, 0) / 60;
+    const passed = Math.min(60, Math.max(1, Date.now() / 1e3 - system.since));
+    const perSecond = lastMinute.reduce((sum, each) => sum + each.all, 0) / passed;
     const without = (totals.inferences ?? 0) - (counts.answered ?? 0);
     const slots = system.cap > 1 ? `all ${system.cap} slots, ` : "";
     return [
@@ -52,7 +53,7 @@ export class Overview {
       [
         "ε of one inference",
         rounded(guarantee.device, 2, true),
-        system.simulated ? "seeded noise protects nobody" : `${slots}at δ = ${guarantee.delta}, ${guarantee.neighbours}`,
+        system.simulated ? "seeded noise protects nobody" : `${slots}at δ = ${small(guarantee.delta)}, ${guarantee.neighbours}`,
       ],
       ["Ledgers", ...ledgers(devices, air)],
     ];
