@@ -42,7 +42,7 @@ def page(where: "PageAddress", system: "System") -> AbstractAsyncContextManager[
 
 
 def local_of(system: "System") -> Callable[[], dict[int, str]]:
-    """What only this machine knows of its devices, by index: a process that has ended, a source that fails."""
+    """Facts of the devices that only this machine knows, by index: a process that has ended, a source that fails."""
     from airpool.runtime.starting import indices_of
 
     def found() -> dict[int, str]:

@@ -45,7 +45,7 @@ class LiveOptions:
 
 
 class Live:
-    """What is watched, and what of it is kept: the server's last snapshot with all changes since."""
+    """The system that is watched: the server's last snapshot with all changes since."""
 
     def __init__(self, options: LiveOptions | None) -> None:
         self.options, self.listeners = options, Listeners(MOST_PAGES)
