@@ -4,6 +4,7 @@ options      shared options: those of a network            output           JSON
 training     of `airpool train`                            running          of the roles
 help         text of --help, in groups                     examples         at its end
 values       of options, for completion                    typed            errors in the words of the command line
+watched      the page of `airpool up --ui`
 """
 
 import sys

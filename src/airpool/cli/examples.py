@@ -9,7 +9,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "--show-completion",
     ),
     "demo": ("demo", "demo --object lamp_1 --epsilon 1 --out lamp"),
-    "ui": ("ui", "ui --listen 127.0.0.1:0 --open"),
+    "ui": ("ui", "ui --listen 127.0.0.1:0 --open", "ui --server 127.0.0.1:8080"),
     "epsilon": (
         "epsilon --devices 12 --noise-std 0.05 --participation 0.9",
         "epsilon --network net.toml --neighbours replace --inferences 1000 --colluders 2",
@@ -79,6 +79,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "up": (
         "up --devices 12 --inferences 100",
         "up --network net.toml --http 127.0.0.1:8080",
+        "up --devices 12 --ui",
         "up --devices 3 --inferences 10 --keys keys --ledger ledgers --budget-epsilon 20",
     ),
     "device": (

@@ -9,6 +9,7 @@ from airpool.cli import options as o
 from airpool.cli.output import print_json
 
 app = typer.Typer(add_completion=False)
+_LIVE = "A running system"
 
 
 @app.command()
@@ -27,6 +28,24 @@ def ui(
             help="Folder with a certificate, for TLS (`airpool keys init` makes keys/server); beyond loopback."
         ),
     ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(help="Watch a running system: its server's HTTP API, HOST:PORT.", rich_help_panel=_LIVE),
+    ] = None,
+    server_token_file: Annotated[
+        Path | None, typer.Option(help="File with the token of that API.", rich_help_panel=_LIVE)
+    ] = None,
+    server_keys: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the ca.crt of its authority, where it has keys.", rich_help_panel=_LIVE),
+    ] = None,
+    operator_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the token that asking for an inference needs (default: that of --server-token-file).",
+            rich_help_panel=_LIVE,
+        ),
+    ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     json: o.Json = False,
 ) -> None:
@@ -38,10 +57,19 @@ def ui(
     from airpool.runtime import secured
     from airpool.web import serving
     from airpool.web.app import PageOptions
+    from airpool.web.live import LiveOptions
+    from airpool.web.upstream import Upstream
 
     token = None if token_file is None else secured.token(token_file)
     credentials = None if keys is None else secured.credentials(keys, "server")
     stored.found(model)  # an error for one that is not there, before the page is served
+    live = None
+    if server is not None:
+        shown = None if server_token_file is None else secured.token(server_token_file)
+        operator = shown if operator_token_file is None else secured.token(operator_token_file)
+        live = LiveOptions(Upstream.of(server, token=shown, keys=server_keys), operator)
+    elif given := [each for each in (server_token_file, server_keys, operator_token_file) if each is not None]:
+        raise ValueError(f"{given[0]} is for a running system: give --server HOST:PORT too")
     where = serving.bound(listen, token=token, credentials=credentials)
     if json:
         print_json({"url": where.url})
@@ -49,5 +77,5 @@ def ui(
         typer.echo(f"The page: {where.url}  (Ctrl-C stops it)")
     if open_browser:
         typer.launch(where.url)
-    serving.serve(where, PageOptions(token=token, model=model), credentials)
+    serving.serve(where, PageOptions(token=token, model=model, live=live), credentials)
     typer.echo("The page is closed.", err=True)

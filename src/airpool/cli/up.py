@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,12 +18,14 @@ from airpool._support.text_table import TextTable
 from airpool.account.words import because
 from airpool.cli import options as o
 from airpool.cli import running as r
+from airpool.cli import watched
 from airpool.cli.output import print_json, print_table, progress
 from airpool.network import Network, scheme_rules
 
 if TYPE_CHECKING:
     from airpool.runtime.tally import RunTally
     from airpool.runtime.up import Setup
+    from airpool.web.serving import PageAddress
 
 app = typer.Typer(add_completion=False)
 
@@ -63,12 +65,21 @@ def up(
     event_inferences: Annotated[int | None, typer.Option(help="An event's length, in inferences in a row.")] = None,
     event_seconds: Annotated[float | None, typer.Option(help="An event's length, in seconds.")] = None,
     simulate: r.SimulationSeed = None,
+    ui: Annotated[
+        bool, typer.Option("--ui", help="Serve the page beside it, and run until Ctrl-C, at a calm pace.")
+    ] = False,
+    ui_listen: Annotated[str, typer.Option(help="Where the page of --ui is served, HOST:PORT on this machine.")] = (
+        "127.0.0.1:8350"
+    ),
+    pause: Annotated[
+        float | None, typer.Option(help="Seconds between two inferences (default: 0; with --ui 0.5).")
+    ] = None,
     json: o.Json = False,
 ) -> None:
     """Start devices, air and server as processes on this machine, run inferences, and print accuracy and ε.
 
     Runs as many as --inferences says, or until Ctrl-C; ε is that of one. Stops everything at the end, at an error too.
-    Without --network there are 12 devices at ε = 2.
+    Without --network there are 12 devices at ε = 2. With --ui it goes on until Ctrl-C, after --inferences too.
     """
     from airpool.models.stored import found
     from airpool.runtime import demo_clips, sources
@@ -79,6 +90,10 @@ def up(
     wanted = replace(wanted, given={name: value for name, value in wanted.given.items() if name != "inferences"})
     o.at_least(1, inferences=count, processes=processes)
     source = source or f"latents:{model}/test"
+    pause = (0.5 if ui else 0.0) if pause is None else pause
+    if not 0 <= pause <= 3600:
+        raise ValueError(f"--pause {pause:g} must be from 0 to 3600 seconds")
+    page, http = watched.place(ui_listen) if ui else None, http or ("127.0.0.1:0" if ui else None)
     if (demo := source == sources.DEMO) and model != demo_clips.MODEL:
         raise ValueError(f"--source {source} shows shading and depth: it goes with --model {demo_clips.MODEL} alone")
     if demo and bundle is None:
@@ -91,8 +106,7 @@ def up(
     net = network_of(wanted, epsilon, share, model, codec)
     hosts = min(net.devices.count, 16) if processes is None else processes
     of_device = {"ledger": ledger, "budget_epsilon": budget_epsilon, "day_epsilon": day_epsilon, "bundle": bundle}
-    of_device |= {"event_epsilon": event_epsilon}
-    of_device |= {"event_inferences": event_inferences, "event_seconds": event_seconds}
+    of_device |= {"event_epsilon": event_epsilon, "event_inferences": event_inferences, "event_seconds": event_seconds}
     of_device |= {} if bundle is None else {"threads": 1}
     if ledger is not None and keys is None:
         raise ValueError("--ledger needs --keys FOLDER: `airpool keys init` and `airpool keys device` make them")
@@ -101,7 +115,7 @@ def up(
     labels = sources.labels_of(source, found(model).classes)
     tally = RunTally(labels, demo_clips.shape_at if demo else None)
     try:
-        took = asyncio.run(_run(setup, tally, count, live=not json))
+        took = asyncio.run(_run(setup, tally, RunPlan(count, pause, page), live=not json))
     except (KeyboardInterrupt, asyncio.CancelledError):
         took = sum(tally.seconds)
     record = {**tally.record(took), "processes": hosts, "cameras": sources.cameras_of(source, net.devices.count)}
@@ -155,7 +169,16 @@ def _dimension(model: str, codec: str | None) -> int:
     return found(model).codec(codec).dimension
 
 
-async def _run(setup: "Setup", tally: "RunTally", count: int | None, *, live: bool) -> float:
+@dataclass(frozen=True)
+class RunPlan:
+    """Number of inferences; None: until Ctrl-C. pause: seconds between two. page: where it is served, if so."""
+
+    count: int | None
+    pause: float = 0.0
+    page: "PageAddress | None" = None
+
+
+async def _run(setup: "Setup", tally: "RunTally", plan: RunPlan, *, live: bool) -> float:
     """Runs inferences, one after the other; how long they took together."""
     from contextlib import AsyncExitStack
 
@@ -173,17 +196,22 @@ async def _run(setup: "Setup", tally: "RunTally", count: int | None, *, live: bo
             there = await stack.enter_async_context(system.running(setup))
         if address := there.roles["server"].said.get("http"):
             typer.echo(f"HTTP API: {'http' if setup.keys is None else 'https'}://{address}", err=True)
+        if plan.page is not None:
+            await stack.enter_async_context(watched.page(plan.page, there))
         client, began = await stack.enter_async_context(system.client(there)), time.perf_counter()
         with _live_table(tally, live) as refresh:
-            while count is None or tally.count < count:
+            while plan.count is None or tally.count < plan.count:
                 began_at = time.time()
                 try:
                     tally.add(await client.Infer(wire.Nothing(), timeout=60), began_at)
                 except AioRpcError as error:
                     raise OSError(f"the server is gone: {error.details()}") from None
                 refresh()
-        tally.trouble = there.trouble()
-        return time.perf_counter() - began
+                await asyncio.sleep(plan.pause)
+            tally.trouble, took = there.trouble(), time.perf_counter() - began
+            if plan.page is not None:  # the page stays
+                await asyncio.Event().wait()
+        return took
 
 
 @contextmanager

@@ -5,9 +5,11 @@ air.py         the hub: turns of slots, what is withheld; turns.py: the next tur
 under_way.py   inferences of several slots: names of the slots, what is reserved for those to come
 radio_medium.py   the air as a medium: gains, the sum, the receiver's noise; what is rejected
 secure_medium.py  the secure sum as one: secure_slot.py, secure_device.py, roster.py
-standing.py    the devices at a hub: connected, ready, stalled, set aside
+standing.py    the devices at a hub: connected, ready, stalled, set aside; balance.py: what they say of their budgets
+course.py      the course of a slot: announced, charged, answered, summed
 loopback.py    the medium in one process
-remote.py      the medium over gRPC, as devices and server use it; service.py: its other end; wire.proto: the messages
+remote.py      the medium over gRPC, as devices and server use it; service.py: its other end; wire.proto: the messages,
+               as values: wire_values.py
 transport.py   sockets of gRPC and HTTP, and their certificates; renewal.py: new keys without a restart
 legacy.py      version 0 of the wire
 device.py      one device: ready → announcement → charge → coin, score, feature → signal
@@ -17,7 +19,8 @@ capture.py     a live camera: the newest frame, read in a thread; readers.py: ca
 pictures.py    pictures of a folder in turn, and any picture as a trunk takes it
 seeing.py      the view of an announced moment, or nothing; condition.py: what is wrong with a source, said once
 server.py      announces, estimates, decodes, reports; asking.py: slot after slot until it is sure; results.py: results
-http.py        the server's answers over HTTP; metrics.py: its counts
+http.py        the server's answers over HTTP; metrics.py: its counts; feed.py: what goes on, for those who watch;
+               events.py: server-sent events, and their listeners
 door.py        connections over HTTP, counted and timed; guard.py: who may ask; idempotency.py: repeated requests
 secured.py     keys, ledgers and tokens of the roles; limits.py: rates of messages and of log lines
 telling.py     devices report their ledgers to the server's view of the fleet; fleet_keeper.py: its connection to it

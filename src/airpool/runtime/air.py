@@ -11,11 +11,13 @@ from contextlib import suppress
 from airpool._support.version import __version__
 from airpool.network import Network
 from airpool.runtime import logs, seeded, terms
+from airpool.runtime.course import Stopwatch
 from airpool.runtime.medium import (
     LONGEST_ID,
     MEDIA,
     AirStatus,
     Announcement,
+    Balance,
     Deliver,
     HubSetup,
     PortOptions,
@@ -83,6 +85,7 @@ class Air:
         self._standing, self._digest = Standing(count, patience), terms.stated(network).digest
         self._under_way = UnderWay(network.slots)
         self._rounds: dict[str, Round] = {}
+        self._watches: dict[str, Stopwatch] = {}
         self._left: dict[str, dict[int, str]] = {}  # by round: who left it, and how, if the end decides whose fault
         self._waiting: list[Request] = []
         self._turns: asyncio.Task[None] | None = None
@@ -146,6 +149,10 @@ class Air:
             it.inferences, it.advert, it.stalled, it.left = inferences, advert or it.advert, False, left
             self._change.set()
 
+    def told(self, device: int, balance: Balance) -> None:
+        if (it := self._standing.connected.get(device)) is not None:
+            it.balance = balance
+
     def take(self, device: int, sent: SlotSignal | RoundMessage) -> None:
         """Puts a signal, or an answer to a message of a round, into its slot; or raises RejectedError."""
         slot = self._rounds.get(sent.id)
@@ -153,6 +160,7 @@ class Air:
             if slot is None:
                 raise RejectedError("late, or of another slot")
             slot.take(device, sent)
+            self._watches[sent.id].answered(sent.charged if isinstance(sent, SlotSignal) else 0.0)
         except RejectedError as why:
             logs.event("rejected", device=device, reason=str(why))
             if slot is not None:
@@ -178,7 +186,8 @@ class Air:
         faults = self._standing.faults(busy)
         able = len(connected) - sum(1 for fault in faults if fault.device in connected)
         ready, versions = len(self._standing.ready()), {k: each.version for k, each in connected.items()}
-        return AirStatus(count, self.quorum, len(connected), able, ready, faults, __version__, versions)
+        balances = {k: each.balance for k, each in connected.items() if each.balance is not None}
+        return AirStatus(count, self.quorum, len(connected), able, ready, faults, __version__, versions, balances)
 
     @property
     def busy(self) -> bool:
@@ -273,6 +282,7 @@ class Air:
         lines = {k: self._standing.connected[k] for k in there}
         adverts = {k: line.advert for k, line in lines.items()}
         self._rounds = {each.id: self._hub.opened(each.id, each.number, adverts) for each in turn}
+        self._watches = {each.id: each.watch for each in turn}
         try:
             moment = time.time()
             for each in turn:
@@ -283,6 +293,8 @@ class Air:
                     line.advert = b""
                 line.deliver(tuple(self._announced(each, k, len(there), moment) for each in turn))
                 line.ended.clear()
+            for each in turn:
+                each.watch.announced()
             running = [asyncio.create_task(self._run(each, self._rounds[each.id])) for each in turn]
             for each, task in zip(turn, running, strict=True):
                 each.running = task
@@ -294,7 +306,7 @@ class Air:
             late = set().union(*(each.awaited for each in self._rounds.values()))
             for k in there:
                 self._standing.answered(k, late=k in late)
-            self._rounds, self._left = {}, {}
+            self._rounds, self._watches, self._left = {}, {}, {}
 
     def _announced(self, request: Request, device: int, devices: int, moment: float) -> Announcement:
         gain, ended = self._rounds[request.id].gain(device), tuple(self._standing.connected[device].ended)
@@ -328,11 +340,13 @@ class Air:
         self._judge(self._left.get(request.id, {}), enough=enough)
         logs.event("slot", id=request.id, devices=len(arrived), missing=missing, seconds=round(seconds, 4))
         if slot.dropped:
-            return Withheld(f"withheld: {slot.dropped}" + self._standing.named(arrived), spent=True)
+            why = f"withheld: {slot.dropped}" + self._standing.named(arrived)
+            return Withheld(why, spent=True, course=request.watch.summed())
         if not enough:
             why = f"withheld: {missing} of {count} devices are missing, {self.network.dropouts} may be"
-            return Withheld(why + self._standing.named(arrived), spent=True)
-        return Sum(slot.received(), len(arrived), slot.carrier, simulated=self.seed is not None)
+            return Withheld(why + self._standing.named(arrived), spent=True, course=request.watch.summed())
+        y = slot.received()
+        return Sum(y, len(arrived), slot.carrier, simulated=self.seed is not None, course=request.watch.summed())
 
     def _judge(self, left: dict[int, str], *, enough: bool) -> None:
         """Counts who left a round: by hanging up, if the sum was withheld; for want of a ranking, unless most did."""

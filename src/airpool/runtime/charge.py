@@ -5,7 +5,8 @@ An inference of one slot is charged by its id, one of several slot by slot (unde
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from airpool._support.errors import AirpoolError
 from airpool.runtime.medium import WithdrawalReason
@@ -53,9 +54,34 @@ class Batched(Protocol):
         ...
 
 
-def not_covered(charge: Charge) -> NotSentError:
-    """The refusal of an inference of several slots: its budget does not cover them all, or the ledger fails."""
-    why = charge.refusal() if isinstance(charge, Foreseen) else None
+class Spent(NamedTuple):
+    """ε that was spent, and the budget for all inferences, if there is one; at δ, for a relation of neighbours."""
+
+    budget: float | None
+    epsilon: float
+    delta: float
+    neighbours: str
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """A charge that knows what was spent."""
+
+    def spending(self) -> Spent | None:
+        """None where it cannot be read now."""
+        ...
+
+
+@dataclass
+class Waits:
+    """The reason why a device is not ready; unspecified: nothing keeps it."""
+
+    reason: WithdrawalReason = WithdrawalReason.UNSPECIFIED
+
+
+def not_covered(charge: Charge, *, probe: bool = False) -> NotSentError:
+    """The refusal of an inference: the budget does not cover all of its slots, or the ledger fails."""
+    why = charge.refusal(probe=probe) if isinstance(charge, Foreseen) else None
     if why is None or why.startswith(("over budget", "the budget")):
         return NotSentError(why or NOT_ALL_SLOTS, WithdrawalReason.BUDGET)
     return NotSentError(why, WithdrawalReason.DISK)

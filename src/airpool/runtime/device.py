@@ -10,8 +10,9 @@ spent. A device that had to refuse is not ready for a while: every inference it 
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -22,7 +23,7 @@ from airpool.protocol import alone, live
 from airpool.protocol.alone import Choice
 from airpool.protocol.randomness import Randomness
 from airpool.runtime import logs, seeded, seeing, terms
-from airpool.runtime.charge import NOT_ALL_SLOTS, Batched, Charge, Counted, Foreseen, NotSentError, not_covered
+from airpool.runtime.charge import Batched, Charge, Counted, Foreseen, NotSentError, Waits, not_covered
 from airpool.runtime.condition import Condition
 from airpool.runtime.medium import (
     LONGEST_ID,
@@ -58,6 +59,7 @@ class Device:
     quick: bool = True
     under_way: UnderWay = field(init=False)
     condition: Condition = field(init=False)
+    waits: Waits = field(init=False, default_factory=Waits)
 
     def __post_init__(self) -> None:
         medium_of(self.network)  # refuses a network that cannot run as processes
@@ -94,14 +96,16 @@ async def _allowed(device: Device, *, probe: bool) -> tuple[int, ...]:
     while True:
         why = None
         if device.ranking is not None and not await device.ranking.reachable():
-            why = "the ranking server cannot be reached"
+            why = NotSentError("the ranking server cannot be reached", WithdrawalReason.RANKING)
         elif found := _covered(device, probe=probe):
+            device.waits.reason = WithdrawalReason.UNSPECIFIED
             return found
         elif isinstance(device.charge, Foreseen):
-            why = device.charge.refusal(probe=True) or NOT_ALL_SLOTS
-        if why is not None and why != said:
-            logs.event("refused", device=device.index, reason=why)
-            said = why
+            why = not_covered(device.charge, probe=True)
+        device.waits.reason = WithdrawalReason.UNSPECIFIED if why is None else why.reason
+        if why is not None and str(why) != said:
+            logs.event("refused", device=device.index, reason=str(why))
+            said = str(why)
         await asyncio.sleep(wait)
         wait, probe = min(2 * wait, _LONGEST_WAIT), True
 
@@ -137,6 +141,7 @@ async def answer(device: Device, port: DevicePort, turn: Turn) -> bool:
 
     True if nothing was refused.
     """
+    began = time.perf_counter()
     refused, accepted, noted = dict[str, NotSentError](), list[Announcement](), dict[str, Noted | None]()
     for inference in (each for told in turn for each in told.ended):
         device.under_way.end(inference)
@@ -149,12 +154,13 @@ async def answer(device: Device, port: DevicePort, turn: Turn) -> bool:
         except NotSentError as why:
             refused[told.id] = why
     refused |= _charge(device, accepted)
+    charged = round(time.perf_counter() - began, 6)
     for told in reversed(accepted):
         if told.id in refused and (note := noted[told.id]) is not None:
             device.under_way.undo(note)
     sent = [(told, noted[told.id]) for told in accepted if told.id not in refused]
     made = await asyncio.gather(*(_signal(device, told, note and note.going) for told, note in sent))
-    signals = [each for each in made if isinstance(each, SlotSignal)]
+    signals = [replace(each, charged=charged) for each in made if isinstance(each, SlotSignal)]
     refused |= dict(each for each in made if not isinstance(each, SlotSignal))
     if signals:
         await port.transmit(signals)

@@ -15,6 +15,8 @@ from starlette.routing import Route
 
 from airpool.runtime import transport
 from airpool.runtime.door import Door, DoorLimits, Patient
+from airpool.runtime.events import EventStream
+from airpool.runtime.feed import Feed
 from airpool.runtime.guard import Guard
 from airpool.runtime.idempotency import MOST_WAITING, BusyError, Repeats, ReusedKeyError, StartedInference
 from airpool.runtime.medium import AirStatus, DisconnectedError
@@ -36,7 +38,7 @@ _WAIT = {"true": True, "1": True, "false": False, "0": False}
 def app(server: Server, token: str | None = None, fleet: "FleetKeeper | None" = None) -> Starlette:
     """The ASGI application of one server. token: required of every client but a health check. fleet: its view."""
     metrics, waiting = Metrics(server, fleet), dict[str, asyncio.Task[InferenceResult]]()
-    repeats = Repeats()
+    repeats, feed = Repeats(), Feed(server, fleet)
     schema = resources.files("airpool.runtime").joinpath("openapi.json").read_bytes()
 
     def started() -> StartedInference:
@@ -96,10 +98,15 @@ def app(server: Server, token: str | None = None, fleet: "FleetKeeper | None" = 
     async def measured(_: Request) -> Response:
         return Response(metrics.text(await status()), media_type=CONTENT_TYPE)
 
+    async def events(_: Request) -> Response | EventStream:
+        if feed.listeners.full:
+            return JSONResponse({"reason": "too many listen"}, 429)
+        return feed.stream()
+
     async def described(_: Request) -> Response:
         return Response(schema, media_type="application/json")
 
-    return Starlette(
+    made = Starlette(
         routes=[
             Route("/infer", infer, methods=["POST"]),
             Route("/results/{id}", result),
@@ -107,9 +114,12 @@ def app(server: Server, token: str | None = None, fleet: "FleetKeeper | None" = 
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", measured),
+            Route("/events", events),
         ],
         middleware=[Middleware(Guard, token=token, per_second=_REQUESTS)],
     )
+    made.state.feed = feed
+    return made
 
 
 class Web:
@@ -129,7 +139,9 @@ class Web:
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         how: dict[str, Any] = {"log_config": None, "access_log": False, "lifespan": "off", "server_header": False}
         how |= {"http": Patient, "ws": "none", "timeout_keep_alive": 5}
-        config = uvicorn.Config(app(server, token, fleet), timeout_graceful_shutdown=1, **how)
+        made = app(server, token, fleet)
+        self._feed: Feed = made.state.feed
+        config = uvicorn.Config(made, timeout_graceful_shutdown=1, **how)
         config.load()
         self._uvicorn = uvicorn.Server(config)
         self._uvicorn.capture_signals = nullcontext  # pyright: ignore  # the role handles signals
@@ -148,6 +160,7 @@ class Web:
 
     async def stop(self) -> None:
         self._door.close()
+        self._feed.close()
         self._uvicorn.should_exit = True
         if self._task is not None:
             await self._task

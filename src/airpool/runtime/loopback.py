@@ -9,6 +9,7 @@ from airpool.runtime.air import Air
 from airpool.runtime.medium import (
     AirStatus,
     Announcement,
+    Balance,
     RejectedError,
     RoundMessage,
     RoundOver,
@@ -36,6 +37,9 @@ class LoopbackDevice:
 
     async def ready(self, inferences: int = 1, left: int | None = None) -> None:
         self._air.ready(self._device, inferences, left)
+
+    async def tell(self, balance: Balance) -> None:
+        self._air.told(self._device, balance)
 
     async def advertise(self, advert: bytes, left: int | None = None) -> None:
         try:

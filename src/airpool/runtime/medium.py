@@ -14,6 +14,7 @@ from airpool._support.arrays import Floats
 from airpool._support.errors import AirpoolError
 from airpool._support.plugins import Registry
 from airpool.network import ACCESSES, Network, NetworkError
+from airpool.runtime.course import Course
 from airpool.runtime.options import FRAME_WINDOW
 from airpool.runtime.under_way import FIRST_SLOT, AskedSlot
 
@@ -49,11 +50,15 @@ class Announcement:
 
 @dataclass(frozen=True, eq=False)
 class SlotSignal:
-    """A device's answer to an announcement: x, zeros where it is silent. scale: α/p, for its power; 0 if silent."""
+    """A device's answer to an announcement: x, zeros where it is silent. scale: α/p, for its power; 0 if silent.
+
+    charged: seconds from the announcement to the end of the charge; 0: not said.
+    """
 
     id: str
     samples: Floats
     scale: float
+    charged: float = 0.0
 
 
 class WithdrawalReason(StrEnum):
@@ -67,6 +72,18 @@ class WithdrawalReason(StrEnum):
     RANKING = "ranking"
     ROUND = "round"
     INTERNAL = "internal"
+
+
+@dataclass(frozen=True)
+class Balance:
+    """A device's own account. spent: ε that its ledger has charged; None: it keeps none. budget: ε that all inferences
+    may reach; None: no such limit. delta, neighbours: of both. waits: why the device is not ready."""
+
+    spent: float | None = None
+    budget: float | None = None
+    delta: float = 0.0
+    neighbours: str = ""
+    waits: WithdrawalReason = WithdrawalReason.UNSPECIFIED
 
 
 @dataclass(frozen=True)
@@ -96,6 +113,7 @@ class Sum:
     devices: int
     carrier: bool
     simulated: bool = False
+    course: Course | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +123,7 @@ class Withheld:
     reason: str
     spent: bool
     rejected: bool = False
+    course: Course | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +139,7 @@ class DeviceFault:
 class AirStatus:
     """able: devices that are connected, and neither stalled nor set aside. ready: of these, ready at this moment.
 
-    version: of the air. versions: of the connected devices, by index.
+    version: of the air. versions: of the connected devices, by index. balances: of those that have told it.
     """
 
     devices: int
@@ -131,6 +150,7 @@ class AirStatus:
     faults: tuple[DeviceFault, ...] = ()
     version: str = ""
     versions: Mapping[int, str] = field(default_factory=dict)
+    balances: Mapping[int, Balance] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -179,7 +199,11 @@ class DevicePort(Protocol):
 
 
 class Line(DevicePort, Protocol):
-    """A device's connection to a hub: a port, and the messages of a secure round."""
+    """A device's connection to a hub: a port, its balance, and the messages of a secure round."""
+
+    async def tell(self, balance: Balance) -> None:
+        """Tells the hub what the device has spent, and why it is not ready; nothing where the hub does not take it."""
+        ...
 
     async def advertise(self, advert: bytes, left: int | None = None) -> None:
         """Declares readiness for one secure round; left: as of `ready`."""

@@ -18,6 +18,7 @@ from airpool.runtime.limits import Bucket, SparseLog
 from airpool.runtime.medium import (
     AirStatus,
     Announcement,
+    Balance,
     DeviceFault,
     DisconnectedError,
     RoundMessage,
@@ -31,6 +32,7 @@ from airpool.runtime.medium import (
 )
 from airpool.runtime.under_way import FIRST_SLOT, AskedSlot
 from airpool.runtime.wire_pb2_grpc import AirStub, RankingStub
+from airpool.runtime.wire_values import announced, balance_message, balance_of, course_of
 
 PROTOCOL = 1
 _Reply = TypeVar("_Reply")
@@ -55,6 +57,7 @@ class RemoteDevice:
 
     def __init__(self, stream: aio.StreamStreamCall, device: int, stale: Callable[[], bool] | None = None) -> None:
         self._stream, self._device, self._stale, self._unready = stream, device, stale, ""
+        self._writing, self._takes_balances = asyncio.Lock(), False
 
     @classmethod
     async def opened(
@@ -73,9 +76,15 @@ class RemoteDevice:
         if len(own.text) <= terms.LONGEST:
             hello.terms = own.text
         await port._write(wire.FromDevice(hello=hello))
-        if (await port._read()).WhichOneof("what") != "welcome":
+        said = await port._read()
+        if said.WhichOneof("what") != "welcome":
             raise DisconnectedError("the air did not welcome this device")
+        port._takes_balances = said.welcome.balances
         return port
+
+    async def tell(self, balance: Balance) -> None:
+        if self._takes_balances:
+            await self._write(wire.FromDevice(balance=balance_message(balance)))
 
     async def ready(self, inferences: int = 1, left: int | None = None) -> None:
         await self._write(wire.FromDevice(ready=wire.Ready(inferences=inferences, left=left)))
@@ -91,7 +100,7 @@ class RemoteDevice:
             said = await (self._read() if self._stale is None else self._read_while_fresh(self._stale))
             if said.WhichOneof("what") == "turn":
                 self._unready = ""
-                return tuple(_announced(each) for each in said.turn.announcements)
+                return tuple(announced(each) for each in said.turn.announcements)
             if (why := said.rejected or said.unready) and why != self._unready:
                 logs.event("rejected", device=self._device, reason=why)
             if said.unready:
@@ -102,7 +111,10 @@ class RemoteDevice:
         """Asks nothing more."""
 
     async def transmit(self, signals: Sequence[SlotSignal]) -> None:
-        sent = [wire.Signal(id=each.id, samples=packed(each.samples), scale=each.scale) for each in signals]
+        sent = [
+            wire.Signal(id=each.id, samples=packed(each.samples), scale=each.scale, charged=each.charged)
+            for each in signals
+        ]
         await self._write(wire.FromDevice(answers=wire.Answers(signals=sent)))
 
     async def answer(self, message: RoundMessage) -> None:
@@ -131,7 +143,8 @@ class RemoteDevice:
 
     async def _write(self, message: wire.FromDevice) -> None:
         try:
-            await self._stream.write(message)
+            async with self._writing:  # its balance comes from another task
+                await self._stream.write(message)
         except (aio.AioRpcError, asyncio.InvalidStateError) as error:
             raise DisconnectedError(await self._why(error)) from None
 
@@ -161,12 +174,6 @@ class RemoteDevice:
         return _plain(error.details() if isinstance(error, aio.AioRpcError) else await self._stream.details()) or "gone"
 
 
-def _announced(told: wire.Announcement) -> Announcement:
-    what = (told.id, told.number, told.gain, told.digest, told.devices, told.epoch)
-    own = {"inference": told.inference, "slot": told.slot or 1, "ended": tuple(told.ended)}
-    return Announcement(*what, **own, moment=told.moment, window=told.window)
-
-
 class RemoteServer:
     """The server's port. One call for each slot, over one connection."""
 
@@ -178,7 +185,8 @@ class RemoteServer:
         got = await _called(self._air.Status(wire.Nothing(), timeout=transport.CALL_SECONDS), "the air")
         faults = tuple(DeviceFault(each.device, each.reason, each.seconds) for each in got.faults)
         of_devices, of_air = (faults, got.version, dict(got.versions)), (got.connected, got.able, got.ready)
-        return AirStatus(got.devices, got.quorum, *of_air, *of_devices)
+        balances = {k: balance_of(each) for k, each in got.balances.items()}
+        return AirStatus(got.devices, got.quorum, *of_air, *of_devices, balances)
 
     async def run_slot(self, id: str, number: int, asked: StatedTerms, of: AskedSlot = FIRST_SLOT) -> Sum | Withheld:
         await _reached(self._channel, "the air", self._air.Status)
@@ -186,9 +194,10 @@ class RemoteServer:
         if of != FIRST_SLOT:
             request.MergeFrom(wire.SlotRequest(slot=of.slot, ended=of.ended))
         got = await _called(self._air.RunSlot(request, timeout=self._seconds), "the air")
+        course = course_of(got)
         if got.withheld:
-            return Withheld(got.reason, got.spent, got.rejected)
-        return Sum(unpacked(got.y), got.devices, got.carrier, got.simulated)
+            return Withheld(got.reason, got.spent, got.rejected, course)
+        return Sum(unpacked(got.y), got.devices, got.carrier, got.simulated, course)
 
 
 class RemoteRanking:

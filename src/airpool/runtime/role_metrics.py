@@ -10,12 +10,13 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from airpool._support.version import __version__
 from airpool.runtime import logs, transport
+from airpool.runtime.charge import Metered
 from airpool.runtime.condition import faults
 from airpool.runtime.device import Device
 from airpool.runtime.medium import DevicePort, SlotSignal
@@ -85,12 +86,12 @@ class RoleMetrics:
                 return
             looked = time.monotonic()
             for each in hosted:
-                if isinstance(each.charge, Metered) and (found := await asyncio.to_thread(each.charge.spent)):
+                if isinstance(each.charge, Metered) and (found := await asyncio.to_thread(each.charge.spending)):
                     name = str(each.index)
-                    spent.labels(name).set(found[1])
-                    if found[0] is not None:
-                        limit.labels(name).set(found[0])
-                        left.labels(name).set(max(0.0, found[0] - found[1]))
+                    spent.labels(name).set(found.epsilon)
+                    if found.budget is not None:
+                        limit.labels(name).set(found.budget)
+                        left.labels(name).set(max(0.0, found.budget - found.epsilon))
 
         self._asked.append(look)
 
@@ -101,15 +102,6 @@ class RoleMetrics:
         for device, kind in faults():
             self._sources.labels(str(device), kind).set(1)
         return generate_latest(self._registry)
-
-
-@runtime_checkable
-class Metered(Protocol):
-    """A charge that knows what was spent."""
-
-    def spent(self) -> tuple[float | None, float] | None:
-        """The budget for all inferences, if there is one, and ε spent; None where it cannot be read now."""
-        ...
 
 
 class MeteredPort:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from grpc import aio
 
+from airpool.runtime import balance, logs, transport
 from airpool.runtime import device as devices
-from airpool.runtime import logs, transport
 from airpool.runtime.air import Air
 from airpool.runtime.device import Device
 from airpool.runtime.medium import DevicePort, Line
@@ -153,10 +153,11 @@ async def run_devices(
                     channel, device.index, simulated=simulated, network=device.network, stale=stale
                 )
 
-            await connected(
-                opened,
-                lambda line: devices.run(device, port_of(line, device.index)),
-            )
+            async def use(line: RemoteDevice) -> None:
+                async with balance.told(device, line):
+                    await devices.run(device, port_of(line, device.index))
+
+            await connected(opened, use)
 
         async with _running(metrics, console) as stop:
             tasks = [asyncio.create_task(one(each)) for each in hosted]

@@ -10,7 +10,7 @@ from pathlib import Path
 from airpool._support.rounding import full, shown
 from airpool.network import Network
 from airpool.runtime import logs
-from airpool.runtime.charge import NotSentError
+from airpool.runtime.charge import NotSentError, Spent
 from airpool.runtime.keys import credentials as keys
 from airpool.runtime.keys import secret
 from airpool.runtime.keys.reloaded import Reloaded
@@ -124,12 +124,13 @@ class Booked:
         except refused.SpendingError as why:
             raise NotSentError(f"{why.status}: {why}", _REASONS.get(why.status, WithdrawalReason.DISK)) from None
 
-    def spent(self) -> tuple[float | None, float] | None:
-        """The budget for all inferences, and ε spent, read beside the ledger: no charge waits for it."""
+    def spending(self) -> Spent | None:
+        """ε spent, and the budget for all inferences, read beside the ledger: no charge waits for it."""
         whole = next((each for each in self._ledger.budgets if each.covers_all), None)
         delta, relation = (1e-5, "zero-out") if whole is None else (whole.delta, whole.neighbours)
         try:
-            return whole and whole.epsilon, total(content(self.path).counts, delta, relation)
+            spent = total(content(self.path).counts, delta, relation)
+            return Spent(whole and whole.epsilon, spent, delta, relation)
         except (refused.SpendingError, ValueError):
             return None
 

@@ -22,6 +22,7 @@ from airpool.protocol.live import live_report
 from airpool.radio.link import level, link_of
 from airpool.runtime import logs, terms
 from airpool.runtime.asking import OneInference
+from airpool.runtime.course import SlotCourse
 from airpool.runtime.medium import DisconnectedError, ServerPort, Sum, UnreachedError, medium_of
 from airpool.runtime.results import Guarantee, InferenceResult, ServerCodec
 from airpool.runtime.under_way import FIRST_SLOT, AskedSlot
@@ -58,13 +59,14 @@ class Server:
             )
         self.network, self.codec, self.port = network, codec, port
         self.guarantee = Guarantee.of(guarantee(network) if simulated else live_report(network))
-        self._simulated, self._deadline = simulated, deadline
+        self.simulated, self._deadline = simulated, deadline
         self._asked, self._gamma = terms.stated(network), link_of(network).gamma
         self._numbered, self._turn = 0, asyncio.Semaphore(_IN_FLIGHT)
         self._waiting, self._stopping = set[asyncio.Timeout](), False
         self._ended = deque[str](maxlen=_IN_FLIGHT)  # of which the medium has yet to hear
         self._ends = 0  # inferences that have ended before their last slot
         self.observers: list[Callable[[InferenceResult], None]] = []
+        self.slot_observers: list[Callable[[SlotCourse], None]] = []
         self._results: OrderedDict[str, InferenceResult] = OrderedDict()
 
     def result(self, id: str) -> InferenceResult | None:
@@ -130,16 +132,22 @@ class Server:
         """
         inference.slots += 1
         while True:
-            before = self._ends
+            before, asked = self._ends, time.perf_counter()
             of = AskedSlot(inference.slots, tuple(self._ended))
             self._ended.clear()
             found = await self.port.run_slot(id, this, self._asked, *([] if of == FIRST_SLOT else [of]))
             if isinstance(found, Sum) or found.spent or found.rejected or self._ends == before:
                 break
-        inference.take(found, simulated=self._simulated)
+        waited = time.perf_counter() - asked
+        inference.take(found, simulated=self.simulated)
+        if found.course is not None:
+            took = {"waited": waited, "answered": time.perf_counter() - asked}
+            course = SlotCourse.of(found.course, (id, this, of.slot), **took)
+            for observe in self.slot_observers:
+                observe(course)
 
     def _blank(self, id: str, this: int) -> InferenceResult:
-        return InferenceResult(id, this, "failed", 0.0, False, self.guarantee, self._simulated)
+        return InferenceResult(id, this, "failed", 0.0, False, self.guarantee, self.simulated)
 
     def _keep(self, found: InferenceResult) -> None:
         self._results[found.id] = found

@@ -24,6 +24,7 @@ from airpool.runtime.server import Server, new_id
 from airpool.runtime.transport import PeerCredentials
 from airpool.runtime.under_way import AskedSlot
 from airpool.runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
+from airpool.runtime.wire_values import balance_message, balance_of, reason_of
 
 _DIGEST, _VERSION = 64, 32  # characters
 _ENDED = 64  # inferences that a server may say are over
@@ -63,7 +64,7 @@ class AirService(AirServicer):
         listening = asyncio.create_task(self._listen(hello, request_iterator, say, trusted))
         self._lines.add(say)
         try:
-            yield wire.ToDevice(welcome=wire.Welcome(protocol=PROTOCOL, version=__version__))
+            yield wire.ToDevice(welcome=wire.Welcome(protocol=PROTOCOL, version=__version__, balances=True))
             while (message := await outgoing.get()) is not None:
                 yield message
         finally:
@@ -134,6 +135,8 @@ class AirService(AirServicer):
                 return [lambda: air.advertise(device, said.advert)]
             case "answer":
                 return [lambda: air.take(device, medium.RoundMessage(said.answer.id, said.answer.content))]
+            case "balance":
+                return [lambda: air.told(device, balance_of(said.balance))]
             case "answers":
                 signals, withdrawals = said.answers.signals, said.answers.withdrawals
             case "signal":
@@ -143,16 +146,19 @@ class AirService(AirServicer):
             case _:
                 return [_not_understood]
         taken = [partial(air.take, device, _signal_of(each)) for each in signals]
-        return taken + [partial(air.withdraw, device, each.id, _reason_of(each)) for each in withdrawals]
+        return taken + [partial(air.withdraw, device, each.id, reason_of(each.reason)) for each in withdrawals]
 
     async def RunSlot(self, request: wire.SlotRequest, context: Any) -> wire.SlotOutcome:
         await transport.require_peer(context, "server", self._credentials)
         asked = medium.StatedTerms(request.digest[:_DIGEST], request.asked)
         of = AskedSlot(request.slot or 1, tuple(request.ended[:_ENDED]))
         got = await self._air.run_slot(request.id, request.number, asked, of)
+        course = None if got.course is None else wire.Course(**got.course._asdict())
         if isinstance(got, medium.Withheld):
-            return wire.SlotOutcome(withheld=True, reason=got.reason, spent=got.spent, rejected=got.rejected)
-        return wire.SlotOutcome(y=packed(got.y), devices=got.devices, carrier=got.carrier, simulated=got.simulated)
+            why = {"reason": got.reason, "spent": got.spent, "rejected": got.rejected}
+            return wire.SlotOutcome(withheld=True, **why, course=course)
+        what = {"devices": got.devices, "carrier": got.carrier, "simulated": got.simulated}
+        return wire.SlotOutcome(y=packed(got.y), **what, course=course)
 
     async def Status(self, request: wire.Nothing, context: Any) -> wire.AirStatus:
         await transport.require_client(context, self._credentials)
@@ -167,6 +173,7 @@ class AirService(AirServicer):
             version=now.version,
             devices=now.devices,
             versions=now.versions,
+            balances={k: balance_message(each) for k, each in now.balances.items()},
         )
 
 
@@ -193,13 +200,7 @@ def _announcement(told: medium.Announcement) -> wire.Announcement:
 
 def _signal_of(sent: wire.Signal) -> medium.SlotSignal:
     samples = unpacked(sent.samples if len(sent.samples) % 8 == 0 else b"")
-    return medium.SlotSignal(sent.id, samples, sent.scale)
-
-
-def _reason_of(sent: wire.Withdrawal) -> medium.WithdrawalReason:
-    """The reason of a withdrawal; one that this version does not know is unspecified."""
-    known = wire.Reason.keys()[sent.reason] if 0 <= sent.reason < len(wire.Reason.keys()) else "UNSPECIFIED"
-    return medium.WithdrawalReason[known]
+    return medium.SlotSignal(sent.id, samples, sent.scale, sent.charged)
 
 
 def _not_understood() -> None:

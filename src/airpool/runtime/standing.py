@@ -10,7 +10,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from airpool.runtime import logs
-from airpool.runtime.medium import Deliver, DeviceFault
+from airpool.runtime.medium import Balance, Deliver, DeviceFault, WithdrawalReason
 from airpool.runtime.under_way import MOST_KEPT
 
 MOST_FAILURES, FORGIVEN_AFTER = 2, 20
@@ -18,6 +18,11 @@ FIRST_SECONDS, LONGEST_SECONDS = 30.0, 3600.0
 _FOR_GOOD = 1e9  # seconds
 _NAMED = 5
 OVER_BUDGET = "its budget does not cover another inference"
+_WAITS = {
+    WithdrawalReason.BUDGET: OVER_BUDGET,
+    WithdrawalReason.DISK: "its ledger cannot be written or read",
+    WithdrawalReason.RANKING: "it cannot reach the ranking server",
+}
 
 
 @dataclass(eq=False)
@@ -25,7 +30,7 @@ class Connection:
     """A connected device. inferences: the most of its next turn; 0: it is not ready. since: when it last answered.
 
     stalled: it is not waited for until it is ready again. left: slots that its budget covers, where an inference has
-    several; None: not said. ended: inferences that are over, of which it has yet to hear.
+    several; None: not said. ended: inferences that are over, of which it has yet to hear. balance: None: not told.
     """
 
     deliver: Deliver
@@ -35,6 +40,7 @@ class Connection:
     stalled: bool = False
     version: str = ""
     left: int | None = None
+    balance: Balance | None = None
     ended: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
 
 
@@ -120,6 +126,8 @@ class Standing:
             return DeviceFault(device, OVER_BUDGET)
         if it is None or it.inferences:
             return None
+        if it.balance is not None and (why := _WAITS.get(it.balance.waits)):
+            return DeviceFault(device, f"not ready; {why}")
         if it.stalled or (device not in busy and self.clock() - it.since > self.patience):
             return DeviceFault(device, f"not ready; {last}" if (last := self._reason(device)) else "not ready")
         return None

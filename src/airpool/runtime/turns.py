@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from airpool.runtime.course import Stopwatch
 from airpool.runtime.medium import Sum, Withheld
 from airpool.runtime.standing import Connection
 from airpool.runtime.under_way import UnderWay
@@ -11,7 +12,10 @@ from airpool.runtime.under_way import UnderWay
 
 @dataclass(eq=False)
 class Request:
-    """A slot that the server has asked for. asked: its network file. running: its round, once announced."""
+    """A slot that the server has asked for. asked: its network file. running: its round, once announced.
+
+    watch: takes its times.
+    """
 
     id: str
     number: int
@@ -20,6 +24,7 @@ class Request:
     slot: int
     done: "asyncio.Future[Sum | Withheld]"
     running: "asyncio.Task[None] | None" = None
+    watch: Stopwatch = field(default_factory=Stopwatch)
 
 
 def next_turn(

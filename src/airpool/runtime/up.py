@@ -194,15 +194,19 @@ class System:
             starting.require(options)
 
     def trouble(self) -> list[str]:
-        """Faults of sources that devices have logged and not taken back, in the order of their indices."""
+        """Faults of sources, in the order of the devices' indices."""
+        return [f"device {k}: {why}" for (k, _), why in sorted(self.source_faults().items())]
+
+    def source_faults(self) -> dict[tuple[int, str], str]:
+        """Faults that devices have logged and not taken back, by device and kind."""
         found = dict[tuple[int, str], str]()
         for name in self.device_names:
             for line in self._logged(name):
                 if line["event"] == FAILED:
-                    found[line["device"], line["status"]] = f"device {line['device']}: {line['reason']}"
+                    found[line["device"], line["status"]] = line["reason"]
                 elif line["event"] == BACK:
                     found = {of: text for of, text in found.items() if of[0] != line["device"]}
-        return [text for _, text in sorted(found.items())]
+        return found
 
     def _logged(self, name: str) -> list[dict[str, Any]]:
         lines = (self.folder / f"{name}.log").read_text("utf-8", "replace").splitlines()

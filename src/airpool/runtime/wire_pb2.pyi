@@ -31,7 +31,7 @@ class Nothing(_message.Message):
     def __init__(self) -> None: ...
 
 class FromDevice(_message.Message):
-    __slots__ = ("hello", "ready", "signal", "withdraw", "advert", "answer", "answers")
+    __slots__ = ("hello", "ready", "signal", "withdraw", "advert", "answer", "answers", "balance")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
@@ -39,6 +39,7 @@ class FromDevice(_message.Message):
     ADVERT_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    BALANCE_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     ready: Ready
     signal: Signal
@@ -46,7 +47,8 @@ class FromDevice(_message.Message):
     advert: bytes
     answer: RoundMessage
     answers: Answers
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., signal: _Optional[_Union[Signal, _Mapping]] = ..., withdraw: _Optional[str] = ..., advert: _Optional[bytes] = ..., answer: _Optional[_Union[RoundMessage, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ...) -> None: ...
+    balance: Balance
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., signal: _Optional[_Union[Signal, _Mapping]] = ..., withdraw: _Optional[str] = ..., advert: _Optional[bytes] = ..., answer: _Optional[_Union[RoundMessage, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ..., balance: _Optional[_Union[Balance, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("device", "simulated", "protocol", "version", "digest", "terms")
@@ -74,6 +76,20 @@ class Ready(_message.Message):
     advert: bytes
     def __init__(self, inferences: _Optional[int] = ..., left: _Optional[int] = ..., advert: _Optional[bytes] = ...) -> None: ...
 
+class Balance(_message.Message):
+    __slots__ = ("budget", "spent", "delta", "neighbours", "waits")
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
+    DELTA_FIELD_NUMBER: _ClassVar[int]
+    NEIGHBOURS_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    budget: float
+    spent: float
+    delta: float
+    neighbours: str
+    waits: Reason
+    def __init__(self, budget: _Optional[float] = ..., spent: _Optional[float] = ..., delta: _Optional[float] = ..., neighbours: _Optional[str] = ..., waits: _Optional[_Union[Reason, str]] = ...) -> None: ...
+
 class Answers(_message.Message):
     __slots__ = ("signals", "withdrawals")
     SIGNALS_FIELD_NUMBER: _ClassVar[int]
@@ -83,14 +99,16 @@ class Answers(_message.Message):
     def __init__(self, signals: _Optional[_Iterable[_Union[Signal, _Mapping]]] = ..., withdrawals: _Optional[_Iterable[_Union[Withdrawal, _Mapping]]] = ...) -> None: ...
 
 class Signal(_message.Message):
-    __slots__ = ("id", "samples", "scale")
+    __slots__ = ("id", "samples", "scale", "charged")
     ID_FIELD_NUMBER: _ClassVar[int]
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
     SCALE_FIELD_NUMBER: _ClassVar[int]
+    CHARGED_FIELD_NUMBER: _ClassVar[int]
     id: str
     samples: bytes
     scale: float
-    def __init__(self, id: _Optional[str] = ..., samples: _Optional[bytes] = ..., scale: _Optional[float] = ...) -> None: ...
+    charged: float
+    def __init__(self, id: _Optional[str] = ..., samples: _Optional[bytes] = ..., scale: _Optional[float] = ..., charged: _Optional[float] = ...) -> None: ...
 
 class Withdrawal(_message.Message):
     __slots__ = ("id", "reason")
@@ -135,12 +153,14 @@ class ToDevice(_message.Message):
     def __init__(self, announcement: _Optional[_Union[Announcement, _Mapping]] = ..., rejected: _Optional[str] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., part: _Optional[bytes] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., message: _Optional[_Union[RoundMessage, _Mapping]] = ..., over: _Optional[_Union[RoundOver, _Mapping]] = ..., unready: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("protocol", "version")
+    __slots__ = ("protocol", "version", "balances")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    BALANCES_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     version: str
-    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
+    balances: bool
+    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., balances: _Optional[bool] = ...) -> None: ...
 
 class Turn(_message.Message):
     __slots__ = ("announcements",)
@@ -195,7 +215,7 @@ class SlotRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., asked: _Optional[str] = ..., digest: _Optional[str] = ..., slot: _Optional[int] = ..., ended: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SlotOutcome(_message.Message):
-    __slots__ = ("y", "devices", "carrier", "simulated", "withheld", "reason", "spent", "rejected")
+    __slots__ = ("y", "devices", "carrier", "simulated", "withheld", "reason", "spent", "rejected", "course")
     Y_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     CARRIER_FIELD_NUMBER: _ClassVar[int]
@@ -204,6 +224,7 @@ class SlotOutcome(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     SPENT_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
+    COURSE_FIELD_NUMBER: _ClassVar[int]
     y: bytes
     devices: int
     carrier: bool
@@ -212,10 +233,25 @@ class SlotOutcome(_message.Message):
     reason: str
     spent: bool
     rejected: bool
-    def __init__(self, y: _Optional[bytes] = ..., devices: _Optional[int] = ..., carrier: _Optional[bool] = ..., simulated: _Optional[bool] = ..., withheld: _Optional[bool] = ..., reason: _Optional[str] = ..., spent: _Optional[bool] = ..., rejected: _Optional[bool] = ...) -> None: ...
+    course: Course
+    def __init__(self, y: _Optional[bytes] = ..., devices: _Optional[int] = ..., carrier: _Optional[bool] = ..., simulated: _Optional[bool] = ..., withheld: _Optional[bool] = ..., reason: _Optional[str] = ..., spent: _Optional[bool] = ..., rejected: _Optional[bool] = ..., course: _Optional[_Union[Course, _Mapping]] = ...) -> None: ...
+
+class Course(_message.Message):
+    __slots__ = ("announced", "charged", "first", "last", "summed")
+    ANNOUNCED_FIELD_NUMBER: _ClassVar[int]
+    CHARGED_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    SUMMED_FIELD_NUMBER: _ClassVar[int]
+    announced: float
+    charged: float
+    first: float
+    last: float
+    summed: float
+    def __init__(self, announced: _Optional[float] = ..., charged: _Optional[float] = ..., first: _Optional[float] = ..., last: _Optional[float] = ..., summed: _Optional[float] = ...) -> None: ...
 
 class AirStatus(_message.Message):
-    __slots__ = ("ready", "quorum", "connected", "able", "faults", "version", "devices", "versions")
+    __slots__ = ("ready", "quorum", "connected", "able", "faults", "version", "devices", "versions", "balances")
     class VersionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -223,6 +259,13 @@ class AirStatus(_message.Message):
         key: int
         value: str
         def __init__(self, key: _Optional[int] = ..., value: _Optional[str] = ...) -> None: ...
+    class BalancesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: Balance
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[Balance, _Mapping]] = ...) -> None: ...
     READY_FIELD_NUMBER: _ClassVar[int]
     QUORUM_FIELD_NUMBER: _ClassVar[int]
     CONNECTED_FIELD_NUMBER: _ClassVar[int]
@@ -231,6 +274,7 @@ class AirStatus(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    BALANCES_FIELD_NUMBER: _ClassVar[int]
     ready: int
     quorum: int
     connected: int
@@ -239,7 +283,8 @@ class AirStatus(_message.Message):
     version: str
     devices: int
     versions: _containers.ScalarMap[int, str]
-    def __init__(self, ready: _Optional[int] = ..., quorum: _Optional[int] = ..., connected: _Optional[int] = ..., able: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., version: _Optional[str] = ..., devices: _Optional[int] = ..., versions: _Optional[_Mapping[int, str]] = ...) -> None: ...
+    balances: _containers.MessageMap[int, Balance]
+    def __init__(self, ready: _Optional[int] = ..., quorum: _Optional[int] = ..., connected: _Optional[int] = ..., able: _Optional[int] = ..., faults: _Optional[_Iterable[_Union[Fault, _Mapping]]] = ..., version: _Optional[str] = ..., devices: _Optional[int] = ..., versions: _Optional[_Mapping[int, str]] = ..., balances: _Optional[_Mapping[int, Balance]] = ...) -> None: ...
 
 class Fault(_message.Message):
     __slots__ = ("device", "reason", "seconds")

@@ -8,4 +8,5 @@ knobs        controls as data: what is asked for    radio_knobs  the same of air
 presets      what /api/knobs answers                least        the least ε for an accuracy
 answers      a network's account, part by part      leakage      ε, odds, what is protected and what not
 measured     error, cost, accuracy, curve           copies       a network as commands, Python and TOML
+live         a running system, watched              upstream     its server's HTTP API, as a client
 """

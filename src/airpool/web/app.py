@@ -16,25 +16,32 @@ from airpool.web import answers, files, scene
 from airpool.web.asked import answered, reply
 from airpool.web.guard import PageGuard
 from airpool.web.jobs import Jobs
+from airpool.web.live import Live, LiveOptions
+from airpool.web.live import routes as live_routes
 
 
 @dataclass(frozen=True)
 class PageOptions:
-    """token: required of every browser; None: the page is for this machine. model: the one that is looked at."""
+    """token: required of every browser; None: the page is for this machine. model: the one that is looked at.
+
+    live: the running system that is watched.
+    """
 
     token: str | None = None
     model: str = "modelnet40"
+    live: LiveOptions | None = None
 
 
 def app(options: PageOptions) -> Starlette:
     """The page. Views add their routes in `_routes`; app.state has `options` and `jobs`."""
-    jobs, kept = Jobs(), scene.SceneState()
+    jobs, kept, live = Jobs(), scene.SceneState(), Live(options.live)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         Thread(target=answers.warm, args=(options.model,), daemon=True, name="airpool-page-warm").start()
         try:
-            yield
+            async with live.running():
+                yield
         finally:
             jobs.close()
             kept.close()
@@ -42,13 +49,15 @@ def app(options: PageOptions) -> Starlette:
     made = Starlette(
         routes=[
             *_routes(options),
+            *live_routes(live),
             Route("/api/{rest:path}", _unknown, methods=["GET", "POST"]),
             Route("/{rest:path}", files.served),
         ],
         middleware=[Middleware(PageGuard, token=options.token)],
         lifespan=lifespan,
     )
-    made.state.options, made.state.jobs, made.state.scene = options, jobs, kept
+    made.state.options, made.state.jobs = options, jobs
+    made.state.scene, made.state.live = kept, live
     return made
 
 
@@ -60,7 +69,7 @@ def _routes(options: PageOptions) -> Sequence[BaseRoute]:
 async def _about(request: Request) -> Response:
     """Version and model of this page."""
     options: PageOptions = request.app.state.options
-    return reply(request, {"version": __version__, "model": options.model})
+    return reply(request, {"version": __version__, "model": options.model, "live": options.live is not None})
 
 
 async def _unknown(request: Request) -> Response:

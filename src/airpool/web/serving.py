@@ -1,11 +1,14 @@
 """The process that serves the page: a socket on loopback, or with a token and TLS beyond it."""
 
+import asyncio
 import socket
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
+from starlette.applications import Starlette
 
 from airpool.runtime import transport
 from airpool.runtime.transport import PeerCredentials
@@ -39,7 +42,15 @@ def bound(address: str = DEFAULT_ADDRESS, *, token: str | None, credentials: Pee
     return PageAddress(sock, f"{'http' if credentials is None else 'https'}://{name}:{port}/")
 
 
-def server(options: PageOptions, credentials: PeerCredentials | None = None) -> uvicorn.Server:
+class PageServer(uvicorn.Server):
+    """uvicorn that ends the streams of its pages when it stops: they would go on for ever."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        cast("Starlette", self.config.app).state.live.listeners.close()
+        await super().shutdown(sockets)
+
+
+def server(options: PageOptions, credentials: PeerCredentials | None = None) -> PageServer:
     """uvicorn with the page; `serve(sockets=[place.sock])` runs it."""
     how: dict[str, Any] = {"http": "h11", "log_config": None, "access_log": False, "server_header": False, "ws": "none"}
     how |= {"timeout_keep_alive": 20, "timeout_graceful_shutdown": 1, "limit_concurrency": 256, "lifespan": "on"}
@@ -47,7 +58,21 @@ def server(options: PageOptions, credentials: PeerCredentials | None = None) -> 
     config.load()
     if credentials is not None:
         config.ssl = transport.http_context(credentials)
-    return uvicorn.Server(config)
+    return PageServer(config)
+
+
+@asynccontextmanager
+async def beside(where: PageAddress, options: PageOptions) -> AsyncIterator[None]:
+    """Serves the page while the block runs, beside what else runs in this loop."""
+    made = server(options)
+    made.capture_signals = nullcontext  # pyright: ignore  # whoever runs the loop handles signals
+    serving = asyncio.create_task(made.serve(sockets=[where.sock]))
+    try:
+        yield
+    finally:
+        made.should_exit = True
+        await serving
+        where.sock.close()
 
 
 def serve(where: PageAddress, options: PageOptions, credentials: PeerCredentials | None = None) -> None:

@@ -1,0 +1,206 @@
+"""The feed of a server: devices, inferences, courses of slots and rates, for those who watch (`GET /events`).
+
+Read-only. It says what the server's answers say, and what the air says of devices; nothing of what a device sees or
+sends. All that it keeps is bounded. It asks the air how devices are twice a second, while somebody watches.
+"""
+
+import asyncio
+import math
+import time
+from collections import Counter, deque
+from dataclasses import asdict
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from airpool._support.version import __version__
+from airpool.account.report import number
+from airpool.runtime.course import SlotCourse
+from airpool.runtime.events import EventStream, Listeners
+from airpool.runtime.medium import AirStatus, Balance, DisconnectedError
+from airpool.runtime.results import InferenceResult
+from airpool.runtime.server import Server
+
+if TYPE_CHECKING:
+    from airpool.runtime.fleet_keeper import FleetKeeper
+
+LOOK_SECONDS, _ANSWER_SECONDS = 0.5, 2.0
+_INFERENCES, _CHANGES, _SECONDS, _TIMES = 50, 50, 300, 256
+_FOR_GOOD = 1e8  # seconds
+_SHOWN = ("id", "number", "status", "label", "name", "probability", "sure", "slots", "cap", "devices", "spent")
+
+
+class Feed:
+    """The state and the events of one server. fleet: its view of the devices' ledgers."""
+
+    def __init__(self, server: Server, fleet: "FleetKeeper | None" = None) -> None:
+        self.listeners = Listeners()
+        self._server, self._fleet, self._began = server, fleet, time.time()
+        self._inferences, self._changes = deque[dict[str, Any]](maxlen=_INFERENCES), deque[Any](maxlen=_CHANGES)
+        self._counts, self._totals, self._seconds = Counter[str](), Counter[str](), _Seconds()
+        self._course: dict[str, Any] | None = None
+        self._devices, self._air = dict[int, dict[str, Any]](), dict[str, Any]()
+        self._watching: asyncio.Task[None] | None = None
+        server.observers.append(self._inferred)
+        server.slot_observers.append(self._slotted)
+
+    def stream(self) -> EventStream:
+        """The response to one who listens."""
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._watch())
+        return EventStream(self.listeners, self.snapshot)
+
+    def close(self) -> None:
+        self.listeners.close()
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def snapshot(self) -> dict[str, Any]:
+        """All that is known now."""
+        await self._look()
+        server, promised = self._server, self._server.guarantee
+        epsilon = {name: number(getattr(promised, name)) for name in ("device", "local", "object")}
+        return {
+            "time": _now(),
+            "version": __version__,
+            "since": round(self._began, 3),
+            "simulated": server.simulated,
+            "classes": len(server.codec.classes),
+            "guarantee": {**epsilon, "delta": promised.delta, "neighbours": str(promised.neighbours)},
+            "cap": server.network.slots.count,
+            "air": self._air,
+            "devices": list(self._devices.values()),
+            "counts": dict(self._counts),
+            "totals": dict(self._totals),
+            "inferences": list(self._inferences),
+            "changes": list(self._changes),
+            "course": self._course,
+            "seconds": list(self._seconds.past),
+        }
+
+    def _inferred(self, found: InferenceResult) -> None:
+        told = {"time": _now(), **{name: getattr(found, name) for name in _SHOWN}}
+        told |= {"seconds": found.seconds, "reason": found.reason, "probability": _finite(found.probability)}
+        self._counts[found.status] += 1
+        self._totals.update(slots=found.slots, spent=int(found.spent), inferences=1)
+        self._inferences.append(told)
+        self._seconds.note(found)
+        self.listeners.publish("inference", told)
+
+    def _slotted(self, found: SlotCourse) -> None:
+        self._course = {"time": _now(), **found._asdict()}
+        self.listeners.publish("course", self._course)
+
+    async def _watch(self) -> None:
+        """Looks at the air, and ends each second, until nobody listens any more."""
+        next_second = time.time() + 1
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if not len(self.listeners):
+                return
+            await self._look()
+            if time.time() >= next_second:
+                next_second = time.time() + 1 - LOOK_SECONDS / 2
+                self.listeners.publish("second", self._seconds.ended())
+
+    async def _look(self) -> None:
+        try:
+            status = await asyncio.wait_for(self._server.port.status(), _ANSWER_SECONDS)
+            air = {"reached": True, "reason": "", "able": status.able, "quorum": status.quorum}
+            air |= {"connected": status.connected, "version": status.version}
+            devices = _devices(status, self._devices)
+        except (DisconnectedError, TimeoutError) as why:
+            air = {"reached": False, "reason": str(why) or f"no answer within {_ANSWER_SECONDS:g} s"}
+            unknown = {"state": "unknown", "reason": "the air cannot be asked"}
+            count = self._server.network.devices.count
+            devices = {k: {**self._devices.get(k, _blank(k)), **unknown} for k in range(count)}
+        if self._fleet is not None:
+            air["fleet"] = self._fleet.status.reason or "ok"
+        changed = [each for k, each in devices.items() if each != self._devices.get(k)]
+        if not changed and air == self._air:
+            return
+        fresh = [
+            {"time": _now(), "device": each["device"], "state": each["state"], "reason": each["reason"]}
+            for each in changed
+            if _standing(each) != _standing(self._devices.get(each["device"]))
+        ]
+        self._changes.extend(fresh)
+        self._devices, self._air = devices, air
+        self.listeners.publish("devices", {"time": _now(), "air": air, "devices": changed, "changes": fresh})
+
+
+class _Seconds:
+    """Inferences and their times by the second, of the last five minutes with any."""
+
+    def __init__(self) -> None:
+        self.past = deque[dict[str, Any]](maxlen=_SECONDS)
+        self._second, self._statuses, self._times = 0, Counter[str](), list[float]()
+
+    def note(self, found: InferenceResult) -> None:
+        if int(time.time()) != self._second:
+            self.ended()
+        self._statuses[found.status] += 1
+        if len(self._times) < _TIMES:
+            self._times.append(found.seconds)
+
+    def ended(self) -> dict[str, Any]:
+        """The second that ends now."""
+        times = self._times
+        said = {"time": self._second, "answered": self._statuses["answered"], "all": self._statuses.total()}
+        said |= {"median": median(times) if times else None, "longest": max(times, default=None)}
+        if said["all"]:
+            self.past.append(said)
+        self._second, self._statuses, self._times = int(time.time()), Counter(), []
+        return said
+
+
+def _now() -> float:
+    return round(time.time(), 3)
+
+
+def _finite(value: float | None) -> float | str | None:
+    """A number as JSON has it."""
+    return None if value is None or math.isnan(value) else number(value)
+
+
+def _blank(k: int) -> dict[str, Any]:
+    return {"device": k, "state": "down", "reason": "", "until": None, "version": None, "balance": None}
+
+
+def _standing(device: dict[str, Any] | None) -> tuple[str, str]:
+    """State and reason; up, where nothing is known before."""
+    return ("up", "") if device is None else (device["state"], device["reason"])
+
+
+def _devices(status: AirStatus, before: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """The state of each device, by index: up, waiting (not ready), aside or down (not connected)."""
+    faults, found = {each.device: each for each in status.faults}, dict[int, dict[str, Any]]()
+    for k in range(status.devices):
+        it, fault, there = _blank(k), faults.get(k), k in status.versions
+        if there:
+            it |= {"state": "up", "version": status.versions[k], "balance": _balance(status.balances.get(k))}
+        elif k in before:
+            it["balance"] = before[k]["balance"]  # what it last told
+        if fault is not None:
+            aside = fault.reason.startswith("set aside")
+            it |= {"state": "aside" if aside else "waiting" if there else "down", "reason": fault.reason}
+            it["until"] = _until(fault.seconds, before.get(k))
+        elif not there:
+            it["reason"] = "not connected"
+        found[k] = it
+    return found
+
+
+def _until(seconds: float, before: dict[str, Any] | None) -> float | None:
+    """The time at which a device is announced to again; as said before, where that differs by rounding alone."""
+    if not 0 < seconds < _FOR_GOOD:
+        return None
+    until, said = round(time.time() + seconds), None if before is None else before["until"]
+    return said if said is not None and abs(said - until) <= 1 else until
+
+
+def _balance(told: Balance | None) -> dict[str, Any] | None:
+    if told is None:
+        return None
+    said = asdict(told)
+    numbers = {name: _finite(said[name]) for name in ("spent", "budget", "delta")}
+    return {**said, **numbers, "waits": told.waits.value}
