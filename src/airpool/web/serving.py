@@ -7,7 +7,7 @@ from typing import Any
 
 import uvicorn
 
-from airpool.runtime import transport
+from airpool.runtime import logs, transport
 from airpool.runtime.transport import PeerCredentials
 from airpool.web.app import PageOptions, app
 
@@ -51,6 +51,7 @@ def server(options: PageOptions, credentials: PeerCredentials | None = None) -> 
 
 
 def serve(where: PageAddress, options: PageOptions, credentials: PeerCredentials | None = None) -> None:
-    """Serves the page until Ctrl-C."""
+    """Serves the page until Ctrl-C. Accidents are told on stderr, one line of JSON each."""
+    logs.start("page")
     with where.sock, suppress(KeyboardInterrupt):
         server(options, credentials).run(sockets=[where.sock])
