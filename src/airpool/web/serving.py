@@ -8,6 +8,7 @@ from typing import Any
 import uvicorn
 
 from airpool.runtime import logs, transport
+from airpool.runtime.door import Patient
 from airpool.runtime.transport import PeerCredentials
 from airpool.web.app import PageOptions, app
 
@@ -39,9 +40,21 @@ def bound(address: str = DEFAULT_ADDRESS, *, token: str | None, credentials: Pee
     return PageAddress(sock, f"{'http' if credentials is None else 'https'}://{name}:{port}/")
 
 
+class PageProtocol(Patient):
+    """HTTP that closes a connection whose request does not end; a mesh may take a while."""
+
+    request_seconds = 30.0
+
+
 def server(options: PageOptions, credentials: PeerCredentials | None = None) -> uvicorn.Server:
     """uvicorn with the page; `serve(sockets=[place.sock])` runs it."""
-    how: dict[str, Any] = {"http": "h11", "log_config": None, "access_log": False, "server_header": False, "ws": "none"}
+    how: dict[str, Any] = {
+        "http": PageProtocol,
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "ws": "none",
+    }
     how |= {"timeout_keep_alive": 20, "timeout_graceful_shutdown": 1, "limit_concurrency": 256, "lifespan": "on"}
     config = uvicorn.Config(app(options), **how)
     config.load()
