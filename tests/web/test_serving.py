@@ -1,17 +1,15 @@
 """The process that serves the page: where it listens, and how it ends."""
 
-import os
 import signal
 import ssl
 
 import httpx
 import pytest
+from benchmarks.page_process import Page
 
 from airpool.runtime import secured
 from airpool.runtime.keys import authority
 from airpool.web import serving
-
-from .running import page, started, stopped
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 
@@ -92,28 +90,27 @@ def test_a_taken_port_is_told(refused):
         assert "cannot listen" in refused("ui", "--listen", f"127.0.0.1:{where.sock.getsockname()[1]}")
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_a_page_is_served_until_it_is_stopped(tmp_path, sign):
-    log = tmp_path / "log"
-    with log.open("w") as stderr:
-        process, url = started(stderr=stderr)
-        try:
-            assert "<title>airpool</title>" in httpx.get(url).text
-            os.killpg(process.pid, sign)
-            assert process.wait(30) == (0 if sign == signal.SIGINT else -signal.SIGTERM)
-        finally:
-            stopped(process)
-    assert log.read_text() == ("The page is closed.\n" if sign == signal.SIGINT else "")
+@pytest.mark.parametrize(("sign", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM)])
+def test_a_page_is_served_until_it_is_stopped(tmp_path, sign, status):
+    page = Page(tmp_path)
+    try:
+        assert "<title>airpool</title>" in httpx.get(page.url).text
+        assert page.stop(sign) == status
+    finally:
+        page.stop(signal.SIGKILL)
+    assert page.log.read_text() == ("The page is closed.\n" if status == 0 else "")
 
 
 def test_over_tls_with_a_token(tmp_path, keys, token_file):
     trust = ssl.create_default_context(cafile=keys / "ca.crt")
     trust.check_hostname = False  # the certificate names a role
-    with page(tmp_path, "--token-file", token_file, "--keys", keys / "server") as url:
-        assert url.startswith("https://")
-        with httpx.Client(base_url=url, verify=trust) as client:
-            assert client.get("/api/about").status_code == 401
-            entered = client.post("/enter", data={"token": TOKEN})
-            assert entered.status_code == 303
-            assert "Secure" in entered.headers["set-cookie"]
-            assert client.get("/api/about").json()["model"] == "modelnet40"
+    with (
+        Page(tmp_path, "--token-file", token_file, "--keys", keys / "server") as page,
+        httpx.Client(base_url=page.url, verify=trust) as client,
+    ):
+        assert page.url.startswith("https://")
+        assert client.get("/api/about").status_code == 401
+        entered = client.post("/enter", data={"token": TOKEN})
+        assert entered.status_code == 303
+        assert "Secure" in entered.headers["set-cookie"]
+        assert client.get("/api/about").json()["model"] == "modelnet40"

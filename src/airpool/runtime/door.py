@@ -67,6 +67,16 @@ class Patient(H11Protocol):
         if self.visit is not None:
             self.visit.leave(self.visit)
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuses what is no HTTP; where an answer is under way already, it hangs up instead of answering twice."""
+        begun = self.cycle is not None and not self.cycle.response_complete
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE) and not begun:
+            super().send_400_response(msg)
+            return
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+        self.transport.abort()
+
     @property
     def _complete(self) -> bool:
         return self.conn.their_state in (h11.DONE, h11.MUST_CLOSE, h11.CLOSED)

@@ -10,7 +10,8 @@ from typing import Any, cast
 import uvicorn
 from starlette.applications import Starlette
 
-from airpool.runtime import transport
+from airpool.runtime import logs, transport
+from airpool.runtime.door import Patient
 from airpool.runtime.transport import PeerCredentials
 from airpool.web.app import PageOptions, app
 
@@ -50,9 +51,21 @@ class PageServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+class PageProtocol(Patient):
+    """HTTP that closes a connection whose request does not end; a mesh may take a while."""
+
+    request_seconds = 30.0
+
+
 def server(options: PageOptions, credentials: PeerCredentials | None = None) -> PageServer:
     """uvicorn with the page; `serve(sockets=[place.sock])` runs it."""
-    how: dict[str, Any] = {"http": "h11", "log_config": None, "access_log": False, "server_header": False, "ws": "none"}
+    how: dict[str, Any] = {
+        "http": PageProtocol,
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "ws": "none",
+    }
     how |= {"timeout_keep_alive": 20, "timeout_graceful_shutdown": 1, "limit_concurrency": 256, "lifespan": "on"}
     config = uvicorn.Config(app(options), **how)
     config.load()
@@ -76,6 +89,7 @@ async def beside(where: PageAddress, options: PageOptions) -> AsyncIterator[None
 
 
 def serve(where: PageAddress, options: PageOptions, credentials: PeerCredentials | None = None) -> None:
-    """Serves the page until Ctrl-C."""
+    """Serves the page until Ctrl-C. Accidents are told on stderr, one line of JSON each."""
+    logs.start("page")
     with where.sock, suppress(KeyboardInterrupt):
         server(options, credentials).run(sockets=[where.sock])
