@@ -5,12 +5,13 @@
 //
 // While a slider moves, a request is left alone for PATIENCE_MS or until its ε is there; then the newest settings are
 // asked about. So the server is never asked faster than it answers, and every repaint shows a state that was set. Until
-// the slider rests, only what is quick is asked for (?quick): nothing slow is begun to be thrown away.
+// it rests, only what is quick is asked for (?quick): nothing slow is begun to be thrown away.
 
 import * as api from "./api.js";
 
 const PATIENCE_MS = 250;
 const REST_MS = 150;
+const BURST_MS = 400; // changes that follow each other as fast, such as held arrow keys, are a move too
 const RETRY_MS = 2_000;
 const BUSY = 429;
 
@@ -25,6 +26,7 @@ export class Answers extends EventTarget {
     this.asking = null;
     this.asked = null;
     this.changed = null;
+    this.began = -Infinity;
     store.subscribe(() => this.ask());
   }
 
@@ -60,12 +62,13 @@ export class Answers extends EventTarget {
   async send({ resting = false } = {}) {
     for (const timer of [this.later, this.retry, this.rest]) clearTimeout(timer);
     this.later = this.rest = 0;
-    const quick = this.store.moving && !resting;
+    const quick = !resting && (this.store.moving || performance.now() - this.began < BURST_MS);
     const settings = this.store.settings;
     this.asked = JSON.stringify(Object.entries(settings).sort());
     this.asking?.abort();
     const asking = (this.asking = new AbortController());
     delete this.parts.search;
+    delete this.parts.waiting;
     this.pending = new Set(Object.keys(this.parts));
     this.error = null;
     this.told = false;

@@ -63,7 +63,8 @@ export async function mount(root, context) {
     }
     wrong.hidden = !fault || named !== null;
     wrong.textContent = wrong.hidden ? "" : fault.message;
-    way.update(network, leakage, answers.busy && !answers.told ? search : null);
+    const searching = answers.busy && !answers.told && (search ?? (store.get("way") === "accuracy" && { text: "Searching …" }));
+    way.update(network, leakage, searching);
     bar.update();
     start.update();
   }

@@ -20,11 +20,23 @@ export function mount(root, { answers }) {
     }
   };
   answers.on("leakage", update);
+  answers.onState(({ error, parts }) => {
+    for (const { body } of made) {
+      const waiting = body.querySelector(".loading");
+      if (waiting) waiting.textContent = error && !parts.leakage ? "The answer needs settings that work." : "Computing …";
+    }
+  });
 }
 
 const first = (value) => number([value].flat()[0] ?? NaN);
 const most = (value, pick = Math.max) => pick(...String([value].flat()).split(",").map(Number));
 const yes = (value) => value === true || value === "true";
+
+const ALONE = {
+  superposed: "A receiver beside one device hears that device alone: then its",
+  orthogonal: "Whoever listens receives the same as the server: the",
+  secure: "Where all other devices work with the server, nothing but own noise is left: then the",
+};
 
 const QUESTIONS = [
   {
@@ -53,8 +65,8 @@ const QUESTIONS = [
       }[settings.access] ?? "One vector: the sum of what all devices send at the same moment, with their noise. The radio channel adds the signals up before anybody receives them.";
       return [
         `${seen}${who}${scores}`,
-        "It never receives a picture. It decodes the sum into a label, which it is meant to learn: what the object is, is not a secret here.",
-        `A receiver beside one device hears that device alone: then its local ε counts, ${epsilon(leakage.epsilon_local)}. All views together, and so the object, have ε = ${epsilon(leakage.epsilon_object)}.`,
+        "It never receives a picture or a recording. It decodes the sum into a label, which it is meant to learn: what the object is, is not a secret here.",
+        `${ALONE[settings.access] ?? ALONE.superposed} local ε counts, ${epsilon(leakage.epsilon_local)}. All views together, and so the object, have ε = ${epsilon(leakage.epsilon_object)}.`,
       ];
     },
   },

@@ -4,6 +4,8 @@
 import { el } from "./dom.js";
 import { accuracy as shown, epsilon, plain } from "./words.js";
 
+const SLOW_MS = 300; // what is quicker needs no word
+
 /** Mounts the strip into root. @param {HTMLElement} root @param {import("./main.js").Context} context */
 export function mount(root, { answers, dom }) {
   const worst = figure("ε of the worst device", "privacy parameter", "worst");
@@ -16,14 +18,16 @@ export function mount(root, { answers, dom }) {
   const odds = el("p", {});
   const protects = el("p", {});
   const not = el("p", {});
-  const state = el("p", { class: "state", role: "status" });
+  const state = el("p", { class: "state" });
+  const heard = el("p", { class: "hidden", role: "status" }); // said once, when all is there
   dom.fill(root,
     el("div", { class: "strip" },
       worst.root,
       el("dl", { class: "beside" }, Object.values(beside).map(({ root: each }) => each)),
       predicted.root,
       el("div", { class: "words" }, odds, protects, not)),
-    state);
+    state, heard);
+  let slow = 0;
 
   const put = (place, text, value) => {
     if (place.textContent !== text) place.textContent = text;
@@ -55,13 +59,18 @@ export function mount(root, { answers, dom }) {
     worst.root.classList.toggle("stale", late("leakage"));
     predicted.root.classList.toggle("stale", late("accuracy"));
     root.classList.toggle("wrong", Boolean(error));
-    put(state, said(error, late, parts));
+    const text = said(error, late, parts);
+    clearTimeout(slow);
+    if (error || !text) put(state, text);
+    else slow = setTimeout(() => put(state, text), SLOW_MS);
+    if (error) put(heard, text);
+    else if (!busy && parts.leakage) put(heard, `ε = ${epsilon(parts.leakage.epsilon)}, predicted accuracy ${shown(parts.accuracy?.mean)}`);
   });
 }
 
 function said(error, late, parts) {
   if (error) return `${error.message}${parts.leakage ? " The numbers above are of the last setting that worked." : ""}`;
-  if (late("leakage")) return "Computing …";
+  if (late("leakage")) return parts.search?.text ?? (parts.waiting ? "Waiting for another computation …" : "Computing …");
   if (late("accuracy")) return "Simulating the accuracy …";
   return "";
 }

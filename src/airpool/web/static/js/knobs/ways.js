@@ -63,7 +63,7 @@ function wanted(text) {
 }
 
 function found(way, network, leakage, search) {
-  if (search?.text) return search.text;
+  if (search?.text) return search.progress ? `${search.text}: ${Math.round(100 * search.progress)} %` : search.text;
   if (!network || !leakage) return "";
   const noise = `σ = ${plain(network.noise_std)}`;
   const promise = `ε = ${epsilon(leakage.epsilon)} at δ = ${plain(leakage.delta)}`;

@@ -3,6 +3,7 @@
 import { el, fill } from "../dom.js";
 import { epsilon, number, percent, plain, run, runs } from "../words.js";
 
+const KINDS = { epsilon: "The device's ε", epsilon_local: "The local ε", epsilon_object: "The object's ε", epsilon_eavesdropper: "The eavesdropper's ε" };
 const value = (x) => (Number.isFinite(number(x)) ? String(x) : "inf");
 const cell = (x, text) => el("td", { class: "number", "data-value": value(x) }, text(x));
 const scrolled = (label, table) => el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, table);
@@ -20,7 +21,7 @@ export function devicesSection({ answers }) {
       cell(row.epsilon, epsilon), cell(row.epsilon_local, epsilon), cell(row.epsilon_paper, epsilon), cell(row.noise_std, plain), cell(row.participation, plain))));
     told.textContent = `Privacy parameters at δ = ${plain(found.delta)}; smaller is more private. The object itself: ε = ${epsilon(found.epsilon_object)}.`
       + (found.epsilon_eavesdropper ? ` An eavesdropper with antennas of their own: ε = ${epsilon(found.epsilon_eavesdropper)}.` : "");
-    const reasons = Object.entries(found.infinite ?? {}).map(([which, why]) => `${which} ε is infinite: ${why}`);
+    const reasons = Object.entries(found.infinite ?? {}).map(([which, why]) => `${KINDS[which] ?? which} is infinite: ${why}.`);
     fill(notes, [...reasons, found.paper?.sentence].filter(Boolean).map((text) => el("li", {}, text)));
   });
   return el("section", { class: "card", id: "devices" }, el("h2", {}, "ε of each device"), told,
