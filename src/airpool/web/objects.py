@@ -22,7 +22,7 @@ from airpool.models.vision.views import Cameras, views
 from airpool.network import Network
 from airpool.web.asked import AskedError
 from airpool.web.meshes import Kept, OwnMesh
-from airpool.web.settings import Asked
+from airpool.web.settings import AskedNetwork
 
 OWN, SAMPLE = "own-", "sample_"
 _PER_CLASS = 5  # held-out samples that are listed
@@ -63,7 +63,7 @@ class Scenery:
             raise AskedError("this mesh is not kept any more: choose its file again", field="object", status=404)
         return found
 
-    def look(self, name: str, asked: Asked) -> Looked:
+    def look(self, name: str, asked: AskedNetwork) -> Looked:
         """An object as the devices of a network see it."""
         model, codec, devices = asked.model, asked.codec, asked.network.devices.count
         if not takes_views(model, codec):

@@ -22,7 +22,7 @@ from airpool.web import meshes, objects, png, silence
 from airpool.web.asked import AskedError, answered, body, computed, fields, reply
 from airpool.web.jobs import Jobs
 from airpool.web.objects import OWN, Looked, Remembered, Scenery
-from airpool.web.settings import LOOK, Asked, asked_network
+from airpool.web.settings import LOOK, AskedNetwork, asked_network
 
 MOST_TRIALS = 1_000
 MOST_SEED = 2**53 - 1
@@ -94,7 +94,7 @@ def _state(request: Request) -> SceneState:
     return request.app.state.scene
 
 
-def _asked(request: Request, given: dict[str, Any]) -> Asked:
+def _asked(request: Request, given: dict[str, Any]) -> AskedNetwork:
     return asked_network(given, request.app.state.options.model)
 
 
@@ -125,7 +125,7 @@ def _whole(given: dict[str, Any], name: str, least: int, most: int) -> int:
 
 def views(scenery: Scenery, name: str, make: Any) -> dict[str, Any]:
     """Pictures of the views of each device, where there are any, and where the cameras stand."""
-    asked: Asked = make()
+    asked: AskedNetwork = make()
     count = asked.network.devices.count
     looked = scenery.look(name, asked)
     around = Cameras()
@@ -153,7 +153,7 @@ def _spread(count: int) -> list[float]:
 
 def once(scenery: Scenery, name: str, make: Any, seed: int) -> dict[str, Any]:
     """One inference: the same as `airpool.infer` with a generator of this seed."""
-    asked: Asked = make()
+    asked: AskedNetwork = make()
     network, looked = asked.network, scenery.look(name, asked)
     out = inferred(asked, looked, seed)
     used = int(out.slots[0, 0])
@@ -187,7 +187,7 @@ def once(scenery: Scenery, name: str, make: Any, seed: int) -> dict[str, Any]:
 
 def many(scenery: Scenery, name: str, make: Any, seed: int, trials: int) -> dict[str, Any]:
     """How often each class is the answer in `trials` independent inferences of one object; no answer is one, too."""
-    asked: Asked = make()
+    asked: AskedNetwork = make()
     looked = scenery.look(name, asked)
     out = inferred(asked, looked, seed, trials)
     found, count = out.label[0].unique(return_counts=True)
@@ -204,7 +204,7 @@ def many(scenery: Scenery, name: str, make: Any, seed: int, trials: int) -> dict
     }
 
 
-def inferred(asked: Asked, looked: Looked, seed: int, trials: int = 1) -> Inference:
+def inferred(asked: AskedNetwork, looked: Looked, seed: int, trials: int = 1) -> Inference:
     """`airpool.infer` of an object whose encoding is known."""
     how = Simulation(trials, report=_report(asked.network))
     rng, model = torch.Generator().manual_seed(seed), Remembered(asked.model, looked.encoded())
@@ -216,7 +216,7 @@ def _report(network: Network) -> PrivacyReport:
     return guarantee(network)
 
 
-def _label(out: Inference, asked: Asked) -> str | None:
+def _label(out: Inference, asked: AskedNetwork) -> str | None:
     found = int(out.label[0, 0])
     return None if found == NO_ANSWER else asked.model.classes[found]
 

@@ -11,6 +11,15 @@ export class AskedError extends Error {
 
 const LOST = "The page has lost its server. Is `airpool ui` still running? It tries again by itself.";
 
+let connected = true;
+
+/** Notes whether the server answers, and tells the page when that changes, and only then. */
+export function connection(now) {
+  if (now === connected) return;
+  connected = now;
+  dispatchEvent(new CustomEvent("airpool-connection", { detail: now }));
+}
+
 async function sent(path, { headers, ...options }) {
   try {
     return await fetch(path, { headers: { ...headers, "X-Errors-In-Body": "1" }, ...options });
@@ -21,13 +30,13 @@ async function sent(path, { headers, ...options }) {
 
 function lost(error) {
   if (error.name === "AbortError") return error;
-  dispatchEvent(new CustomEvent("airpool-connection", { detail: false }));
+  connection(false);
   return new AskedError(LOST);
 }
 
 // A user's mistake is {"error": …} with status 200: a browser writes any other status to its console.
 async function checked(response) {
-  dispatchEvent(new CustomEvent("airpool-connection", { detail: true }));
+  connection(true);
   if (!response.ok) throw refused(response, await read(response));
   return response;
 }

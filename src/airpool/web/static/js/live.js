@@ -2,6 +2,7 @@
 //
 // One stream, /api/live: a snapshot, then changes. It is closed while another view is looked at.
 
+import { connection } from "./api.js";
 import { Ask } from "./live/ask.js";
 import { Charts } from "./live/charts.js";
 import { Changes, Inferences } from "./live/lists.js";
@@ -70,11 +71,11 @@ export async function mount(root, context) {
     if (source) return;
     source = new EventSource("/api/live");
     for (const name of EVENTS) source.addEventListener(name, take);
-    source.addEventListener("open", () => dispatchEvent(new CustomEvent("airpool-connection", { detail: true })));
+    source.addEventListener("open", () => connection(true));
     source.addEventListener("error", () => {
       model.lostPage();
       draw();
-      dispatchEvent(new CustomEvent("airpool-connection", { detail: false }));
+      connection(false);
       if (source?.readyState !== EventSource.CLOSED) return; // it tries again by itself
       close();
       again = setTimeout(open, AGAIN_MS);

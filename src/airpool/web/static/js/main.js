@@ -75,10 +75,7 @@ function mountIntro() {
   });
 }
 
-let connected = true;
-addEventListener("airpool-connection", (event) => {
-  if (event.detail === connected) return;
-  connected = event.detail;
+addEventListener("airpool-connection", ({ detail: connected }) => {
   dom.notice(connected ? "" : "The page has lost its server. It tries again by itself.", "lost");
   if (!connected) retry();
 });
