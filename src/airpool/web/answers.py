@@ -5,7 +5,7 @@ minute: it is answered by the process for jobs.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -55,7 +55,7 @@ async def _answer(request: Request) -> Response:
     return http.lines(request, _in_threads(parts(wanted)))
 
 
-async def _in_threads(found: Iterator[Part]) -> AsyncIterator[Part]:
+async def _in_threads(found: Iterator[Part]) -> AsyncGenerator[Part, None]:
     """The parts, each computed in a thread: quick ones never wait behind slow ones."""
     quick = True
     while True:
