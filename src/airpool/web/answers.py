@@ -1,13 +1,14 @@
 """POST /api/answer: everything about the network that the settings describe, part by part; GET /api/knobs.
 
-The quick parts come first. A network whose law is drawn (antennas of the server, real symbols with errors) takes half a
-minute: it is answered by the process for jobs.
+The quick parts come first. A network that is `costly` to account for is answered by the process for jobs,
+without a curve.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from threading import Event
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
@@ -15,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from airpool.network import Network
+from airpool.network import Network, scheme_rules
 from airpool.network import file as network_file
 from airpool.web import asked as http
 from airpool.web import copies, measured, presets, settings
@@ -28,10 +29,12 @@ Part = dict[str, Any]
 _QUICK = ("search", "network", "leakage")  # parts that come before the slow ones
 
 
-def warm(model: str) -> None:
-    """Computes the first answer before it is asked for, so that models are loaded by then."""
-    list(parts(settings.read({}, model)))
+def warm(model: str, stop: Event) -> None:
+    """Computes the first answer up to its accuracy before it is asked for, so that models are loaded by then."""
     presets.knobs_record(model)
+    for part in parts(settings.read({}, model)):
+        if stop.is_set() or part["part"] == "accuracy":
+            return
 
 
 def routes() -> list[Route]:
@@ -79,15 +82,15 @@ def _slow(_: asyncio.AbstractEventLoop) -> CapacityLimiter:
 
 
 def costly(network: Network) -> bool:
-    """Whether ε takes many seconds: its law is drawn, not computed."""
+    """Whether ε takes many seconds: its law is drawn, or integrated over errors of the channel."""
     channel = network.channel
-    drawn = channel.symbols == "real" and not channel.known
-    return channel.rules.radio and (channel.antennas > 1 or drawn)
+    hard = channel.symbols == "real" or ":" in channel.fading or scheme_rules(network.scheme).scored
+    return channel.rules.radio and (channel.antennas > 1 or (hard and not channel.known))
 
 
 def _job(tell: Tell, given: Mapping[str, Any], model: str) -> None:
     wanted = settings.read(given, model)
-    tell({"part": "search", "text": "This radio's law is drawn, not computed: half a minute.", "progress": None})
+    tell({"part": "search", "text": "This radio takes its time: up to a minute.", "progress": None})
     for part in parts(wanted):
         tell(part)
 
@@ -114,12 +117,16 @@ def parts(wanted: AskedNetwork) -> Iterator[Part]:
     yield leakage(wanted.network)
     if objects is not None:
         yield measured.error_part(wanted, objects)
-    for trials in (1, copies.TRIALS):
-        found = measured.measured(wanted, trials)
-        if objects is None:
-            yield measured.measured_error(found)
-        yield measured.cost_part(found)
-        yield measured.accuracy_part(wanted, found)
+    try:
+        for trials in (1, copies.TRIALS):
+            found = measured.measured(wanted, trials)
+            if objects is None:
+                yield measured.measured_error(found)
+            yield measured.cost_part(found)
+            yield measured.accuracy_part(wanted, found)
+    except ValueError as error:  # power rules that look at the noise are not simulated
+        yield from measured.unavailable(str(error))
+        return
     if not costly(wanted.network):
         yield from measured.curve(wanted, found)
 

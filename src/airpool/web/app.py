@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from threading import Thread
+from threading import Event, Thread
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -18,6 +18,8 @@ from airpool.web.guard import PageGuard
 from airpool.web.jobs import Jobs
 from airpool.web.live import Live, LiveOptions
 from airpool.web.live import routes as live_routes
+
+_END_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,15 @@ def app(options: PageOptions) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        Thread(target=answers.warm, args=(options.model,), daemon=True, name="airpool-page-warm").start()
+        stop = Event()
+        first = Thread(target=answers.warm, args=(options.model, stop), daemon=True, name="airpool-page-warm")
+        first.start()
         try:
             async with live.running():
                 yield
         finally:
+            stop.set()
+            first.join(_END_SECONDS)
             jobs.close()
             kept.close()
 

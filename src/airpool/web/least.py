@@ -17,7 +17,7 @@ from airpool.web.asked import AskedError
 
 TRIALS, SEED = 3, 0
 _STEPS = 48  # of ε in a factor of ten: 4.9 % each
-_LEAST, _MOST = ceil(log10(0.02) * _STEPS), floor(log10(50) * _STEPS)
+FIRST, LAST = ceil(log10(0.02) * _STEPS), floor(log10(50) * _STEPS)
 
 
 def grid(step: int) -> float:
@@ -53,7 +53,7 @@ def search(
     def reaches(step: int) -> bool:
         return validated(bare, share, model, codec, grid(step)) >= accuracy
 
-    low, high = _LEAST - 1, _MOST
+    low, high = FIRST - 1, LAST
     if not reaches(high):
         best = validated(bare, share, model, codec, grid(high))
         raise AskedError(

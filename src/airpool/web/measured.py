@@ -25,7 +25,7 @@ from airpool.web.settings import AskedNetwork
 EPSILONS = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.3, 10.0, 20.0)
 _CELLS = 1_500_000  # of latents in float64 that an error is averaged over, within some 20 ms
 _LEAST_OBJECTS = 64
-_TELL_SECONDS = 0.1
+_TELL_SECONDS, _CURVE_SECONDS = 0.1, 20.0
 _ERROR = {
     "bias": "Devices that are silent or too weak are missing from the sum on average.",
     "participation": "Who takes part, and how well signals are aligned, differs each time.",
@@ -178,6 +178,18 @@ def _no_noise(model: Model, codec: str, count: int, weight: tuple[float, ...], c
     return evaluate(objects, plain, trials=1, instead="centralised").accuracy_mean
 
 
+def unavailable(why: str) -> Iterator[dict[str, Any]]:
+    """The parts of a network that cannot be simulated: without numbers, with the reason."""
+    note = f"Not simulated: {why}."
+    yield {"part": "mse", "total": None, "parts": [], "exact": False, "objects": 0, "note": note}
+    yield {"part": "cost", "channel_uses": None, "slots": None, "energy": None, "energy_unit": "", "sentences": [note]}
+    none = dict.fromkeys(("mean", "std", "low", "high", "no_answer", "vote", "no_noise", "chance"))
+    yield {"part": "accuracy", **none, "trials": 0, "objects": 0, "seed": SEED, "confidence": 0.95} | {
+        "data": "",
+        "note": note,
+    }
+
+
 # Curve
 
 
@@ -190,9 +202,10 @@ def curve(asked: AskedNetwork, here: Evaluation) -> Iterator[dict[str, Any]]:
     bare = replace(asked.bare, devices=replace(d, noise_std=0.05)) if plain else asked.bare
     ours, vote = list[Any](), list[Any]()
     paper = TABLE_2.get(asked.network.scheme.name, {}) if asked.source == "modelnet40" else {}
-    told = monotonic()
+    began = told = monotonic()
     for number, epsilon in enumerate(EPSILONS, 1):
-        point = _point(bare, asked.share, asked.model, asked.codec, epsilon)
+        late = monotonic() - began > _CURVE_SECONDS
+        point = None if late else _point(bare, asked.share, asked.model, asked.codec, epsilon)
         ours.append(None if point is None else point[0])
         vote.append(None if point is None else point[1])
         if number < len(EPSILONS) and monotonic() - told < _TELL_SECONDS:
@@ -210,6 +223,7 @@ def curve(asked: AskedNetwork, here: Evaluation) -> Iterator[dict[str, Any]]:
             ],
             "here": {"epsilon": _finite(here.report.worst), "accuracy": here.accuracy_mean},
             "progress": number / len(EPSILONS),
+            "note": f"Cut short after {_CURVE_SECONDS:g} s." if late else "",
         }
 
 
