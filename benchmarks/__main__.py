@@ -134,6 +134,12 @@ def loaded_rows() -> list[Row]:
     return loaded.rows()
 
 
+def page_rows() -> list[Row]:
+    from . import page
+
+    return page.rows()
+
+
 TOPICS: dict[str, Callable[[], list[Row]]] = {
     "start": start_rows,
     "loaded": loaded_rows,
@@ -151,6 +157,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "ledger": ledger_rows,
     "runtime": runtime_rows,
     "secure": secure_rows,
+    "page": page_rows,
     "example": example_rows,
 }
 

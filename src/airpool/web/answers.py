@@ -26,7 +26,6 @@ from airpool.web.radio_knobs import KNOBS
 from airpool.web.settings import AskedNetwork
 
 Part = dict[str, Any]
-_QUICK = ("search", "network", "leakage")  # parts that come before the slow ones
 
 
 def warm(model: str, stop: Event) -> None:
@@ -69,7 +68,7 @@ async def _in_threads(found: Iterator[Part]) -> AsyncGenerator[Part, None]:
         if part is None:
             return
         yield part
-        quick = quick and part["part"] in _QUICK and bool(part.get("pending", True))
+        quick = quick and part["part"] != "leakage"
 
 
 def _next(found: Iterator[Part]) -> Part | None:
