@@ -42,9 +42,11 @@ def test_a_slider_goes_from_end_to_end_and_back_to_every_value():
         {"min": k.low, "max": k.high, "step": k.step, "scale": k.scale, "kind": k.kind, "default": k.default}
         for k in knobs.values()
     ]
-    expression = """given.map((knob) => { const s = m.scaleOf(knob); const all = [...Array(m.POSITIONS + 1).keys()].map(s.value);
+    expression = """given.map((knob) => {
+      const s = m.scaleOf(knob);
+      const all = [...Array(m.POSITIONS + 1).keys()].map(s.value);
       return { ends: [all[0], all.at(-1)], rises: all.every((x, i) => !i || x >= all[i - 1]),
         back: all.every((x) => s.value(s.position(x)) === x) }; })"""
     for knob, found in zip(given, of_script("knobs/scale.js", expression, given), strict=True):
         assert found["ends"] == [knob["min"], knob["max"]], knob
-        assert found["rises"] and found["back"], knob
+        assert (found["rises"], found["back"]) == (True, True), knob

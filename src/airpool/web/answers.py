@@ -54,7 +54,8 @@ async def _answer(request: Request) -> Response:
     if costly(wanted.bare):
         jobs: Jobs = request.app.state.jobs
         return http.lines(request, jobs.run(_job, given, model))
-    return http.lines(request, _in_threads(parts(wanted)))
+    found = parts(wanted)
+    return http.lines(request, _in_threads(quick_parts(found) if "quick" in request.query_params else found))
 
 
 async def _in_threads(found: Iterator[Part]) -> AsyncGenerator[Part, None]:
@@ -128,6 +129,14 @@ def parts(wanted: AskedNetwork) -> Iterator[Part]:
         return
     if not costly(wanted.network):
         yield from measured.curve(wanted, found)
+
+
+def quick_parts(found: Iterator[Part]) -> Iterator[Part]:
+    """The parts up to every ε: what a page asks for (?quick) while a slider moves."""
+    for part in found:
+        yield part
+        if part["part"] == "leakage" and not part["pending"]:
+            return
 
 
 def network_part(asked: AskedNetwork, objects: int | None) -> Part:

@@ -49,7 +49,7 @@ const QUESTIONS = [
         `ε limits what anybody can learn from the received signal about what one device alone has seen. Here it is ${epsilon(leakage.epsilon)} for the worst device${many}, at δ = ${plain(leakage.delta)}. Smaller is more private; 0 would tell nothing.`,
         odds && `In odds: a yes-or-no question about that view, which a coin answers right half of the time, is answered right at most ${percent(odds.device)} of the time.`,
         Number.isFinite(factor)
-          ? `As a rule: no event gets more than e^ε = ${plain(factor, 3)} times as likely by what the device saw, but for a probability of δ. It is computed and proven, not measured.`
+          ? `As a rule: no event gets more than e^ε = ${epsilon(factor)} times as likely by what the device saw, but for a probability of δ. It is computed and proven, not measured.`
           : "Here it is infinite: at this setting nothing is promised.",
       ];
     },
@@ -84,7 +84,7 @@ const QUESTIONS = [
         reasons.push(`its channel: it is too weak at this moment for the power that it has${settings.gamma === "auto" ? ` (at most ${percent(first(settings.outage))} of the time)` : ""}`);
       }
       if (number(settings.dropouts) > 0) reasons.push(`it has dropped out: ${plain(settings.dropouts)} may`);
-      const running = "In a running system there are two more: it is down, or its privacy budget is spent. A device that has nothing left to spend stays silent.";
+      const running = `In a running system there are two ${reasons.length ? "more" : "reasons"}: it is down, or its privacy budget is spent. A device that has nothing left to spend stays silent.`;
       const cover = yes(settings.cover_noise) ? "With cover noise a device that sits out still sends noise, so that its silence shows nobody anything." : null;
       if (!reasons.length) return ["At this setting no device stays silent: all transmit in every inference.", running];
       return [`Not because of an error. At this setting a device is silent for ${reasons.length === 1 ? "one reason" : "these reasons"}: ${reasons.join("; ")}.`, cover, running];

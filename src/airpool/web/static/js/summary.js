@@ -4,8 +4,6 @@
 import { el } from "./dom.js";
 import { accuracy as shown, epsilon, plain } from "./words.js";
 
-const SLOW_MS = 300; // what is quicker needs no word
-
 /** Mounts the strip into root. @param {HTMLElement} root @param {import("./main.js").Context} context */
 export function mount(root, { answers, dom }) {
   const worst = figure("ε of the worst device", "privacy parameter", "worst");
@@ -27,7 +25,6 @@ export function mount(root, { answers, dom }) {
       predicted.root,
       el("div", { class: "words" }, odds, protects, not)),
     state, heard);
-  let slow = 0;
 
   const put = (place, text, value) => {
     if (place.textContent !== text) place.textContent = text;
@@ -60,9 +57,8 @@ export function mount(root, { answers, dom }) {
     predicted.root.classList.toggle("stale", late("accuracy"));
     root.classList.toggle("wrong", Boolean(error));
     const text = said(error, late, parts);
-    clearTimeout(slow);
-    if (error || !text) put(state, text);
-    else slow = setTimeout(() => put(state, text), SLOW_MS);
+    put(state, text);
+    state.classList.toggle("late", !error && text !== "");
     if (error) put(heard, text);
     else if (!busy && parts.leakage) put(heard, `ε = ${epsilon(parts.leakage.epsilon)}, predicted accuracy ${shown(parts.accuracy?.mean)}`);
   });
