@@ -125,9 +125,10 @@ def listed(model: Model, codec: str) -> dict[str, Any]:
         count[label] = count.get(label, 0) + 1
         if count[label] <= _PER_CLASS:
             chosen.append({"name": f"{SAMPLE}{index}", "label": model.classes[label]})
-    why = "whose weights do not ship, only what it made of them" if model.view_shape else "which measure no views"
-    source = f"the trunk {model.trunk_of(codec)}, {why}" if model.view_shape else f"its sensors, {why}"
-    note = f"{model.name} with the codec {codec} reads {source}: choose one of its {split} samples instead of a shape."
+    why = f"the sensors of {model.name} measure no views"
+    if model.view_shape:
+        why = f"of the trunk {model.trunk_of(codec)}, which codec {codec} reads, only features of held-out objects ship"
+    note = f"{why[0].upper()}{why[1:]}: choose one of the {split} samples instead of a shape."
     return {"kind": "samples", "note": note, "shapes": sorted(chosen, key=lambda each: each["label"])}
 
 

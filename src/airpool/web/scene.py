@@ -1,6 +1,5 @@
 """The scene: one object before the devices, one inference of it, and many. All of it is `airpool.infer`."""
 
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -8,19 +7,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from airpool.account.guarantee import PrivacyReport, guarantee
-from airpool.account.guesses import in_words
+from airpool.account.guesses import in_words, percent
+from airpool.account.report import PrivacyReport
 from airpool.account.words import number
 from airpool.models.cameras import cameras
 from airpool.models.pretrained import infer
 from airpool.models.vision.views import Cameras
-from airpool.network import Network
 from airpool.protocol.inference import Inference, Simulation, centralised
 from airpool.protocol.server import NO_ANSWER
 from airpool.radio.link import level
 from airpool.web import meshes, objects, png, silence
 from airpool.web.asked import AskedError, answered, body, computed, fields, reply
 from airpool.web.jobs import Jobs
+from airpool.web.leakage import report_of
 from airpool.web.objects import OWN, Looked, Remembered, Scenery
 from airpool.web.settings import LOOK, AskedNetwork, asked_network
 
@@ -180,6 +179,7 @@ def once(scenery: Scenery, name: str, make: Any, seed: int) -> dict[str, Any]:
         "delta": network.delta,
         "inferences": network.inferences,
         "odds": in_words(report.odds),
+        "guess": None if not report.odds else _guess(report),
         "server_sees": silence.server_sees(network, out, public.noise_std),
         "note": looked.note,
     }
@@ -206,14 +206,16 @@ def many(scenery: Scenery, name: str, make: Any, seed: int, trials: int) -> dict
 
 def inferred(asked: AskedNetwork, looked: Looked, seed: int, trials: int = 1) -> Inference:
     """`airpool.infer` of an object whose encoding is known."""
-    how = Simulation(trials, report=_report(asked.network))
+    how = Simulation(trials, report=report_of(asked.network))
     rng, model = torch.Generator().manual_seed(seed), Remembered(asked.model, looked.encoded())
     return infer(model, looked.views, network=asked.network, rng=rng, codec=asked.codec, simulation=how)
 
 
-@lru_cache(maxsize=64)
-def _report(network: Network) -> PrivacyReport:
-    return guarantee(network)
+def _guess(report: PrivacyReport) -> str:
+    """The odds of a yes-or-no question about one device, in a short sentence."""
+    even = report.odds[0]
+    most, prior = percent(even.worst), percent(even.prior)
+    return f"A yes-or-no guess about what one device alone sees is right at most {most} of the time instead of {prior}."
 
 
 def _label(out: Inference, asked: AskedNetwork) -> str | None:

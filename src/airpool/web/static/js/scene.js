@@ -4,7 +4,7 @@
 import { makeAnswer, makePrivacy, makeTrials } from "./scene/answer.js";
 import { makePicker, refusal } from "./scene/picker.js";
 import { makeRing } from "./scene/ring.js";
-import { makeStage } from "./scene/stage.js";
+import { calm, makeStage } from "./scene/stage.js";
 import { makeSum } from "./scene/sum.js";
 import { makeThumbnails } from "./scene/thumbnails.js";
 import { answered, described, named, onTheAir } from "./scene/words.js";
@@ -18,6 +18,7 @@ export async function mount(root, { store, api, dom, theme }) {
   const { el } = dom;
   const canvas = el("canvas", { class: "stage", tabindex: "0", role: "img", "aria-describedby": "stage-help" });
   const holder = el("div", { class: "stage-holder" }, canvas);
+  let picture = canvas; // the drawing that has the text alternative
   const state = el("p", { class: "stage-state", role: "status" }, "Loading …");
   const trouble = el("p", { class: "failed scene-failed", role: "alert", hidden: true });
   const spoken = el("p", { class: "hidden", "aria-live": "polite" });
@@ -46,6 +47,8 @@ export async function mount(root, { store, api, dom, theme }) {
   let title = "The object";
   let asking = null;
   let settling = 0;
+  let follows = false; // whether a change of settings is followed by an inference: once there was one of this object
+  let lost = false; // whether the server was lost since
   let drawn = 0; // number of the newest picture: older ones are not shown any more
 
   for (const each of [answer, sum, privacy, trials]) each.clear();
@@ -68,7 +71,7 @@ export async function mount(root, { store, api, dom, theme }) {
   }
 
   function describe() {
-    canvas.setAttribute("aria-label", described(title, thumbnails.root.querySelectorAll(".view").length, result));
+    picture.setAttribute("aria-label", described(title, thumbnails.root.querySelectorAll(".view").length, result));
   }
 
   async function list() {
@@ -103,7 +106,7 @@ export async function mount(root, { store, api, dom, theme }) {
     title = mesh ? named(mesh.title) : `Sample ${name.replace("sample_", "")} (${named(seen.truth)})`;
     if (mesh && name.startsWith("own-")) picker.keep(name, mesh.title);
     picker.select(name);
-    stage.setObject(mesh);
+    stage.setObject(mesh, seen.views[0]);
     stage.setPlaces(seen.azimuths, seen.elevation);
     thumbnails.setViews(seen.views, seen.devices, [listed.note, seen.note].filter(Boolean).join(" "));
     for (const each of [answer, sum, privacy, trials]) each.clear();
@@ -127,10 +130,12 @@ export async function mount(root, { store, api, dom, theme }) {
       thumbnails.setDevices(found.devices);
       if (!quiet) {
         state.textContent = "The features travel …";
+        holder.parentElement.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
         await stage.fly();
         if (mine !== drawn || own.signal.aborted) return;
       }
       result = found;
+      follows = true;
       answer.show(found);
       sum.show(found);
       privacy.show(found);
@@ -184,6 +189,7 @@ export async function mount(root, { store, api, dom, theme }) {
       fail(new Error(listed?.note ?? "A mesh can be shown once the scene is there."));
       return;
     }
+    fail(null);
     busy(true, `Reading ${file.name} …`);
     picker.busy(true);
     try {
@@ -205,6 +211,8 @@ export async function mount(root, { store, api, dom, theme }) {
     } catch {
       help.textContent = "This browser shows no 3-D: the devices are drawn from above.";
       stage = makeRing(holder);
+      picture = holder;
+      holder.setAttribute("role", "img");
     }
     await look().catch(fail);
   }
@@ -216,11 +224,12 @@ export async function mount(root, { store, api, dom, theme }) {
     if (result) answer.old(true);
     trials.old();
     clearTimeout(settling);
-    const shown = result !== null;
-    settling = setTimeout(() => (shown && !changed.includes("object") ? run({ quiet: true }) : look().catch(fail)), SETTLE_MS);
+    if (changed.includes("object")) follows = false;
+    settling = setTimeout(() => (follows ? run({ quiet: true }) : look().catch(fail)), SETTLE_MS);
   });
   addEventListener("airpool-connection", (event) => {
-    if (event.detail && stage && !looked) look().catch(fail);
+    if (event.detail && lost) look().catch(fail);
+    lost = !event.detail;
   });
   await open();
   return { show: () => stage.resume(), hide: () => stage.pause() };

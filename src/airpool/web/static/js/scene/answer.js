@@ -1,7 +1,8 @@
 // The answer with its probabilities, what it cost in privacy, and how often each answer comes in many trials.
 
 import { el, fill } from "../dom.js";
-import { epsilon, exponent, named, onTheAir, percent } from "./words.js";
+import { epsilon, plain } from "../words.js";
+import { named, onTheAir, share as perCent } from "./words.js";
 
 /** Bars with numbers: rows of {label, share, mark}. */
 function bars(rows, title) {
@@ -10,9 +11,9 @@ function bars(rows, title) {
       const bar = el("span", { class: "bar-fill" });
       bar.style.width = `${Math.max(0.4, 100 * share)}%`;
       return el("tr", { "data-mark": mark },
-        el("th", { scope: "row" }, named(label)),
+        el("th", { scope: "row", title: named(label) }, named(label)),
         el("td", { class: "bar-cell" }, el("span", { class: "bar-back", "aria-hidden": "true" }, bar)),
-        el("td", { class: "number" }, more ? `${percent(share)} (${more})` : percent(share)));
+        el("td", { class: "number" }, more ? `${perCent(share)} (${more})` : perCent(share)));
     })));
 }
 
@@ -47,6 +48,8 @@ export function makeAnswer() {
         result.label !== null && bars(result.top.map((each) =>
           ({ label: each.label, share: each.probability, mark: each.label === result.label ? "answer" : "other" })),
         "Probabilities of the likeliest classes"),
+        el("p", {}, el("b", {}, `ε ≤ ${epsilon(result.epsilon)}`), ` at δ = ${plain(result.delta)} for every device. `,
+          result.guess),
         el("p", { class: "soft" }, `${onTheAir(result.devices)}. Seed ${result.seed}.`),
         slots);
     },
@@ -65,7 +68,7 @@ export function makePrivacy() {
     show(result) {
       const over = result.inferences > 1 ? `, over ${result.inferences.toLocaleString("en")} inferences` : "";
       fill(place,
-        el("p", { class: "promise" }, el("b", {}, `ε ≤ ${epsilon(result.epsilon)}`), ` at δ = ${exponent(result.delta)}${over}`),
+        el("p", { class: "promise" }, el("b", {}, `ε ≤ ${epsilon(result.epsilon)}`), ` at δ = ${plain(result.delta)}${over}`),
         el("p", { class: "soft" }, "ε bounds how much the sum can tell about what one device alone sees: the smaller, the more private. It holds before anything is drawn, whoever was silent just now."),
         el("ul", { class: "odds" }, result.odds.map((text) => el("li", {}, text))));
     },

@@ -3,6 +3,8 @@
 // Data has z up, three.js y: (x, y, z) becomes (x, z, −y). Camera 0 stands on the side of negative y.
 
 export const RING = 2.75;
+const FLOOR = -0.95;
+const HEART = 0.1; // height of the object's middle, at which all cameras look
 export const MAST = { angle: (105 * Math.PI) / 180, radius: 3.75, height: 2.45 };
 
 /** Where a device stands: its azimuth and elevation in degrees, and its floor where several share a place. */
@@ -10,7 +12,7 @@ export function station(THREE, azimuth, elevation, floor = 0) {
   const a = (azimuth * Math.PI) / 180;
   const e = (elevation * Math.PI) / 180;
   const flat = Math.cos(e) * RING;
-  return new THREE.Vector3(Math.sin(a) * flat, Math.sin(e) * RING * 0.72 + floor * 0.36, Math.cos(a) * flat);
+  return new THREE.Vector3(Math.sin(a) * flat, Math.sin(e) * RING * 0.68 + floor * 0.36, Math.cos(a) * flat);
 }
 
 export function antennaTip(THREE) {
@@ -36,8 +38,9 @@ export function thing(THREE, mesh, palette) {
   } else {
     geometry = new THREE.IcosahedronGeometry(0.7, 0);
   }
-  geometry.scale(1.22, 1.22, 1.22);
+  geometry.scale(1.36, 1.36, 1.36);
   geometry.computeBoundingBox();
+  const { min, max } = geometry.boundingBox;
   const solid = new THREE.MeshStandardMaterial({
     color: palette.object,
     roughness: 0.8,
@@ -53,8 +56,18 @@ export function thing(THREE, mesh, palette) {
     const lines = new THREE.LineBasicMaterial({ color: palette.edge, transparent: true, opacity: 0.5 });
     group.add(new THREE.LineSegments(new THREE.EdgesGeometry(geometry, 28), lines));
   }
-  group.position.y = -0.62 - geometry.boundingBox.min.y;
-  return group;
+  const height = Math.max(HEART - (min.y + max.y) / 2, FLOOR + 0.06 - min.y);
+  const stand = height + min.y - FLOOR;
+  const whole = new THREE.Group();
+  const stone = new THREE.MeshStandardMaterial({ color: palette.stand, roughness: 0.9 });
+  const round = Math.min(1.1, 0.25 + 0.5 * Math.max(max.x - min.x, max.z - min.z));
+  const table = new THREE.Mesh(new THREE.CylinderGeometry(round, round, 0.05, 64), stone);
+  table.position.y = FLOOR + stand - 0.03;
+  const leg = new THREE.Mesh(new THREE.CylinderGeometry(0.16, 0.3, Math.max(0.01, stand - 0.05), 32), stone);
+  leg.position.y = FLOOR + (stand - 0.05) / 2;
+  group.position.y = height;
+  whole.add(group, table, leg);
+  return whole;
 }
 
 /** A camera that looks at the middle. Its parts that change colour: userData.body, frustum, label. */
@@ -74,12 +87,16 @@ export function eye(THREE, place, number, palette) {
   frustum.computeLineDistances();
   group.add(body, lens, frustum);
   group.position.copy(place);
-  group.lookAt(0, 0.25, 0);
+  group.lookAt(0, HEART, 0);
   const label = new THREE.Sprite(new THREE.SpriteMaterial({ transparent: true, depthTest: false }));
   label.position.copy(place).add(new THREE.Vector3(0, 0.36, 0));
   label.renderOrder = 2;
+  const tall = place.y - FLOOR;
+  const thin = new THREE.MeshStandardMaterial({ color: palette.stand, roughness: 0.8 });
+  const pole = new THREE.Mesh(new THREE.CylinderGeometry(0.018, 0.018, tall, 8), thin);
+  pole.position.set(place.x, FLOOR + tall / 2, place.z);
   const whole = new THREE.Group();
-  whole.add(group, label);
+  whole.add(group, label, pole);
   whole.userData = { body: dark, frustum, label, number, place };
   return whole;
 }
@@ -126,7 +143,7 @@ export function mast(THREE, palette) {
   const tip = antennaTip(THREE);
   const group = new THREE.Group();
   const metal = new THREE.MeshStandardMaterial({ color: palette.mast, roughness: 0.5 });
-  const floor = -0.62;
+  const floor = FLOOR;
   const pole = new THREE.Mesh(new THREE.CylinderGeometry(0.035, 0.07, tip.y - floor, 16), metal);
   pole.position.set(tip.x, (tip.y + floor) / 2, tip.z);
   group.add(pole);
@@ -162,11 +179,11 @@ export function ground(THREE, palette) {
   const shade = new THREE.MeshBasicMaterial({ map: new THREE.CanvasTexture(canvas), transparent: true, depthWrite: false });
   const shadow = new THREE.Mesh(new THREE.PlaneGeometry(3.4, 3.4), shade);
   shadow.rotation.x = -Math.PI / 2;
-  shadow.position.y = -0.615;
+  shadow.position.y = FLOOR + 0.005;
   const line = new THREE.MeshBasicMaterial({ color: palette.line, transparent: true, opacity: 0.9 });
   const ring = new THREE.Mesh(new THREE.RingGeometry(RING * 0.866 - 0.012, RING * 0.866 + 0.012, 128), line);
   ring.rotation.x = -Math.PI / 2;
-  ring.position.y = -0.61;
+  ring.position.y = FLOOR + 0.01;
   group.add(shadow, ring);
   return group;
 }

@@ -1,6 +1,6 @@
 // Turns a camera around the middle: by drag, by keys. A vertical swipe on a touch screen still scrolls the page.
 
-const HOME = { turn: -0.42, tilt: 0.42, distance: 8.4 };
+const HOME = { turn: -0.36, tilt: 0.45, distance: 8.9 };
 const TILT = [0.06, 1.35];
 const DISTANCE = [4.5, 14];
 const KEYS = {
@@ -30,7 +30,7 @@ export function orbit(canvas, camera, changed) {
     const distance = at.distance * Math.max(1, 1.45 / aspect);
     const flat = Math.cos(at.tilt) * distance;
     camera.position.set(Math.sin(at.turn) * flat, Math.sin(at.tilt) * distance, Math.cos(at.turn) * flat);
-    camera.lookAt(0, 0.42, 0);
+    camera.lookAt(0.15, 0.4, 0);
   }
 
   function move({ turn = 0, tilt = 0, distance = 1 }) {

@@ -10,10 +10,10 @@ const TIP = { x: SIZE - 26, y: 30 };
 export function makeRing(holder) {
   const drawing = svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, class: "ring", "aria-hidden": "true" });
   holder.replaceChildren(drawing);
-  let shown = { azimuths: [], devices: null, lit: null };
+  let shown = { azimuths: [], devices: null, lit: null, picture: null };
 
   function draw() {
-    const { azimuths, devices, lit } = shown;
+    const { azimuths, devices, lit, picture } = shown;
     const places = azimuths.map((azimuth, k) => {
       const a = (azimuth * Math.PI) / 180;
       const far = 140 + 14 * azimuths.slice(0, k).filter((other) => other === azimuth).length;
@@ -27,7 +27,8 @@ export function makeRing(holder) {
           ? [svg("line", { x1: place.x, y1: place.y, x2: TIP.x, y2: TIP.y, class: `ring-way ${state(k)}` })]
           : [],
       ),
-      svg("rect", { x: MIDDLE - 26, y: MIDDLE - 26, width: 52, height: 52, rx: 8, class: "ring-object" }),
+      svg("rect", { x: MIDDLE - 60, y: MIDDLE - 60, width: 120, height: 120, rx: 8, class: "ring-object" }),
+      ...(picture ? [svg("image", { href: picture, x: MIDDLE - 56, y: MIDDLE - 56, width: 112, height: 112 })] : []),
       ...places.map((place, k) =>
         svg(
           "g",
@@ -46,7 +47,7 @@ export function makeRing(holder) {
   };
   draw();
   return {
-    setObject() {},
+    setObject: (mesh, picture = null) => set({ picture }),
     setPlaces: (azimuths) => set({ azimuths, devices: null }),
     setDevices: (devices) => set({ devices }),
     fly: () => Promise.resolve(),

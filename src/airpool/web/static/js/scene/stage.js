@@ -4,7 +4,8 @@ import * as bodies from "./bodies.js";
 import { arcs, flight } from "./flight.js";
 import { orbit } from "./orbit.js";
 
-const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+/** Whether whoever looks wants no motion. */
+export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 function palette(theme) {
   const dark = theme.current() === "dark";
@@ -19,6 +20,7 @@ function palette(theme) {
     edge: dark ? "#20242a" : "#5f6772",
     idle: dark ? "#8d95a1" : "#7a828e",
     silent: dark ? "#3f464f" : "#b4bac3",
+    stand: dark ? "#565e69" : "#cfd4db",
     mast: dark ? "#9aa2ae" : "#6c747f",
   };
 }
@@ -110,9 +112,10 @@ export async function makeStage(canvas, theme) {
     light();
     replace("ground", bodies.ground(THREE, colours));
     replace("mast", bodies.mast(THREE, colours));
+    const { devices } = shown;
     setObject(shown.mesh);
     setPlaces(shown.azimuths, shown.elevation);
-    setDevices(shown.devices);
+    setDevices(devices);
   }
 
   function setObject(mesh) {
@@ -132,7 +135,7 @@ export async function makeStage(canvas, theme) {
       group.add(bodies.eye(THREE, bodies.station(THREE, azimuth, elevation, floor), String(k), colours));
     });
     replace("eyes", group);
-    dress();
+    setDevices(null);
   }
 
   /** What each device did; null: nothing yet. */

@@ -2,9 +2,9 @@
 
 import { el, fill, svg } from "../dom.js";
 
-const WIDTH = 640;
-const HEIGHT = 220;
-const EDGE = { left: 44, right: 8, top: 10, bottom: 30 };
+const WIDTH = 480;
+const HEIGHT = 260;
+const EDGE = { left: 40, right: 6, top: 8, bottom: 42 };
 
 function ticks(low, high) {
   const step = 10 ** Math.floor(Math.log10((high - low) / 2));
@@ -40,7 +40,8 @@ function chart({ ideal, received, noise_std: noise }) {
     svg("path", { d: `M${steps(0).join("L")}`, class: "sum-ideal" }),
     svg("path", { d: stems, class: "sum-stem" }),
     svg("path", { d: dots.join(""), class: "sum-received" }),
-    places.map((i) => svg("text", { x: x(i + 0.5), y: HEIGHT - 10, class: "sum-tick", "text-anchor": "middle" }, String(i + 1))));
+    places.map((i) => svg("text", { x: x(i + 0.5), y: HEIGHT - 25, class: "sum-tick", "text-anchor": "middle" }, String(i + 1))),
+    svg("text", { x: (EDGE.left + WIDTH) / 2, y: HEIGHT - 6, class: "sum-tick", "text-anchor": "middle" }, "number"));
 }
 
 function table({ ideal, received }) {
@@ -57,8 +58,8 @@ export function makeSum() {
   const place = el("div", { class: "sum-place" });
   const words = el("div", { class: "sum-words" });
   const legend = el("p", { class: "sum-legend" },
-    el("span", { class: "key key-received" }, "received"), el("span", { class: "key key-ideal" }, "ideal: the sum without noise or silence"),
-    el("span", { class: "key key-band" }, "noise, one standard deviation"));
+    el("span", { class: "sum-key sum-key-received" }, "received"), el("span", { class: "sum-key sum-key-ideal" }, "ideal: the sum without noise or silence"),
+    el("span", { class: "sum-key sum-key-band" }, "noise, one standard deviation"));
   const root = el("section", { class: "card server-sees", "aria-labelledby": "sees-title" },
     el("h2", { id: "sees-title" }, "What the server sees"), words, place);
 

@@ -1,7 +1,8 @@
 // What each device sees and does: a grid of pictures, each a button that shows more of its device.
 
 import { el, fill } from "../dom.js";
-import { SIGNS, STATES, epsilon } from "./words.js";
+import { epsilon } from "../words.js";
+import { SIGNS, STATES } from "./words.js";
 
 /** @param {(k: number | null) => void} highlight Called with the device that is looked at. */
 export function makeThumbnails(highlight) {
@@ -10,7 +11,8 @@ export function makeThumbnails(highlight) {
   const reasons = el("ul", { class: "views-reasons" });
   const note = el("p", { class: "soft views-note" });
   const root = el("section", { class: "views", "aria-labelledby": "views-title" },
-    el("h2", { id: "views-title" }, "What each device sees"), note, grid, detail, reasons);
+    el("h2", { id: "views-title" }, "What each device sees"), note, grid,
+    el("div", { class: "views-why", tabindex: "0", role: "region", "aria-label": "What devices do, and why" }, detail, reasons));
   let shown = { views: [], count: 0, devices: null, chosen: null };
 
   function state(k) {

@@ -1,4 +1,4 @@
-// Numbers as people read them, and what is seen in one sentence for those who listen.
+// Words of the scene: states of devices, and what is seen in one sentence for those who listen.
 
 export const STATES = {
   idle: "ready",
@@ -9,23 +9,11 @@ export const STATES = {
 };
 export const SIGNS = { idle: "○", sends: "●", weak: "◐", noise: "◌", silent: "⊘" };
 
-/** A share in per cent, one decimal where it matters. */
-export function percent(share) {
-  const value = 100 * share;
-  return `${value >= 99.95 || value === 0 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toPrecision(2)} %`;
-}
-
-/** ε as text, rounded up: it is a promise. */
-export function epsilon(value) {
-  if (value === "inf" || value === null) return "∞";
-  const digits = value < 1 ? 3 : 2;
-  return (Math.ceil(value * 10 ** digits - 1e-9) / 10 ** digits).toFixed(digits);
-}
-
-export function exponent(value) {
-  const [digits, power] = value.toExponential(0).split("e");
-  const raised = [...String(Number(power))].map((c) => ({ "-": "⁻" })[c] ?? "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("");
-  return value >= 0.001 ? String(value) : `${digits === "1" ? "" : `${digits}·`}10${raised}`;
+/** A probability or a share that was counted, in per cent with one decimal: no bound, so rounded to the nearest. */
+export function share(part) {
+  if (part > 0 && part < 0.001) return "< 0.1 %";
+  if (part < 1 && part > 0.999) return "> 99.9 %";
+  return `${(100 * part).toFixed(part === 0 || part === 1 ? 0 : 1)} %`;
 }
 
 /** "12 of 12 devices on the air", and which are silent. */
@@ -46,7 +34,7 @@ export function described(title, count, result) {
 export function answered(result) {
   if (result.label === null) return `No answer. ${result.no_answer}`;
   const truth = result.right === null ? "its true class is not known" : result.right ? "right" : `wrong, it is ${named(result.truth)}`;
-  return `The server's answer: ${named(result.label)}, ${truth}, with probability ${percent(result.top[0].probability)}.`;
+  return `The server's answer: ${named(result.label)}, ${truth}, with probability ${share(result.top[0].probability)}.`;
 }
 
 export const named = (label) => (label === null ? "no answer" : label.replaceAll("_", " "));
