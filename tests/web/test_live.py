@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import signal
+import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx
@@ -238,6 +240,31 @@ def test_an_address_where_nobody_is_says_so():
         asyncio.run(play())
 
 
+def test_a_server_with_keys_is_watched_over_tls_and_known_by_its_authority(tmp_path):
+    pytest.importorskip("cryptography")
+    from airpool.runtime import secured
+    from airpool.runtime.keys import authority
+
+    for name in ("keys", "others"):
+        authority.create(tmp_path / name)
+
+    async def state(address, folder):
+        live = Live(LiveOptions(Upstream.of(address, token=TOKEN, keys=tmp_path / folder)))
+        async with live.running(), asyncio.timeout(20):
+            while not (live._state["reason"] or live._known):
+                await asyncio.sleep(0.01)
+            return live._state
+
+    async def play():
+        own = secured.credentials(tmp_path / "keys" / "server", "server")
+        async with small(network()) as system, served(system, token=TOKEN, credentials=own) as web:
+            return [await state(web.address, folder) for folder in ("keys", "others")]
+
+    good, bad = asyncio.run(play())
+    assert good["state"] == "connected"
+    assert "TLS" in bad["reason"]
+
+
 def test_many_events_leave_no_more_than_few():
     live = Live(LiveOptions(Upstream.of("127.0.0.1:1")))
     told = {"counts": {}, "totals": {}, "inferences": [], "changes": [], "seconds": [], "air": {}, "devices": []}
@@ -249,3 +276,41 @@ def test_many_events_leave_no_more_than_few():
     assert known is not None
     assert (len(known["inferences"]), len(known["seconds"]), known["counts"]) == (50, 300, {"answered": 3_000})
     assert known["totals"] == {"inferences": 3_000, "slots": 3_000, "spent": 3_000}
+
+
+@pytest.mark.check
+def test_up_with_its_page_runs_until_ctrl_c():
+    """A whole system with one command: the page answers, a source's fault would be seen, and nothing is left."""
+
+    async def play():
+        command = ["-m", "airpool", "up", "--devices", "3", "--ui", "--ui-listen", "127.0.0.1:0", "--inferences", "4"]
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=pipe, stderr=pipe)
+        assert process.stderr is not None
+        said = dict[str, str]()
+        try:
+            async with asyncio.timeout(120):
+                while len(said) < 2:
+                    line = (await process.stderr.readline()).decode()
+                    for name, start in (
+                        ("url", "The page: "),
+                        ("token", "Operator's token, to ask for an inference there: "),
+                    ):
+                        if line.startswith(start):
+                            said[name] = line.removeprefix(start).split()[0]
+                at = said["url"].partition("/#")[0]
+                async with watching(at, "/api/live") as watcher:
+                    await watcher.until(lambda name, data: name == "second" and data["all"] == 0, 60)
+                async with httpx.AsyncClient(base_url=at, trust_env=False, timeout=60) as client:
+                    got = (await client.post("/api/live/infer", json={"token": said["token"]})).json()
+                process.send_signal(signal.SIGINT)
+                out, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+        return got, process.returncode, out.decode()
+
+    got, status, out = asyncio.run(play())
+    assert (got["status"], got["number"]) == ("answered", 4)
+    assert status == 0
+    assert "4 answered" in out

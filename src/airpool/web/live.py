@@ -106,7 +106,8 @@ class Live:
 
     def _turn(self, state: str, reason: str = "") -> None:
         if (told := {"state": state, "reason": reason}) != {k: self._state[k] for k in told}:
-            self._state = {**told, "since": round(time.time(), 3)}
+            same = self._state["state"] == state and "since" in self._state
+            self._state = {**told, "since": self._state["since"] if same else round(time.time(), 3)}
             self.listeners.publish("state", self._state)
 
     def _take(self, name: str, data: Any) -> None:

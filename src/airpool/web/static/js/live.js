@@ -108,7 +108,7 @@ function explained(dom) {
       "p",
       { class: "soft" },
       "Then you see here which devices take part and why others do not, what each has left of its budget, each inference ",
-      "with its latency, and the course of a slot. Nothing that a camera sees is shown: nobody has it.",
+      "with its latency, and the course of a slot. Nothing that a camera sees is shown: only its own device has it.",
     ),
   ];
 }

@@ -41,7 +41,7 @@ export class Ask {
     this.result.textContent = "Asking …";
     try {
       const found = await this.api.post("/api/live/infer", { token: this.token.value });
-      const what = found.status === "answered" ? `${found.name}, ${found.probability.toFixed(2)} sure` : `${found.status}: ${found.reason}`;
+      const what = found.status === "answered" ? `${found.name}, probability ${found.probability.toFixed(2)}` : `${found.status}: ${found.reason}`;
       this.result.textContent = `Inference ${found.number}: ${what}, ${ms(found.seconds)}.`;
     } catch (error) {
       this.result.textContent = `${error.message}.`;

@@ -46,6 +46,7 @@ export class Charts {
         {
           width: place.clientWidth || 300,
           height: HEIGHT,
+          padding: [8, 28, 0, 0],
           legend: { show: false },
           cursor: { show: false },
           scales: { y: { range: (_, low, high) => [0, Math.max(high ?? 1, 1) * 1.1] } },

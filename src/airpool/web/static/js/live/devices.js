@@ -74,7 +74,8 @@ export class Devices {
     const shown = device.state === "up" && local ? "noise alone" : word(device.state);
     card.root.dataset.state = device.state === "up" && local ? "local" : device.state;
     card.root.classList.toggle("live-stale", stale);
-    dom.fill(card.state, dom.el("span", { "aria-hidden": "true" }, `${local && device.state === "up" ? "◍" : (ICONS[device.state] ?? "?")} `), shown);
+    const icon = local && device.state === "up" ? "◍" : (ICONS[device.state] ?? "?");
+    dom.fill(card.state, dom.el("span", { "aria-hidden": "true" }, `${icon} `), stale ? `was ${shown}` : shown);
     card.reason.textContent = reasons(device, local);
     this.budget(card, device.balance);
   }

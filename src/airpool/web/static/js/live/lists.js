@@ -10,7 +10,7 @@ const COLUMNS = [
   ["No.", "number wide"],
   ["Result", ""],
   ["Label", ""],
-  ["Sure", "number wide"],
+  ["Probability", "number wide"],
   ["Latency", "number"],
   ["Slots", "number wide"],
   ["Devices", "number wide"],

@@ -23,7 +23,7 @@ export class Overview {
     const [icon, words, kind] = STATES[state] ?? STATES.lost;
     this.state.dataset.kind = kind;
     this.state.dataset.state = state;
-    const where = model.address && state !== "no server" ? ` to ${model.address}` : "";
+    const where = model.address && !reason ? ` to ${model.address}` : "";
     const why = reason && state !== "no server" ? `: ${reason}. It tries again by itself.` : "";
     const stale = state === "lost" && model.system && since ? ` What is shown is as of ${clock(since)}.` : "";
     dom.fill(this.state, dom.el("span", { class: "live-icon", "aria-hidden": "true" }, icon), ` ${words}${where}${why}${stale}`);
