@@ -8,7 +8,7 @@ from benchmarks.page_process import Page
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 # Without a graphics card: WebGL in software.
 FLAGS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--use-gl=angle", "--use-angle=swiftshader"]
-SECONDS = 60
+SECONDS = 30
 
 
 @pytest.fixture(scope="session")

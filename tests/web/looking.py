@@ -7,7 +7,7 @@ FAULTS = (
 
 
 def answered(tab, before=None):
-    """Waits until the page shows the numbers of what was set, or what is wrong. before: `answers(tab)` before it."""
+    """Waits until the page shows what was set, or says what is wrong. before: `answers(tab)` before it was set."""
     if before is not None:
         tab.wait_for_function(f"n => {ANSWERS} > n || ({FAULTS}).length > 0", arg=before)
     tab.wait_for_function(
@@ -43,12 +43,8 @@ def state(tab):
 
 def numbers(tab):
     """The numbers of the summary, as they were received."""
-    values = tab.evaluate(
-        "Object.fromEntries([...document.querySelectorAll('#summary .value')]"
-        ".map((e, k) => [e.id || k, e.dataset.value]))"
-    )
-    worst, local, whole, paper, accuracy = values.values()
-    return {"device": worst, "local": local, "object": whole, "paper": paper, "accuracy": accuracy}
+    values = tab.evaluate("[...document.querySelectorAll('#summary .value')].map(each => each.dataset.value)")
+    return dict(zip(("device", "local", "object", "paper", "accuracy"), values, strict=True))
 
 
 def all_groups_open(tab):

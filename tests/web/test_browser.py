@@ -12,6 +12,7 @@ STARTS = (
     "way=accuracy",
     "way=noise",
     "scheme=2.1",
+    "scheme=2.1&way=noise",
     "scheme=2.2",
     "fading=rician",
     "fading=rician&power_rule=backoff",
@@ -40,7 +41,7 @@ def test_every_view_can_be_shown(opened, name):
     looking.done(tab)
     panel = tab.locator(f"#panel-{name}")
     panel.wait_for(state="visible")
-    tab.wait_for_function(f"!document.querySelector('#panel-{name} > .loading')")
+    tab.wait_for_function(f"() => !document.querySelector('#panel-{name} > .loading')")
     assert len(panel.inner_text()) > 100
     assert panel.locator("> .failed").count() == 0
     assert tab.locator(f"#tab-{name}").get_attribute("aria-selected") == "true"
@@ -98,7 +99,7 @@ def test_every_control_can_be_moved(opened):
     tab = opened("#").tab
     looking.answered(tab)
     knobs = tab.evaluate("fetch('/api/knobs').then(found => found.json()).then(found => Object.keys(found.knobs))")
-    left, failed = set(knobs) - {"way"}, {}
+    left, failed = set(knobs) - {"way", "dimension"}, {}  # the way has a test of its own; the codec says the dimension
     for start in STARTS:
         if not left:
             break
@@ -187,10 +188,10 @@ def test_an_address_bar_of_anything_is_told_in_words_or_passed_over(opened, site
     asked = []
     tab.on("dialog", lambda dialog: asked.append(dialog.message) or dialog.dismiss())
     tab.goto(site + address)
-    tab.wait_for_function(
-        f"({looking.FAULTS}).length > 0 || document.querySelector('#summary-worst')?.dataset.value !== undefined"
-    )
+    shown = "document.querySelector('#summary-worst')?.dataset.value !== undefined"
+    tab.wait_for_function(f"() => ({looking.FAULTS}).length > 0 || {shown}")
     assert asked == []
-    tab.click("#reset")
-    looking.answered(tab, 0)
+    if tab.locator("#reset").is_enabled():
+        tab.click("#reset")
+        looking.answered(tab, 0)
     assert looking.faults(tab) == []
