@@ -179,10 +179,11 @@ def test_real_shapes_are_seen_as_the_model_encodes_them():
 
     from airpool.models.pretrained import load
     from airpool.models.vision.views import views
+    from airpool.web.objects import shape
 
     parts = []
     painting.see(parts.append, ["cup_1"], MODEL)
     (part,) = parts
-    shape = painting._shapes()["cup_1"]
-    whole = load(MODEL).encode(views([(shape.vertices, shape.faces)], dtype=torch.uint8), codec="vote")
+    mesh = shape("cup_1")
+    whole = load(MODEL).encode(views([(mesh.vertices, mesh.faces)], dtype=torch.uint8), codec="vote")
     assert part["shape"].latents["vote"] == pytest.approx(whole[0].numpy(), abs=0.02)  # maps in half precision

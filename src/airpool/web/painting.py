@@ -8,7 +8,6 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,9 +25,9 @@ from airpool.evaluation.attacks.gallery import Beliefs, beliefs, named
 from airpool.evaluation.attacks.hearing import quiet
 from airpool.evaluation.attacks.positions import POSITIONS, Position
 from airpool.models.cameras import cameras
-from airpool.models.pretrained import Pretrained, load
-from airpool.models.vision import shapes
+from airpool.models.pretrained import load
 from airpool.network import Network
+from airpool.web import objects
 from airpool.web.adversary import whole
 from airpool.web.asked import AskedError, answered, computed, fields, lines
 from airpool.web.jobs import Tell
@@ -51,17 +50,12 @@ def routes() -> Sequence[BaseRoute]:
     return [Route("/api/reconstruct", answered(_reconstruct), methods=["POST"])]
 
 
-@cache
-def _shapes() -> dict[str, shapes.Shape]:
-    return {each.name: each for each in shapes.all()}
-
-
 def gallery_of(name: str, held: str) -> tuple[list[str], int]:
     """Names of one shape of every kind, and which of them is of the attacked one's kind.
 
     held: "holds": of its kind it is the attacked shape itself; "others": the first other one.
     """
-    every, attacked = _shapes(), _shapes()[name]
+    every, attacked = objects.known(), objects.known()[name]
     first = {label: f"{label}_0" for label in sorted({each.label for each in every.values()})}
     first[attacked.label] = name
     if held == "others":
@@ -74,7 +68,7 @@ async def _reconstruct(request: Request) -> Response:
     given, options = await fields(request), request.app.state.options
     name, seed = str(given.pop("object", "") or "chair_0"), whole(given, "seed", 0, 10**9)
     device = whole(given, "device", 0, 10**6)
-    if name not in _shapes():
+    if name not in objects.known():
         raise AskedError("the attack is on our own shapes: choose one of them", field="object")
     asked = await computed(read, given, options.model)
     checked(asked, device)
@@ -83,9 +77,9 @@ async def _reconstruct(request: Request) -> Response:
 
 def checked(asked: AskedNetwork, device: int) -> None:
     """An error where nothing can be painted at this setting."""
-    if not isinstance(asked.model, Pretrained):
+    if not asked.model.view_shape:
         raise AskedError("only the cameras of modelnet40 have views to paint: choose that model", field="model")
-    if asked.codec not in asked.model.deployable:
+    if not objects.takes_views(asked.model, asked.codec):
         known = " or ".join(asked.model.deployable)
         raise AskedError(
             f"codec {asked.codec} stands on a trunk whose weights do not ship, so that no shape can be seen through "
@@ -124,7 +118,7 @@ def see(tell: Tell, names: Sequence[str], model: str) -> None:
 
     known: Any = load(model)
     for name in names:
-        shape = _shapes()[name]
+        shape = objects.known()[name]
         seen = views([(shape.vertices, shape.faces)], dtype=torch.uint8)
         found = scenes(known.trunk.features, seen, torch.zeros(1), side=SIDE)
         with torch.no_grad():

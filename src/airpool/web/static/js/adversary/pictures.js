@@ -47,7 +47,7 @@ export function mountPictures(root, { dom, store, api, answers }) {
   async function shapes() {
     let names = [];
     try {
-      names = (await api.get("/api/shapes")).shapes.map((each) => each.name ?? each);
+      names = (await api.get("/api/shapes")).shapes.map((each) => each.name).filter((name) => !name.startsWith("sample_"));
     } catch {
       // Without the list the shape in the address, or the first, is attacked.
     }
