@@ -9,4 +9,6 @@ presets      what /api/knobs answers                least        the least ε fo
 answers      a network's account, part by part      leakage      ε, odds, what is protected and what not
 measured     error, cost, accuracy, curve           copies       a network as commands, Python and TOML
 live         a running system, watched              upstream     its server's HTTP API, as a client
+adversary    bounds of an attacker, and the audit   painting     pictures that it paints of a view
+planning     the planner's frontier                 flat         a network as the page's settings
 """

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from airpool._support.version import __version__
-from airpool.web import answers, files, scene
+from airpool.web import adversary, answers, files, painting, planning, scene
 from airpool.web.asked import answered, reply
 from airpool.web.guard import PageGuard
 from airpool.web.jobs import Jobs
@@ -64,12 +64,20 @@ def app(options: PageOptions) -> Starlette:
     )
     made.state.options, made.state.jobs = options, jobs
     made.state.scene, made.state.live = kept, live
+    made.state.seen_shapes = dict[str, painting.SeenShape]()  # at most as many as we ship
     return made
 
 
 def _routes(options: PageOptions) -> Sequence[BaseRoute]:
     """Routes of all views."""
-    return [Route("/api/about", answered(_about)), *answers.routes(), *scene.routes()]
+    return [
+        Route("/api/about", answered(_about)),
+        *answers.routes(),
+        *scene.routes(),
+        *adversary.routes(),
+        *painting.routes(),
+        *planning.routes(),
+    ]
 
 
 async def _about(request: Request) -> Response:

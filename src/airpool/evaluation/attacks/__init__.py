@@ -6,6 +6,7 @@ result       success of an attack, its binomial error, and whether it exceeds th
 attack       the registry: an attack is one file
 attribute    side, class and rarity; questions: whom it asks; attackers: those that learn, and the likelihood
 reconstruct  a picture of the view, by a trained decoder; inversion: by optimisation through the trunk
+gallery      pictures and names by the likelihood of known views, without training
 identify     the object, in a gallery of renders; targets: the views that both attack
 scenes       renders and maps of training and held-out objects; signals: what is sent of them
 likeness     PSNR, SSIM and a perceptual distance

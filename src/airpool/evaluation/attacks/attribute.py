@@ -13,12 +13,11 @@ import numpy as np
 from airpool._support.arrays import Integers
 from airpool.evaluation.attacks import attackers
 from airpool.evaluation.attacks.attack import AttackSetting
-from airpool.evaluation.attacks.hearing import hear
+from airpool.evaluation.attacks.hearing import hear, quiet
 from airpool.evaluation.attacks.positions import bound
 from airpool.evaluation.attacks.questions import Question, Secret, Views, question, secrets_of
 from airpool.evaluation.attacks.result import AttackResult
 from airpool.models.pretrained import load
-from airpool.network import Network
 from airpool.protocol.device import clipped
 
 _COPIES, _MOST_NUMBERS = 10, 2**25  # noisy signals of each training object, and numbers of all of them
@@ -135,16 +134,11 @@ def _guesses(
         alike = noisy.std() / max(float(lesson.known.std()), 1e-12)
         noisy, signal = (np.concatenate([x, alike * y.known], 1) for x, y in ((noisy, lesson), (signal, final)))
     if final.known is None and place.name != "antennas":
-        clean = hear(_quiet(network), place, lesson.latents, **how).signal[:, 0]
+        clean = hear(quiet(network), place, lesson.latents, **how).signal[:, 0]
         _, first = np.unique(np.column_stack([lesson.values, clean.round(9)]), axis=0, return_index=True)
         gallery = clean[first], lesson.values[first]
     every = attackers.all_of(noisy, lesson.values, lesson.prior, seed=setting.seed, gallery=gallery, only=only)
     return {name: attacker(signal, std).argmax(axis=1) for name, attacker in every.items()} | deaf
-
-
-def _quiet(network: Network) -> Network:
-    silent = replace(network.devices, noise_std=0.0, participation=1.0)
-    return replace(network, devices=silent, inferences=min(network.inferences, 2))
 
 
 def _silenced(asked: Question, device: int) -> Question:

@@ -73,6 +73,12 @@ def hear(
     return Heard(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("signal", "noise_std", "present")))
 
 
+def quiet(network: Network) -> Network:
+    """The network without noise, in which every device takes part: clean signals for a gallery."""
+    silent = replace(network.devices, noise_std=0.0, participation=1.0)
+    return replace(network, devices=silent, inferences=min(network.inferences, 2))
+
+
 def _stream(network: Network, z: Floats, rng: np.random.Generator, trials: int) -> Iterator[Received]:
     """Every slot of every inference, one after the other."""
     if not network.channel.known:

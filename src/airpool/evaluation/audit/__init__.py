@@ -2,6 +2,8 @@
 
 whole.py       the audit of a network: games and measurements at one level of confidence
 adversary.py   the attack on a network, through the code that transmits
+energy.py      the attack on the paper's claim about removal, by received energy
+looks.py       one game after another, each larger, at one level of confidence
 directions.py  the same under errors, with I and Q, and with several antennas
 adaptive.py    the same over the slots of an inference, against an adversary that adapts
 transcript.py  its game, slot by slot; moves.py: its strategies
