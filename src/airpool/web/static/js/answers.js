@@ -78,6 +78,7 @@ export class Answers extends EventTarget {
     this.tell();
     try {
       await api.stream(`/api/answer${quick ? "?quick" : ""}`, settings, (part) => asking === this.asking && this.take(part), asking.signal);
+      if (asking !== this.asking) return;
       if (quick) this.rest = setTimeout(() => this.send({ resting: true }), REST_MS);
       else this.pending.clear();
     } catch (error) {
