@@ -54,7 +54,7 @@ export async function mount(root, context) {
     const fault = answers.error;
     const named = fault?.field && controls[fault.field] ? fault.field : null;
     for (const [name, each] of Object.entries(controls)) {
-      each.update(valueOf(name), network?.greyed?.[name] ?? "", named === name ? fault.message : "");
+      each.update(valueOf(name), sentence(network?.greyed?.[name] ?? ""), named === name ? fault.message : "");
     }
     for (const { names, made, count } of groups) {
       const changed = names.filter((name) => store.get(name)).length;
@@ -73,7 +73,7 @@ export async function mount(root, context) {
     const set = store.get(name);
     if (set) return set;
     const value = answers.parts.network?.settings?.[name] ?? known.defaults?.[name] ?? controls[name].knob.default ?? "";
-    return typed(value);
+    return short(typed(value));
   }
 
   function codecs() {
@@ -91,6 +91,13 @@ export async function mount(root, context) {
   store.subscribe(soon(update));
   update();
   drawer(root, close);
+}
+
+const sentence = (text) => text && `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+
+/** A value that nobody has typed, with few digits: 0.08333 rather than 0.08333333333333333. */
+function short(text) {
+  return /^-?\d*\.\d{6,}$/.test(text) ? typed(Number(Number(text).toPrecision(4))) : text;
 }
 
 /** Calls a function once a frame, however often it is asked for. */
