@@ -103,7 +103,7 @@ function mark(at, curve, here, colours, width) {
     svg("line", { x1: at.x(x), x2: at.x(x), y1: at.y(0), y2: at.y(y), stroke: colours("--ink"), "stroke-dasharray": "2 3" }),
     svg("circle", { cx: at.x(x), cy: at.y(y), r: 6, fill: colours("--raised"), stroke: colours("--ink"), "stroke-width": 2.5 }),
     svg("text", { ...beside, y: low, "font-weight": 650 }, "you are here"),
-    svg("text", { ...beside, y: low + 16 }, `ε = ${bound(x)}, accuracy ${shown(y)}`));
+    width < 480 ? null : svg("text", { ...beside, y: low + 16 }, `ε = ${bound(x)}, accuracy ${shown(y)}`));
 }
 
 function legend(curve, colours, soft) {
