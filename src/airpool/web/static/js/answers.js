@@ -10,7 +10,7 @@
 import * as api from "./api.js";
 
 const PATIENCE_MS = 250;
-const REST_MS = 150;
+const REST_MS = 300;
 const BURST_MS = 400; // changes that follow each other as fast, such as held arrow keys, are a move too
 const RETRY_MS = 2_000;
 const BUSY = 429;
