@@ -62,6 +62,14 @@ function mountTabs() {
   });
 }
 
+/** The address is the state, so that the link to the content must not change it. */
+function mountSkip() {
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    document.getElementById("main").focus();
+  });
+}
+
 /** The introduction goes for good when it is dismissed. */
 function mountIntro() {
   document.getElementById("intro-done").addEventListener("click", () => {
@@ -94,6 +102,7 @@ function retry() {
 async function start() {
   theme.mount(document.getElementById("theme"));
   mountTabs();
+  mountSkip();
   mountIntro();
   summary.mount(document.getElementById("summary"), context);
   questions.mount(document.getElementById("questions"), context);
