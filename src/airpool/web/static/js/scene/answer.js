@@ -51,9 +51,24 @@ export function makeAnswer() {
         el("p", {}, el("b", {}, `ε ≤ ${epsilon(result.epsilon)}`), ` at δ = ${plain(result.delta)} for every device. `,
           result.guess),
         el("p", { class: "soft" }, `${onTheAir(result.devices)}. Seed ${result.seed}.`),
-        slots);
+        slots,
+        result.python && program(result.python));
     },
   };
+}
+
+/** The same inference as a program, to copy. */
+function program(text) {
+  const copy = el("button", { type: "button", onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      copy.textContent = "Copied";
+    } catch {
+      copy.textContent = "Select the text and copy it";
+    }
+  } }, "Copy");
+  return el("details", { class: "program" }, el("summary", {}, "The same in Python"), copy,
+    el("pre", { tabindex: "0", role: "region", "aria-label": "Program" }, el("code", {}, text)));
 }
 
 export function makePrivacy() {
