@@ -83,7 +83,6 @@ def inference(asked: AskedNetwork, mesh: list[str], *, cameras: list[int], seed:
         "import torch",
         "import airpool",
         "from airpool.models.vision.views import views",
-        "",
         *mesh,
         f"seen = views([mesh])[:, {cameras}]" if cameras != list(range(12)) else "seen = views([mesh])",
         *_made(asked),

@@ -111,7 +111,7 @@ export function makeTrials() {
       const rows = shown.map(({ label, share, count }) =>
         ({ label, share, more: count, mark: label !== null && label === found.truth ? "answer" : "other" }));
       if (others) rows.push({ label: `${rest.length} others`, share: others / found.trials, more: others, mark: "other" });
-      const truth = found.truth === null ? "The true class is not known." : `It is ${named(found.truth)}.`;
+      const truth = found.truth === null ? "The true class is not known." : `Its true class: ${named(found.truth)}.`;
       const slots = found.slots.most > 1 ? ` ${found.slots.mean.toFixed(1)} of at most ${found.slots.most} slots on average.` : "";
       fill(place, bars(rows, `Answers in ${found.trials} trials`),
         el("p", { class: "soft" }, `Answers of ${found.trials} independent inferences of this object. ${truth}${slots}`));
