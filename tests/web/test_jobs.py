@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from contextlib import aclosing
 
 import pytest
@@ -145,3 +147,32 @@ def test_the_process_outlives_neither_the_page_nor_ctrl_c():
         return pid
 
     assert not alive(play(story))
+
+
+FIRST = """
+import asyncio, os, signal
+from airpool.web.jobs import Jobs
+
+def says(tell):
+    tell({"pid": os.getpid()})
+
+async def pid(jobs):
+    return [part["pid"] async for part in jobs.run(says)][0]
+
+async def main():
+    jobs = Jobs()
+    found = await pid(jobs)
+    os.kill(found, signal.SIGINT)
+    print(found == await pid(jobs))
+    jobs.close()
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_ctrl_c_does_not_reach_the_first_process_of_a_page_either(tmp_path):
+    script = tmp_path / "first.py"
+    script.write_text(FIRST, "utf-8")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("True", "")

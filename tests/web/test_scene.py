@@ -16,7 +16,7 @@ from airpool.models.vision import shapes
 from airpool.models.vision.views import Cameras, views
 from airpool.protocol.inference import Simulation
 from airpool.web import meshes
-from airpool.web.meshes import Kept, file_name
+from airpool.web.meshes import LastUsed, file_name
 from airpool.web.settings import asked_network
 
 pytest.importorskip("starlette")
@@ -105,6 +105,15 @@ def test_many_trials_are_those_of_the_library(client, chair):
     named = [None if c < 0 else model.classes[c] for c in out.label[0].tolist()]
     assert {each["label"]: each["count"] for each in got["frequency"]} == {n: named.count(n) for n in set(named)}
     assert sum(each["share"] for each in got["frequency"]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("settings", [SETTINGS[1], SETTINGS[2]], ids=["fading", "five devices, scheme 2.1"])
+def test_the_copied_program_makes_the_same_inference(client, chair, settings, capsys):
+    got = posted(client, "/api/infer", {**settings, "object": chair.name, "seed": 11})
+    found = {}
+    exec(got["python"], found)
+    assert np.array_equal(np.array(got["received"], np.float32), found["out"].estimate[0, 0].numpy())
+    assert capsys.readouterr().out.startswith(got["label"] or "no answer")
 
 
 def test_another_seed_gives_another_sum_and_the_same_seed_the_same(client):
@@ -208,6 +217,7 @@ def test_a_mesh_of_one_s_own_is_inferred_as_a_shape_is(client, chair):
     same = posted(client, "/api/infer", {"object": chair.name, "seed": 5})
     # The file has six digits of every coordinate.
     assert np.allclose(got["probabilities"], same["probabilities"], atol=0.05)
+    assert "Path('my chair.off')" in got["python"]
     assert client("GET", f"/api/shape/{found['object']}").json()["faces"] == found["faces"]
 
 
@@ -250,6 +260,7 @@ def test_a_mesh_that_is_too_long_is_not_read_to_its_end(client):
     assert "bytes" in answer.json()["error"]
 
 
+@pytest.mark.check
 def test_a_mesh_that_takes_too_long_is_given_up_and_the_next_one_is_read(client, monkeypatch):
     rng = np.random.default_rng(0)
     corners, faces = rng.random((2_000, 3)), rng.integers(0, 2_000, (100_000, 3))
@@ -270,7 +281,7 @@ def test_a_mesh_that_is_not_kept_any_more_is_said_to_be(client):
 
 
 def test_few_things_are_kept_and_the_last_used_stay():
-    kept = Kept[str](3, 100)
+    kept = LastUsed[str](3, 100)
     for each in "abc":
         kept.put(each, each, 10)
     assert kept.get("a") == "a"

@@ -11,4 +11,7 @@ measured     error, cost, accuracy, curve           copies       a network as co
 live         a running system, watched              upstream     its server's HTTP API, as a client
 adversary    bounds of an attacker, and the audit   painting     pictures that it paints of a view
 planning     the planner's frontier                 flat         a network as the page's settings
+scene        one inference, or many, of one object  objects      objects to look at, as sensors encode them
+meshes       meshes that are given, read safely     silence      words: who is silent, what the server sees
+png          pictures as data: addresses
 """

@@ -53,16 +53,10 @@ def _option(name: str, value: Any) -> str:
 def python(asked: AskedNetwork, objects: int | None) -> str:
     """A program that prints the numbers of the page."""
     lines = ["import airpool", ""]
-    if asked.share is not None:
-        lines[1:1] = ["from airpool.account.budget import split"]
     if objects is not None:
         lines[1:1] = ["import numpy as np", "from airpool.evaluation.theory import mse"]
-    lines += [f"model = airpool.load({asked.source!r})", *_network(asked.bare)]
-    if asked.share is not None:
-        lines.append(f"network = split(network, epsilon={asked.epsilon!r}, share={asked.share!r})")
-    elif asked.way != "noise":
-        lines.append(f"network = airpool.calibrate(network, epsilon={asked.epsilon!r})")
     lines += [
+        *_made(asked),
         "",
         "report = airpool.guarantee(network)",
         "print(report.worst, max(report.epsilon_local), report.epsilon_object, max(report.paper.epsilon))",
@@ -81,6 +75,34 @@ def python(asked: AskedNetwork, objects: int | None) -> str:
         "print(result.accuracy_mean, result.accuracy_ci, result.vote_accuracy, result.mse, result.energy)",
     ]
     return "\n".join(lines) + "\n"
+
+
+def inference(asked: AskedNetwork, mesh: list[str], *, cameras: list[int], seed: int) -> str:
+    """A program that makes one inference of the scene. mesh: lines that make `mesh`, vertices and faces."""
+    lines = [
+        "import torch",
+        "import airpool",
+        "from airpool.models.vision.views import views",
+        *mesh,
+        f"seen = views([mesh])[:, {cameras}]" if cameras != list(range(12)) else "seen = views([mesh])",
+        *_made(asked),
+        f"rng = torch.Generator().manual_seed({seed})",
+        f'out = airpool.infer(model, seen, network=network, rng=rng, codec="{asked.codec}")',
+        "label = int(out.label)  # -1: no answer",
+        'print("no answer" if label < 0 else model.classes[label], float(out.probability), out.report.worst)',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _made(asked: AskedNetwork) -> list[str]:
+    """Lines that make the model and the network with its noise."""
+    lines = [f"model = airpool.load({asked.source!r})", *_network(asked.bare)]
+    if asked.share is not None:
+        lines.append("from airpool.account.budget import split")
+        lines.append(f"network = split(network, epsilon={asked.epsilon!r}, share={asked.share!r})")
+    elif asked.way != "noise":
+        lines.append(f"network = airpool.calibrate(network, epsilon={asked.epsilon!r})")
+    return lines
 
 
 def _network(network: Network) -> list[str]:

@@ -9,6 +9,7 @@ import multiprocessing
 import signal
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -94,6 +95,7 @@ class Jobs:
 @contextmanager
 def _shielded() -> Iterator[None]:
     """Starts a process that never sees Ctrl-C, which is for the one that has started it."""
+    resource_tracker.ensure_running()  # its start, within that of the first process, would lift the block
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -4,6 +4,7 @@ after a few seconds. A few are kept in memory, by the hash of their bytes; nothi
 
 import asyncio
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from threading import Lock
@@ -39,7 +40,7 @@ class OwnMesh:
         return self.vertices.nbytes + self.faces.nbytes + self.views.nbytes
 
 
-class Kept(Generic[T]):
+class LastUsed(Generic[T]):
     """The things that were used last: at most `most` of them, of at most `most_bytes` together."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
@@ -110,12 +111,13 @@ def _none(name: str, reason: str) -> AskedError:
 
 def looked_at(tell: Tell, data: bytes, name: str) -> None:
     """Job: parses a mesh and renders its views. A limit of memory holds from the first mesh on."""
-    import resource
-
     from airpool.models.vision.views import Cameras, views
 
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, hard))
+    with suppress(ImportError, ValueError, OSError):  # not every system has such a limit
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, hard))
     try:
         mesh = parse(data, name=name, limits=LIMITS)
         seen = views([(mesh.vertices, mesh.faces)], Cameras()).numpy()

@@ -21,7 +21,7 @@ from airpool.models.vision.shapes import Shape
 from airpool.models.vision.views import Cameras, views
 from airpool.network import Network
 from airpool.web.asked import AskedError
-from airpool.web.meshes import Kept, OwnMesh
+from airpool.web.meshes import LastUsed, OwnMesh
 from airpool.web.settings import AskedNetwork
 
 OWN, SAMPLE = "own-", "sample_"
@@ -42,12 +42,12 @@ class Looked:
 
 
 class Scenery:
-    """What the page keeps of objects: meshes that were given, and views and encodings that were computed."""
+    """The objects that the page keeps: meshes that were given, views and encodings that were computed."""
 
     def __init__(self) -> None:
-        self.meshes = Kept[OwnMesh](16, 256 * 2**20)
-        self._views = Kept[Tensor](12, 128 * 2**20)
-        self._encoded = Kept[tuple[Tensor, Tensor]](64, 32 * 2**20)
+        self.meshes = LastUsed[OwnMesh](16, 256 * 2**20)
+        self._views = LastUsed[Tensor](12, 128 * 2**20)
+        self._encoded = LastUsed[tuple[Tensor, Tensor]](64, 32 * 2**20)
 
     def views(self, name: str, devices: int) -> Tensor:
         """The views (1, K, 2, H, H) of a shape or a mesh, one of each device."""
@@ -112,7 +112,7 @@ def geometry(vertices: NDArray[Any], faces: NDArray[Any]) -> dict[str, list[Any]
 
 
 def listed(model: Model, codec: str) -> dict[str, Any]:
-    """What can be chosen: names and classes, and whether they are shapes or held-out samples."""
+    """The objects to choose from: names and classes, of shapes or of held-out samples."""
     if takes_views(model, codec):
         return {
             "kind": "shapes",

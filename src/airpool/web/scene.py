@@ -16,21 +16,21 @@ from airpool.models.vision.views import Cameras
 from airpool.protocol.inference import Inference, Simulation, centralised
 from airpool.protocol.server import NO_ANSWER
 from airpool.radio.link import level
-from airpool.web import meshes, objects, png, silence
+from airpool.web import copies, meshes, objects, png, silence
 from airpool.web.asked import AskedError, answered, body, computed, fields, reply
 from airpool.web.jobs import Jobs
 from airpool.web.leakage import report_of
 from airpool.web.objects import OWN, Looked, Remembered, Scenery
 from airpool.web.settings import LOOK, AskedNetwork, asked_network
 
-MOST_TRIALS = 1_000
+MOST_TRIALS = 200
 MOST_SEED = 2**53 - 1
 TOP = 5
 _THUMBNAIL = 2  # pixels of a view for one of its picture, along each side
 
 
 class SceneState:
-    """What the scene keeps: objects, and the process that reads meshes."""
+    """State of the scene: objects, and the process that reads meshes."""
 
     def __init__(self) -> None:
         self.scenery, self.jobs = Scenery(), Jobs()
@@ -50,7 +50,7 @@ def routes() -> list[BaseRoute]:
 
 
 async def _shapes(request: Request) -> Response:
-    """What can be looked at with the model and codec of the query."""
+    """The objects to choose from with the model and codec of the query."""
     given = {name: request.query_params[name] for name in ("model", "codec") if name in request.query_params}
     asked = await computed(_asked, request, given)
     return reply(request, await computed(objects.listed, asked.model, asked.codec))
@@ -182,11 +182,30 @@ def once(scenery: Scenery, name: str, make: Any, seed: int) -> dict[str, Any]:
         "guess": None if not report.odds else _guess(report),
         "server_sees": silence.server_sees(network, out, public.noise_std),
         "note": looked.note,
+        "python": _program(scenery, name, asked, seed) if looked.views is not None else None,
     }
 
 
+def _program(scenery: Scenery, name: str, asked: AskedNetwork, seed: int) -> str:
+    """The same inference in Python; a mesh that was given is read from its file."""
+    if name.startswith(OWN):
+        file = f"read(Path({scenery.mesh(name).name!r}))"
+        mesh = ["from pathlib import Path", "from airpool.models.vision.meshes import read", "", f"own = {file}"]
+        mesh += ["mesh = own.vertices, own.faces"]
+    else:
+        found = f"next(each for each in shapes.all() if each.name == {name!r})"
+        mesh = [
+            "from airpool.models.vision import shapes",
+            "",
+            f"shape = {found}",
+            "mesh = shape.vertices, shape.faces",
+        ]
+    which = cameras(asked.network.devices.count, asked.model.num_devices)
+    return copies.inference(asked, mesh, cameras=which, seed=seed)
+
+
 def many(scenery: Scenery, name: str, make: Any, seed: int, trials: int) -> dict[str, Any]:
-    """How often each class is the answer in `trials` independent inferences of one object; no answer is one, too."""
+    """Frequency of each class in `trials` independent inferences of one object; no answer is one, too."""
     asked: AskedNetwork = make()
     looked = scenery.look(name, asked)
     out = inferred(asked, looked, seed, trials)

@@ -50,7 +50,7 @@ def devices(network: Network, out: Inference) -> list[dict[str, Any]]:
 
 
 def _did_not(network: Network, k: int, noisy_score: float | None) -> str:
-    """Why a device takes no part."""
+    """The reason for which a device takes no part."""
     rules, scheme = scheme_rules(network.scheme), network.scheme
     if not rules.scored:
         p = network.devices.column("participation")[k]
@@ -63,7 +63,7 @@ def _did_not(network: Network, k: int, noisy_score: float | None) -> str:
 
 
 def server_sees(network: Network, out: Inference, noise_std: float) -> list[str]:
-    """What reaches the server, in sentences."""
+    """All that reaches the server, in sentences."""
     r, count, rules = network.dimension, network.devices.count, network.channel.rules
     used = int(out.slots[0, 0])
     slots = f" in each of {used} slots; their mean is drawn" if used > 1 else ""

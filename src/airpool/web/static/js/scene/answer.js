@@ -51,9 +51,24 @@ export function makeAnswer() {
         el("p", {}, el("b", {}, `ε ≤ ${epsilon(result.epsilon)}`), ` at δ = ${plain(result.delta)} for every device. `,
           result.guess),
         el("p", { class: "soft" }, `${onTheAir(result.devices)}. Seed ${result.seed}.`),
-        slots);
+        slots,
+        result.python && program(result.python));
     },
   };
+}
+
+/** The same inference as a program, to copy. */
+function program(text) {
+  const copy = el("button", { type: "button", onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      copy.textContent = "Copied";
+    } catch {
+      copy.textContent = "Select the text and copy it";
+    }
+  } }, "Copy");
+  return el("details", { class: "program" }, el("summary", {}, "The same in Python"), copy,
+    el("pre", { tabindex: "0", role: "region", "aria-label": "Program" }, el("code", {}, text)));
 }
 
 export function makePrivacy() {
@@ -96,7 +111,7 @@ export function makeTrials() {
       const rows = shown.map(({ label, share, count }) =>
         ({ label, share, more: count, mark: label !== null && label === found.truth ? "answer" : "other" }));
       if (others) rows.push({ label: `${rest.length} others`, share: others / found.trials, more: others, mark: "other" });
-      const truth = found.truth === null ? "The true class is not known." : `It is ${named(found.truth)}.`;
+      const truth = found.truth === null ? "The true class is not known." : `Its true class: ${named(found.truth)}.`;
       const slots = found.slots.most > 1 ? ` ${found.slots.mean.toFixed(1)} of at most ${found.slots.most} slots on average.` : "";
       fill(place, bars(rows, `Answers in ${found.trials} trials`),
         el("p", { class: "soft" }, `Answers of ${found.trials} independent inferences of this object. ${truth}${slots}`));
