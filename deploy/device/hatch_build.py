@@ -1,4 +1,4 @@
-"""Takes the code of src/airpool into the wheel of airpool-device, without the shipped models and the files of the page."""
+"""Takes the code of src/airpool into the wheel of airpool-device, without the shipped models and the page's files."""
 
 from pathlib import Path
 from typing import Any
