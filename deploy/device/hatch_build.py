@@ -1,11 +1,11 @@
-"""Takes the code of src/airpool into the wheel of airpool-device, without the shipped models."""
+"""Takes the code of src/airpool into the wheel of airpool-device, without the shipped models and the page's files."""
 
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-LEFT_OUT = {"assets", "__pycache__"}
+LEFT_OUT = {"assets", "static", "__pycache__"}
 
 
 class CodeWithoutAssets(BuildHookInterface):

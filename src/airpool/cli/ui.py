@@ -68,8 +68,12 @@ def ui(
         shown = None if server_token_file is None else secured.token(server_token_file)
         operator = shown if operator_token_file is None else secured.token(operator_token_file)
         live = LiveOptions(Upstream.of(server, token=shown, keys=server_keys), operator)
-    elif given := [each for each in (server_token_file, server_keys, operator_token_file) if each is not None]:
-        raise ValueError(f"{given[0]} is for a running system: give --server HOST:PORT too")
+    else:
+        own = {"server-token-file": server_token_file, "server-keys": server_keys}
+        own["operator-token-file"] = operator_token_file
+        for name, each in own.items():
+            if each is not None:
+                raise ValueError(f"--{name} is for a running system: give --server HOST:PORT too")
     where = serving.bound(listen, token=token, credentials=credentials)
     if json:
         print_json({"url": where.url})
