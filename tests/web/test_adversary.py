@@ -48,6 +48,11 @@ def test_bounds_are_the_librarys(settings):
                 assert value == bound(network, POSITIONS[row["position"]], of, prior=prior)
 
 
+def test_bounds_arrive_over_http():
+    (answer,) = asked(("POST", "/api/bounds", {"json": {}}))
+    assert json.loads(answer.text) == adversary.bounds({}, MODEL)
+
+
 # The audit
 
 
@@ -95,7 +100,13 @@ def test_a_network_without_antennas_is_not_attacked_from_there():
 
 WRONG = {
     "/api/audit": [{"against": "me"}, {"seed": "-1"}, {"seed": True}, {"epsilon": "none"}, {"nothing": "1"}],
-    "/api/reconstruct": [{"object": "own"}, {"model": "wearables"}, {"codec": "q16"}, {"device": "12"}],
+    "/api/reconstruct": [
+        {"object": "own"},
+        {"model": "wearables"},
+        {"codec": "q16"},
+        {"device": "12"},
+        {"scheme": "2.2"},
+    ],
     "/api/bounds": [{"delta": "2"}],
     "/api/plan": [{"devices": "99"}, {"seed": "x"}, {"epsilon": "-1"}],
 }

@@ -11,4 +11,5 @@ measured     error, cost, accuracy, curve           copies       a network as co
 live         a running system, watched              upstream     its server's HTTP API, as a client
 adversary    bounds of an attacker, and the audit   painting     pictures that it paints of a view
 planning     the planner's frontier                 flat         a network as the page's settings
+apart        numbers of up to seconds, apart from quick ones
 """

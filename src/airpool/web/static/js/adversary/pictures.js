@@ -125,7 +125,7 @@ export function mountPictures(root, { dom, store, api, answers }) {
     return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of guesses" }, el("table", {},
       el("caption", {}, `Which of the ${found.shapes} shapes is it? Right by chance: ${percent(1 / found.shapes)}.`),
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "heard"), el("th", { scope: "col", class: "number" }, "attack"),
-        el("th", { scope: "col", class: "number" }, "bound"), el("th", { scope: "col" }, ""))),
+        el("th", { scope: "col", class: "number" }, "bound"), el("th", { scope: "col" }, "protection"))),
       el("tbody", {}, rows)));
   }
 
