@@ -179,6 +179,11 @@ def test_pictures_and_guesses_are_the_librarys(settings):
     json.dumps(found, allow_nan=False)
 
 
+def test_many_inferences_leave_the_other_pictures():
+    rows = painting.painted({"inferences": "1000000"}, MODEL, KNOWN, "chair_2", 0, 0)["galleries"]["holds"]
+    assert [row["position"] for row in rows] == ["none", "clean", "link", "sum"]
+
+
 def test_an_attacker_without_the_object_does_not_paint_it():
     found = painting.painted({}, MODEL, KNOWN, "chair_2", 0, 0)["galleries"]["others"]
     assert all(row["ssim"] < 0.9 for row in found)

@@ -36,6 +36,7 @@ from airpool.web.settings import AskedNetwork, asked_network, read
 
 SIDE, TRIALS = 112, 40
 MOST_NUMBERS = 2**26  # that the signals of all guesses have
+MOST_SUMS = 200  # of one view
 HELD = ("holds", "others")  # the gallery holds the attacked shape, or another one of its kind
 
 
@@ -185,7 +186,7 @@ def _places(network: Network) -> list[tuple[str, Position, Network]]:
     """Name on the page, position, and network that is heard: without noise, alone, in the sum, and in several sums."""
     link, total = POSITIONS["link"], POSITIONS["sum"]
     found = [("clean", link, quiet(network)), ("link", link, network), ("sum", total, network)]
-    if network.inferences * network.slots.count > 1:
+    if 1 < network.inferences * network.slots.count <= MOST_SUMS:
         found.append(("repeated", POSITIONS["repeated"], network))
     return found
 
