@@ -48,6 +48,11 @@ def test_bounds_are_the_librarys(settings):
                 assert value == bound(network, POSITIONS[row["position"]], of, prior=prior)
 
 
+def test_bounds_arrive_over_http():
+    (answer,) = asked(("POST", "/api/bounds", {"json": {}}))
+    assert json.loads(answer.text) == adversary.bounds({}, MODEL)
+
+
 # The audit
 
 
@@ -95,7 +100,13 @@ def test_a_network_without_antennas_is_not_attacked_from_there():
 
 WRONG = {
     "/api/audit": [{"against": "me"}, {"seed": "-1"}, {"seed": True}, {"epsilon": "none"}, {"nothing": "1"}],
-    "/api/reconstruct": [{"object": "own"}, {"model": "wearables"}, {"codec": "q16"}, {"device": "12"}],
+    "/api/reconstruct": [
+        {"object": "own"},
+        {"model": "wearables"},
+        {"codec": "q16"},
+        {"device": "12"},
+        {"scheme": "2.2"},
+    ],
     "/api/bounds": [{"delta": "2"}],
     "/api/plan": [{"devices": "99"}, {"seed": "x"}, {"epsilon": "-1"}],
 }
@@ -166,6 +177,11 @@ def test_pictures_and_guesses_are_the_librarys(settings):
     assert found["original"] == rows["clean"]["picture"]
     assert rows["none"]["belief"] == 1 / 26
     json.dumps(found, allow_nan=False)
+
+
+def test_many_inferences_leave_the_other_pictures():
+    rows = painting.painted({"inferences": "1000000"}, MODEL, KNOWN, "chair_2", 0, 0)["galleries"]["holds"]
+    assert [row["position"] for row in rows] == ["none", "clean", "link", "sum"]
 
 
 def test_an_attacker_without_the_object_does_not_paint_it():

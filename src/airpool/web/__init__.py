@@ -13,5 +13,5 @@ adversary    bounds of an attacker, and the audit   painting     pictures that i
 planning     the planner's frontier                 flat         a network as the page's settings
 scene        one inference, or many, of one object  objects      objects to look at, as sensors encode them
 meshes       meshes that are given, read safely     silence      words: who is silent, what the server sees
-png          pictures as data: addresses
+png          pictures as data: addresses            apart        numbers of up to seconds, apart from quick ones
 """

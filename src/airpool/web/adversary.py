@@ -23,7 +23,8 @@ from airpool.evaluation.attacks.positions import POSITIONS, heard_of
 from airpool.evaluation.audit.adversary import audited
 from airpool.evaluation.audit.energy import claimed_by_the_paper, removed
 from airpool.evaluation.audit.looks import Play, sizes, watched
-from airpool.web.asked import AskedError, answered, computed, fields, lines, reply
+from airpool.web.apart import apart
+from airpool.web.asked import AskedError, answered, computed, fields, lines
 from airpool.web.jobs import Tell
 from airpool.web.settings import asked_network, read
 
@@ -56,8 +57,9 @@ def whole(given: dict[str, Any], name: str, default: int, most: int) -> int:
 
 async def _bounds(request: Request) -> Response:
     """The largest share of right guesses at every position."""
-    given = await fields(request)
-    return reply(request, await computed(bounds, given, request.app.state.options.model))
+    given, model = await fields(request), request.app.state.options.model
+    asked = await computed(read, given, model)
+    return lines(request, apart(request, asked.bare, bounds, given, model))
 
 
 @single_thread()
@@ -76,7 +78,7 @@ def bounds(settings: Mapping[str, Any], model: str) -> dict[str, Any]:
             for of, curve in columns.items()
         }
         rows.append({"position": name, "hears": place.hears, "claimed": place.object is not None, **worst})
-    return {"priors": list(REPORTED), "rows": rows}
+    return {"part": "bounds", "priors": list(REPORTED), "rows": rows}
 
 
 # The audit

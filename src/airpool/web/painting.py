@@ -26,15 +26,17 @@ from airpool.evaluation.attacks.hearing import quiet
 from airpool.evaluation.attacks.positions import POSITIONS, Position
 from airpool.models.cameras import cameras
 from airpool.models.pretrained import load
-from airpool.network import Network
+from airpool.network import Network, scheme_rules
 from airpool.web import objects
 from airpool.web.adversary import whole
+from airpool.web.apart import apart
 from airpool.web.asked import AskedError, answered, computed, fields, lines
 from airpool.web.jobs import Tell
 from airpool.web.settings import AskedNetwork, asked_network, read
 
 SIDE, TRIALS = 112, 40
 MOST_NUMBERS = 2**26  # that the signals of all guesses have
+MOST_SUMS = 200  # of one view
 HELD = ("holds", "others")  # the gallery holds the attacked shape, or another one of its kind
 
 
@@ -72,7 +74,7 @@ async def _reconstruct(request: Request) -> Response:
         raise AskedError("the attack is on our own shapes: choose one of them", field="object")
     asked = await computed(read, given, options.model)
     checked(asked, device)
-    return lines(request, _parts(request, given, name, device, seed))
+    return lines(request, _parts(request, asked, (given, options.model), name, device, seed))
 
 
 def checked(asked: AskedNetwork, device: int) -> None:
@@ -86,13 +88,18 @@ def checked(asked: AskedNetwork, device: int) -> None:
             f"it: choose {known}",
             field="codec",
         )
+    if scheme_rules(asked.bare.scheme).scored:
+        raise AskedError("pictures are painted in scheme 1, where nobody is chosen by a score", field="scheme")
+    if not asked.bare.channel.known:
+        name = "csi_error_std" if asked.bare.channel.csi_error_std else "phase_error_std"
+        raise AskedError("pictures are painted where devices know their channels: set the errors to 0", field=name)
     if device >= asked.network.devices.count:
         raise AskedError(f"device={device} must be from 0 to {asked.network.devices.count - 1}", field="device")
     cameras(asked.network.devices.count, asked.model.num_devices)
 
 
 async def _parts(
-    request: Request, settings: Mapping[str, Any], name: str, device: int, seed: int
+    request: Request, asked: AskedNetwork, given: tuple[Mapping[str, Any], str], name: str, device: int, seed: int
 ) -> AsyncGenerator[Mapping[str, Any]]:
     state = request.app.state
     known: dict[str, SeenShape] = state.seen_shapes
@@ -107,7 +114,10 @@ async def _parts(
                     yield {"part": "progress", "done": sum(each in known for each in missing), "total": len(missing)}
                 else:
                     yield part
-    yield await computed(painted, settings, state.options.model, known, name, device, seed)
+    gallery = {each: known[each] for each in wanted}
+    async with aclosing(apart(request, asked.bare, painted, *given, gallery, name, device, seed)) as parts:
+        async for part in parts:
+            yield part
 
 
 def see(tell: Tell, names: Sequence[str], model: str) -> None:
@@ -176,7 +186,7 @@ def _places(network: Network) -> list[tuple[str, Position, Network]]:
     """Name on the page, position, and network that is heard: without noise, alone, in the sum, and in several sums."""
     link, total = POSITIONS["link"], POSITIONS["sum"]
     found = [("clean", link, quiet(network)), ("link", link, network), ("sum", total, network)]
-    if network.inferences * network.slots.count > 1:
+    if 1 < network.inferences * network.slots.count <= MOST_SUMS:
         found.append(("repeated", POSITIONS["repeated"], network))
     return found
 

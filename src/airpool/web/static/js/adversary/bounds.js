@@ -45,8 +45,10 @@ export function mountBounds(root, { dom, store, api }) {
     status.textContent = "Computing …";
     status.className = "soft told";
     try {
-      const found = await api.post("/api/bounds", settings, own.signal);
-      fill(body, found.rows.map(row));
+      await api.stream("/api/bounds", settings, (part) => {
+        if (part.part === "waiting") status.textContent = "Another computation is running; this one is next.";
+        else fill(body, part.rows.map(row));
+      }, own.signal);
       table.classList.remove("stale");
       status.textContent = "";
       shown = key;

@@ -51,16 +51,19 @@ export function mountPictures(root, { dom, store, api, answers }) {
     } catch {
       // Without the list the shape in the address, or the first, is attacked.
     }
-    const own = store.get("object");
-    if (!names.length) names = [own && own !== "own" ? own : DEFAULT];
+    if (!names.length) names = [attacked()];
     fill(shape, names.map((name) => el("option", { value: name }, name.replaceAll("_", " "))));
     choose();
   }
 
+  /** The shape in the address; a mesh of one's own or a sample is none. */
+  function attacked() {
+    const name = store.get("object");
+    return /^[a-z_]+_[0-9]+$/.test(name) && !name.startsWith("sample_") ? name : DEFAULT;
+  }
+
   function choose() {
-    const own = store.get("object");
-    const known = [...shape.options].some((option) => option.value === own);
-    shape.value = known ? own : [...shape.options].some((option) => option.value === DEFAULT) ? DEFAULT : shape.options[0]?.value;
+    shape.value = attacked();
   }
 
   function empty() {
@@ -69,7 +72,7 @@ export function mountPictures(root, { dom, store, api, answers }) {
   }
 
   function what() {
-    return { ...store.settings, object: shape.value || DEFAULT, device: camera.value || "0", seed: store.get("seed") || "0" };
+    return { ...store.settings, object: attacked(), device: camera.value || "0", seed: store.get("seed") || "0" };
   }
 
   async function paint(tell, signal) {
@@ -122,7 +125,7 @@ export function mountPictures(root, { dom, store, api, answers }) {
     return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of guesses" }, el("table", {},
       el("caption", {}, `Which of the ${found.shapes} shapes is it? Right by chance: ${percent(1 / found.shapes)}.`),
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "heard"), el("th", { scope: "col", class: "number" }, "attack"),
-        el("th", { scope: "col", class: "number" }, "bound"), el("th", { scope: "col" }, ""))),
+        el("th", { scope: "col", class: "number" }, "bound"), el("th", { scope: "col" }, "protection"))),
       el("tbody", {}, rows)));
   }
 

@@ -2,7 +2,7 @@
 
 import { accuracy, epsilon, plain } from "../words.js";
 
-const HEAD = ["design", "ε", "local ε", "accuracy", "95 % interval", "energy, mW·uses", "channel uses", ""];
+const HEAD = ["design", "ε", "local ε", "accuracy", "95 % interval", "energy, mW·uses", "channel uses", "load"];
 
 /** @param {{el: Function, plan: object, points: object[], load: (design: object) => void, same: (design: object) => boolean}} what */
 export function designs({ el, plan, points, load, same }) {
@@ -22,7 +22,7 @@ export function designs({ el, plan, points, load, same }) {
     if (!rows.length) return null;
     return el("details", { open: name !== "others" }, el("summary", {}, title), note ? el("p", { class: "soft" }, note) : null,
       el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, el("table", {},
-        el("thead", {}, el("tr", {}, HEAD.map((text, index) => el("th", { scope: "col", class: index && text ? "number" : null }, text)))),
+        el("thead", {}, el("tr", {}, HEAD.map((text, index) => el("th", { scope: "col", class: index > 0 && index < 7 ? "number" : null }, text)))),
         el("tbody", {}, rows.map((each, index) => row(each, index, name))))));
   }
 
