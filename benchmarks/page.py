@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from http.client import HTTPConnection
+from itertools import islice
 from time import perf_counter
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,33 +36,35 @@ def moved(knob: dict[str, Any], rng: np.random.Generator) -> str:
     return str(round(value)) if knob["kind"] == "whole" else f"{value:.3g}"
 
 
-def walk(record: dict[str, Any], rng: np.random.Generator) -> Iterator[tuple[str, dict[str, str]]]:
-    """The control that moved, and the settings after it."""
+def walk(port: int, record: dict[str, Any], rng: np.random.Generator) -> Iterator[tuple[str, float, str]]:
+    """The control that was moved, milliseconds until ε and odds, and which part ended the wait. Grey ones stay."""
     presets = [each["settings"] for each in record["presets"] if each["settings"].get("codec") != "q16"] + [{}]
-    knobs = {name: knob for name, knob in record["knobs"].items() if name not in _NOT_MOVED}
     while True:
         settings = dict(presets[rng.integers(len(presets))])
-        yield "preset", dict(settings)
+        greyed = answered(port, settings)[2]
         for _ in range(_EACH):
-            name = str(rng.choice(list(knobs)))
-            settings[name] = moved(knobs[name], rng)
-            yield name, dict(settings)
+            name = str(rng.choice([each for each in record["knobs"] if each not in (*_NOT_MOVED, *greyed)]))
+            before, settings[name] = dict(settings), moved(record["knobs"][name], rng)
+            took, part, found = answered(port, settings)
+            settings, greyed = (before, greyed) if part == "error" else (settings, found)
+            yield name, took, part
 
 
-def answered(port: int, settings: dict[str, str]) -> tuple[float, str]:
-    """Milliseconds until ε and odds, or until the mistake is told, and which of both."""
+def answered(port: int, settings: dict[str, str]) -> tuple[float, str, dict[str, str]]:
+    """Milliseconds until ε and odds, or until the mistake is told; which of both; and what is greyed."""
     connection = HTTPConnection("127.0.0.1", port, timeout=120)
     began = perf_counter()
     connection.request("POST", "/api/answer", json.dumps(settings), {"Content-Type": "application/json"})
     reply = connection.getresponse()
-    name = "error"
+    name, greyed = "error", dict[str, str]()
     while line := reply.readline():
-        name = json.loads(line).get("part", "error")
+        part = json.loads(line)
+        name, greyed = part.get("part", "error"), part.get("greyed", greyed)
         if name in ("leakage", "error"):
             break
     took = 1e3 * (perf_counter() - began)
     connection.close()
-    return took, name
+    return took, name, greyed
 
 
 def rows(moves: int = _MOVES, seed: int = 0) -> list[Row]:
@@ -77,17 +80,15 @@ def rows(moves: int = _MOVES, seed: int = 0) -> list[Row]:
             record = json.loads(connection.getresponse().read())
             for preset in [{}, *(each["settings"] for each in record["presets"])]:
                 answered(port, preset)  # models are loaded once
-            steps = walk(record, rng)
-            found = [(*next(steps), 0.0, "") for _ in range(moves)]
-            found = [(name, settings, *answered(port, settings)) for name, settings, _, _ in found]
+            found = list(islice(walk(port, record, rng), moves))
         finally:
             page.terminate()
-    took = np.array([ms for _, _, ms, part in found if part == "leakage"])
+    took = np.array([ms for _, ms, part in found if part == "leakage"])
     refused = sum(part == "error" for *_, part in found)
-    slowest = max((each for each in found if each[3] == "leakage"), key=lambda each: each[2])
+    slowest = max((each for each in found if each[2] == "leakage"), key=lambda each: each[1])
     note = f"{len(took)} moves of one control, K ≤ 12; {refused} more were refused with a sentence"
     return [
         Row("page", "control moved to ε and odds, median", float(np.median(took)), "ms", note, limit=150.0),
         Row("page", "- 95th percentile", float(np.percentile(took, 95)), "ms", limit=400.0),
-        Row("page", "- slowest", slowest[2], "ms", f"after {slowest[0]} moved"),
+        Row("page", "- slowest", slowest[1], "ms", f"after {slowest[0]} moved"),
     ]

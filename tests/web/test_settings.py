@@ -88,6 +88,11 @@ def test_going_to_a_secure_sum_drops_the_radio_and_says_so():
     assert found.greyed["power_dbm"] == "a secure sum has no radio"
 
 
+def test_a_codec_that_another_model_has_gives_way_to_the_models_own():
+    found = read({"model": "wearables", "codec": "q16"})
+    assert (found.codec, found.notes) == ("vote", ("wearables has no codec q16: vote is used.",))
+
+
 def test_unlike_noise_keeps_its_proportions_where_its_size_is_searched_for():
     found = asked_network({"devices": "2", "noise_std": "0.1,0.3"})
     low, high = found.network.devices.column("noise_std")

@@ -100,8 +100,12 @@ def _read(texts: tuple[tuple[str, str], ...], default: str) -> AskedNetwork:
     if way not in WAYS:
         raise AskedError(f"way={way!r} must be one of {', '.join(WAYS)}", field="way")
     known = _model(given.get("model", default), default)
-    if (codec := given.get("codec", known.codecs[0])) not in known.codecs:
-        raise AskedError(f"codec {codec!r} must be one of {', '.join(known.codecs)}", field="codec")
+    codec, notes = given.get("codec", known.codecs[0]), list[str]()
+    if codec not in known.codecs:
+        if codec not in _shipped_codecs():
+            raise AskedError(f"codec {codec!r} must be one of {', '.join(known.codecs)}", field="codec")
+        notes.append(f"{given.get('model', default)} has no codec {codec}: {known.codecs[0]} is used.")
+        codec = known.codecs[0]
     for name, most in MOST.items():
         if given.get(name, 1) > most:
             raise AskedError(f"{name}={given[name]} is too many for the page: at most {most:,} here", field=name)
@@ -134,7 +138,7 @@ def _read(texts: tuple[tuple[str, str], ...], default: str) -> AskedNetwork:
         share=share,
         given=applied,
         greyed=grey,
-        notes=tuple(f"{name} is left out: {grey[name]}." for name in left_out),
+        notes=(*notes, *(f"{name} is left out: {grey[name]}." for name in left_out)),
     )
 
 
@@ -160,6 +164,11 @@ def _model(name: str, default: str) -> Model:
     if name != default and name not in stored.shipped():
         raise AskedError(f"model {name!r} must be one of {', '.join(stored.shipped())}", field="model")
     return loaded(name)
+
+
+@lru_cache(maxsize=1)
+def _shipped_codecs() -> frozenset[str]:
+    return frozenset(codec for name in stored.shipped() for codec in stored.found(name).trunks)
 
 
 @lru_cache(maxsize=4)
