@@ -52,7 +52,7 @@ def test_two_hundred_trials_show_how_often_each_answer_comes(opened):
     tab.click("#scene-trials")
     tab.wait_for_selector(".trials .bars")
     counts = [int(found) for found in re.findall(r"\((\d+)\)", tab.locator(".trials").inner_text())]
-    assert 1 <= len(counts)
+    assert len(counts) >= 1
     assert sum(counts) <= 200
     assert "200" in tab.locator(".trials").inner_text()
 
