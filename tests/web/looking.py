@@ -20,7 +20,7 @@ def done(tab):
     """Waits until the accuracy is there too."""
     answered(tab)
     tab.wait_for_function(
-        "() => document.querySelector('#summary .state').textContent === ''"
+        "() => !document.querySelector('#summary .predicted').classList.contains('stale')"
         " && document.querySelector('#summary-predicted').dataset.value !== undefined"
     )
 

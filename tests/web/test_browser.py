@@ -15,13 +15,7 @@ STARTS = (
     "scheme=2.1&way=noise",
     "scheme=2.2",
     "fading=rician",
-    "fading=rician&power_rule=backoff",
-    "access=orthogonal&fading=rayleigh",
-    "access=secure",
     "slots=4",
-    "slots=4&stopping_rule=sure",
-    "server_antennas=4&fading=rician",
-    "antennas=2&fading=rician",
 )
 
 
@@ -43,7 +37,7 @@ def test_every_view_can_be_shown(opened, name):
     panel.wait_for(state="visible")
     tab.wait_for_function(f"() => !document.querySelector('#panel-{name} > .loading')")
     assert len(panel.inner_text()) > 100
-    assert panel.locator("> .failed").count() == 0
+    assert not panel.locator("> .failed").first.is_visible()
     assert tab.locator(f"#tab-{name}").get_attribute("aria-selected") == "true"
 
 
@@ -60,62 +54,54 @@ def test_views_are_chosen_by_keyboard(opened):
 
 
 def moved(tab, knob):
-    """Moves a control to another value, as people do; whether it applies."""
+    """Moves a control to another value, by keyboard; whether it applies."""
     root = tab.locator(f'[data-knob="{knob}"]')
     slider, choice, box = (
         root.locator("input[type=range]"),
         root.locator("select"),
         root.locator("input[type=checkbox]"),
     )
-    one = next((each for each in (slider, choice, box, root.locator("input")) if each.count()), None)
-    assert one is not None, knob
+    one = next((each for each in (slider, choice, box) if each.count()), root.locator("input"))
     if one.is_disabled():
         assert len(root.locator(".reason").inner_text()) > 5, f"{knob} is greyed without a reason"
         return False
     before = looking.answers(tab)
+    one.focus()
     if one is slider:
-        slider.focus()
         tab.keyboard.press(
-            "ArrowRight" if int(slider.input_value()) < int(slider.get_attribute("max") or 0) else "ArrowLeft"
+            "PageDown" if int(slider.input_value()) > int(slider.get_attribute("max")) / 10 else "PageUp"
         )
-        tab.keyboard.press("PageUp")
     elif one is choice:
-        values = choice.locator("option").evaluate_all("all => all.map(each => each.value)")
-        others = [each for each in values if each != choice.input_value()]
-        if not others:
-            return True
-        choice.select_option(others[0])
+        options = choice.locator("option").evaluate_all("all => all.map(each => each.value)")
+        choice.select_option(options[1 if choice.input_value() == options[0] else 0])
     elif one is box:
-        box.click()
+        tab.keyboard.press("Space")
     else:
-        one.fill(one.input_value() or "1")
+        one.fill("8" if one.input_value() in ("", "auto") else one.input_value() + "0")
         one.press("Enter")
-        return True
     looking.answered(tab, before)
     return True
 
 
-def test_every_control_can_be_moved(opened):
-    tab = opened("#").tab
+def test_every_control_can_be_moved_and_moved_back(opened, site):
+    tab = opened().tab
     looking.answered(tab)
     knobs = tab.evaluate("fetch('/api/knobs').then(found => found.json()).then(found => Object.keys(found.knobs))")
     left, failed = set(knobs) - {"way", "dimension"}, {}  # the way has a test of its own; the codec says the dimension
     for start in STARTS:
-        if not left:
-            break
+        tab.goto("about:blank")
+        tab.goto(f"{site}#{start}")
+        looking.answered(tab)
+        looking.all_groups_open(tab)
         for knob in sorted(left):
-            before = looking.answers(tab)
-            again = tab.evaluate(
-                "start => { const same = location.hash.slice(1) === start; location.hash = start; return same }", start
-            )
-            looking.answered(tab, None if again else before)
-            looking.all_groups_open(tab)
-            if not tab.locator(f'[data-knob="{knob}"]').is_visible():
-                continue
-            if moved(tab, knob):
+            if tab.locator(f'[data-knob="{knob}"]').is_visible() and moved(tab, knob):
                 left.remove(knob)
                 if said := looking.faults(tab):
                     failed[knob] = said
+                before = looking.answers(tab)
+                tab.click("#undo")
+                looking.answered(tab, before)
+                assert looking.faults(tab) == []
     assert left == set()
     assert failed == {}
 
@@ -193,5 +179,4 @@ def test_an_address_bar_of_anything_is_told_in_words_or_passed_over(opened, site
     assert asked == []
     if tab.locator("#reset").is_enabled():
         tab.click("#reset")
-        looking.answered(tab, 0)
-    assert looking.faults(tab) == []
+    tab.wait_for_function(f"() => ({looking.FAULTS}).length === 0 && {shown}")

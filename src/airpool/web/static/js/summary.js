@@ -54,7 +54,7 @@ export function mount(root, { answers, dom }) {
     const late = (part) => busy && (pending.has(part) || !parts[part]);
     root.setAttribute("aria-busy", String(late("leakage")));
     worst.root.classList.toggle("stale", late("leakage"));
-    predicted.root.classList.toggle("stale", late("accuracy"));
+    predicted.root.classList.toggle("stale", late("accuracy") || (busy && parts.accuracy.trials < parts.network?.trials)); // more trials follow
     root.classList.toggle("wrong", Boolean(error));
     const text = said(error, late, parts);
     put(state, text);
