@@ -48,7 +48,7 @@ export function mount(root, { answers, dom }) {
   });
   answers.on("accuracy", (found) => {
     put(predicted.value, shown(found.mean), found.mean);
-    put(predicted.note, found.mean === null || found.mean === undefined ? (found.note ?? "") : `95 % interval of the simulation: ${shown(found.low)}\u00a0to\u00a0${shown(found.high)}`);
+    put(predicted.note, found.mean === null || found.mean === undefined ? (found.note ?? "") : `95 % interval of the accuracy: ${shown(found.low)}\u00a0to\u00a0${shown(found.high)}`);
   });
   answers.onState(({ busy, pending, parts, error }) => {
     const late = (part) => busy && (pending.has(part) || !parts[part]);

@@ -44,7 +44,7 @@ export function curveSection({ answers, theme }) {
   answers.on("accuracy", (found) => {
     draw();
     const vote = found.vote ? ` The vote, which needs no training: ${shown(found.vote.mean ?? found.vote)}.` : "";
-    told.textContent = `Accuracy ${shown(found.mean)}; 95 % interval of the simulation: ${shown(found.low)} to ${shown(found.high)}. `
+    told.textContent = `Accuracy ${shown(found.mean)}; 95 % interval, for the noise and the choice of objects: ${shown(found.low)} to ${shown(found.high)}. `
       + `Without noise it is ${shown(found.no_noise)}, by chance ${shown(found.chance)}.${vote} ${found.data ?? ""}${found.note ? `. ${found.note}` : ""}`;
   });
   answers.onState(({ parts, pending, busy }) => {
@@ -61,6 +61,6 @@ export function curveSection({ answers, theme }) {
 function legend() {
   const key = (name, text) => el("li", {}, el("span", { class: `key ${name}`, "aria-hidden": "true" }), text);
   const [vote, paper] = [key("vote", "vote"), key("paper", "points that the paper prints, at the ε it claims")];
-  const root = el("ul", { class: "legend", "aria-label": "Legend" }, key("ours", "airpool"), key("interval", "95 % interval of the simulation"), vote, paper, key("here", "you are here"));
+  const root = el("ul", { class: "legend", "aria-label": "Legend" }, key("ours", "airpool"), key("interval", "95 % interval of the accuracy"), vote, paper, key("here", "you are here"));
   return { root, vote, paper };
 }

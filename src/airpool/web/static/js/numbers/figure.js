@@ -1,6 +1,6 @@
 // Accuracy over ε as one SVG drawing, which serves the screen and the downloads.
 //
-// The band is the 95 % interval of the simulation. The privacy parameter is the position along x, and nothing else.
+// The band is the 95 % interval of the accuracy. The privacy parameter is the position along x, and nothing else.
 
 import { svg } from "../dom.js";
 import { accuracy as shown, epsilon as bound, number } from "../words.js";
@@ -110,7 +110,7 @@ function legend(curve, colours, soft) {
   const stroke = (style) => svg("line", { x1: 0, x2: 26, y1: 0, y2: 0, ...style });
   const entries = [
     [[stroke({ stroke: colours("--ours"), "stroke-opacity": 0.22, "stroke-width": 11 }), stroke({ stroke: colours("--ours"), "stroke-width": 2.5 })],
-      "airpool, with the 95 % interval of the simulation"],
+      "airpool, with the 95 % interval of the accuracy"],
     curve.vote?.some((point) => point !== null) && [stroke({ stroke: soft, "stroke-width": 1.5, "stroke-dasharray": "5 4" }), "vote"],
     curve.paper?.length && [svg("rect", { x: 8.5, y: -4.5, width: 9, height: 9, fill: colours("--paper-mark"), transform: "rotate(45 13 0)" }), "the paper, at the ε it claims"],
   ].filter(Boolean);
