@@ -120,6 +120,7 @@ async def _parts(
             yield part
 
 
+@single_thread()
 def see(tell: Tell, names: Sequence[str], model: str) -> None:
     """A job: views of shapes, through the trunk, and what every codec on it sends of them."""
     from airpool.evaluation.attacks.scenes import scenes
