@@ -1,6 +1,6 @@
 // The planner: the most accurate design for the devices and the channel in the address, and its frontier over ε.
 
-import { runner } from "./runner.js";
+import { runner, widened } from "./runner.js";
 import { accuracy, epsilon, plain } from "./words.js";
 import { chart } from "./plan/chart.js";
 import { designs } from "./plan/designs.js";
@@ -17,6 +17,7 @@ export function mount(root, { dom, store, api, answers }) {
   let plan = null;
   let points = [];
   let of = "";
+  const open = new Set(["ours", "paper"]);
   const stale = el("p", { class: "soft", hidden: true }, "Devices or channel have changed since: this is the plan for what was set before.");
   const goal = el("p", {});
   const best = el("div", { class: "card", hidden: true });
@@ -76,7 +77,7 @@ export function mount(root, { dom, store, api, answers }) {
     fill(place, chart({ plan, points, width, load, same }));
     best.hidden = !plan;
     if (plan) fill(best, summary(plan.best));
-    fill(tables, plan ? designs({ el, plan, points, load, same }) : null);
+    fill(tables, plan ? designs({ el, plan, points, load, same, open }) : null);
     if (focused) root.querySelector(`[data-design="${focused}"]`)?.focus();
   }
 
@@ -99,6 +100,6 @@ export function mount(root, { dom, store, api, answers }) {
   answers.on("network", asked);
   asked();
   draw();
-  new ResizeObserver(() => draw()).observe(root);
+  widened(root, draw);
   return { show: draw };
 }

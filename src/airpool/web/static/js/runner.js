@@ -68,6 +68,16 @@ export function runner({ label, again = label, run }) {
   return made;
 }
 
+/** Calls `then` when an element becomes wider or narrower. */
+export function widened(element, then) {
+  let width = element.clientWidth;
+  new ResizeObserver(() => {
+    if (element.clientWidth === width) return;
+    width = element.clientWidth;
+    then();
+  }).observe(element);
+}
+
 /** Calls `then` when nothing has happened for a while. */
 export function settled(then, ms = 350) {
   let timer = 0;

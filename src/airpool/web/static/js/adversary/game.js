@@ -1,7 +1,7 @@
 // "Try to attack": the audit, played live. Its lower bound on ε rises look by look, toward the claim or beyond it.
 
 import { epsilon, number, plain } from "../words.js";
-import { runner } from "../runner.js";
+import { runner, widened } from "../runner.js";
 import { chart } from "./chart.js";
 
 const CLAIMS = [
@@ -123,6 +123,6 @@ export function mountGame(root, { dom, store, api, answers }) {
   store.subscribe(changed);
   answers.on("network", antennas);
   antennas();
-  new ResizeObserver(() => draw()).observe(root);
+  widened(root, draw);
   return { show: draw };
 }

@@ -94,14 +94,15 @@ export function mountPictures(root, { dom, store, api, answers }) {
 
   function draw() {
     if (!found) return;
-    const rows = found.galleries[held.find((each) => each.checked).value];
+    const gallery = held.find((each) => each.checked).value;
+    const rows = found.galleries[gallery];
     fill(pictures,
       figure("the view", "what the camera sees", found.original, found.side, `The view of camera ${found.device}: ${found.object.replaceAll("_", " ")}`),
       rows.map((row) => {
         const [title, text] = PLACES[row.position];
         const silent = !row.heard ? "The device was silent with this seed." : null;
         return figure(title, text, row.picture, found.side, `Painted from ${title}. Likeness ${row.ssim.toFixed(2)}`,
-          el("span", {}, `likeness ${row.ssim.toFixed(2)}`), el("span", {}, `right shape: ${Math.round(row.belief * 100)} % sure`), silent && el("span", { class: "soft" }, silent));
+          el("span", {}, `likeness ${row.ssim.toFixed(2)}`), el("span", {}, `right ${gallery === "holds" ? "shape" : "kind"}: ${Math.round(row.belief * 100)} % sure`), silent && el("span", { class: "soft" }, silent));
       }));
     fill(guesses, table(), sentences());
   }
@@ -119,14 +120,20 @@ export function mountPictures(root, { dom, store, api, answers }) {
   function table() {
     const rows = found.guesses.filter((each) => each.success !== null).map((each) => el("tr", {},
       el("th", { scope: "row" }, PLACES[each.position][0]),
-      el("td", { class: "number" }, `${(100 * each.success).toFixed(1)} % ± ${(100 * each.error).toFixed(1)}`),
+      el("td", { class: "number" }, rate(each)),
       el("td", { class: "number bound" }, percent(each.bound)),
       el("td", {}, note(each))));
-    return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of guesses" }, el("table", {},
-      el("caption", {}, `Which of the ${found.shapes} shapes is it? Right by chance: ${percent(1 / found.shapes)}.`),
+    return [el("h3", {}, `Which of the ${found.shapes} shapes is it? Right by chance: ${percent(1 / found.shapes)}.`),
+      el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Table of guesses" }, el("table", {},
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "heard"), el("th", { scope: "col", class: "number" }, "attack"),
         el("th", { scope: "col", class: "number" }, "bound"), el("th", { scope: "col" }, "protection"))),
-      el("tbody", {}, rows)));
+      el("tbody", {}, rows)))];
+  }
+
+  /** Right guesses with their standard error; all or none as counts, of which it is no measure. */
+  function rate({ success, error, trials }) {
+    if (error > 0) return `${(100 * success).toFixed(1)} % ± ${(100 * error).toFixed(1)}`;
+    return `${plain(Math.round(success * trials))} of ${plain(trials)}`;
   }
 
   function note({ exceeds, position, protected: own }) {

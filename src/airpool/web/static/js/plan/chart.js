@@ -68,7 +68,7 @@ function mark(at, point, index, { load, same }) {
 
 function legend(paper, width) {
   const entries = [["ours", "airpool’s design"], ...(paper ? [["paper", "the paper’s network"]] : [])];
-  return svg("g", { transform: `translate(${width - EDGE.right - 215} ${HEIGHT - EDGE.bottom - 16 - 20 * entries.length})`, class: "legend" },
+  return svg("g", { transform: `translate(${width - EDGE.right - 235} ${HEIGHT - EDGE.bottom - 16 - 20 * entries.length})`, class: "legend" },
     entries.map(([kind, text], index) => svg("g", { class: `mark ${kind}`, transform: `translate(0 ${20 * index})` },
       kind === "paper" ? svg("path", { d: "M6 -7L13 0L6 7L-1 0Z" }) : svg("circle", { cx: 6, cy: 0, r: 6 }), svg("text", { x: 22, y: 4 }, text))),
     svg("text", { x: 0, y: 20 * entries.length + 4 }, "bar: 95 % interval of the accuracy"));

@@ -4,8 +4,8 @@ import { accuracy, epsilon, plain } from "../words.js";
 
 const HEAD = ["design", "ε", "local ε", "accuracy", "95 % interval", "energy, mW·uses", "channel uses", "load"];
 
-/** @param {{el: Function, plan: object, points: object[], load: (design: object) => void, same: (design: object) => boolean}} what */
-export function designs({ el, plan, points, load, same }) {
+/** @param {{el: Function, plan: object, points: object[], load: (design: object) => void, same: (design: object) => boolean, open: Set<string>}} what open: the tables that are unfolded. */
+export function designs({ el, plan, points, load, same, open }) {
   const ours = points.filter((point) => point.kind === "ours");
   const paper = points.filter((point) => point.kind === "paper");
 
@@ -20,7 +20,7 @@ export function designs({ el, plan, points, load, same }) {
 
   function table(title, rows, name, note) {
     if (!rows.length) return null;
-    return el("details", { open: name !== "others" }, el("summary", {}, title), note ? el("p", { class: "soft" }, note) : null,
+    return el("details", { open: open.has(name), ontoggle: (event) => (event.target.open ? open.add(name) : open.delete(name)) }, el("summary", {}, title), note ? el("p", { class: "soft" }, note) : null,
       el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, el("table", {},
         el("thead", {}, el("tr", {}, HEAD.map((text, index) => el("th", { scope: "col", class: index > 0 && index < 7 ? "number" : null }, text)))),
         el("tbody", {}, rows.map((each, index) => row(each, index, name))))));
