@@ -19,9 +19,9 @@ def site(tmp_path_factory):
     assert "Traceback" not in page.log.read_text("utf-8", "replace")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """Chromium of this machine, by Playwright."""
+    """Chromium of this machine, by Playwright, whose event loop must not be there when other modules run their own."""
     if CHROMIUM is None:
         pytest.skip("no Chromium")
     sync_api = pytest.importorskip("playwright.sync_api", reason="no Playwright")
