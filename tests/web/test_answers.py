@@ -90,8 +90,9 @@ def run(line):
     return json.loads(result.stdout)
 
 
-def copied_commands_agree(found):
-    evaluated, reported, *theory = map(run, found["network"]["command"])
+def copied_commands_agree(found, *, theory=True):
+    """theory: also the third command, which takes as long as all the rest."""
+    evaluated, reported, *theory = map(run, found["network"]["command"][: 3 if theory else 2])
     leaked = found["leakage"]
     epsilons = [each["epsilon"] for each in leaked["devices"]]
     assert evaluated["epsilon"] == reported["epsilon"] == epsilons
@@ -142,7 +143,7 @@ def test_the_numbers_of_twenty_random_settings_are_the_librarys_and_copies_give_
     settings = settings_at_random(np.random.default_rng(seed)) | {"power_rule": "backoff"}
     (found,) = answers_to(settings)
     compare(settings, found)
-    copied_commands_agree(found)
+    copied_commands_agree(found, theory=seed % 5 == 0)
     copied_python_agrees(found)
 
 

@@ -6,6 +6,7 @@ without a curve.
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from functools import lru_cache
 from threading import Event
@@ -53,7 +54,7 @@ async def _answer(request: Request) -> Response:
     wanted = await http.computed(settings.read, given, model)  # a mistake is an ordinary reply
     if costly(wanted.bare):
         jobs: Jobs = request.app.state.jobs
-        return http.lines(request, jobs.run(_job, given, model))
+        return http.lines(request, _beside(jobs, given, model))
     found = parts(wanted)
     return http.lines(request, _in_threads(quick_parts(found) if "quick" in request.query_params else found))
 
@@ -88,10 +89,16 @@ def costly(network: Network) -> bool:
     return channel.rules.radio and (channel.antennas > 1 or (hard and not channel.known))
 
 
+async def _beside(jobs: Jobs, given: Mapping[str, Any], model: str) -> AsyncGenerator[Part, None]:
+    """The parts by the process for jobs, after one that says that they take their time."""
+    yield {"part": "search", "text": "This radio takes its time: up to a minute.", "progress": None}
+    async with aclosing(jobs.run(_job, given, model)) as found:
+        async for part in found:
+            yield part
+
+
 def _job(tell: Tell, given: Mapping[str, Any], model: str) -> None:
-    wanted = settings.read(given, model)
-    tell({"part": "search", "text": "This radio takes its time: up to a minute.", "progress": None})
-    for part in parts(wanted):
+    for part in parts(settings.read(given, model)):
         tell(part)
 
 
