@@ -54,6 +54,7 @@ def search(
         return validated(bare, share, model, codec, grid(step)) >= accuracy
 
     low, high = FIRST - 1, LAST
+    yield 0.0, None
     if not reaches(high):
         best = validated(bare, share, model, codec, grid(high))
         raise AskedError(
