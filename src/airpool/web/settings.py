@@ -30,6 +30,7 @@ OWN, LOOK = ("way", "epsilon", "accuracy", "model", "codec", "share"), ("tab", "
 # The most that the page computes in a few seconds; the command line goes on.
 MOST = {"slots": 64, "inferences": 1_000_000, "server_antennas": 8, "antennas": 16}
 _RANKED = 24  # devices, where expected participation takes an integral for each
+_EPSILONS = 1e-3, 1e3
 _MOST_TEXT = 16_000
 _NOT_HERE = {"fading": ("sionna",)}
 
@@ -133,7 +134,7 @@ def _read(texts: tuple[tuple[str, str], ...], default: str) -> AskedNetwork:
         source=given.get("model", default),
         codec=codec,
         way=way,
-        epsilon=_positive("epsilon", applied.get("epsilon", EPSILON)) if way == "epsilon" else None,
+        epsilon=_target("epsilon", applied.get("epsilon", EPSILON)) if way == "epsilon" else None,
         accuracy=_between("accuracy", applied.get("accuracy", ACCURACY)) if way == "accuracy" else None,
         share=share,
         given=applied,
@@ -241,9 +242,10 @@ def values_of(network: Network) -> dict[str, Any]:
     return found
 
 
-def _positive(name: str, value: float) -> float:
-    if not 0 < value < float("inf"):
-        raise AskedError(f"{name}={value:g} must be > 0 and finite", field=name)
+def _target(name: str, value: float) -> float:
+    low, high = _EPSILONS
+    if not low <= value <= high:
+        raise AskedError(f"{name}={value:g} must be from {low:g} to {high:g} here", field=name)
     return value
 
 
