@@ -88,19 +88,21 @@ def test_the_theme_is_the_systems_until_one_is_chosen(opened):
 
 
 def test_the_first_view_is_small_and_from_here_alone(opened, site):
-    sizes, foreign = {}, []
+    sizes, foreign = [], []
     watched = opened(None)
     tab = watched.tab
     tab.on(
         "request",
         lambda request: foreign.append(request.url) if not request.url.startswith((site, "data:", "blob:")) else None,
     )
-    tab.on("requestfinished", lambda request: sizes.update({request.url: request.sizes()}))
+    wire = tab.context.new_cdp_session(tab)
+    wire.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
+    wire.send("Network.enable")
     tab.goto(site)
     looking.done(tab)
     tab.wait_for_selector(".view img")
     tab.wait_for_timeout(500)
-    total = sum(each["responseBodySize"] + each["responseHeadersSize"] for each in sizes.values())
+    total = sum(sizes)
     assert foreign == []
     assert 50_000 < total < 1_500_000
 
