@@ -39,8 +39,8 @@ def browser() -> Iterator[Any]:
 
 
 @contextmanager
-def system(folder: Path) -> Iterator[str]:
-    """The address of the page of a running system, one of whose devices was killed."""
+def system(folder: Path) -> Iterator[tuple[int, str]]:
+    """A running system: its pid, and the address of its page."""
     command = [sys.executable, "-m", "airpool", "up", "--devices", "6", "--processes", "6", "--ui"]
     with (folder / "up.log").open("w") as log:
         process = subprocess.Popen([*command, "--ui-listen", "127.0.0.1:0"], stdout=log, stderr=log)
@@ -49,21 +49,21 @@ def system(folder: Path) -> Iterator[str]:
             if process.poll() is not None:
                 raise OSError((folder / "up.log").read_text())
             time.sleep(0.1)
-        yield found[1]
+        yield process.pid, found[1]
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(60)
 
 
-def kill_device(number: int) -> None:
-    """Kills the process of one device of a system that this program has started."""
+def kill_device(system: int, number: int) -> None:
+    """Kills the process of one device of a system, by the pid of `airpool up`."""
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            group = os.getpgid(int(entry.name))
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-        if f"device {number}-{number}.json" in line and group == os.getpgid(0):
+        if f"device {number}-{number}.json" in line and parent == system:
             os.kill(int(entry.name), signal.SIGKILL)
 
 
@@ -78,6 +78,11 @@ def ready(tab: Any, view: str) -> None:
         tab.wait_for_function("() => !document.querySelector('#scene-infer').disabled")
         tab.click("#scene-trials")
         tab.wait_for_selector(".trials .bars")
+    for label in {"adversary": ("Paint what it sees", "Try to attack"), "plan": ("Find the best design",)}.get(
+        view, ()
+    ):
+        tab.get_by_role("button", name=label).click()
+        tab.wait_for_timeout(15_000)
     if view == "numbers":
         tab.wait_for_function("() => document.querySelector('#curve svg')")
     tab.wait_for_timeout(8_000 if view in ("numbers", "adversary", "plan") else 1_000)
@@ -94,6 +99,7 @@ def shots(chromium: Any, url: str, views: tuple[str, ...], folder: Path) -> None
                 tab.goto("about:blank")
                 tab.goto(f"{url}#tab={view}")
                 ready(tab, view)
+                tab.evaluate("scrollTo(0, 0)")
                 tab.screenshot(path=folder / f"{view}-{size}-{theme}.png", full_page=True)
             context.close()
 
@@ -111,9 +117,10 @@ def main() -> None:
             with Page(Path(name)) as page:
                 shots(chromium, page.url, views, options.folder)
         if options.live:
-            with system(Path(name)) as url:
+            with system(Path(name)) as (pid, url):
+                time.sleep(20)  # something to see
+                kill_device(pid, 2)
                 time.sleep(5)
-                kill_device(2)
                 shots(chromium, url, ("live",), options.folder)
 
 

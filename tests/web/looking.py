@@ -41,7 +41,7 @@ def state(tab):
     return tab.evaluate("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))")
 
 
-def numbers(tab):
+def numbers(tab) -> dict[str, str]:
     """The numbers of the summary, as they were received."""
     values = tab.evaluate("[...document.querySelectorAll('#summary .value')].map(each => each.dataset.value)")
     return dict(zip(("device", "local", "object", "paper", "accuracy"), values, strict=True))
