@@ -58,7 +58,7 @@ async def body(request: Request, most: int = MOST_BYTES) -> bytes:
 async def fields(request: Request) -> dict[str, Any]:
     """The request's body as one JSON object."""
     try:
-        found = json.loads(await body(request), parse_constant=_no_constant)
+        found = json.loads(await body(request), parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise error if isinstance(error, AskedError) else AskedError("the request is no JSON") from None
     if not isinstance(found, dict):
@@ -66,7 +66,8 @@ async def fields(request: Request) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> float:
+def no_constant(name: str) -> float:
+    """Refuses NaN and infinities, which JSON has not."""
     raise ValueError(name)
 
 
