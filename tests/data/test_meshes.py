@@ -1,3 +1,4 @@
+import subprocess
 import sys
 
 import numpy as np
@@ -58,6 +59,16 @@ def test_a_mesh_from_a_stranger_opens_no_other_file(tmp_path):
     secret = tmp_path / "secret.mtl"
     secret.write_text("not a material")
     assert len(parse(f"mtllib {secret}\nusemtl x\n".encode() + OBJ, name="t.obj").faces) == 4
+
+
+def test_a_texture_that_is_named_is_not_opened_and_no_traceback_tells_of_it(tmp_path):
+    program = tmp_path / "program.py"
+    textured = PLY.replace(b"1.0\n", b"1.0\ncomment TextureFile /nowhere.png\n", 1)
+    program.write_text(
+        f"from airpool.models.vision.meshes import parse\nassert len(parse({textured!r}, name='t.ply').faces) == 4\n"
+    )
+    found = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=60, check=True)
+    assert found.stderr == ""
 
 
 def test_a_shape_survives_writing_and_reading(tmp_path):

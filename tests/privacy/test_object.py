@@ -91,6 +91,17 @@ def test_the_object_of_forty_unlike_devices_has_a_finite_bound():
     assert 0.9 * everybody < found < 2 * everybody
 
 
+@pytest.mark.parametrize("coins", [0, 3])
+def test_any_number_of_unlike_devices_is_enumerated_where_few_of_them_toss_coins(coins):
+    rng = np.random.default_rng(10)
+    chance = np.r_[np.full(coins, 0.5), np.ones(120 - coins)]
+    net = Aggregate(rng.uniform(0.01, 0.02, 120), rng.uniform(0.1, 0.2, 120) ** 2, chance)
+    outcomes = [np.r_[np.array(heard), np.ones(120 - coins)] for heard in product((0.0, 1.0), repeat=coins)]
+    mu = [float(net.shift @ each / np.sqrt(net.variance @ each)) for each in outcomes]
+    for eps in (0.1, 1.0, 4.0):
+        assert delta(net, eps) == pytest.approx(np.mean([gaussian.delta(eps, each) for each in mu]), rel=1e-9)
+
+
 def test_cover_noise_of_the_object_counts_everybodys_noise():
     net = replace(UNLIKE, cover_noise=True)
     std = np.sqrt(UNLIKE.variance.sum())

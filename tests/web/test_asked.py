@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import httpx
@@ -178,3 +179,53 @@ def test_short_computations_run_beside_the_page():
         return await asyncio.gather(*(asked.computed(pow, 2, k) for k in range(20)))
 
     assert asyncio.run(play()) == [2**k for k in range(20)]
+
+
+def test_quick_computations_do_not_wait_behind_slow_ones_and_only_so_many_wait(monkeypatch):
+    monkeypatch.setattr(asked, "MOST_QUEUED", 2)
+
+    async def play():
+        go = threading.Event()
+        slow = [asyncio.create_task(asked.computed(go.wait, 30, lane="slow")) for _ in range(3)]
+        await asyncio.sleep(0)
+        try:
+            assert await asyncio.wait_for(asked.computed(pow, 2, 3), 30) == 8
+            with pytest.raises(AskedError, match="try again") as refused:
+                await asked.computed(pow, 2, 3, lane="slow")
+            assert refused.value.status == 429
+        finally:
+            go.set()
+        assert all(await asyncio.gather(*slow))
+
+    asyncio.run(play())
+
+
+def test_whoever_reads_nothing_is_given_up_and_the_work_with_it(monkeypatch):
+    monkeypatch.setattr(asked, "_STUCK_SECONDS", 0.05)
+
+    async def play():
+        ended = asyncio.Event()
+
+        async def parts():
+            try:
+                while True:
+                    yield {"part": "one"}
+            finally:
+                ended.set()
+
+        async def handler(request):
+            return asked.lines(request, parts())
+
+        async def receive():
+            await asyncio.Event().wait()
+
+        async def send(message):
+            if message.get("body"):
+                await asyncio.Event().wait()
+
+        page = Starlette(routes=[Route("/", asked.answered(handler))])
+        scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b"", "scheme": "http"}
+        await asyncio.wait_for(page(scope | {"asgi": {"spec_version": "2.3"}}, receive, send), 30)
+        await asyncio.wait_for(ended.wait(), 30)
+
+    asyncio.run(play())

@@ -176,7 +176,7 @@ def test_without_an_operators_token_nobody_may_ask():
 
 def test_what_only_this_machine_knows_is_shown_beside():
     async def play():
-        said = {2: "its process has ended"}
+        said = {2: "its process has ended", 3: "no file \udcff"}  # of a name that is no text
         async with small(network()) as system, served(system) as web:
             live = LiveOptions(Upstream.of(web.address), local=lambda: said)
             async with page(live) as at, watching(at, "/api/live") as watcher:
@@ -185,7 +185,7 @@ def test_what_only_this_machine_knows_is_shown_beside():
                     if name == "local" or data.get("local"):
                         return data if name == "local" else data["local"]
 
-    assert asyncio.run(play()) == {"2": "its process has ended"}
+    assert asyncio.run(play()) == {"2": "its process has ended", "3": "no file ?"}
 
 
 @pytest.mark.parametrize(
@@ -200,6 +200,8 @@ def test_what_only_this_machine_knows_is_shown_beside():
         b'HTTP/1.1 200 OK\r\n\r\nevent: snapshot\ndata: {"devices": [{}]}\n\n',
         b'HTTP/1.1 200 OK\r\n\r\nevent: snapshot\ndata: {"devices": []}\n\nevent: inference\ndata: {}\n\n',
         b"HTTP/1.1 200 OK\r\n\r\ndata: " + b"x" * 2**21 + b"\n\n",
+        b"HTTP/1.1 200 OK\r\n\r\ndata: " + b"[" * 2**19 + b"\n\n",
+        b'HTTP/1.1 200 OK\r\n\r\nevent: snapshot\ndata: {"devices": [], "since": NaN}\n\n',
     ],
 )
 def test_a_server_that_is_none_breaks_nothing(reply):

@@ -1,7 +1,9 @@
 """The process that serves the page: where it listens, and how it ends."""
 
 import signal
+import socket
 import ssl
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -114,3 +116,11 @@ def test_over_tls_with_a_token(tmp_path, keys, token_file):
         assert entered.status_code == 303
         assert "Secure" in entered.headers["set-cookie"]
         assert client.get("/api/about").json()["model"] == "modelnet40"
+
+
+def test_connections_that_ask_nothing_keep_nobody_out(tmp_path):
+    with Page(tmp_path) as page, ExitStack() as stack:
+        url = httpx.URL(page.url)
+        for _ in range(300):
+            stack.enter_context(socket.create_connection((url.host, url.port), timeout=30))
+        assert httpx.get(f"{page.url}api/about", timeout=30).status_code == 200

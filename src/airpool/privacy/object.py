@@ -1,10 +1,11 @@
 """ε of the object itself: all views change at once. A device's ε does not bound it."""
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
-from airpool._support.arrays import Floats
+from airpool._support.arrays import Floats, Integers
 from airpool.network.neighbours import Neighbours
 from airpool.privacy import grid
 from airpool.privacy.aggregate import Aggregate, ratio
@@ -56,14 +57,24 @@ def _outcomes(aggregate: Aggregate, neighbours: Neighbours | str) -> tuple[Float
         by_kind = kinds(lent, aggregate.received)
         law = grid.without_the_largest(by_kind, absent)
         return ratio(total, np.sqrt(law.variance[0] + aggregate.extra)), law.mass[0], grid.slack(by_kind)
-    counts, chances = (np.meshgrid(*(law[i] for law in laws), indexing="ij") for i in (0, 1))
-    taking_part = np.stack(counts, axis=-1).reshape(-1, len(laws)).astype(np.float64)
-    mass = np.prod(chances, axis=0).ravel()
+    taking_part, mass = _product(laws)
     if covered:
         variance = np.full(len(mass), always_there)
     else:
         variance = _variance_of(taking_part, distinct[:, 1], absent) + aggregate.extra
     return ratio(taking_part @ distinct[:, 0], np.sqrt(variance)), mass, 0.0
+
+
+def _product(laws: Sequence[tuple[Integers, Floats]]) -> tuple[Floats, Floats]:
+    """Every outcome of independent counts, (outcomes, laws), and its probability; numpy's own grids end at 32 laws."""
+    total = prod(len(m) for m, _ in laws)
+    counts, mass, after = np.empty((total, len(laws))), np.ones(total), total
+    for i, (values, chances) in enumerate(laws):
+        after //= len(values)
+        which = np.arange(total) // after % len(values)
+        counts[:, i] = values[which]
+        mass *= chances[which]
+    return counts, mass
 
 
 def _variance_of(taking_part: Floats, variance: Floats, absent: int) -> Floats:

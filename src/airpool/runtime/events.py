@@ -108,7 +108,7 @@ class EventStream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def say(text: str, *, more: bool = True) -> None:
             async with asyncio.timeout(_STUCK_SECONDS):
-                await send({"type": "http.response.body", "body": text.encode(), "more_body": more})
+                await send({"type": "http.response.body", "body": text.encode("utf-8", "replace"), "more_body": more})
 
         with self._listeners.one() as listener:
             gone = asyncio.create_task(_hung_up(receive))

@@ -4,15 +4,12 @@ The quick parts come first. A network that is `costly` to account for is answere
 without a curve.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from functools import lru_cache
 from threading import Event
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -56,30 +53,20 @@ async def _answer(request: Request) -> Response:
         jobs: Jobs = request.app.state.jobs
         return http.lines(request, _beside(jobs, given, model))
     found = parts(wanted)
-    return http.lines(request, _in_threads(quick_parts(found) if "quick" in request.query_params else found))
+    found = quick_parts(found) if "quick" in request.query_params else found
+    return http.lines(request, _in_threads(found, "search" if wanted.way == "accuracy" else http.QUICK))
 
 
-async def _in_threads(found: Iterator[Part]) -> AsyncGenerator[Part, None]:
-    """The parts, each computed in a thread: quick ones never wait behind slow ones."""
-    quick = True
-    while True:
-        if quick:
-            part = await http.computed(_next, found)
-        else:
-            part = await to_thread.run_sync(_next, found, limiter=_slow(asyncio.get_running_loop()))
-        if part is None:
-            return
+async def _in_threads(found: Iterator[Part], lane: str) -> AsyncGenerator[Part, None]:
+    """The parts, each computed in a thread: quick ones never wait behind slow ones. lane: of the first."""
+    after = {"search": "search", "network": http.QUICK}
+    while (part := await http.computed(_next, found, lane=lane)) is not None:
         yield part
-        quick = quick and part["part"] != "leakage"
+        lane = after.get(part["part"], "slow")
 
 
 def _next(found: Iterator[Part]) -> Part | None:
     return next(found, None)
-
-
-@lru_cache(maxsize=4)
-def _slow(_: asyncio.AbstractEventLoop) -> CapacityLimiter:
-    return CapacityLimiter(1)
 
 
 def costly(network: Network) -> bool:

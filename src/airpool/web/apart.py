@@ -3,17 +3,15 @@
 Quick answers never wait behind it.
 """
 
-from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from functools import lru_cache
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
 from airpool.network import Network
 from airpool.web.answers import costly
+from airpool.web.asked import computed
 from airpool.web.jobs import Tell
 
 Part = dict[str, Any]
@@ -24,7 +22,7 @@ async def apart(
 ) -> AsyncGenerator[Part, None]:
     """The one part that a function of a module gives. network: decides where it is computed."""
     if not costly(network):
-        yield await to_thread.run_sync(function, *given, limiter=_limiter(get_running_loop()))
+        yield await computed(function, *given, lane="apart")
         return
     async with aclosing(request.app.state.jobs.run(_told, function, *given)) as parts:
         async for part in parts:
@@ -33,8 +31,3 @@ async def apart(
 
 def _told(tell: Tell, function: Callable[..., Part], *given: Any) -> None:
     tell(function(*given))
-
-
-@lru_cache(maxsize=4)
-def _limiter(_: AbstractEventLoop) -> CapacityLimiter:
-    return CapacityLimiter(1)

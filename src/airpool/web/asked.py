@@ -5,22 +5,25 @@ A mistake in what was asked is answered with {"error": …, "field": …}; field
 
 import gzip
 import json
-from asyncio import AbstractEventLoop, get_running_loop
+from asyncio import AbstractEventLoop, get_running_loop, timeout
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Send
 
 from airpool._support.errors import AirpoolError
 from airpool.runtime import logs
 
 MOST_BYTES = 64 * 2**10
 MISTAKES = (AirpoolError, ValueError, TypeError, OverflowError)  # of whoever asks; all else is a fault of the page
+QUICK, MOST_QUEUED = "quick", 64  # that wait for a thread of one lane
 _THREADS, _WORTH_COMPRESSING = 2, 1_024
+_STUCK_SECONDS = 30.0  # after which a client that reads nothing is given up, and its job with it
 _IN_BODY = "x-errors-in-body"
 
 T = TypeVar("T")
@@ -55,7 +58,7 @@ async def body(request: Request, most: int = MOST_BYTES) -> bytes:
 async def fields(request: Request) -> dict[str, Any]:
     """The request's body as one JSON object."""
     try:
-        found = json.loads(await body(request), parse_constant=_no_constant)
+        found = json.loads(await body(request), parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise error if isinstance(error, AskedError) else AskedError("the request is no JSON") from None
     if not isinstance(found, dict):
@@ -63,7 +66,8 @@ async def fields(request: Request) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> float:
+def no_constant(name: str) -> float:
+    """Refuses NaN and infinities, which JSON has not."""
     raise ValueError(name)
 
 
@@ -128,14 +132,32 @@ def lines(request: Request, parts: AsyncGenerator[Mapping[str, Any]]) -> Respons
                 yield _encoded({"part": "error"} | _told(error)[0]) + b"\n"
 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(encoded(), media_type="application/x-ndjson", headers=headers)
+    return _Lines(encoded(), media_type="application/x-ndjson", headers=headers)
 
 
-async def computed(function: Callable[..., T], *given: Any) -> T:
-    """The value of a function that takes milliseconds, in a thread; few run at once. What takes longer is a job."""
-    return await to_thread.run_sync(function, *given, limiter=_limiter(get_running_loop()))
+class _Lines(StreamingResponse):
+    """A stream to a client that has to read it: else a job, and all that wait for it, would be held for good."""
+
+    async def stream_response(self, send: Send) -> None:
+        async def read(message: Message) -> None:
+            async with timeout(_STUCK_SECONDS):
+                await send(message)
+
+        with suppress(TimeoutError):
+            await super().stream_response(read)
 
 
-@lru_cache(maxsize=4)
-def _limiter(_: AbstractEventLoop) -> CapacityLimiter:
-    return CapacityLimiter(_THREADS)
+async def computed(function: Callable[..., T], *given: Any, lane: str = QUICK) -> T:
+    """The value of a function, in a thread; few run at once, and only so many wait.
+
+    lane: those of other names have a thread each, so that quick functions never wait behind slow ones.
+    """
+    limiter = _limiter(get_running_loop(), lane)
+    if limiter.statistics().tasks_waiting >= MOST_QUEUED:
+        raise AskedError("too much is being computed: try again soon", status=429)
+    return await to_thread.run_sync(function, *given, limiter=limiter)
+
+
+@lru_cache(maxsize=32)
+def _limiter(_: AbstractEventLoop, lane: str) -> CapacityLimiter:
+    return CapacityLimiter(_THREADS if lane == QUICK else 1)

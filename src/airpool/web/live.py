@@ -97,7 +97,7 @@ class Live:
                         self._take(name, data)
             except UpstreamError as why:
                 reason = str(why)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+            except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
                 reason = "the server says what this page does not understand"
                 logs.event("failed", reason=f"{reason}: {type(error).__name__}")
             self._turn("lost" if self._known is not None else "connecting", reason)

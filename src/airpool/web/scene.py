@@ -21,7 +21,7 @@ from airpool.web.asked import AskedError, answered, body, computed, fields, repl
 from airpool.web.jobs import Jobs
 from airpool.web.leakage import report_of
 from airpool.web.objects import OWN, Looked, Remembered, Scenery
-from airpool.web.settings import LOOK, AskedNetwork, asked_network
+from airpool.web.settings import LOOK, AskedNetwork, asked_network, read
 
 MOST_TRIALS = 200
 MOST_SEED = 2**53 - 1
@@ -77,7 +77,8 @@ async def _mesh(request: Request) -> Response:
 
 async def _views(request: Request) -> Response:
     given = await fields(request)
-    return reply(request, await computed(views, _state(request).scenery, _object(given), _later(request, given)))
+    settings, model = _settings(given), request.app.state.options.model
+    return reply(request, await computed(views, _state(request).scenery, _object(given), settings, model))
 
 
 async def _infer(request: Request) -> Response:
@@ -86,7 +87,8 @@ async def _infer(request: Request) -> Response:
     several = "trials" in given
     function = many if several else once
     options = (seed, trials) if several else (seed,)
-    return reply(request, await computed(function, _state(request).scenery, name, _later(request, given), *options))
+    made = function, _state(request).scenery, name, _later(request, given), *options
+    return reply(request, await computed(*made, lane="scene"))
 
 
 def _state(request: Request) -> SceneState:
@@ -99,8 +101,12 @@ def _asked(request: Request, given: dict[str, Any]) -> AskedNetwork:
 
 def _later(request: Request, given: dict[str, Any]) -> Any:
     """The network that was asked for, made when it is called: its noise may have to be searched for."""
-    settings = {name: value for name, value in given.items() if name not in LOOK}
+    settings = _settings(given)
     return lambda: _asked(request, settings)
+
+
+def _settings(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name not in LOOK}
 
 
 def _object(given: dict[str, Any]) -> str:
@@ -122,9 +128,9 @@ def _whole(given: dict[str, Any], name: str, least: int, most: int) -> int:
 # In a thread
 
 
-def views(scenery: Scenery, name: str, make: Any) -> dict[str, Any]:
-    """Pictures of the views of each device, where there are any, and where the cameras stand."""
-    asked: AskedNetwork = make()
+def views(scenery: Scenery, name: str, settings: dict[str, Any], model: str) -> dict[str, Any]:
+    """Pictures of the views of each device, where there are any, and where the cameras stand: whatever the noise."""
+    asked = read(settings, model)
     count = asked.network.devices.count
     looked = scenery.look(name, asked)
     around = Cameras()

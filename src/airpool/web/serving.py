@@ -5,17 +5,23 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import uvicorn
 from starlette.applications import Starlette
 
 from airpool.runtime import logs, transport
-from airpool.runtime.door import Patient
+from airpool.runtime.door import Door, DoorLimits, Patient
 from airpool.runtime.transport import PeerCredentials
 from airpool.web.app import PageOptions, app
 
 DEFAULT_ADDRESS = "127.0.0.1:8350"
+_MOST, _OF_ONE_PEER, _REQUEST_SECONDS = 256, 64, 30.0  # connections; a mesh may take a while
+_LIMITS = {
+    over_tls: DoorLimits(_MOST, _OF_ONE_PEER if over_tls else _MOST, transport.HANDSHAKE_SECONDS, _REQUEST_SECONDS)
+    for over_tls in (False, True)
+}
 
 
 @dataclass(frozen=True)
@@ -44,29 +50,37 @@ def bound(address: str = DEFAULT_ADDRESS, *, token: str | None, credentials: Pee
 
 
 class PageServer(uvicorn.Server):
-    """uvicorn that ends the streams of its pages when it stops: they would go on for ever."""
+    """uvicorn behind a door: idle connections, or handshakes that do not end, keep nobody out.
+
+    It ends the streams of its pages when it stops: they would go on for ever.
+    """
+
+    _door: Door | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        (sock,) = sockets or []
+        await super().startup(sockets=[])  # the door accepts
+        make = partial(Patient, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        self._door = Door(sock, make, _LIMITS[self.config.ssl is not None], self.config.ssl)
+        self._door.open()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._door is not None:
+            self._door.close()
         cast("Starlette", self.config.app).state.live.listeners.close()
         await super().shutdown(sockets)
-
-
-class PageProtocol(Patient):
-    """HTTP that closes a connection whose request does not end; a mesh may take a while."""
-
-    request_seconds = 30.0
 
 
 def server(options: PageOptions, credentials: PeerCredentials | None = None) -> PageServer:
     """uvicorn with the page; `serve(sockets=[place.sock])` runs it."""
     how: dict[str, Any] = {
-        "http": PageProtocol,
+        "http": Patient,
         "log_config": None,
         "access_log": False,
         "server_header": False,
         "ws": "none",
     }
-    how |= {"timeout_keep_alive": 20, "timeout_graceful_shutdown": 1, "limit_concurrency": 256, "lifespan": "on"}
+    how |= {"timeout_keep_alive": 20, "timeout_graceful_shutdown": 1, "lifespan": "on"}
     config = uvicorn.Config(app(options), **how)
     config.load()
     if credentials is not None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from airpool._support.errors import AirpoolError
 from airpool.runtime import transport
+from airpool.web.asked import no_constant
 
 _NAME = "server"  # that its certificate has
 _LONGEST_LINE, _LONGEST_REPLY = 2**20, 2**20
@@ -60,7 +61,7 @@ class Upstream:
                 if line.startswith("event: "):
                     name = line.removeprefix("event: ")
                 elif line.startswith("data: "):
-                    yield name, json.loads(line.removeprefix("data: "))
+                    yield name, json.loads(line.removeprefix("data: "), parse_constant=no_constant)
 
     async def infer(self, seconds: float) -> dict[str, Any]:
         """The result of one inference, which the server announces now; with `reason` where there is none."""

@@ -5,6 +5,7 @@ safe to read.
 """
 
 import io
+import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ class Limits:
 
 
 LIMITS = Limits()
+_UNSAID = logging.NullHandler()
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +91,7 @@ def off(mesh: Mesh) -> str:
 
 def _load(data: bytes, kind: str, name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     trimesh = extras.load("trimesh", "reading meshes")
+    logging.getLogger("trimesh").addHandler(_UNSAID)  # a texture that it may not open would be told with a traceback
     try:
         mesh = trimesh.load_mesh(io.BytesIO(data), file_type=kind, process=False)
         return np.asarray(mesh.vertices, np.float64).reshape(-1, 3), np.asarray(mesh.faces, np.int64).reshape(-1, 3)
