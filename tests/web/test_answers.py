@@ -185,3 +185,17 @@ def test_the_curve_is_that_of_the_network_at_each_epsilon_whatever_its_noise():
     (single,) = answers_to({"epsilon": "3", "way": "epsilon"})
     assert at_three == pytest.approx(single["accuracy"]["mean"], abs=0.02)  # one trial of five
     assert [point["epsilon"] for point in one["curve"]["paper"]] == [3.9811, 6.3096, 10.0]
+
+
+def test_only_what_is_hidden_is_called_protected():
+    settings = [{"epsilon": each} for each in ("2", "6", "15")] + [{"way": "noise", "noise_std": "0"}]
+    found = [each["leakage"]["protects"] for each in answers_to(*({"model": "wearables", **each} for each in settings))]
+    words = ("Protected is", "Weakly protected is", "Not protected is", "Nothing is promised")
+    assert [text.startswith(word) for text, word in zip(found, words, strict=True)] == [True] * 4
+
+
+def test_an_eavesdropper_elsewhere_stands_beside_what_is_protected():
+    (found,) = answers_to({"model": "wearables", "antennas": "4"})
+    leaked = found["leakage"]
+    assert "(antennas: 4)" in leaked["protects"]
+    assert number(leaked["epsilon_eavesdropper"]) > number(leaked["epsilon"])

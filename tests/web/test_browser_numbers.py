@@ -138,3 +138,21 @@ def test_what_is_downloaded_describes_the_same_network(opened, tmp_path):
     assert "airpool" in (tmp_path / "it.csv").read_text()
     assert (tmp_path / "it.svg").read_text().startswith("<svg")
     assert (tmp_path / "it.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_network_without_a_curve_does_not_show_that_of_the_one_before(opened):
+    tab = opened("#tab=numbers&model=wearables").tab
+    tab.wait_for_selector("#curve svg")
+    tab.wait_for_selector("#download-svg:enabled")
+    tab.evaluate("location.hash = '#tab=numbers&model=wearables&way=noise&power_rule=exact'")  # it is not simulated
+    tab.wait_for_function("() => document.querySelector('#curve').textContent.includes('There is no curve')")
+    assert tab.query_selector("#curve svg") is None
+    assert tab.is_disabled("#download-svg")
+    assert tab.is_enabled("#download-csv")
+
+
+def test_a_list_of_many_devices_survives_in_the_address(opened):
+    stds = ",".join(f"0.0512345678901234{k % 10}" for k in range(30))
+    tab = opened(f"#way=noise&devices=30&noise_std={stds}").tab
+    looking.answered(tab)
+    assert tab.input_value("#knob-noise_std") == stds

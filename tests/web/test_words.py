@@ -25,6 +25,9 @@ def test_an_epsilon_is_rounded_up_as_the_library_does():
     values = [*10.0 ** rng.uniform(-5, 5, 500), *rng.integers(0, 9_999, 200) / 1_000, 0.0, 2.0, 1 - 0.99]
     assert of_script("words.js", "given.map(m.epsilon)", values) == [shown(value) for value in values]
     assert of_script("words.js", 'm.epsilon("inf")', None) == "∞"
+    huge = [4178977.3466443797, 1234111.0, 9999999.0, 1e6, *10.0 ** rng.uniform(6, 300, 200)]
+    for text, value in zip(of_script("words.js", "given.map(m.epsilon)", huge), huge, strict=True):
+        assert value * (1 - 1e-11) <= float(text) <= value * 1.002
 
 
 def test_odds_in_per_cent_are_never_below_the_truth_nor_certain():

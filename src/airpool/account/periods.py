@@ -60,8 +60,16 @@ class Period:
 
 def level(over: Period) -> str:
     """The word for the worst device's protection over a period."""
-    odds = max(over.odds[0])
-    if max(over.epsilon) > MOST or odds > WEAKLY:
+    return verdict(max(over.epsilon), max(over.odds[0]))
+
+
+def verdict(epsilon: float, odds: float) -> str:
+    """The word for a protection. odds: of a yes-or-no guess.
+
+    >>> verdict(2.0, 0.693), verdict(6.0, 0.9), verdict(12.6, 0.94)
+    ('protected', 'weakly protected', 'not protected')
+    """
+    if epsilon > MOST or odds > WEAKLY:
         return "not protected"
     return "protected" if odds <= PROTECTED else "weakly protected"
 

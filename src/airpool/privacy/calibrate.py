@@ -52,7 +52,8 @@ def smallest_factor(
 
     @cache
     def excess(log_factor: float) -> float:
-        worst = float(np.max(epsilon_of(float(np.exp(log_factor))) / target))
+        with np.errstate(over="ignore"):  # a target so small that the ratio is inf
+            worst = float(np.max(epsilon_of(float(np.exp(log_factor))) / target))
         return float(np.log(np.clip(worst, 1e-12, 1e12)))
 
     # Around 1, or what is known, factors mostly lie, and ε is neither 0 nor inf there.

@@ -10,6 +10,7 @@ import numpy as np
 from airpool._support.rounding import full, shown, up
 from airpool.account.guarantee import PrivacyReport, guarantee
 from airpool.account.guesses import Odds, in_words, percent
+from airpool.account.periods import verdict
 from airpool.account.plain_words import limit
 from airpool.account.reasons import in_plain_words
 from airpool.account.words import number
@@ -114,15 +115,20 @@ def _odds(odds: Sequence[Odds]) -> dict[str, Any]:
 
 def _protects(report: PrivacyReport) -> str:
     """One sentence of what this setting hides."""
-    network, even = report.network, report.odds[0].worst
+    network, even, elsewhere = report.network, report.odds[0].worst, report.epsilon_eavesdropper
     if np.isinf(report.worst):
         why = in_plain_words(report.reasons.get("epsilon", ""))
         return f"Nothing is promised for what one device sees: {why}."
+    word = verdict(report.worst, even).capitalize()
     over = "" if network.inferences == 1 else f" in all of {network.inferences:,} inferences together"
+    heard = ""
+    if elsewhere is not None and (guessed := report.odds[0].eavesdropper) is not None:
+        heard = f" An eavesdropper elsewhere (antennas: {network.adversary.antennas}): at most "
+        heard += f"{percent(_worst(guessed))} (ε = {limit(_worst(elsewhere))})."
     return (
-        f"Protected is what one device alone sees: whoever receives what the server does guesses a yes-or-no question "
+        f"{word} is what one device alone sees: whoever receives what the server does guesses a yes-or-no question "
         f"about it right at most {percent(even)} of the time{over}, instead of 50 % (ε = {limit(report.worst)}, "
-        f"δ = {full(network.delta)})."
+        f"δ = {full(network.delta)}).{heard}"
     )
 
 

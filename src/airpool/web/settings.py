@@ -125,6 +125,8 @@ def _read(texts: tuple[tuple[str, str], ...], default: str) -> AskedNetwork:
     left_out = [name for name in given if name not in (*applied, *OWN, "noise_std")]
     if given.get("scheme") == "2.2":
         applied.setdefault("num_selected", max(1, count - 1))  # as of the paper's 12
+    if _profile("noise_std", applied.get("noise_std")) and way != "noise":
+        notes.append("The noise keeps the proportions of the list that was given; its size is found.")
     share = _between("share", applied.get("share", SHARE)) if "share" not in grey else None
     bare = _network(wanted | {name: value for name, value in applied.items() if name in KEYS})
     return AskedNetwork(

@@ -85,8 +85,10 @@ def server_sees(network: Network, out: Inference, noise_std: float) -> list[str]
         ]
     if scheme_rules(network.scheme).ranked:
         said.append("The ranking server also sees every device's noisy score.")
-    if rules.senders_seen:
-        said.append("It also sees which devices take part in the secure sum.")
+    if scheme_rules(network.scheme).ranked and network.cover_noise:
+        said.append("It chooses who takes part; the others send noise (cover noise), so that nobody else can tell.")
+    elif rules.senders_seen:
+        said.append("It also sees which devices send, but not whose feature is in the sum: the others add noise alone.")
     elif not network.cover_noise:
         said.append("It also sees which devices are on the air.")
     else:

@@ -33,7 +33,7 @@ export class Answers extends EventTarget {
   /** Calls `then(content)` with every new part of this name, and at once with the one that is there. */
   on(name, then) {
     if (this.parts[name]) then(this.parts[name]);
-    this.addEventListener(`part:${name}`, () => then(this.parts[name]));
+    this.addEventListener(`part:${name}`, () => this.parts[name] && then(this.parts[name]));
   }
 
   /** Calls `then(this)` when the state changes: asked, part by part, done, failed. */
@@ -80,7 +80,7 @@ export class Answers extends EventTarget {
       await api.stream(`/api/answer${quick ? "?quick" : ""}`, settings, (part) => asking === this.asking && this.take(part), asking.signal);
       if (asking !== this.asking) return;
       if (quick) this.rest = setTimeout(() => this.send({ resting: true }), REST_MS);
-      else this.pending.clear();
+      else this.forget();
     } catch (error) {
       if (error.name === "AbortError" || asking !== this.asking) return;
       this.error = error;
@@ -88,6 +88,15 @@ export class Answers extends EventTarget {
     }
     if (this.asking === asking) this.asking = null;
     this.tell();
+  }
+
+  /** What this network does not have, such as a curve that takes too long, must not stand there from the one before. */
+  forget() {
+    for (const name of this.pending) {
+      delete this.parts[name];
+      this.dispatchEvent(new Event(`part:${name}`));
+    }
+    this.pending.clear();
   }
 
   take(part) {

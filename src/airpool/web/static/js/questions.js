@@ -32,6 +32,8 @@ const first = (value) => number([value].flat()[0] ?? NaN);
 const most = (value, pick = Math.max) => pick(...String([value].flat()).split(",").map(Number));
 const yes = (value) => value === true || value === "true";
 
+const MOST = 700; // ε whose e^ε is still a number
+
 const ALONE = {
   superposed: "A receiver beside one device hears that device alone: then its",
   orthogonal: "Whoever listens receives the same as the server: the",
@@ -44,12 +46,13 @@ const QUESTIONS = [
     told(settings, leakage) {
       const many = number(settings.inferences) > 1 ? ` after ${plain(settings.inferences)} inferences` : "";
       const odds = leakage.odds?.even;
-      const factor = Math.exp(number(leakage.epsilon));
+      const promise = number(leakage.epsilon);
+      const factor = promise < MOST ? `e^ε = ${epsilon(Math.exp(promise))}` : "e^ε";
       return [
         `ε limits what anybody can learn from the received signal about what one device alone has seen. Here it is ${epsilon(leakage.epsilon)} for the worst device${many}, at δ = ${plain(leakage.delta)}. Smaller is more private; 0 would tell nothing.`,
         odds && `In odds: a yes-or-no question about that view, which a coin answers right half of the time, is answered right at most ${percent(odds.device)} of the time.`,
-        Number.isFinite(factor)
-          ? `As a rule: no event gets more than e^ε = ${epsilon(factor)} times as likely by what the device saw, but for a probability of δ. It is computed and proven, not measured.`
+        Number.isFinite(promise)
+          ? `As a rule: no event gets more than ${factor} times as likely by what the device saw, but for a probability of δ. It is computed and proven, not measured.`
           : "Here it is infinite: at this setting nothing is promised.",
       ];
     },
@@ -58,7 +61,10 @@ const QUESTIONS = [
     title: "What does the server see?",
     told(settings, leakage) {
       const scores = String(settings.scheme) === "2.2" ? " It also receives a noisy score of each device, by which it chooses who transmits." : "";
-      const who = yes(settings.cover_noise) || settings.access === "secure" ? " It cannot tell who took part: who sits out sends its noise." : " It sees who transmitted and who was silent.";
+      const hidden = yes(settings.cover_noise) || settings.access === "secure";
+      const who = !hidden ? " It sees who transmitted and who was silent."
+        : scores ? " It knows who takes part, although who sits out sends its noise."
+          : " It cannot tell who took part: who sits out sends its noise.";
       const seen = {
         orthogonal: "Each device's own noisy vector, one after the other. Only that device's noise protects it, so that the local ε counts.",
         secure: "Only the sum of the devices' noisy vectors: masks that cancel in the sum hide every single one.",

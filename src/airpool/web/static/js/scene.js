@@ -49,6 +49,7 @@ export async function mount(root, { store, api, dom, theme }) {
   let settling = 0;
   let follows = false; // whether a change of settings is followed by an inference: once there was one of this object
   let lost = false; // whether the server was lost since
+  let pressed = null; // the button that had the focus before it was disabled
   let drawn = 0; // number of the newest picture: older ones are not shown any more
 
   for (const each of [answer, sum, privacy, trials]) each.clear();
@@ -66,7 +67,11 @@ export async function mount(root, { store, api, dom, theme }) {
 
   function busy(is, text = "") {
     root.setAttribute("aria-busy", String(is));
-    for (const each of [infer, again, many]) each.disabled = is;
+    const buttons = [infer, again, many];
+    if (is && buttons.includes(document.activeElement)) pressed = document.activeElement;
+    for (const each of buttons) each.disabled = is;
+    if (!is && document.activeElement === document.body) pressed?.focus({ preventScroll: true }); // a disabled button loses the focus
+    if (!is) pressed = null;
     state.textContent = text;
   }
 

@@ -7,7 +7,7 @@
 // Names that say what is looked at; all others say which network it is, and are asked about again when they change.
 export const LOOK = new Set(["tab", "object", "seed"]);
 const MOST_UNDO = 200;
-const MOST_TEXT = 400;
+const MOST_TEXT = 16_000; // as the server's: a list with one value for each device is long
 const ADDRESS_MS = 250; // browsers refuse an address that changes faster than about 200 times in 30 s
 
 function read() {

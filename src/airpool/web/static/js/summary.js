@@ -32,7 +32,7 @@ export function mount(root, { answers, dom }) {
   };
   // "Not protected: the class." in bold up to where its first words end.
   const sentence = (place, text = "") => {
-    const [head] = text.match(/^(Not protected|Protected)/) ?? [""];
+    const [head] = text.match(/^(Not protected|Weakly protected|Protected)/) ?? [""];
     if (place.textContent !== text) dom.fill(place, el("strong", {}, head), text.slice(head.length));
   };
 

@@ -13,7 +13,10 @@ export function epsilon(value) {
   const x = number(value);
   if (Number.isNaN(x)) return "–";
   if (!Number.isFinite(x)) return "∞";
-  if (x >= 1e6) return x.toPrecision(4);
+  if (x >= 1e6) {
+    const unit = 10 ** (Math.floor(Math.log10(x)) - 3);
+    return (Math.ceil(x / unit - NOISE * 1e4) * unit).toPrecision(4);
+  }
   const scaled = x * 1000;
   return (Math.ceil(scaled - NOISE * Math.max(1, Math.abs(scaled))) / 1000).toFixed(3);
 }

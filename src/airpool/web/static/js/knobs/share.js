@@ -32,7 +32,8 @@ export function share({ answers, store, theme, about }) {
     say("Downloaded airpool-accuracy.png.");
   }
 
-  const act = (id, label, needs, then) => {
+  // settled: what holds many numbers is taken along once all of them are of this network.
+  const act = (id, label, needs, then, { settled = false } = {}) => {
     const button = el("button", { type: "button", id, disabled: true }, label);
     button.addEventListener("click", async () => {
       try {
@@ -41,7 +42,7 @@ export function share({ answers, store, theme, about }) {
         say(`That did not work: ${error.message}`);
       }
     });
-    answers.onState(({ parts }) => (button.disabled = !parts[needs]));
+    answers.onState(({ parts, busy, error }) => (button.disabled = !parts[needs] || (settled && Boolean(busy || error))));
     return button;
   };
   const file = (name, content, type) => {
@@ -56,9 +57,9 @@ export function share({ answers, store, theme, about }) {
     text,
     el("div", { class: "tools" },
       act("download-toml", "Network (TOML)", "network", () => file("network.toml", answers.parts.network.toml, "application/toml")),
-      act("download-csv", "Numbers (CSV)", "leakage", () => file("airpool.csv", table(answers.parts, store.settings, about.version), "text/csv")),
-      act("download-svg", "Figure (SVG)", "curve", () => file("airpool-accuracy.svg", drawn().source, "image/svg+xml")),
-      act("download-png", "Figure (PNG)", "curve", png)),
+      act("download-csv", "Numbers (CSV)", "leakage", () => file("airpool.csv", table(answers.parts, store.settings, about.version), "text/csv"), { settled: true }),
+      act("download-svg", "Figure (SVG)", "curve", () => file("airpool-accuracy.svg", drawn().source, "image/svg+xml"), { settled: true }),
+      act("download-png", "Figure (PNG)", "curve", png, { settled: true })),
     told);
 }
 

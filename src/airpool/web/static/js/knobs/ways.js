@@ -65,7 +65,8 @@ function wanted(text) {
 function found(way, network, leakage, search) {
   if (search?.text) return search.progress ? `${search.text}: ${Math.round(100 * search.progress)} %` : search.text;
   if (!network || !leakage) return "";
-  const noise = `σ = ${plain(network.noise_std)}`;
+  const values = [network.noise_std].flat().map(Number);
+  const noise = `σ = ${[...new Set([Math.min(...values), Math.max(...values)])].map((value) => plain(value)).join(" to ")}`;
   const promise = `ε = ${epsilon(leakage.epsilon)} at δ = ${plain(leakage.delta)}`;
   if (way === "noise") return `This gives ${promise}.`;
   if (way === "epsilon") return `This takes ${noise}.`;

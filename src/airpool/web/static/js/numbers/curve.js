@@ -49,6 +49,7 @@ export function curveSection({ answers, theme }) {
   });
   answers.onState(({ parts, pending, busy }) => {
     const done = parts.curve?.progress ?? 1;
+    if (!busy && !parts.curve) fill(place, el("p", { class: "soft" }, "No curve."));
     if (!busy) state.textContent = parts.curve ? "" : "There is no curve for this setting.";
     else if (parts.curve && !pending.has("curve") && done < 1) state.textContent = `Computing the curve: ${Math.round(100 * done)} %`;
     else if (!parts.curve || pending.has("curve")) state.textContent = "The curve shown is of the last setting; the new one follows.";

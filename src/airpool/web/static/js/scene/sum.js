@@ -67,7 +67,7 @@ export function makeSum() {
     root,
     clear() {
       fill(place, el("p", { class: "soft empty" }, "The received sum is drawn here."));
-      fill(words, el("p", {}, "The server receives one noisy sum of all features, and no view, no picture and no single feature."));
+      fill(words, el("p", {}, "All that the server receives stands here after an inference: noisy numbers, and no view and no picture."));
     },
     show(result) {
       fill(words, result.server_sees.map((text) => el("p", {}, text)));
