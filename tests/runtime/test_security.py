@@ -348,7 +348,8 @@ def test_a_slow_loris_is_cut_off_and_holds_nobody_up(keys, monkeypatch, first, t
             ended = [asyncio.create_task(until_closed(reader)) for reader, _ in idle]
             done, pending = await asyncio.wait(ended, timeout=WAIT)
             [task.cancel() for task in pending]
-            return served, len(done), await connected({"air": at}, mine, 0)
+            other = secured.credentials(keys / "device-1", "device-1") if tls else None
+            return served, len(done), await connected({"air": at}, other, 1)
         finally:
             for _, writer in idle:
                 writer.close()

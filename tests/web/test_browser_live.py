@@ -83,26 +83,16 @@ def system(tmp_path):
             process.wait()
 
 
-def test_a_device_that_is_killed_is_seen_to_be_down(system, opened, record_property):
+def test_a_device_that_is_killed_is_seen_to_be_down(system, opened):
     process, url = system
     tab = opened("#tab=live", at=url).tab
     tab.wait_for_function("() => document.querySelectorAll('[data-device][data-state=up]').length === 3")
     rows = "#panel-live table tbody tr"
     tab.wait_for_function(f"() => document.querySelectorAll('{rows}').length >= 2")
     (victim,) = [pid for pid, line in children(process.pid).items() if re.search(r"airpool device .*device 1\b", line)]
-    tab.evaluate(
-        "() => { window.seen = null; new MutationObserver(() => {"
-        " if (document.querySelector('[data-device=\"1\"]').dataset.state === 'down') window.seen ??= Date.now(); })"
-        ".observe(document.querySelector('[data-device=\"1\"]'), { attributes: true }) }"
-    )
-    killed = time.time()
     os.kill(victim, signal.SIGKILL)
-    tab.wait_for_function("() => window.seen !== null")
-    seconds = tab.evaluate("window.seen") / 1e3 - killed
-    record_property("seconds_until_seen", seconds)
-    print(f"seen after {seconds:.2f} s")
+    tab.wait_for_selector('[data-device="1"][data-state=down]')
     card = tab.locator('[data-device="1"]')
     assert "down" in card.inner_text()
     assert len(card.locator(".live-reason").inner_text()) > 5
     assert tab.locator("[data-device][data-state=up]").count() == 2
-    assert seconds < 2
