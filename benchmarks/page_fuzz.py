@@ -121,6 +121,14 @@ def settings(rng: random.Random) -> dict[str, Any]:
         )
         return rng.choice(kinds)()
 
+    sound = {"object": rng.choice(("chair_0", "lamp_0")), "epsilon": f"{rng.uniform(0.5, 5):.2f}"}
+    if rng.random() < 0.5:  # all but one setting are sound, so that it is reached
+        known = {
+            "devices": str(rng.randrange(2, 13)),
+            "fading": rng.choice(("none", "rician")),
+            "seed": rng.randrange(9),
+        }
+        return sound | known | {rng.choice(_NAMES): value()}
     return {rng.choice(_NAMES): value() for _ in range(rng.choice((1, 1, 2, 3, 8, 40)))}
 
 
@@ -150,6 +158,8 @@ def stroke(routes: Sequence[tuple[str, str]], rng: random.Random) -> Stroke:
     headers = ["Host: 127.0.0.1", "Connection: close"]
     if content:
         headers.append(f"Content-Length: {len(content)}")
+    if kind == "mesh":
+        headers.append(f"X-Name: it.{rng.choice(('off', 'obj', 'stl', 'ply', 'glb'))}")
     if rng.random() < 0.3:
         headers += rng.sample(_HEADERS, rng.randrange(1, 3))
         kind += ", odd headers"
