@@ -102,8 +102,8 @@ def loaded(chromium: Any, url: str) -> dict[str, Any]:
     }
 
 
-def moves(chromium: Any, url: str, number: int, seed: int) -> dict[str, Any]:
-    """Milliseconds from a slider's move to the paint of the numbers, by knob and in all."""
+def moves(chromium: Any, url: str, number: int, seed: int, pause: float = 0.0) -> dict[str, Any]:
+    """Milliseconds from a slider's move to the paint of the numbers, by knob and in all. pause: ms between two."""
     tab, rng = chromium.new_page(viewport={"width": 1280, "height": 860}), random.Random(seed)
     tab.goto(f"{url}#tab=numbers")
     tab.wait_for_function("() => document.querySelector('#summary-predicted')?.dataset.value !== undefined")
@@ -115,6 +115,7 @@ def moves(chromium: Any, url: str, number: int, seed: int) -> dict[str, Any]:
     for k in range(number):
         knob = knobs[k % len(knobs)]
         share = rng.uniform(0.1, 0.3) if knob == "devices" else rng.uniform(0.02, 0.9)
+        tab.wait_for_timeout(pause)
         took = tab.evaluate(_TIMED, [knob, share])
         if took is None:
             lost += 1  # the same value as before: nothing was asked
@@ -186,6 +187,7 @@ def run(number: int, people: int, seconds: float, seed: int) -> dict[str, Any]:
             version = chromium.version
             cold, warm = loaded(chromium, page.url), loaded(chromium, page.url)
             moved = moves(chromium, page.url, number, seed)
+            calm = moves(chromium, page.url, number // 4, seed, pause=1_000)
         memory = [round(resident(page.pid), 1)]
         met = asyncio.run(clients(page.url, people, seconds / 2, seed))
         memory.append(round(resident(page.pid), 1))
@@ -202,7 +204,8 @@ def run(number: int, people: int, seconds: float, seed: int) -> dict[str, Any]:
         "chromium": version,
         "first_load": cold,
         "second_load": warm,
-        "control_to_repaint_ms": moved,
+        "control_to_repaint_ms": moved,  # one move after the other, while slow parts of the last one still run
+        "after_a_second_ms": calm,
         "ten_clients": [met, more],
         "memory_mib": memory,  # before the clients, after half of their time, at the end
         "log": log[:2_000],
