@@ -11,7 +11,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from airpool.runtime import balance, events, up
+from airpool.runtime import balance, events, feed, up
 from airpool.runtime import device as devices
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.charge import Counted, Metered, Spent
@@ -390,3 +390,16 @@ def test_a_killed_device_is_seen_within_two_seconds(tmp_path):
 
     _, spent = asyncio.run(play())
     assert any(each["balance"]["budget"] == 50.0 for each in spent["devices"])
+
+
+def test_every_inference_is_counted_in_one_second_of_the_clock(monkeypatch):
+    now, said, seconds = [100.0], [], feed._Seconds()
+    monkeypatch.setattr(feed.time, "time", lambda: now[0])
+    for moment in (100.2, 100.7, 101.1, 101.5, 101.9, 102.4, 105.0, 106.0):
+        now[0] = moment
+        said.append(seconds.ended())
+        if moment < 105:
+            seconds.note(an_inference(0))
+    told = {each["time"]: each["all"] for each in said if each is not None}
+    assert told == {100: 2, 101: 3, 102: 1, 105: 0}
+    assert [(each["time"], each["all"]) for each in seconds.past] == [(100, 2), (101, 3), (102, 1)]

@@ -176,6 +176,8 @@ def test_a_power_rule_that_is_not_simulated_leaves_epsilon_and_says_so():
     assert number(found["leakage"]["epsilon"]) > 0
     assert found["accuracy"]["mean"] is None
     assert found["accuracy"]["note"].startswith("Not simulated: ")
+    assert [run(line)["epsilon"][0] for line in found["network"]["command"]] == [found["leakage"]["epsilon"]]
+    exec(found["network"]["python"], {"__name__": "copied"})
 
 
 def test_the_curve_is_that_of_the_network_at_each_epsilon_whatever_its_noise():

@@ -91,3 +91,20 @@ def test_a_file_that_is_no_mesh_is_refused_in_words(opened, tmp_path, name, cont
     assert len(said.inner_text()) > 15
     assert "Traceback" not in said.inner_text()
     assert inferred(tab)
+
+
+def test_a_setting_that_was_wrong_for_a_moment_leaves_the_scene_usable(opened):
+    watched = opened("#devices=0")
+    watched.allowed.append("400")
+    tab = watched.tab
+    tab.wait_for_selector(".scene-failed:not([hidden])")
+    for devices in ("12", "0", "12"):
+        tab.fill("#knob-devices", devices)
+        tab.press("#knob-devices", "Enter")
+        shown = "[hidden]" if devices == "12" else ":not([hidden])"
+        tab.wait_for_selector(f".scene-failed{shown}", state="attached")
+    tab.wait_for_selector("#scene-infer:enabled")
+    tab.focus("#scene-infer")
+    tab.press("#scene-infer", "Enter")
+    tab.wait_for_selector(".answer .label")
+    tab.wait_for_selector("#scene-infer:focus")  # for whoever has no mouse

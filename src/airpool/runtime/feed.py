@@ -83,6 +83,7 @@ class Feed:
         self._counts[found.status] += 1
         self._totals.update(slots=found.slots, spent=int(found.spent), inferences=1)
         self._inferences.append(told)
+        self._second_ended()
         self._seconds.note(found)
         self.listeners.publish("inference", told)
 
@@ -92,15 +93,16 @@ class Feed:
 
     async def _watch(self) -> None:
         """Looks at the air, and ends each second, until nobody listens any more."""
-        next_second = time.time() + 1
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if not len(self.listeners):
                 return
             await self._look()
-            if time.time() >= next_second:
-                next_second = time.time() + 1 - LOOK_SECONDS / 2
-                self.listeners.publish("second", self._seconds.ended())
+            self._second_ended()
+
+    def _second_ended(self) -> None:
+        if (said := self._seconds.ended()) is not None:
+            self.listeners.publish("second", said)
 
     async def _look(self) -> None:
         try:
@@ -136,21 +138,21 @@ class _Seconds:
         self._second, self._statuses, self._times = 0, Counter[str](), list[float]()
 
     def note(self, found: InferenceResult) -> None:
-        if int(time.time()) != self._second:
-            self.ended()
         self._statuses[found.status] += 1
         if len(self._times) < _TIMES:
             self._times.append(found.seconds)
 
-    def ended(self) -> dict[str, Any]:
-        """The second that ends now."""
-        times = self._times
+    def ended(self) -> dict[str, Any] | None:
+        """The second of the clock that has ended, once; None while it lasts."""
+        now, times = int(time.time()), self._times
+        if now == self._second:
+            return None
         said = {"time": self._second, "answered": self._statuses["answered"], "all": self._statuses.total()}
         said |= {"median": median(times) if times else None, "longest": max(times, default=None)}
         if said["all"]:
             self.past.append(said)
-        self._second, self._statuses, self._times = int(time.time()), Counter(), []
-        return said
+        self._second, self._statuses, self._times = now, Counter(), []
+        return said if said["time"] else None
 
 
 def _now() -> float:

@@ -111,6 +111,9 @@ def parts(wanted: AskedNetwork) -> Iterator[Part]:
     yield leakage(wanted.network)
     if objects is not None:
         yield measured.error_part(wanted, objects)
+    if not copies.simulated(wanted.network):
+        yield from measured.unavailable("its power control follows the noise that is drawn")
+        return
     try:
         for trials in (1, copies.TRIALS):
             found = measured.measured(wanted, trials)
@@ -118,7 +121,7 @@ def parts(wanted: AskedNetwork) -> Iterator[Part]:
                 yield measured.measured_error(found)
             yield measured.cost_part(found)
             yield measured.accuracy_part(wanted, found)
-    except ValueError as error:  # power rules that look at the noise are not simulated
+    except ValueError as error:
         yield from measured.unavailable(str(error))
         return
     if not costly(wanted.network):

@@ -13,6 +13,11 @@ from airpool.web.settings import AskedNetwork
 TRIALS, SEED = 5, 0  # of the accuracy
 
 
+def simulated(network: Network) -> bool:
+    """Whether an accuracy is simulated: not where power control looks at the noise that is drawn."""
+    return network.channel.power_rule in ("truncate", "backoff")
+
+
 def command(asked: AskedNetwork, objects: int | None) -> list[str]:
     """Lines for a shell: accuracy with every ε; the report with its odds; and the parts of the error, where known.
 
@@ -24,10 +29,9 @@ def command(asked: AskedNetwork, objects: int | None) -> list[str]:
     found = given | {"devices": asked.network.devices.count, "dimension": asked.network.dimension}
     found |= _noise(asked.network)
     model = {} if asked.source == "modelnet40" else {"model": asked.source}
-    lines = [
-        ("evaluate", model | {"codec": asked.codec} | target | shares | given | {"trials": TRIALS, "seed": SEED}),
-        ("epsilon", found),
-    ]
+    evaluated = model | {"codec": asked.codec} | target | shares | given | {"trials": TRIALS, "seed": SEED}
+    lines = [("evaluate", evaluated)] if simulated(asked.network) else []
+    lines.append(("epsilon", found))
     if objects is not None and not model:
         lines.append(("theory", {"codec": asked.codec, "objects": objects, "trials": 0} | found))
     return [f"airpool {name}{''.join(_option(*each) for each in options.items())}" for name, options in lines]
@@ -61,6 +65,10 @@ def python(asked: AskedNetwork, objects: int | None) -> str:
         "report = airpool.guarantee(network)",
         "print(report.worst, max(report.epsilon_local), report.epsilon_object, max(report.paper.epsilon))",
         "print([(odds.prior, odds.worst, odds.object) for odds in report.odds])",
+    ]
+    if not simulated(asked.network):
+        return "\n".join(lines) + "\n"
+    lines += [
         "",
         f'objects = airpool.held_out(model, network, codec="{asked.codec}", against_vote=True)',
     ]

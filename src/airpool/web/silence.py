@@ -81,7 +81,7 @@ def server_sees(network: Network, out: Inference, noise_std: float) -> list[str]
     else:
         said = [
             f"The server receives these {r} numbers, the noisy sum of all devices on the air, and nothing else of what "
-            f"they see{slots}. No single feature can be separated from the sum; {noise}."
+            f"they see{slots}. No feature arrives by itself; {noise}."
         ]
     if scheme_rules(network.scheme).ranked:
         said.append("The ranking server also sees every device's noisy score.")

@@ -103,6 +103,7 @@ export async function mount(root, { store, api, dom, theme }) {
     const wanted = listed.kind === "shapes" ? api.get(`/api/shape/${encodeURIComponent(name)}`) : null;
     const [mesh, seen] = await Promise.all([wanted, api.post("/api/views", asked())]).catch((error) => {
       if (name.startsWith("own-")) picker.forget(name);
+      if (mine === drawn) busy(false);
       throw error;
     });
     if (mine !== drawn) return;
@@ -119,6 +120,9 @@ export async function mount(root, { store, api, dom, theme }) {
     fail(null);
     describe();
   }
+
+  /** The same where nothing else is asked for: a fault stays as long as it is one. */
+  const refresh = () => look().then(() => fail(null), fail);
 
   /** One inference of what is shown. quiet: without the flight, as when a setting has changed. */
   async function run({ quiet = false } = {}) {
@@ -219,7 +223,7 @@ export async function mount(root, { store, api, dom, theme }) {
       picture = holder;
       holder.setAttribute("role", "img");
     }
-    await look().catch(fail);
+    await refresh();
   }
 
   store.subscribe((now, before) => {
@@ -230,10 +234,10 @@ export async function mount(root, { store, api, dom, theme }) {
     trials.old();
     clearTimeout(settling);
     if (changed.includes("object")) follows = false;
-    settling = setTimeout(() => (follows ? run({ quiet: true }) : look().catch(fail)), SETTLE_MS);
+    settling = setTimeout(() => (follows ? run({ quiet: true }) : refresh()), SETTLE_MS);
   });
   addEventListener("airpool-connection", (event) => {
-    if (event.detail && lost) look().catch(fail);
+    if (event.detail && lost) refresh();
     lost = !event.detail;
   });
   await open();

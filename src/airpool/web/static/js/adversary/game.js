@@ -56,6 +56,7 @@ export function mountGame(root, { dom, store, api, answers }) {
     verdict.dataset.kind = "open";
     let done = null;
     draw();
+    changed();
     try {
       await api.stream("/api/audit", content, (part) => {
         if (part.part === "waiting") tell({ text: "Another computation is running; this one is next.", total: 0 });
@@ -68,6 +69,7 @@ export function mountGame(root, { dom, store, api, answers }) {
           tell({ text: `Look ${part.number} of ${claim.runs.length}: ${plain(part.runs)} runs a side.` });
         } else if (part.part === "done") done = part;
         if (part.part !== "progress") draw();
+        if (part.part === "look") changed();
       }, signal);
     } finally {
       if (claim && looks.length) say(done);

@@ -47,7 +47,7 @@ export class Overview {
     const without = (totals.inferences ?? 0) - (counts.answered ?? 0);
     const slots = system.cap > 1 ? `all ${system.cap} slots, ` : "";
     return [
-      ["Devices up", `${up} of ${devices.length}`, air.reached ? `${air.quorum} are needed` : `the air: ${air.reason}`],
+      ["Devices ready", `${up} of ${devices.length}`, air.reached ? `${air.quorum} are needed` : `the air: ${air.reason}`],
       ["Inferences", String(totals.inferences ?? 0), without ? `${without} without an answer` : "all answered"],
       ["In the last minute", `${perSecond.toFixed(perSecond < 10 ? 1 : 0)} a second`, `since ${clock(system.since)}`],
       [
