@@ -120,7 +120,7 @@ def test_a_device_that_answers_sooner_than_the_others_does_not_show_in_the_cours
             watch.answered()
         return watch.summed()
 
-    assert told(1.01, 1.5) == told(1.49, 1.5)  # a camera that fails: there is nothing to encode
+    assert told(1.01, 1.5) == told(1.49, 1.5)  # one that drew no noise, or whose source has failed
 
 
 def test_a_charge_that_cannot_be_true_is_not_shown():

@@ -12,7 +12,7 @@ class Course(NamedTuple):
     """Seconds since the hub has the request; 0: it did not come to that.
 
     charged: when it was announced, and the longest charge that a device has told of. last: answer of a device, or
-    message of a secure round; the first one is nobody's business, for a device without a view answers sooner. summed:
+    message of a secure round; the first is not told, for it is the time of one device. summed:
     the sum is made, or withheld.
     """
 
