@@ -11,7 +11,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from airpool.runtime import balance, events, feed, up
+from airpool.runtime import balance, course, events, feed, up
 from airpool.runtime import device as devices
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.charge import Counted, Metered, Spent
@@ -100,11 +100,27 @@ def test_the_course_of_a_slot_is_in_the_order_of_its_stations(medium):
     assert [each.id for each in found] == [each.id for each in results]
     for each, result in zip(found, results, strict=True):
         names, times = list(each.marks), list(each.marks.values())
-        assert names == ["asked", "announced", "charged", "first", "last", "summed", "answered"]
-        order = [each.marks[name] for name in ("asked", "announced", "first", "last", "summed", "answered")]
+        assert names == ["asked", "announced", "charged", "last", "summed", "answered"]
+        order = [each.marks[name] for name in ("asked", "announced", "last", "summed", "answered")]
         assert order == sorted(order)
         assert each.marks["announced"] < each.marks["charged"] <= each.marks["last"]
         assert 0 < times[-1] <= result.seconds
+
+
+def test_a_device_that_answers_sooner_than_the_others_does_not_show_in_the_course(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(course, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    def told(*answers):
+        now[0] = 0.0
+        watch = Stopwatch()
+        now[0] = 1.0
+        watch.announced()
+        for now[0] in answers:
+            watch.answered()
+        return watch.summed()
+
+    assert told(1.01, 1.5) == told(1.49, 1.5)  # one that drew no noise, or whose source has failed
 
 
 def test_a_charge_that_cannot_be_true_is_not_shown():
@@ -113,8 +129,8 @@ def test_a_charge_that_cannot_be_true_is_not_shown():
     for charged in (float("nan"), 1e300, float("inf"), -1.0):
         watch.answered(charged)
     assert watch.summed().charged == 0
-    course = SlotCourse.of(Course(announced=1.0, summed=3.0), ("a", 0, 1), waited=4.0, answered=4.5)
-    assert course.marks == {"asked": 0.0, "announced": 1.5, "summed": 3.5, "answered": 4.5}
+    found = SlotCourse.of(Course(announced=1.0, summed=3.0), ("a", 0, 1), waited=4.0, answered=4.5)
+    assert found.marks == {"asked": 0.0, "announced": 1.5, "summed": 3.5, "answered": 4.5}
 
 
 def test_a_token_is_needed_where_the_server_has_one():

@@ -216,8 +216,9 @@ def test_whoever_reads_nothing_is_given_up_and_the_work_with_it(monkeypatch):
         async def handler(request):
             return asked.lines(request, parts())
 
-        async def receive():
+        async def receive() -> dict[str, Any]:
             await asyncio.Event().wait()
+            return {}
 
         async def send(message):
             if message.get("body"):

@@ -103,6 +103,18 @@ def test_a_page_is_served_until_it_is_stopped(tmp_path, sign, status):
     assert page.log.read_text() == ("The page is closed.\n" if status == 0 else "")
 
 
+@pytest.mark.parametrize("path", ["/api/audit", "/api/answer"])
+def test_ctrl_c_while_something_is_computed_ends_it_without_a_word(tmp_path, path):
+    page = Page(tmp_path)
+    try:
+        with httpx.Client(base_url=page.url, timeout=60).stream("POST", path, json={"epsilon": "1.3"}) as reply:
+            next(reply.iter_raw())
+            assert page.stop(signal.SIGINT) == 0
+    finally:
+        page.stop(signal.SIGKILL)
+    assert page.log.read_text() == "The page is closed.\n"
+
+
 def test_over_tls_with_a_token(tmp_path, keys, token_file):
     trust = ssl.create_default_context(cafile=keys / "ca.crt")
     trust.check_hostname = False  # the certificate names a role

@@ -11,13 +11,13 @@ from typing import NamedTuple
 class Course(NamedTuple):
     """Seconds since the hub has the request; 0: it did not come to that.
 
-    charged: when it was announced, and the longest charge that a device has told of. first, last: answers of devices,
-    or messages of a secure round. summed: the sum is made, or withheld.
+    charged: when it was announced, and the longest charge that a device has told of. last: answer of a device, or
+    message of a secure round; the first is not told, for it is the time of one device. summed:
+    the sum is made, or withheld.
     """
 
     announced: float = 0.0
     charged: float = 0.0
-    first: float = 0.0
     last: float = 0.0
     summed: float = 0.0
 
@@ -47,7 +47,7 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self._zero, self._charge = time.perf_counter(), 0.0
-        self._announced = self._first = self._last = 0.0
+        self._announced = self._last = 0.0
 
     @property
     def _now(self) -> float:
@@ -59,11 +59,10 @@ class Stopwatch:
     def answered(self, charged: float = 0.0) -> None:
         """Notes an answer. charged: seconds that its device says; ignored where they cannot be true."""
         self._last = now = self._now
-        self._first = self._first or now
         if self._charge < charged <= now - self._announced:
             self._charge = charged
 
     def summed(self) -> Course:
         charged = self._announced + self._charge if self._charge else 0.0
-        marks = (self._announced, charged, self._first, self._last, self._now)
+        marks = (self._announced, charged, self._last, self._now)
         return Course(*(round(each, 6) for each in marks))

@@ -237,18 +237,16 @@ class SlotOutcome(_message.Message):
     def __init__(self, y: _Optional[bytes] = ..., devices: _Optional[int] = ..., carrier: _Optional[bool] = ..., simulated: _Optional[bool] = ..., withheld: _Optional[bool] = ..., reason: _Optional[str] = ..., spent: _Optional[bool] = ..., rejected: _Optional[bool] = ..., course: _Optional[_Union[Course, _Mapping]] = ...) -> None: ...
 
 class Course(_message.Message):
-    __slots__ = ("announced", "charged", "first", "last", "summed")
+    __slots__ = ("announced", "charged", "last", "summed")
     ANNOUNCED_FIELD_NUMBER: _ClassVar[int]
     CHARGED_FIELD_NUMBER: _ClassVar[int]
-    FIRST_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     SUMMED_FIELD_NUMBER: _ClassVar[int]
     announced: float
     charged: float
-    first: float
     last: float
     summed: float
-    def __init__(self, announced: _Optional[float] = ..., charged: _Optional[float] = ..., first: _Optional[float] = ..., last: _Optional[float] = ..., summed: _Optional[float] = ...) -> None: ...
+    def __init__(self, announced: _Optional[float] = ..., charged: _Optional[float] = ..., last: _Optional[float] = ..., summed: _Optional[float] = ...) -> None: ...
 
 class AirStatus(_message.Message):
     __slots__ = ("ready", "quorum", "connected", "able", "faults", "version", "devices", "versions", "balances")

@@ -22,6 +22,7 @@ Tell = Callable[[dict[str, Any]], None]
 Job = Callable[..., None]
 MOST_WAITING = 4
 _END_SECONDS = 2.0
+_CLOSED = "the page is being closed"
 
 
 class Jobs:
@@ -30,7 +31,7 @@ class Jobs:
     def __init__(self) -> None:
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
-        self._turn, self._waiting = asyncio.Lock(), 0
+        self._turn, self._waiting, self._closed = asyncio.Lock(), 0, False
 
     async def run(self, job: Job, *given: Any) -> AsyncGenerator[dict[str, Any]]:
         """The parts of a job, as they come. Says {"part": "waiting"} while another one runs."""
@@ -61,6 +62,8 @@ class Jobs:
                     raise RuntimeError(content)
                 return
         except (EOFError, OSError):
+            if self._closed:
+                raise AskedError(_CLOSED, status=503) from None
             raise RuntimeError("the computation has ended before its result") from None
         finally:
             if not ended:
@@ -68,6 +71,8 @@ class Jobs:
             self._turn.release()
 
     def _started(self) -> Connection:
+        if self._closed:
+            raise AskedError(_CLOSED, status=503)
         if self._process is None or not self._process.is_alive() or self._pipe is None:
             self._end()
             context = multiprocessing.get_context("spawn")
@@ -88,8 +93,12 @@ class Jobs:
             self._pipe = None
 
     def close(self) -> None:
-        """Ends the process, whatever it does."""
-        self._end()
+        """Ends the process, whatever it does; no other one is started."""
+        self._closed = True
+        if self._turn.locked() and self._process is not None:
+            self._process.kill()  # whoever reads its parts sees their end, and closes the pipe
+        else:
+            self._end()
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The process that serves the page: a socket on loopback, or with a token and TLS beyond it."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext, suppress
@@ -49,10 +50,14 @@ def bound(address: str = DEFAULT_ADDRESS, *, token: str | None, credentials: Pee
     return PageAddress(sock, f"{'http' if credentials is None else 'https'}://{name}:{port}/")
 
 
+def _unsaid(_: logging.LogRecord) -> bool:
+    return False
+
+
 class PageServer(uvicorn.Server):
     """uvicorn behind a door: idle connections, or handshakes that do not end, keep nobody out.
 
-    It ends the streams of its pages when it stops: they would go on for ever.
+    It ends the streams and jobs of its pages when it stops: they would go on for ever.
     """
 
     _door: Door | None = None
@@ -67,8 +72,16 @@ class PageServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._door is not None:
             self._door.close()
-        cast("Starlette", self.config.app).state.live.listeners.close()
-        await super().shutdown(sockets)
+        state = cast("Starlette", self.config.app).state
+        state.live.listeners.close()
+        state.jobs.close()
+        state.scene.close()
+        told = logging.getLogger("uvicorn.error")
+        told.addFilter(_unsaid)  # what it cancels now is no accident, and no traceback is told of it
+        try:
+            await super().shutdown(sockets)
+        finally:
+            told.removeFilter(_unsaid)
 
 
 def server(options: PageOptions, credentials: PeerCredentials | None = None) -> PageServer:

@@ -5,8 +5,7 @@ import { clock, ms } from "./model.js";
 const STRETCHES = [
   ["asked", "announced", "Waits for its turn", "the server has asked, the air waits until enough devices are ready"],
   ["announced", "charged", "Charged", "the longest charge that a device has told of: it books its budget before it looks"],
-  ["announced", "first", "First answer", "devices charge, look, draw noise and send; the air has the first signal"],
-  ["first", "last", "Last answer", "the air has the last one"],
+  ["announced", "last", "Sent", "devices charge, look, draw noise and send; the air has the last signal"],
   ["last", "summed", "Summed", "the air adds up, and hands over the sum alone"],
   ["summed", "answered", "Answered", "the server decodes the noisy sum"],
 ];
