@@ -24,6 +24,7 @@ from airpool.web.radio_knobs import KNOBS
 from airpool.web.settings import AskedNetwork
 
 Part = dict[str, Any]
+_MOST_UNLIKE = 12  # devices, each of which an eavesdropper hears in its own way
 
 
 def warm(model: str, stop: Event) -> None:
@@ -70,10 +71,12 @@ def _next(found: Iterator[Part]) -> Part | None:
 
 
 def costly(network: Network) -> bool:
-    """Whether ε takes many seconds: its law is drawn, or integrated over errors of the channel."""
-    channel = network.channel
+    """Whether ε takes many seconds: its law is drawn, or integrated over errors of the channel or for many devices."""
+    channel, d = network.channel, network.devices
     hard = channel.symbols == "real" or ":" in channel.fading or scheme_rules(network.scheme).scored
-    return channel.rules.radio and (channel.antennas > 1 or (hard and not channel.known))
+    unlike = len(set(zip(d.column("weight"), d.column("clip_norm"), d.column("noise_std"), strict=True)))
+    elsewhere = network.adversary.antennas > 0 and unlike > _MOST_UNLIKE
+    return channel.rules.radio and (channel.antennas > 1 or elsewhere or (hard and not channel.known))
 
 
 async def _beside(jobs: Jobs, given: Mapping[str, Any], model: str) -> AsyncGenerator[Part, None]:

@@ -9,6 +9,9 @@ import { designs } from "./plan/designs.js";
 const DECIDED = new Set(["way", "epsilon", "accuracy", "noise_std", "weight", "clip_norm", "participation", "cover_noise", "codec", "share", "scheme",
   "score", "score_rule", "score_bound", "score_noise_std", "threshold", "num_selected"]);
 
+const TARGET = ["way", "epsilon", "accuracy", "noise_std"];
+
+const target = (settings) => JSON.stringify(TARGET.map((name) => settings[name] ?? ""));
 const given = (settings) => JSON.stringify(Object.entries(settings).filter(([name]) => !DECIDED.has(name)).sort());
 
 /** Mounts the view into root. @param {HTMLElement} root @param {import("./main.js").Context} context */
@@ -17,8 +20,9 @@ export function mount(root, { dom, store, api, answers }) {
   let plan = null;
   let points = [];
   let of = "";
+  let aim = "";
   const open = new Set(["ours", "paper"]);
-  const stale = el("p", { class: "soft", hidden: true }, "Devices or channel have changed since: this is the plan for what was set before.");
+  const stale = el("p", { class: "soft", hidden: true }, "The target, the devices or the channel have changed since: this is the plan for what was set before.");
   const goal = el("p", {});
   const best = el("div", { class: "card", hidden: true });
   const place = el("div", { class: "chart" });
@@ -47,6 +51,7 @@ export function mount(root, { dom, store, api, answers }) {
     plan = null;
     points = [];
     of = given(store.settings);
+    aim = target(store.settings);
     draw();
     await api.stream("/api/plan", store.settings, (part) => {
       if (part.part === "waiting") tell({ text: "Another computation is running; this one is next.", total: 0 });
@@ -66,7 +71,8 @@ export function mount(root, { dom, store, api, answers }) {
   function changed() {
     const now = given(store.settings);
     const known = [plan?.best, ...(plan?.others ?? []), ...points].filter(Boolean);
-    stale.hidden = !plan || now === of || known.some((design) => given(design.settings) === now);
+    const fits = now === of || known.some((design) => given(design.settings) === now);
+    stale.hidden = !plan || (fits && (target(store.settings) === aim || known.some(same)));
   }
 
   const same = (design) => JSON.stringify(Object.entries(design.settings).sort()) === JSON.stringify(Object.entries(store.settings).sort());

@@ -91,9 +91,10 @@ const QUESTIONS = [
       }
       if (number(settings.dropouts) > 0) reasons.push(`it has dropped out: ${plain(settings.dropouts)} may`);
       const running = `In a running system there are two ${reasons.length ? "more" : "reasons"}: it is down, or its privacy budget is spent. A device that has nothing left to spend stays silent.`;
-      const cover = yes(settings.cover_noise) ? "With cover noise a device that sits out still sends noise, so that its silence shows nobody anything." : null;
+      const covered = yes(settings.cover_noise);
+      const cover = covered ? "It sends noise all the same (cover noise), so that nobody can tell." : null;
       if (!reasons.length) return ["At this setting no device stays silent: all transmit in every inference.", running];
-      return [`Not because of an error. At this setting a device is silent for ${reasons.length === 1 ? "one reason" : "these reasons"}: ${reasons.join("; ")}.`, cover, running];
+      return [`Not because of an error. At this setting a device ${covered ? "sends no feature" : "is silent"} for ${reasons.length === 1 ? "one reason" : "these reasons"}: ${reasons.join("; ")}.`, cover, running];
     },
   },
 ];
