@@ -57,8 +57,8 @@ export class Charts {
         place,
       );
     return [
-      plot(this.places[0], [line("all", "--ours"), line("answered", "--paper-mark", [6, 4])]),
-      plot(this.places[1], [line("median", "--ours"), line("longest", "--paper-mark", [6, 4])]),
+      plot(this.places[0], [line("all", "--ours"), line("answered", "--soft", [6, 4])]),
+      plot(this.places[1], [line("median", "--ours"), line("longest", "--soft", [6, 4])]),
     ];
   }
 
