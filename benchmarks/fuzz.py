@@ -8,7 +8,6 @@ loopback. Meanwhile /healthz is asked over new connections. Reports crashes, tra
 
 import argparse
 import asyncio
-import json
 import os
 import random
 import re
@@ -31,7 +30,6 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc import aio
 
 from airpool import Network
-from airpool._support import files
 from airpool._support.version import __version__
 from airpool.network import file as network_file
 from airpool.runtime import secured, transport
@@ -39,6 +37,8 @@ from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.keys import authority
 from airpool.runtime.options import AirOptions, DeviceOptions, RoleOptions, ServerOptions, role_of
 from airpool.runtime.up import Process
+
+from . import record
 
 DEVICES, DIMENSION, WORKERS, PARTS = 4, 40, 16, 10
 _REPLY_SECONDS, _CALL_SECONDS, _PROBE_SECONDS = 0.05, 5.0, 0.25
@@ -418,11 +418,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="JSON; left out: printed")
     options = parser.parse_args()
-    text = json.dumps(asyncio.run(run(options.messages, options.seed)), indent=1, ensure_ascii=False)
-    if options.out is None:
-        print(text)
-    else:
-        files.write(options.out, text + "\n")
+    record.write(asyncio.run(run(options.messages, options.seed)), options.out)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,11 @@ hand makes it; it ends two frames after the account of ε was painted, which is 
 
 import argparse
 import asyncio
-import importlib
 import json
 import os
 import platform
 import random
-import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,13 +20,13 @@ from typing import Any
 
 import httpx
 
-from airpool._support import files
 from airpool._support.version import __version__
 
+from . import record
+from .chromium import browser
 from .fuzz import resident
 from .page_process import Page
 
-FLAGS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--use-gl=angle", "--use-angle=swiftshader"]
 # Those of them that have a slider are moved. K stays at 12 or below.
 KNOBS = ("epsilon", "delta", "devices", "participation")
 STREAM = (*KNOBS, "inferences")
@@ -58,17 +54,6 @@ _WATCH = """window.shifts = 0;
 new PerformanceObserver((list) => {
   for (const each of list.getEntries()) if (!each.hadRecentInput) window.shifts += each.value;
 }).observe({ type: "layout-shift", buffered: true });"""
-
-
-@contextmanager
-def browser() -> Iterator[Any]:
-    """Chromium of this machine."""
-    api = importlib.import_module("playwright.sync_api")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
-    with api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        yield launched
-        launched.close()
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -220,11 +205,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="JSON; left out: printed")
     options = parser.parse_args()
-    text = json.dumps(run(options.moves, options.clients, options.seconds, options.seed), indent=1, ensure_ascii=False)
-    if options.out is None:
-        print(text)
-    else:
-        files.write(options.out, text + "\n")
+    record.write(run(options.moves, options.clients, options.seconds, options.seed), options.out)
 
 
 if __name__ == "__main__":

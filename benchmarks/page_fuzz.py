@@ -21,11 +21,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from airpool._support import files
 from airpool._support.version import __version__
 from airpool.web.app import PageOptions, app
 from airpool.web.files import table
 
+from . import record
 from .fuzz import mutated, resident
 from .page_process import Page
 
@@ -267,11 +267,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="JSON; left out: printed")
     options = parser.parse_args()
-    text = json.dumps(run(options.requests, options.seed), indent=1, ensure_ascii=False)
-    if options.out is None:
-        print(text)
-    else:
-        files.write(options.out, text + "\n")
+    record.write(run(options.requests, options.seed), options.out)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,8 @@ view, light and dark, on a laptop and on a phone.
 """
 
 import argparse
-import importlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,22 +18,11 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.chromium import browser
 from benchmarks.page_process import Page
 
-FLAGS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--use-gl=angle", "--use-angle=swiftshader"]
 VIEWS = ("scene", "numbers", "adversary", "plan")
 SIZES = {"laptop": (1280, 860), "phone": (390, 844)}
-
-
-@contextmanager
-def browser() -> Iterator[Any]:
-    """Chromium of this machine."""
-    api = importlib.import_module("playwright.sync_api")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
-    with api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        yield launched
-        launched.close()
 
 
 @contextmanager

@@ -1,11 +1,11 @@
 """A page in one file: well formed, escaped, and without anything to fetch or to run."""
 
 import re
-import shutil
 import subprocess
 from itertools import count
 
 import pytest
+from benchmarks.chromium import CHROMIUM
 from tests.html_reader import Reader
 
 from airpool import Network, guarantee
@@ -193,9 +193,6 @@ def test_a_table_that_is_wider_than_a_phone_becomes_cards():
     assert [about.get("class") for tag, about in read.tags if tag == "table"] == [None, "wide"]
     cells = [about for tag, about in read.tags if tag in ("td", "th") and "data-heading" in about]
     assert [about["data-heading"] for about in cells] == [*narrow.header, *wider.header]
-
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def complaints(path):

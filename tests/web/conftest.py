@@ -1,13 +1,9 @@
 """A running page and a real browser. Every test that uses the browser is marked `check`; it skips without one."""
 
-import shutil
-
 import pytest
+from benchmarks import chromium
 from benchmarks.page_process import Page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-# Without a graphics card: WebGL in software.
-FLAGS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--use-gl=angle", "--use-angle=swiftshader"]
 SECONDS = 30
 
 
@@ -22,13 +18,11 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def browser():
     """Chromium of this machine, by Playwright, whose event loop must not be there when other modules run their own."""
-    if CHROMIUM is None:
+    if chromium.CHROMIUM is None:
         pytest.skip("no Chromium")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no Playwright")
-    with sync_api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    pytest.importorskip("playwright.sync_api", reason="no Playwright")
+    with chromium.browser() as found:
         yield found
-        found.close()
 
 
 class Watched:

@@ -57,7 +57,7 @@ def hear(
     if not 0 <= device < network.devices.count:
         raise ValueError(f"device={device} must be from 0 to {network.devices.count - 1}")
     rows = max(1, _MOST_NUMBERS // (trials * network.devices.count * network.coordinates))
-    quiet = replace(network, channel=replace(network.channel, noise_std=0.0))
+    noiseless = replace(network, channel=replace(network.channel, noise_std=0.0))
     if (times := network.inferences * network.slots.count) > _MOST_SLOTS:
         raise ValueError(
             f"inferences and slots: {times:,} transmissions of a view must be at most {_MOST_SLOTS:,} here"
@@ -66,9 +66,11 @@ def hear(
     for start in range(0, len(latents), rows):
         some = np.asarray(latents[start : start + rows], dtype=np.float64)
         if place.name == "antennas":
-            parts.append(_at_antennas(quiet, some, rng, device, trials, others_known))
+            parts.append(_at_antennas(noiseless, some, rng, device, trials, others_known))
             continue
-        slots = (_in_sum(quiet, place, some, got, device, others_known) for got in _stream(quiet, some, rng, trials))
+        slots = (
+            _in_sum(noiseless, place, some, got, device, others_known) for got in _stream(noiseless, some, rng, trials)
+        )
         parts.append(next(slots) if times == 1 else _averaged(slots))
     return Heard(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("signal", "noise_std", "present")))
 
