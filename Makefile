@@ -7,7 +7,7 @@ ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 MPLBACKEND := Agg
 export ONEDNN_MAX_CPU_ISA MPLBACKEND
 
-.PHONY: help demo test check lint bench sbom clean install
+.PHONY: help demo test check docs lint bench sbom clean install
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -23,7 +23,11 @@ check: lint  ## lint, the tests that need more (Sionna's channels, int8, Ray, GN
 	@sh scripts/system.sh
 	$(BIN)/pytest -n auto -m "check and not gpu"
 	$(BIN)/python scripts/readme.py
-	$(BIN)/python scripts/readme.py --readme docs/guide.md
+	$(BIN)/python scripts/readme.py --readme docs/howto/guide.md
+
+docs: install  ## the documentation site, in out/site; the build itself needs no network
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[docs]'
+	$(BIN)/sphinx-build -W --keep-going -q -j 2 docs out/site
 
 lint: install  ## ruff and pyright
 	$(BIN)/ruff check

@@ -87,7 +87,12 @@ def rows() -> list[Row]:
         return [*found, row("views through the trunk, ONNX Runtime, int8", None, "/s", MISSING)]
     return [
         *found,
-        row("views through the trunk, ONNX Runtime, int8", VIEWS / took["int8"], "/s", "its accuracy: docs/models.md"),
+        row(
+            "views through the trunk, ONNX Runtime, int8",
+            VIEWS / took["int8"],
+            "/s",
+            "its accuracy: docs/results/models.md",
+        ),
         row("- one alone", took["int8 alone"], "s"),
         row("- as many times torch's float32", took["plain"] / took["int8"], "times", "in the same run"),
     ]

@@ -1,6 +1,6 @@
 """Superposed against orthogonal access at equal device ε: `python -m studies.air_figures`, in about half a minute.
 
-Computes every number of docs/air.md's comparison, measures it in simulation, writes CSV and paints SVG and PNG.
+Computes every number of docs/theory/air.md's comparison, measures it in simulation, writes CSV and paints SVG and PNG.
 """
 
 from dataclasses import dataclass, replace
@@ -59,7 +59,7 @@ def calibrated(access: Any, num_devices: int, epsilon: float) -> Network:
 
 
 def aligned_mse(net: Network) -> float:
-    """docs/theory.md with g ∈ {0, 1}: bias and spread from outage, the devices' noise, and the receiver's.
+    """docs/theory/accuracy.md with g ∈ {0, 1}: bias and spread from outage, the devices' noise, and the receiver's.
 
     All devices see the same unit vector, so that Σwz = z has length 1.
     """

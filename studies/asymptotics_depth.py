@@ -1,4 +1,4 @@
-"""The error of a noisy estimate against the depth of the server's network: measured for docs/theory.md, and drawn.
+"""The error of a noisy estimate against the depth of the server's network: measured for theory/accuracy.md, and drawn.
 
 Run by studies/theory_figures.py. Three kinds of network: random ReLU networks of every depth, and networks trained for
 every depth, both on the mean view of real objects as twelve devices at device ε = 2 let the server hear it; and the

@@ -1,4 +1,4 @@
-"""The error, and the accuracy, against the number of devices: the measurements of docs/theory.md, and their figure.
+"""The error, and the accuracy, against the number of devices: the measurements of theory/accuracy.md, and their figure.
 
 Run by studies/theory_figures.py. K views of an object are drawn with replacement from the twelve that ship, or, with a
 file of azimuths (posteriors (N, V, C), labels: as studies/encode_views.py writes them), evenly spaced around it.

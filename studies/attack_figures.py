@@ -1,4 +1,4 @@
-"""Figures of docs/attacks.md on reconstruction and identification: `python -m studies.attack_figures [DIR ...]`.
+"""Figures of results/attacks.md on reconstruction and identification: `python -m studies.attack_figures [DIR ...]`.
 
 Draws docs/figures/attack-curves.{svg,png,csv} and attack-grid.png from results/attack-link.json, attack-sum.json and
 attack-pictures.png. Of several decoders for one setting the best counts, by each measure; the table has all. DIR:

@@ -1,4 +1,4 @@
-"""Faults planted in the transmission path, and the runs with which the audit sees each: a table of docs/guarantee.md.
+"""Faults planted in the transmission path, and the runs with which the audit sees each: a table of theory/guarantee.md.
 
 python -m studies.audit_faults      measures it again, in minutes, and writes docs/figures/audit-faults.csv
 

@@ -1,6 +1,6 @@
 """An adversary that adapts over slots, and faults in one slot of four: `python -m studies.audit_slots [--fresh]`.
 
-Prints the two tables of docs/slots.md from results/audit-slots*.json and copies them as CSV to docs/figures; --fresh
+Prints the two tables of howto/slots.md from results/audit-slots*.json and copies them as CSV to docs/figures; --fresh
 plays all games again, in minutes. Every game is played on the code that transmits, and its bounds on ε
 and μ hold together with a confidence of 99.99 %. The auditor knows the network as it claims to be.
 """
@@ -157,7 +157,7 @@ def measure() -> None:
 
 
 def told() -> list[str]:
-    """The tables of docs/slots.md, in Markdown."""
+    """The tables of docs/howto/slots.md, in Markdown."""
     found = rows(RESULTS / "audit-slots.json")
     kinds, names = (list(dict.fromkeys(row[key] for row in found)) for key in ("kind", "played"))
     claims = {row["kind"]: row["claimed_mu"] or row["claimed_epsilon"] for row in found}

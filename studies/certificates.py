@@ -1,4 +1,4 @@
-"""Proven and measured accuracy of the shipped codecs against ε: measured for docs/theory.md, and drawn.
+"""Proven and measured accuracy of the shipped codecs against ε: measured for docs/theory/accuracy.md, and drawn.
 
 Run by studies/theory_figures.py. Test objects. The vote has a linear server, the compact codec a network.
 """

@@ -1,6 +1,6 @@
 """airpool beside what else one could take: `python -m studies.comparison [--fresh]`.
 
-Writes docs/figures/comparison.csv from results/comparison.json, and prints the table of docs/comparison.md; --fresh
+Writes docs/figures/comparison.csv from results/comparison.json, and prints the table of results/comparison.md; --fresh
 measures it again, in a minute or two. Twelve cameras, ideal channel, δ = 1e-5, zero-out neighbours, one inference; the
 2,468 test objects of ModelNet40 (our renders), each TRIALS times, the same seed everywhere: ways that send the same
 number of coordinates are measured on the same noise. Nothing is tuned here: all that is fitted was fitted to training
@@ -146,7 +146,7 @@ def measure() -> None:
 
 
 def printed() -> list[str]:
-    """Lines of the Markdown table of docs/comparison.md, from the stored results."""
+    """Lines of the Markdown table of docs/results/comparison.md, from the stored results."""
     header = [
         *(f"ε = {epsilon:g}" for epsilon in EPSILONS),
         "ε of one device towards the server",

@@ -1,4 +1,4 @@
-"""Draws every figure of docs/guarantee.md: `python -m studies.guarantee_figures`, in about half a minute.
+"""Draws every figure of docs/theory/guarantee.md: `python -m studies.guarantee_figures`, in about half a minute.
 
 Each figure is one function; it computes its columns, writes them as CSV and paints them as SVG and PNG.
 """

@@ -1,4 +1,4 @@
-"""Half of the devices sensitive: what each way of design.heterogeneous is worth, the table of docs/design.md.
+"""Half of the devices sensitive: what each way of design.heterogeneous is worth, the table of docs/theory/design.md.
 
 python -m studies.heterogeneous      measures it again, in minutes, and writes results/heterogeneous.json
 """

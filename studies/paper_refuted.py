@@ -1,6 +1,6 @@
 """The paper's Theorem 1 refuted by attack: `python -m studies.paper_refuted [--fresh]`.
 
-Prints the table of docs/guarantee.md §5.1 from results/paper-refuted.json and copies it as CSV to docs/figures; --fresh
+Prints the table of theory/guarantee §5.1 from results/paper-refuted.json and copies it as CSV to docs/figures; --fresh
 plays the games again, in minutes. Removal is the paper's definition of neighbours: device 0 is there, or it
 is not, and its noise with it. r = 784, σ where Theorem 1 (quadratic slack) claims ε = 1, 2 and 3.98, all else as in the
 paper (K = 12, p = .9, w = 1/12, C = 100, δ = δ′ = 1e-5), an ideal channel; the receiver's noise, which the theorem does
@@ -160,7 +160,7 @@ def points() -> list[dict[str, Any]]:
 
 
 def table() -> list[str]:
-    """The table of docs/guarantee.md, in Markdown."""
+    """The table of docs/theory/guarantee.md, in Markdown."""
     head = ["Theorem 1 claims", "σ", "removal: energy shows", "likelihood shows", "exact", "cover, zero-out: energy"]
     lines = [f"| {' | '.join([*head, 'likelihood', 'exact'])} |", "|" + " --- |" * 8]
     for claimed in CLAIMS:

@@ -1,4 +1,4 @@
-"""Reads the test set, once, for trunks that are final: the numbers of docs/models.md and of the manifest.
+"""Reads the test set, once, for trunks that are final: the numbers of docs/results/models.md and of the manifest.
 
     python -m studies.read_test MESHES.npz.xz --logits lite2=FILE lite2=FILE lite2=FILE vgg11=FILE ... \
         --codecs RESULTS.json ... --out RESULTS.json

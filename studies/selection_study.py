@@ -1,4 +1,4 @@
-"""Schemes 1, 2.1 and 2.2 at equal total ε, some cameras bad: measured for docs/selection.md, and drawn.
+"""Schemes 1, 2.1 and 2.2 at equal total ε, some cameras bad: measured for docs/theory/selection.md, and drawn.
 
     python -m studies.selection_study              draws from the tables in studies/results, in seconds
     python -m studies.selection_study --fresh      measures them again first, in about ten minutes on one core

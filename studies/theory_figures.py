@@ -1,4 +1,4 @@
-"""Draws the figures of docs/theory.md from the tables in studies/results.
+"""Draws the figures of docs/theory/accuracy.md from the tables in studies/results.
 
     python -m studies.theory_figures                                all of them, in seconds
     python -m studies.theory_figures asymptotics-depth              one figure

@@ -1,4 +1,4 @@
-"""Trains codecs on a trunk's features of ModelNet40's CAD models, through noise: the runs behind docs/models.md.
+"""Trains codecs on a trunk's features of ModelNet40's CAD models, through noise: the runs behind results/models.md.
 
     PYTHONPATH=src python -m studies.train_codecs settings FILE.json --dimension 40 784       # here, where SciPy is
     PYTHONPATH=src python -m studies.train_codecs train MESHES.npz.xz --trunk A B --settings FILE.json \

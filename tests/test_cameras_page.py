@@ -1,4 +1,4 @@
-"""docs/cameras.md: its commands in order, on a small made-up shop of three cameras."""
+"""docs/howto/cameras.md: its commands in order, on a small made-up shop of three cameras."""
 
 import json
 import os
@@ -17,7 +17,7 @@ pytest.importorskip("PIL.Image")
 
 from PIL import Image, ImageDraw
 
-PAGE = Path(__file__).parent.parent / "docs" / "cameras.md"
+PAGE = Path(__file__).parent.parent / "docs" / "howto" / "cameras.md"
 CAMERAS = {"left": 0.9, "right": 1.1, "door": 0.7}
 ROLES = ("air", "server", "device")
 

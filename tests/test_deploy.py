@@ -120,7 +120,7 @@ def test_the_tests_that_the_pages_name_exist():
         name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
     }
     for page in ("ledger.md", "security.md"):
-        text = (ROOT / "docs" / page).read_text("utf-8")
+        text = (ROOT / "docs" / "howto" / page).read_text("utf-8")
         for path in re.findall(r"tests/[\w/]+\.py", text):
             assert (ROOT / path).exists(), path
         for row in (line for line in text.splitlines() if line.startswith("|")):

@@ -1,4 +1,4 @@
-"""The install of a device, as docs/runtime.md has it: in a clean environment, beside ordinary roles."""
+"""The install of a device, as docs/howto/runtime.md has it: in a clean environment, beside ordinary roles."""
 
 import asyncio
 import json
@@ -33,8 +33,8 @@ def test_a_device_asks_for_no_more_and_nothing_else_than_airpool_does():
 
 
 def documented(folder):
-    """The commands of docs/runtime.md that install a device, into a folder, with this interpreter and its pip."""
-    text = (ROOT / "docs" / "runtime.md").read_text("utf-8")
+    """The commands of docs/howto/runtime.md that install a device, into a folder, with this interpreter and its pip."""
+    text = (ROOT / "docs" / "howto" / "runtime.md").read_text("utf-8")
     commands = re.findall(r"^\$ ((?:python|pip) .*/opt/airpool-device.*)$", text, re.M)
     assert len(commands) == 2
     for command in commands:

@@ -41,7 +41,7 @@ OTHERS = {
         ".07": "size of NumPy in GB",
         ".03": "size of the shipped models in GB",
     },
-    "docs/guide.md": {
+    "docs/howto/guide.md": {
         "95 %": "the confidence of the audit",
         "10 MB": "size of a trunk's file",
         "18 MB": "size of a trunk's file",
@@ -151,21 +151,22 @@ QUOTATIONS = [
     ("README.md", r"answered right (\d+\.\d) %", odds_at_one),
     ("README.md", r"the accuracy is (\.\d{3}), and an inference spends as much as ε = (\d\.\d\d) on average[^_]*?"
      r"about (\d+) inferences on average, where the cheapest single slot of equal accuracy makes (\d+)", slots),
-    ("docs/guide.md", OURS, lambda: compared("airpool")),
-    ("docs/guide.md", r"the paper's codec and its Theorem 1 \| " + ROW, lambda: compared("paper")),
-    ("docs/guide.md", PRINTED, printed_in_paper),
-    ("docs/guide.md", HOLD, verdicts),
-    ("docs/guide.md", r"uniform weights name (\d+\.\d) % of the test objects, these (\d+\.\d) %",
+    ("docs/howto/guide.md", OURS, lambda: compared("airpool")),
+    ("docs/howto/guide.md", r"the paper's codec and its Theorem 1 \| " + ROW, lambda: compared("paper")),
+    ("docs/howto/guide.md", PRINTED, printed_in_paper),
+    ("docs/howto/guide.md", HOLD, verdicts),
+    ("docs/howto/guide.md", r"uniform weights name (\d+\.\d) % of the test objects, these (\d+\.\d) %",
      lambda: [design("uniform"), design("weights")]),
-    ("docs/guide.md", r"ε = 2 at least (\.\d{3}) \(measured (\.\d{3})\) and at ε = 4 at least (\.\d{3}) \((\.\d{3})\) "
+    ("docs/howto/guide.md",
+     r"ε = 2 at least (\.\d{3}) \(measured (\.\d{3})\) and at ε = 4 at least (\.\d{3}) \((\.\d{3})\) "
      r"for the vote, (\.\d{3}) \((\.\d{3})\) and (\.\d{3}) \((\.\d{3})\) for",
      lambda: [n for codec in ("vote", "compact") for epsilon in (2.0, 4.0) for n in certificates(codec, epsilon)]),
-    ("docs/theory.md", r"compact, measured[^…]*… proven: half-spaces" + PROVEN, lambda: half_spaces("compact")),
-    ("docs/theory.md", r"the vote, measured[^…]*… proven: half-spaces" + PROVEN, lambda: half_spaces("vote")),
-    ("docs/guide.md", r"our accuracies are (\.\d\d) to (\.\d\d) where its\s+Table 2 prints (\.\d\d) to (\.\d\d)",
+    ("docs/theory/accuracy.md", r"compact, measured[^…]*… proven: half-spaces" + PROVEN, lambda: half_spaces("compact")),
+    ("docs/theory/accuracy.md", r"the vote, measured[^…]*… proven: half-spaces" + PROVEN, lambda: half_spaces("vote")),
+    ("docs/howto/guide.md", r"our accuracies are (\.\d\d) to (\.\d\d) where its\s+Table 2 prints (\.\d\d) to (\.\d\d)",
      by_theorem1),
-    ("docs/guide.md", r"it runs (\d+) million inferences a second on one H200", h200),
-    ("docs/guide.md", r"what ships with its size \((\d+) MB in\s+all\)", shipped),
+    ("docs/howto/guide.md", r"it runs (\d+) million inferences a second on one H200", h200),
+    ("docs/howto/guide.md", r"what ships with its size \((\d+) MB in\s+all\)", shipped),
 ]  # fmt: skip
 
 
@@ -204,7 +205,7 @@ def test_the_readme_prints_what_the_demo_found():
 
 
 def test_the_table_of_the_comparison_is_that_of_its_results():
-    text = (ROOT / "docs/comparison.md").read_text("utf-8")
+    text = (ROOT / "docs/results/comparison.md").read_text("utf-8")
     shown_there = text.split("<!-- table: python -m studies.comparison -->\n")[1].split("\n<!-- end -->")[0]
     assert shown_there.splitlines() == printed()
     rows = table("comparison.csv")
@@ -232,7 +233,7 @@ def test_the_paper_is_cited_where_a_reader_begins():
     templates, lead = ROOT / "src/airpool/_support/templates/demo.html", "src/airpool/paper/figures/statements.toml"
     places = {
         "README.md": (ROOT / "README.md").read_text("utf-8")[:2500],
-        "reproduction": (ROOT / "docs/reproduction.md").read_text("utf-8")[:600],
+        "reproduction": (ROOT / "docs/results/reproduction.md").read_text("utf-8")[:600],
         "report": tomllib.loads((ROOT / lead).read_text("utf-8"))["report"]["lead"],
         "demo": templates.read_text("utf-8")[:1500],
         "statement": statement(airpool.guarantee(airpool.Network.uniform(num_devices=2))).footer[0],
@@ -243,14 +244,14 @@ def test_the_paper_is_cited_where_a_reader_begins():
 
 
 def test_results_have_the_papers_own_numbers():
-    text = (ROOT / "docs/reproduction.md").read_text("utf-8")
+    text = (ROOT / "docs/results/reproduction.md").read_text("utf-8")
     for name in figures.IDS:
         told = re.search(r"\(the paper's ((?:Fig\.|Table) \d+)\)$", figures.result(name).title)
         assert f"| {name} | {told[1] if told else 'no figure'}: " in text
 
 
 def test_ports_and_extras_are_the_same_everywhere():
-    texts = {path.name: path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md")}
+    texts = {path.name: path.read_text("utf-8") for path in (ROOT / "docs").glob("*/*.md")}
     deployed = tomllib.loads((ROOT / "deploy/air.toml").read_text("utf-8"))["listen"].rpartition(":")[2]
     for name, text in texts.items():
         assert {*re.findall(r"--air 127\.0\.0\.1:(\d+)", text)} <= {deployed}, name
@@ -258,4 +259,4 @@ def test_ports_and_extras_are_the_same_everywhere():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     listed = re.search(r"Extras: (.*?)\. A command", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     assert listed
-    assert set(extras) - {"dev"} <= set(re.findall(r"`(\w+)`", listed[1]))
+    assert set(extras) - {"dev", "docs"} <= set(re.findall(r"`(\w+)`", listed[1]))

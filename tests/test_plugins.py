@@ -72,7 +72,7 @@ def test_a_name_is_text(name):
 
 
 def test_a_member_that_lacks_something_is_refused_by_name():
-    with pytest.raises(PluginError, match=r"shape 'ring' of .* lacks radius \(docs/plugins.md\)"):
+    with pytest.raises(PluginError, match=r"shape 'ring' of .* lacks radius \(docs/howto/plugins.md\)"):
         registry().register("ring", object())
 
 

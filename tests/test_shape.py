@@ -107,7 +107,7 @@ def test_a_function_that_is_imported_as_a_module_is_told_where_its_module_is(nam
 def test_dotted_names_in_the_documents_exist():
     rooms = {path.name for path in ROOMS if path.parent == SOURCE}
     root = SOURCE.parents[1]
-    texts = [path.read_text("utf-8") for path in (root / "README.md", *(root / "docs").glob("*.md"))]
+    texts = [path.read_text("utf-8") for path in (root / "README.md", *(root / "docs").glob("*/*.md"))]
     names = {name for text in texts for name in re.findall(r"\bairpool((?:\.\w+)+)", text)}
     named = sorted(name for name in names if name.count(".") > 1 and name.split(".")[1] in rooms)
     assert len(named) > 20

@@ -1,4 +1,4 @@
-"""ε against several antennas: the numbers of docs/radio.md, and an independent simulation of what they receive."""
+"""ε against several antennas: the numbers of howto/radio.md, and an independent simulation of what they receive."""
 
 import io
 from dataclasses import replace
@@ -206,7 +206,7 @@ def test_where_nothing_could_stay_there_is_no_second_number(changes):
 
 
 def test_a_stream_over_antennas_is_composed_without_loss():
-    """Beta laws span ten orders of magnitude: docs/radio.md has 14.9 for an eavesdropper of draws that are all new."""
+    """Beta laws span ten orders of magnitude: howto/radio.md has 14.9 for an eavesdropper of draws that are all new."""
     network = replace(TWELVE, adversary=Adversary(1))
     received = replace(aggregate(network), strength=_arrivals(network, link_of(network)))
     assert spent_anew(network, received)(100).max() == pytest.approx(14.9, abs=0.1)

@@ -5,7 +5,7 @@ A row of epsilon_before.json has a network file, the options of `guarantee`, and
 `if_absent`, `realised` at an `alignment`, and `calibrated` noise.
 
 Networks of that time have real symbols. Where channels were not known exactly, own noise alone counted. Now others'
-noise counts too (docs/radio.md): there ε must not have risen, and the rest is as it was. Long streams of Scheme 2.1 are
+noise counts too (howto/radio): there ε must not have risen, and the rest is as it was. Long streams of Scheme 2.1 are
 bounded more tightly since (issue 28, privacy/renyi.py): there ε must not have risen, nor lie below its lower end.
 """
 

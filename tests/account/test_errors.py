@@ -1,4 +1,4 @@
-"""ε under errors of channel knowledge: the numbers of docs/radio.md, and what must hold for every one of them."""
+"""ε under errors of channel knowledge: the numbers of docs/howto/radio.md, and what must hold for every one of them."""
 
 from dataclasses import replace
 from typing import Any

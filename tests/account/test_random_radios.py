@@ -48,7 +48,7 @@ def setting(seed: int) -> Network:
 
 
 def directions(network: Network, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """ρq at the server and the amplitude on the air relative to 1/h, (runs, K): docs/radio.md in plain numbers."""
+    """ρq at the server and the amplitude on the air relative to 1/h, (runs, K): howto/radio.md in plain numbers."""
     channel, d, link = network.channel, network.devices, link_of(network)
     shape = (RUNS, d.count)
 

@@ -1,4 +1,4 @@
-"""ε of a secure sum: of the survivors less the colluders, with cover noise, without a radio (docs/secure-sum.md)."""
+"""ε of a secure sum: of the survivors less the colluders, with cover noise, without a radio (howto/secure-sum.md)."""
 
 from dataclasses import replace
 

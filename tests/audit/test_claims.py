@@ -163,7 +163,7 @@ def test_runs_are_as_many_as_tell_something_and_no_more_than_that():
 def test_the_table_of_the_docs_holds_what_was_measured():
     root = Path(__file__).parents[2] / "docs"
     made = (root / "figures" / "audit-faults.csv").read_text("utf-8").splitlines()[1:]
-    text = (root / "guarantee.md").read_text("utf-8").replace(",", "")
+    text = (root / "theory" / "guarantee.md").read_text("utf-8").replace(",", "")
     rows = list(csv.reader(made))[1:]
     assert [row[0] for row in rows] == [fault.what for fault in FAULTS]
     for row in rows:

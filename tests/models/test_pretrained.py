@@ -120,7 +120,7 @@ def test_one_of_our_own_shapes_is_named_from_mesh_to_label_through_noise(model):
 def test_our_own_112_shapes_are_named_from_mesh_to_label(model):
     """The shapes were fixed before any network was trained: nothing was ever fitted to them.
 
-    107 and 105 were asked for; what ships names 106 and 105 (docs/models.md).
+    107 and 105 were asked for; what ships names 106 and 105 (docs/results/models.md).
     """
     everything = shapes.all()
     truth = torch.tensor([model.classes.index(shape.label) for shape in everything])[:, None]

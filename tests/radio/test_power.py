@@ -48,7 +48,7 @@ def energy(fading, devices, **options):
 
 
 def plainly(devices, h, gamma, rule, *, noise_norm, signal_norm):
-    """g and ‖x‖² of one device in one inference, as docs/air.md has them."""
+    """g and ‖x‖² of one device in one inference, as docs/theory/air.md has them."""
     w_c, std, p, r = devices
     if rule == "paper":
         alpha = min(gamma / h, p**0.5 / (w_c**2 + noise_norm**2) ** 0.5)

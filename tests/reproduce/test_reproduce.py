@@ -344,7 +344,7 @@ def test_designs_that_do_not_beat_uniform_are_said_not_to():
 
 def test_the_documents_have_the_verdicts_that_the_tables_give():
     computed = {name: reproduce.result(name).finding(reproduce.stored(name).rows).holds for name in IDS}
-    lines = (ROOT / "docs" / "reproduction.md").read_text("utf-8").splitlines()
+    lines = (ROOT / "docs" / "results" / "reproduction.md").read_text("utf-8").splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith(("| fig", "| table"))]
     told = {name: holds for name, _, holds, _ in rows}
     assert told == {name: {"yes": "yes", "partly": "in part", "no": "no"}[holds] for name, holds in computed.items()}

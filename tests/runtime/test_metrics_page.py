@@ -64,7 +64,7 @@ def of_role():
 
 
 def documented(title):
-    text = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    text = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
     part = text.partition(f"## {title}\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \|([^|]*)\|", part, re.MULTILINE)
     return {name: (kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}

@@ -186,7 +186,7 @@ def test_two_hundred_devices_in_four_processes():
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 def test_memory_is_flat_over_thousands_of_inferences():
-    """`python -m benchmarks.runtime --inferences 10000` does it with twelve processes: docs/runtime.md."""
+    """`python -m benchmarks.runtime --inferences 10000` does it with twelve processes: docs/howto/runtime.md."""
 
     def resident(system):
         page = os.sysconf("SC_PAGE_SIZE")

@@ -282,7 +282,7 @@ def test_beyond_loopback_nothing_starts_without_certificates(address):
 
 
 def test_silence_shows_in_the_size_of_a_message_and_cover_noise_hides_it():
-    """Zeros are as long as a signal; the scale of 0 is left out. So docs/security.md says that silence can be seen."""
+    """Zeros are as long as a signal; the scale of 0 is left out. So howto/security.md says that silence can be seen."""
 
     def size(scale):
         return len(

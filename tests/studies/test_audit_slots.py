@@ -9,7 +9,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_docs_print_the_tables_of_the_study():
-    page = (DOCS / "slots.md").read_text("utf-8").splitlines()
+    page = (DOCS / "howto" / "slots.md").read_text("utf-8").splitlines()
     assert [line for line in told() if line and line not in page] == []
 
 

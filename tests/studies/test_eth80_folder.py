@@ -63,7 +63,7 @@ def test_sixteen_processes_that_read_photographs_say_what_the_simulator_says(tmp
 def test_the_page_has_the_numbers_of_the_run():
     root = Path(eth80_folder.__file__).parents[1]
     record = json.loads((root / "studies" / "results" / "eth80-running.json").read_text("utf-8"))
-    page = (root / "docs" / "cameras.md").read_text("utf-8").partition("**Running.**")[2]
+    page = (root / "docs" / "howto" / "cameras.md").read_text("utf-8").partition("**Running.**")[2]
     found, expected, error = (
         [f"{each[name]:.3f}".removeprefix("0") for each in record["live"]]
         for name in ("processes", "simulator", "error")

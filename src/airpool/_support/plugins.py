@@ -72,7 +72,7 @@ class Registry(Generic[Member]):
         if known is not None and known[1].source != origin.source:
             raise PluginError(f"{this}: {known[1].source} has registered it already")
         if lacking := [each for each in self.needs if not hasattr(member, each)]:
-            raise PluginError(f"{this} lacks {', '.join(lacking)} (docs/plugins.md)")
+            raise PluginError(f"{this} lacks {', '.join(lacking)} (docs/howto/plugins.md)")
         self._added[name] = (member, origin)
         return member
 

@@ -105,7 +105,7 @@ def _not_jammed(network: Network, received: Aggregate) -> list[str]:
 
 
 def _secure_sum(network: Network) -> list[str]:
-    """Trust of a secure sum, and the integers it works on (docs/secure-sum.md)."""
+    """Trust of a secure sum, and the integers it works on (docs/howto/secure-sum.md)."""
     count, t = network.devices.count, network.survivors
     lines = [
         f"A secure sum, opened for at least {t} of {count} devices; the server may lie, and chooses which.",

@@ -1,4 +1,4 @@
-"""ε against an eavesdropper with M antennas that is not at the server (docs/radio.md).
+"""ε against an eavesdropper with M antennas that is not at the server (docs/howto/radio.md).
 
 It receives device j along a_j = e_j/ĥ_j in C^M: its own channel over what the device inverted. Two devices that are
 aligned at the server are not aligned there, and with M antennas it can turn away from M − 1 of them.

@@ -1,4 +1,4 @@
-"""Odds of a network: how often a guess at a secret of one view, or of the object, is right (docs/guarantee.md §11).
+"""Odds of a network: how often a guess at a secret of one view, or of the object, is right (theory/guarantee.md §11).
 
 Each of the three ε has its odds, and so has an eavesdropper. Which of them bounds an attack is decided by what the
 attacker hears and by who shows the secret: what several views show is the object's (docs/proofs/odds.md).

@@ -1,4 +1,4 @@
-"""Observation of the adversary, for the privacy core: power rules, errors, live noise (docs/air.md)."""
+"""Observation of the adversary, for the privacy core: power rules, errors, live noise (docs/theory/air.md)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ def aggregate(
     live: bool = False,
     rough: bool = False,
 ) -> Aggregate:
-    """Observation of the adversary in this network, for the privacy core (docs/air.md).
+    """Observation of the adversary in this network, for the privacy core (docs/theory/air.md).
 
     truncate: g ∈ {0, 1}; a device in outage is silent, for itself and as noise for the others.
     backoff: g ≤ 1. A weak device leaks less than an aligned one, so it counts as aligned; its noise does not count.

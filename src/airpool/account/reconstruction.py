@@ -1,7 +1,7 @@
 """Closeness of a reconstruction: the least mean squared error with which a feature can be estimated from the signals.
 
 Odds say how often a guess is right; this says how far the best estimate of the whole feature is off. A signal that
-shows r coordinates at distance μ shows each of them at μ/√r: at ε = 1 next to nothing of 64 (docs/guarantee.md §11).
+shows r coordinates at distance μ shows each of them at μ/√r: at ε = 1 next to nothing of 64 (theory/guarantee.md §11).
 """
 
 from collections.abc import Sequence

@@ -88,7 +88,7 @@ class PrivacyReport:
 
     @cached_property
     def odds(self) -> tuple[Odds, ...]:
-        """Odds of a yes-or-no question, and of one of 40 (docs/guarantee.md §11). Computed on first use."""
+        """Odds of a yes-or-no question, and of one of 40 (docs/theory/guarantee.md §11). Computed on first use."""
         return self.guesses()
 
     def over(self, inferences: int) -> "PrivacyReport":

@@ -1,4 +1,4 @@
-"""A stream of inferences over one draw of the channel, a few, or a new one for each (docs/radio.md)."""
+"""A stream of inferences over one draw of the channel, a few, or a new one for each (docs/howto/radio.md)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ def in_common(network: Network, received: Aggregate) -> bool:
 
 
 def spent_in_common(network: Network, received: Aggregate) -> Callable[[int], Floats]:
-    """ε by number of inferences over one draw of the channel: δ_T(ε) = E[δ_G(ε; √T·μ)] (docs/radio.md).
+    """ε by number of inferences over one draw of the channel: δ_T(ε) = E[δ_G(ε; √T·μ)] (docs/howto/radio.md).
 
     Holds for: Scheme 1, zero-out and replace, with all devices taking part if there is more than one inference;
     elsewhere inf, and the local ε takes over. Devices that drop out may be others in every inference, so that each set

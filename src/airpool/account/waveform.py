@@ -1,4 +1,4 @@
-"""ε of a waveform: against an adversary that keeps every sample (docs/radio.md)."""
+"""ε of a waveform: against an adversary that keeps every sample (docs/howto/radio.md)."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """Access: the ways in which signals reach the server, and the rules of each.
 
-A closed set: what the server observes decides whose noise counts in ε, and each case has its proof (docs/plugins.md).
+A closed set: what the server observes decides whose noise counts in ε, and each case has its proof (howto/plugins.md).
 """
 
 from collections.abc import Callable

@@ -5,7 +5,7 @@
     fading = "sionna:tdl-a"      the first setting needs no name
 
 A law is a frozen dataclass whose fields are its settings, with two methods: `cdf` and `quantile` (`FadingLaw`).
-airpool's are in radio/laws.py; a plug-in registers its own by `airpool.register("fading", NAME)` (docs/plugins.md).
+airpool's are in radio/laws.py; a plug-in registers its own by `airpool.register("fading", NAME)` (howto/plugins.md).
 """
 
 from dataclasses import fields

@@ -26,7 +26,7 @@ from airpool.network.scheme import scheme_origin
 VERSION = 2
 _SINCE_2 = ("symbols", "redrawn", "antennas")
 # Written whatever their values are. This list is closed: a setting that is new is written where it is not the default,
-# which never changes. So no stored text is affected by it (docs/upgrades.md).
+# which never changes. So no stored text is affected by it (docs/howto/upgrades.md).
 _ALWAYS = {
     "": ("dimension", "delta", "neighbours", "cover_noise", "colluders", "dropouts", "inferences"),
     "devices": ("count", "weight", "clip_norm", "noise_std", "participation", "power_dbm"),

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 
 class Neighbours(StrEnum):
-    """The three relations (docs/guarantee.md §2). A member is a string: it reads, prints and compares as its value.
+    """The three relations (theory/guarantee.md §2). A member is a string: it reads, prints and compares as its value.
 
     >>> Neighbours("replace").sensitivity, Neighbours.REMOVE == "remove", [Neighbours.ZERO_OUT]
     (2, True, ['zero-out'])

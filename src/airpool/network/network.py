@@ -282,7 +282,7 @@ class Network(Brief):
 
     @classmethod
     def paper(cls) -> Self:
-        """The paper's own defaults: K = 12, C = 100, σ² = 0.1, p = 0.9, w = 1/12, γ = 1 (docs/air.md), q = 16."""
+        """The paper's own defaults: K = 12, C = 100, σ² = 0.1, p = 0.9, w = 1/12, γ = 1 (theory/air.md), q = 16."""
         return cls.uniform(
             num_devices=12,
             clip_norm=100.0,

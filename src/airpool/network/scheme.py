@@ -5,7 +5,7 @@
 
 Settings are plain frozen data (network.py). What follows from them is one `SchemeRules` for each scheme: airpool's are
 in schemes/coin.py, threshold.py and ranking.py; those of a plug-in, whose coins do not depend on the features, are made
-here (docs/plugins.md). What a scheme leaks is account/games.py, `game`.
+here (docs/howto/plugins.md). What a scheme leaks is account/games.py, `game`.
 """
 
 from collections.abc import Callable

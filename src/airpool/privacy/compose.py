@@ -1,4 +1,4 @@
-"""Many inferences: the privacy loss of one, convolved with itself on a grid, on the safe side (docs/guarantee.md §6).
+"""Many inferences: the privacy loss of one, convolved with itself on a grid, on the safe side (theory/guarantee.md §6).
 
 Every inference draws participation and noise afresh. One game becomes two laws of the privacy loss, one for each
 direction; each is composed by itself, and the larger ε of the two is the answer. Why ε is never below the truth, and

@@ -1,4 +1,4 @@
-"""Cover noise: silent devices still send their noise, so that participation is hidden (docs/guarantee.md §3).
+"""Cover noise: silent devices still send their noise, so that participation is hidden (docs/theory/guarantee.md §3).
 
 The total variance V is then fixed, and taking part is a coin that only the device sees: the subsampled Gaussian,
 exactly and in one dimension whatever r is, with μ = w C g/√V.

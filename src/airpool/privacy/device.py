@@ -1,6 +1,6 @@
 """ε of each device: what the sum of all signals reveals about one of them.
 
-Three kinds of neighbours (docs/guarantee.md §2): `zero-out`, the feature becomes 0; `replace`, it becomes any
+Three kinds of neighbours (docs/theory/guarantee.md §2): `zero-out`, the feature becomes 0; `replace`, it becomes any
 other one; `remove`, the device is removed and its noise with it. Two kinds of participation: visible to the adversary
 (the default), or hidden by cover noise, where silent devices still transmit their noise.
 """
@@ -28,7 +28,7 @@ _COVER_ERROR, _REMOVAL_ERROR = 1e-10, 1e-8
 
 
 def epsilon(aggregate: Aggregate, delta: float, *, neighbours: Neighbours | str = Neighbours.ZERO_OUT) -> Bounds:
-    """ε of each device when all transmit together (docs/guarantee.md §3; the paper's claim is paper.formulas.theorem1).
+    """ε of each device when all transmit together (theory/guarantee §3; the paper's claim is paper.formulas.theorem1).
 
         δ_k(ε) = p_k E[δ_G(ε; Δ_k/√(V_k + a_k))]            participation visible; zero-out, replace
 
@@ -70,7 +70,7 @@ def game(
 ) -> Game:
     """The distinguishing game for each kind of device (for each device, without `merge`).
 
-    Visible participation: two Gaussians of the same variance. Cover noise and removal (docs/guarantee.md §3, §5.1):
+    Visible participation: two Gaussians of the same variance. Cover noise and removal (theory/guarantee.md §3, §5.1):
     the device's coin is hidden, so it is part of δ given the noise. An outage may be visible, so it is not. Who is on
     the air does not depend on the data.
 

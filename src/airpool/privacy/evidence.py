@@ -1,4 +1,4 @@
-"""Lower bounds on ε from the counted errors of a distinguisher: the statistics of an audit (docs/guarantee.md §8).
+"""Lower bounds on ε from the counted errors of a distinguisher: the statistics of an audit (theory/guarantee.md §8).
 
 A false alarm takes a run without the feature for one with it, a miss the other way round. With FPR and FNR
 their rates, (ε, δ) demands of every test

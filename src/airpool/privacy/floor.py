@@ -2,7 +2,7 @@
 
 Device i sends its noise, of variance a_i per coordinate, with probability p_i. What protects device k besides its own
 noise is the random variance  V_k = extra + Σ_{i≠k} τ_i a_i.  Every ε with visible participation is an expectation over
-it (docs/guarantee.md §3), and rounding it down is always safe: less noise, more leakage.
+it (docs/theory/guarantee.md §3), and rounding it down is always safe: less noise, more leakage.
 """
 
 from dataclasses import dataclass, replace

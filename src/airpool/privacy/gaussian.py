@@ -1,7 +1,7 @@
 """The Gaussian mechanism, exactly: δ as a function of ε, its inverses, and the classical formula for comparison.
 
 Everything here depends on one number, μ = Δ/σ: how far the two outputs lie apart, in standard deviations.
-Balle & Wang (2018), Theorem 8; docs/guarantee.md §3.
+Balle & Wang (2018), Theorem 8; docs/theory/guarantee.md §3.
 """
 
 import numpy as np

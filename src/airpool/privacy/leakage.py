@@ -1,4 +1,4 @@
-"""Leakage of choosing devices by their scores: Schemes 2.1 (threshold) and 2.2 (ranking), docs/selection.md.
+"""Leakage of choosing devices by their scores: Schemes 2.1 (threshold) and 2.2 (ranking), docs/theory/selection.md.
 
 A device's decision to transmit depends on its feature, so the decision itself leaks. Both functions give the game for
 score and feature together; the paper's lemma, which adds two ε up, is paper.formulas.lemma.

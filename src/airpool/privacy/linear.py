@@ -1,4 +1,4 @@
-"""Leakage to an adversary that keeps every sample: the leverage of one device in all that is linear (docs/radio.md).
+"""Leakage to an adversary that keeps every sample: the leverage of one device in all that is linear (howto/radio.md).
 
     μ_k² = (w_kC_k)² · λ_max[A_k^H (Σ_j F_j F_j^H)⁺ A_k]
 

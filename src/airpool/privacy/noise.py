@@ -1,4 +1,4 @@
-"""Live noise: a discrete Gaussian on a public grid, from the operating system's entropy (docs/guarantee.md §9).
+"""Live noise: a discrete Gaussian on a public grid, from the operating system's entropy (docs/theory/guarantee.md §9).
 
 σ fixes a step h, a power of two with 2^19 ≤ σ/h < 2^20. The clipped feature is rounded to u ∈ h·Z^r (`to_grid`), and
 the noise is n = h·(aX + bY) with X, Y ~ N_Z(0, 2^22) (discrete_gaussian.py) and public integers a, b.

@@ -1,4 +1,4 @@
-"""Removing a device removes its noise too, and in r dimensions the change of variance shows (docs/guarantee.md §5.1).
+"""Removing a device removes its noise too, and in r dimensions the change of variance shows (theory/guarantee.md §5.1).
 
 With the device the sum is P = N(Δ, a I_r), without it Q = N(0, b I_r), a = b + own variance. The log-likelihood ratio
 is a quadratic in y, so H_ε is a difference of two noncentral χ² tails (docs/proofs/privacy.md, "Removal").

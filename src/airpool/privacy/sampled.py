@@ -1,4 +1,4 @@
-"""The noise floor where signals arrive along random directions: an adversary with several components (docs/radio.md).
+"""The noise floor where signals arrive along random directions: an adversary with several components (howto/radio.md).
 
 Device j is received along a vector v_j in d components (I and Q for real symbols, one for each antenna for complex
 ones). Given all v, the feature of device k stands in noise of variance R_k beside its own:

@@ -1,4 +1,4 @@
-"""The noise floor where devices are received with random strength: gains that are not known exactly (docs/radio.md).
+"""The noise floor where devices are received with random strength: gains that are not known exactly (howto/radio.md).
 
 A device that transmits is received with strength S_k, a random factor on its power. Given all S, the feature of device
 k stands in noise of variance V_k/S_k beside its own, V_k = extra + Σ_{i≠k} τ_i S_i a_i: the law of that ratio takes the

@@ -1,4 +1,4 @@
-"""Power control: how a device scales its signal, and how much of it arrives. The four rules of docs/air.md §3.
+"""Power control: how a device scales its signal, and how much of it arrives. The four rules of docs/theory/air.md §3.
 
 To arrive aligned, a device transmits x = (γ/h)·z̃, z̃ = w z + n, which needs ‖x‖² ≤ P: the gain h has to reach a
 threshold t. The resulting alignment is g = hα/(pγ):

@@ -1,4 +1,4 @@
-"""The running system: devices, air, server and ranking server as processes (extra `runtime`; docs/runtime.md).
+"""The running system: devices, air, server and ranking server as processes (extra `runtime`; docs/howto/runtime.md).
 
 medium.py      what a device and a server may do on a medium; neither knows which one it uses
 air.py         the hub: turns of slots, what is withheld; turns.py: the next turn

@@ -1,4 +1,4 @@
-"""The secure sum as a medium: no radio, devices need identities (docs/secure-sum.md)."""
+"""The secure sum as a medium: no radio, devices need identities (docs/howto/secure-sum.md)."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Schemes: which devices transmit (docs/selection.md). Each device's draw is protocol.device.taking_part.
+"""Schemes: which devices transmit (docs/theory/selection.md). Each device's draw is protocol.device.taking_part.
 
 coin             Scheme 1                                 scores           uncertainty of a device
 threshold        Scheme 2.1: own threshold                soft             shorter latents of uncertain devices

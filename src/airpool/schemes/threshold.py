@@ -1,4 +1,4 @@
-"""Scheme 2.1, local selection: a device transmits iff its noisy score is at most a threshold (docs/selection.md).
+"""Scheme 2.1, local selection: a device transmits iff its noisy score is at most a threshold (theory/selection.md).
 
     τ = 1 iff u + v ≤ η,  v ~ N(0, σ₀²)
 

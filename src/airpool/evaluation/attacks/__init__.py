@@ -1,4 +1,4 @@
-"""Attacks on what a network sends, each beside the bound of its position (docs/attacks.md).
+"""Attacks on what a network sends, each beside the bound of its position (docs/results/attacks.md).
 
 positions    the six places of an adversary, and the bound of each
 hearing      the signals that it receives there, from the code that transmits

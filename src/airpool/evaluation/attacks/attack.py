@@ -1,4 +1,4 @@
-"""The registry of attacks: an attack is an object with three members, in one file (docs/plugins.md).
+"""The registry of attacks: an attack is an object with three members, in one file (docs/howto/plugins.md).
 
 @airpool.register("attack", "guess")       in a file that `airpool --plugin FILE.py` loads, or in a script
 [project.entry-points."airpool.attacks"]   in an installed package: guess = "package.module:GUESS"

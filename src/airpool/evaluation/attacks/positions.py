@@ -1,4 +1,4 @@
-"""Positions of an adversary, and the bound on its guesses that belongs to each (docs/attacks.md).
+"""Positions of an adversary, and the bound on its guesses that belongs to each (docs/results/attacks.md).
 
     B(κ)   a secret that is guessed with probability κ without the signal is guessed with at most B(κ) with it
 

@@ -1,4 +1,4 @@
-"""Attacks on the implementation, for a lower bound on ε (docs/guarantee.md §8), and measurements of what ε rests on.
+"""Attacks on the implementation, for a lower bound on ε (theory/guarantee.md §8), and measurements of what ε rests on.
 
 whole.py       the audit of a network: games and measurements at one level of confidence
 adversary.py   the attack on a network, through the code that transmits

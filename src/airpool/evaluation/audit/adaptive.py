@@ -1,4 +1,4 @@
-"""The audit of inferences of several slots: games against an adversary that adapts (docs/slots.md).
+"""The audit of inferences of several slots: games against an adversary that adapts (docs/howto/slots.md).
 
 After each slot the adversary stops or asks on; it chooses who drops out, when a second inference on the same view
 begins and, where slots are Gaussian, μ_i of the next one (`audit.moves`, played by `audit.transcript`). The claim is

@@ -1,4 +1,4 @@
-"""An empirical lower bound on ε from a distinguishing game (docs/guarantee.md §8).
+"""An empirical lower bound on ε from a distinguishing game (docs/theory/guarantee.md §8).
 
 The mechanism runs n times with the features and n times with a neighbour. A score measures the evidence of an
 observation for the features; above a threshold the auditor answers "features". One half of the runs
@@ -172,7 +172,7 @@ def audit(
         false_alarm_rates=false_alarms / evaluated,
         miss_rates=misses / evaluated,
         claimed_epsilon=claimed_epsilon,
-        # A seeded game can be repeated, and the note says so: seeded noise gives no privacy (docs/guarantee.md §9).
+        # A seeded game can be repeated, and the note says so: seeded noise gives no privacy (theory/guarantee.md §9).
         note=f"simulated from seed {seed.entropy}" if isinstance(seed, np.random.SeedSequence) else "simulated",
         claimed_mu=claimed_mu,
         mu_lower=None if claimed_mu is None else mu_lower,

@@ -1,4 +1,4 @@
-"""The attack on the paper's claim about removal: how much energy arrives (docs/guarantee.md §5.1).
+"""The attack on the paper's claim about removal: how much energy arrives (docs/theory/guarantee.md §5.1).
 
 The paper's neighbours are a device that is there and one that is not; a device that is away takes its noise with it.
 The adversary sees the sum alone, not who takes part, and adds up its squares: it needs no likelihood and no model.

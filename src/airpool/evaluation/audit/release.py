@@ -1,4 +1,4 @@
-"""The law of what an adversary sees of one inference of Scheme 1, and how likely an observation was (docs/air.md).
+"""The law of what an adversary sees of one inference of Scheme 1, and how likely an observation was (theory/air.md).
 
 An independent reference without radio. Device k clips, weights, adds its own noise and takes part with probability
 p_k; the channel adds up what is sent:

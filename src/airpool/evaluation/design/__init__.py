@@ -1,4 +1,4 @@
-"""Weights and clip norms for devices with different privacy targets (docs/design.md).
+"""Weights and clip norms for devices with different privacy targets (docs/theory/design.md).
 
 Computed from calibration data and public numbers only. Weights that depended on a feature at inference would leak it.
 

@@ -1,4 +1,4 @@
-"""Clip norms and noise for devices with different privacy targets (docs/design.md).
+"""Clip norms and noise for devices with different privacy targets (docs/theory/design.md).
 
 At a common noise level a device with a stricter target needs a smaller clip norm, C_k = min(C, C_max,k). With much
 noise no device is clipped further and the strictest target decides for all; with little noise, strict devices are

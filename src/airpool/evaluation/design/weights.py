@@ -1,4 +1,4 @@
-"""The weights of least error for devices with different privacy targets (docs/design.md).
+"""The weights of least error for devices with different privacy targets (docs/theory/design.md).
 
     min_w E‖Dẑ − t‖²   s.t.  Σ w = 1,  0 ≤ w_k ≤ w_max,k      w_max,k: the largest weight at which ε_k meets its target
 

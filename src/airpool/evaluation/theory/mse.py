@@ -1,4 +1,4 @@
-"""The exact mean square error of the server's estimate, in its four parts (docs/theory.md).
+"""The exact mean square error of the server's estimate, in its four parts (docs/theory/accuracy.md).
 
     ẑ = Σ_k τ_k g_k (w_k z_k + n_k) + m/γ,  a_k = w_k D z_k  with the clipped latent z_k
 

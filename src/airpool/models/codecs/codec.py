@@ -4,7 +4,7 @@
     server   estimate (..., r) and its level of signal and noise → decoder → logits (..., C)
 
 A codec is written once, for NumPy arrays and torch tensors: training, the simulator, a running device and the server
-call the same code (docs/plugins.md). Everything here but `load` and `in_torch` works without torch.
+call the same code (docs/howto/plugins.md). Everything here but `load` and `in_torch` works without torch.
 """
 
 from collections.abc import Callable, Iterator, Mapping

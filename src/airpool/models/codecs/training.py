@@ -23,7 +23,7 @@ from airpool.radio.link import Level, Link, level, link_of
 
 @dataclass(frozen=True)
 class CodecRecipe:
-    """Training settings of a codec; every number was chosen on validation (docs/models.md).
+    """Training settings of a codec; every number was chosen on validation (docs/results/models.md).
 
     objects: per step; trials: draws of the air for each of them, which cost little beside its encoding.
     dropout: of features and hidden units, since a trunk is overconfident on its own training data.

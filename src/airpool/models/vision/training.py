@@ -26,7 +26,7 @@ CHECKPOINT_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class TrunkRecipe(Augmentation):
-    """Training settings of a trunk; every number was chosen on validation (docs/models.md). RECIPES: one per trunk.
+    """Training settings of a trunk; every number was chosen on validation (results/models.md). RECIPES: one per trunk.
 
     objects, views: per step, so that a step sees objects × views images. extra_views: rendered of each training object
     beside the cameras' own, from random directions (`data.renders`).

@@ -6,7 +6,7 @@ depth     ReLU networks with L hidden layers, random or trained, on the mean vie
           devices at ε = 2: E‖h_L(ẑ) − h_L(z̄)‖², the same over the spread of h_L(z̄), and ∏‖W‖² E‖ẑ − z̄‖²
           (studies.depth).
 
-A small version of docs/theory.md, section 7. Measured by studies/fig_asymptotics.py.
+A small version of docs/theory/accuracy.md, section 7. Measured by studies/fig_asymptotics.py.
 """
 
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The paper's bound on the mean square error of the decoded feature, as printed (docs/theory.md).
+"""The paper's bound on the mean square error of the decoded feature, as printed (docs/theory/accuracy.md).
 
 Unnumbered, in its section "Private Transmission with Self Sampling" and in its proof of Theorem 2; its weights minimise
 it. Not a valid bound. The exact counterpart is theory.mse.error.
@@ -29,7 +29,7 @@ def bound(
     encoder: W_k, (K, r, d), or one (r, d) for all. decoder: D, (d, r).
     channel_noise_std: σ_m/γ. σ_k and σ_m are standard deviations.
 
-    Holds for: nothing in general (docs/theory.md, 3, says what is missing and what is too much). It is below the true
+    Holds for: nothing in general (theory/accuracy, 3, says what is missing and what is too much). It is below the true
         error where w p is near 1 and where D is small; elsewhere it is often many times above it. Never negative.
 
     >>> same = dict(encoder=[[1.0]], decoder=[[1.0]])                  # two devices: f̂ = 2 and f* = 1, the truth is 1

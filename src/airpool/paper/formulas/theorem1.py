@@ -1,4 +1,4 @@
-"""The paper's Theorem 1, as printed: the ε that it claims for each device (docs/guarantee.md §5).
+"""The paper's Theorem 1, as printed: the ε that it claims for each device (docs/theory/guarantee.md §5).
 
 Not a valid bound. The exact counterpart is privacy.device.epsilon.
 """

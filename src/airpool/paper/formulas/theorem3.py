@@ -1,4 +1,4 @@
-"""The paper's Theorem 3, as printed: bounds on how often Scheme 2.2 selects a device (docs/selection.md).
+"""The paper's Theorem 3, as printed: bounds on how often Scheme 2.2 selects a device (docs/theory/selection.md).
 
     p_k ≥ max{0, 1 − Σ_{k=1}^{K−1} Φ(−Ψ/√(σ_k² + σ_{k+1}²))}
     p_k ≤ Π_{k=1}^{K−1} Φ(Ψ/√(σ_(k+1)² + σ_(k)²)) · 𝕀(k ∈ 𝒦) + Φ((u_k − min_{j∈𝒦ᶜ} u_j)/√(σ_k² + σ_j²))
@@ -7,7 +7,7 @@ u_k: `scores`, bounded. σ_k: `score_noise_std`, in the order of the devices bel
 Ψ: `gap`, the smallest difference of two adjacent sorted scores; given as a number in the figures (.005, .1).
 𝒦: the `num_selected` lowest true scores. j: the device outside of 𝒦 with the smallest score.
 
-Neither is a bound in general (docs/selection.md, 4: the proof of the lower one is about devices in 𝒦, the product is
+Neither is a bound in general (theory/selection.md, 4: the proof of the lower one is about devices in 𝒦, the product is
 about the whole order, the last term has the wrong sign); selection.ranking has the exact value and bounds that hold.
 """
 

@@ -1,4 +1,4 @@
-"""The paper's weights, as printed: its appendix "Optimizing the Features Weights" and the lemma there (docs/design.md).
+"""The paper's weights, as printed: its appendix "Optimizing the Features Weights" and its lemma (theory/design.md).
 
 They minimise the paper's bound on the error (paper.mse), which is not valid, under Theorem 1, which is no guarantee.
 The exact counterparts are design.weights and privacy.calibrate.largest_shift.
@@ -49,7 +49,7 @@ def gauss_seidel(
     in_turn: Gauss-Seidel proper; the printed update takes all w_j from the sweep before (Jacobi).
 
     Holds for: "others" converges, where it does, to the minimum of the paper's bound under Σ w = 1, 0 ≤ w ≤ w_max.
-        That is far from the least error, and "later" depends on the numbering (docs/design.md, 5).
+        That is far from the least error, and "later" depends on the numbering (docs/theory/design.md, 5).
     Edge cases: Σ w_max < 1 → ValueError. Where cross terms outweigh the diagonal Jacobi's sweeps need not settle:
         converged is False, and the last sweep is returned.
 

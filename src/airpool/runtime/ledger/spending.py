@@ -4,7 +4,7 @@
 draw of the channel: what `airpool epsilon --inferences T` says. Several mechanisms: where all noise is fixed and
 every device takes part they are Gaussians, and μ² adds up; elsewhere the curves are composed, each direction by itself.
 Several draws of a channel that stands still in between: docs/proofs/privacy.md, "Several draws of a channel". Holds for
-mechanisms that do not depend on earlier outputs (docs/guarantee.md, §6).
+mechanisms that do not depend on earlier outputs (docs/theory/guarantee.md, §6).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -13,5 +13,5 @@ identities.py  identities as files
 rehearsal.py   all of them in one process
 
 No transport, no clock, no torch: the caller of client and server decides how bytes travel. What is proven, and against
-whom: docs/secure-sum.md.
+whom: docs/howto/secure-sum.md.
 """

@@ -1,4 +1,4 @@
-"""Blame: which devices of a round did not follow the protocol, and what that rests on (docs/secure-sum.md).
+"""Blame: which devices of a round did not follow the protocol, and what that rests on (docs/howto/secure-sum.md).
 
 A fault that the server sees itself is certain: the message came from that device. That the shares of one device cannot
 be read is the word of another. One of the two lies, and nothing tells which, so that such complaints count together:

@@ -9,7 +9,7 @@
     reveal      with t signatures on the list: for each device a share of its key or of its seed, never both
 
 Shares of a slot are given out once, for one of the two lists. So at most one sum of it can be opened
-(docs/secure-sum.md). Slots come in order, each once; what was opened of one is of no use in another. Keys, seeds and
+(howto/secure-sum.md). Slots come in order, each once; what was opened of one is of no use in another. Keys, seeds and
 shares are of this inference alone. A new inference takes a new Client.
 """
 

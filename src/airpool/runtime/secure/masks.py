@@ -1,4 +1,4 @@
-"""Masks: their keys, keystreams as residues, and what a device adds to its values (docs/secure-sum.md).
+"""Masks: their keys, keystreams as residues, and what a device adds to its values (docs/howto/secure-sum.md).
 
     y_k = v_k + β_k + Σ_{j>k} M_kj − Σ_{j<k} M_kj        modulo 2^B
 

@@ -1,4 +1,4 @@
-"""Values as integers modulo 2^B on one public grid, so that a sum of them is exact (docs/secure-sum.md).
+"""Values as integers modulo 2^B on one public grid, so that a sum of them is exact (docs/howto/secure-sum.md).
 
 The grid is the live noise's own (privacy/noise.py): multiples of h_k, a power of two, for device k. All of them are
 multiples of the finest h. B is 32, or 64 where the sum needs it: chosen from public numbers alone, so that wrap-around
