@@ -161,7 +161,8 @@ QUOTATIONS = [
      r"ε = 2 at least (\.\d{3}) \(measured (\.\d{3})\) and at ε = 4 at least (\.\d{3}) \((\.\d{3})\) "
      r"for the vote, (\.\d{3}) \((\.\d{3})\) and (\.\d{3}) \((\.\d{3})\) for",
      lambda: [n for codec in ("vote", "compact") for epsilon in (2.0, 4.0) for n in certificates(codec, epsilon)]),
-    ("docs/theory/accuracy.md", r"compact, measured[^…]*… proven: half-spaces" + PROVEN, lambda: half_spaces("compact")),
+    ("docs/theory/accuracy.md",
+     r"compact, measured[^…]*… proven: half-spaces" + PROVEN, lambda: half_spaces("compact")),
     ("docs/theory/accuracy.md", r"the vote, measured[^…]*… proven: half-spaces" + PROVEN, lambda: half_spaces("vote")),
     ("docs/howto/guide.md", r"our accuracies are (\.\d\d) to (\.\d\d) where its\s+Table 2 prints (\.\d\d) to (\.\d\d)",
      by_theorem1),
