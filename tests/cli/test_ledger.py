@@ -126,6 +126,18 @@ def test_export_backup_rebuild_and_fleet(ledger, tmp_path):
     found = json.loads(run("ledger", "fleet", url, "--take", tmp_path / "rows.jsonl", "--json"))
     assert (found["taken"], found["devices"][0]["inferences"]) == (5, 5)
     assert "device-3" in run("ledger", "fleet", url)
+    for given in ("device-3", found["devices"][0]["key"][:10]):
+        out = tmp_path / f"{given}.jsonl"
+        run("ledger", "fleet", url, "--device", given, "--out", out)
+        assert out.read_text() == (tmp_path / "rows.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(("--device", "device-4", "--out", "x"), "device device-4 must be one"), (("--device", "device-3"), "together")],
+)
+def test_the_fleet_view_exports_a_ledger_that_it_knows(arguments, said, refused, tmp_path):
+    assert said in refused("ledger", "fleet", f"sqlite:///{tmp_path}/fleet.db", *arguments)
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,18 @@ class Fleet:
         found = self._rows("SELECT device FROM ledger_origin WHERE key = {} LIMIT 1", key)
         return found[0][0] if found else None
 
+    def ledger_of(self, device: str) -> Content:
+        """All that the view has of a device, by its name or by the beginning of its key, for an export.
+
+        Raises ValueError if no ledger, or more than one, goes by that: a replaced device has two keys under one name.
+        """
+        listed = self._rows("SELECT hash, device, key FROM ledger_origin ORDER BY key")
+        found = [(origin, key) for origin, name, key in listed if name == device or (device and key.startswith(device))]
+        if len(found) != 1:
+            keys = ", ".join(key[:12] for _, key in found) or "none"
+            raise ValueError(f"device {device} must be one of the view's; keys that go by it: {keys}")
+        return self.content(found[0][0])
+
     def content(self, origin_hash: str) -> Content:
         """All that the view has of a ledger, for an export."""
         ((ledger, device, key),) = self._rows(
