@@ -16,6 +16,7 @@ extensions = ["myst_nb", "mathml"]
 exclude_patterns = ["_build", "_ext", "**/README.md"]
 default_role = "code"
 nitpicky = False
+suppress_warnings = ["toc.empty_glob"]  # tutorials/index.md lists the notebooks that are there
 
 # Pages: Markdown and notebooks. Notebooks are executed at build time and their results are kept in out/notebooks.
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence", "attrs_inline"]
@@ -30,6 +31,7 @@ html_theme = "furo"
 html_title = f"airpool {version}"
 html_static_path = ["_static"]
 html_css_files = ["airpool.css"]
+html_logo = html_favicon = "_static/airpool.svg"
 html_copy_source = False
 html_show_sphinx = False
 html_math_renderer = "mathml"
