@@ -8,5 +8,6 @@ progress    progress of a long computation               threads          one th
 version     of the package, day and machine              rooms            modules imported on first use
 brief       short reprs                                  rounding         numbers of a guarantee as text
 text_table  tables for people                            errors           the base of all errors
+notebook    what objects show in a notebook
 special     special functions: SciPy's, or our own       plain_normal, plain_gamma   our own, without SciPy
 """

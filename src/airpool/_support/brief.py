@@ -3,7 +3,6 @@
 import textwrap
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from html import escape
 from typing import Any
 
 _LINES, _WIDTH = 10, 100
@@ -21,11 +20,9 @@ class Brief:
         return "\n".join(_wrapped(f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in _parts(self).items())})"))
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(text)}</td></tr>"
-            for name, text in _parts(self).items()
-        )
-        return f"<table><caption>{escape(type(self).__name__)}</caption>{rows}</table>"
+        from airpool._support.notebook import facts, shown
+
+        return shown(type(self).__name__, facts(_parts(self).items()))
 
 
 def brief(value: Any) -> str:

@@ -12,6 +12,9 @@ from airpool._support import files
 from airpool._support.brief import Brief
 from airpool._support.extras import load
 from airpool._support.figures import write_csv
+from airpool._support.rounding import shown
+
+_SHOWN = 30  # rows in a notebook
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,32 @@ class Table(Brief):
     def rows(self) -> list[dict[str, Any]]:
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
 
+    def _repr_html_(self) -> str:
+        from airpool._support import notebook
+
+        rows = [[_cell(name, value) for name, value in row.items()] for row in self.rows()[:_SHOWN]]
+        notes = [f"… {len(self)} rows in all."] if len(self) > _SHOWN else []
+        notes += [f"failed: {failure}" for failure in self.failures]
+        table = notebook.rows_of(list(self.columns), rows)
+        return notebook.shown(
+            f"Table of {self.function}, seed {self.seed}", self._drawn, table, notebook.sentences(notes)
+        )
+
+    @property
+    def _drawn(self) -> str:
+        """A curve, where a single parameter varies: of the accuracy, or else of the first result."""
+        varied = [name for name in self.parameters if len(set(map(str, self.columns[name]))) > 1]
+        results = [name for name in self.columns if name not in (*self.parameters, "seed")]
+        wanted = next((name for name in results if name.startswith("accuracy")), results[0] if results else None)
+        if len(varied) != 1 or wanted is None:
+            return ""
+        xs, ys = self.columns[varied[0]], self.columns[wanted]
+        if not all(isinstance(x, int | float) for x in (*xs, *ys)):
+            return ""
+        from airpool._support.notebook import curve
+
+        return curve(xs, ys, varied[0], wanted)
+
     def to_json(self) -> dict[str, Any]:
         """The table as plain data; "inf", "-inf" and "nan" stand for the numbers that JSON does not have."""
         failures = [vars(failure) for failure in self.failures]
@@ -117,6 +146,13 @@ class Table(Brief):
 
     def _to_json_file(self, path: Path) -> None:
         files.write(path, json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+
+
+def _cell(name: str, value: Any) -> str:
+    """A value as text; an ε is rounded up."""
+    if isinstance(value, float):
+        return shown(value) if "epsilon" in name else f"{value:.4g}"
+    return "" if value is None else str(value)
 
 
 def one_row(record: Mapping[str, Any], *, function: str) -> Table:

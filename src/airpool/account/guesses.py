@@ -43,6 +43,19 @@ class Odds:
         """Odds of the worst device."""
         return float(np.max(self.device))
 
+    def _repr_html_(self) -> str:
+        from airpool._support.notebook import Dot, dots, rows_of, sentences, shown
+
+        title, header, rows, note = _content(self)
+        worst = {
+            "from the sum": self.worst,
+            "from its own signal": float(np.max(self.local)),
+            "the object": self.object,
+        }
+        drawn = [Dot(label, value, percent(value), mark=self.prior) for label, value in worst.items()]
+        axis = "right guesses; the bar: without any signal"
+        return shown(title, rows_of(header, rows), dots(drawn, ends=(0.0, 1.0), axis=axis), sentences([note]))
+
     def to_json(self) -> dict[str, Any]:
         heard = self.eavesdropper
         return {
@@ -90,11 +103,8 @@ def in_words(odds: Sequence[Odds]) -> list[str]:
     ]
 
 
-def table(odds: Odds) -> "Group":
-    """Odds of every device as text; equal devices share a row."""
-    from rich.console import Group
-    from rich.text import Text
-
+def _content(odds: Odds) -> tuple[str, tuple[str, ...], list[tuple[str, ...]], str]:
+    """Title, headings, rows (equal devices share one) and the sentence below."""
     title = f"Odds: a guess that is right {percent(odds.prior)} of the time is right at most, once signals are seen"
     columns = {"from the sum": odds.device, "from its own signal": odds.local}
     if odds.eavesdropper is not None:
@@ -102,5 +112,13 @@ def table(odds: Odds) -> "Group":
     lines = [tuple(percent(float(values[k])) for values in columns.values()) for k in range(len(odds.device))]
     rows = [(label, *line) for label, line in runs_of(lines)]
     note = f"What several devices see, the class above all, is not protected: {percent(odds.object)}."
-    below = Text(f"\nThe secret is one that this device's view alone shows. {note}")
-    return Group(Text(title, style="bold"), TextTable(("device", *columns), rows), below)
+    return title, ("device", *columns), rows, f"The secret is one that this device's view alone shows. {note}"
+
+
+def table(odds: Odds) -> "Group":
+    """Odds of every device as text; equal devices share a row."""
+    from rich.console import Group
+    from rich.text import Text
+
+    title, header, rows, note = _content(odds)
+    return Group(Text(title, style="bold"), TextTable(header, rows), Text(f"\n{note}"))

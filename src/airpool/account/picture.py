@@ -1,4 +1,4 @@
-"""The picture of a report: ε of each device, and of the object, on a logarithmic axis."""
+"""The pictures of a report: ε of each device, and of the object, on a logarithmic axis; a small one for notebooks."""
 
 from collections.abc import Mapping
 from textwrap import fill
@@ -53,6 +53,15 @@ def draw(
         axes.set_ylabel(f"ε at δ = {full(network.delta)}")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=1)
+
+
+def compared(device: Floats, local: Floats, whole: float) -> str:
+    """A small drawing as HTML, without Matplotlib: ε of the worst device from the sum, local, and of the object."""
+    from airpool._support.notebook import Dot, dots
+
+    worst = (("device, in the sum", device, BLUE), ("device, alone (local)", local, ORANGE), ("object", whole, GREY))
+    rows = [(label, float(np.max(values)), colour) for label, values, colour in worst]
+    return dots([Dot(label, value, f"ε = {shown(value)}", colour=colour) for label, value, colour in rows], axis="ε")
 
 
 def _limits(values: list[Floats]) -> tuple[float, float]:

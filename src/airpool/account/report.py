@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -123,16 +122,12 @@ class PrivacyReport:
         return f"PrivacyReport({net.devices.count} devices: {worst}, {net.inferences} inference(s){_slots(net)})"
 
     def _repr_html_(self) -> str:
-        def line(cells: tuple[str, ...], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+        from airpool._support import notebook
+        from airpool.account.picture import compared
 
-        rows = "".join(line(row, "td") for row in _rows(self))
-        words = "".join(f"<p>{escape(each, quote=False)}</p>" for each in _notes(self, absent=False))
-        holds = "".join(f"<li>{escape(each, quote=False)}</li>" for each in _assumed(self))
-        return (
-            f"<table><caption>{_title(self)}</caption>{line(_HEADER, 'th')}{rows}</table>{words}<p>Holds if:</p>"
-            f"<ul>{holds}</ul>"
-        )
+        table, notes = notebook.rows_of(_HEADER, _rows(self)), notebook.sentences(_notes(self, absent=False))
+        drawn = compared(self.epsilon, self.epsilon_local, self.epsilon_object)
+        return notebook.shown(_title(self), table, drawn, notes, notebook.points("Holds if:", _assumed(self)))
 
     def to_json(self, *, absent: bool = True) -> dict[str, Any]:
         """As plain data. absent: with `epsilon_if_absent`, else None in its place."""

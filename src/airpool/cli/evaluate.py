@@ -127,57 +127,9 @@ def _objects(
     return model.wanted(codec), shipped
 
 
-def _costs(record: Mapping[str, Any]) -> dict[str, str]:
-    """Cost of an inference on the air, or over a network; with several slots, the mean beside the most."""
-    uses, used = record["channel_uses"], record.get("slots")
-    if record["bytes_per_device"] is not None:
-        sent, received = record["bytes_per_device"]
-        return {"traffic of a device": f"{sent:,} bytes sent, {received:,} received"}
-    channel = str(uses) if used is None else f"{uses * used['mean']:.1f} on average, {uses * used['cap']} at most"
-    return {"energy": f"{record['energy']:.4g} mW · channel uses", "channel uses": channel}
-
-
-def _slots(record: Mapping[str, Any]) -> dict[str, str]:
-    """Slots that inferences used, beside the cap that is promised."""
-    if (used := record.get("slots")) is None:
-        return {}
-    from airpool._support.rounding import shown
-
-    spent = f"ε = {shown(float(used['mean_epsilon']))}: a mean after the fact, promised to no inference"
-    return {"slots": f"{used['mean']:.2f} on average of at most {used['cap']}", "spent on average": spent}
-
-
 def _print(record: Mapping[str, Any]) -> None:
-    from airpool._support.rounding import full, shown, spread
-    from airpool.account.words import because
+    from airpool.evaluation.in_words import facts
 
-    def worst(name: str) -> str:
-        """Largest ε, rounded up, so that the printed ε is a valid bound too; the reason of an infinite one."""
-        values = record[name] if isinstance(record[name], list) else [record[name]]
-        return shown(max(map(float, values))) + because(record["reasons"], name)
-
-    low, high = record["accuracy_ci"]
-    std = record["accuracy_std"]
-    # Two trials that agree by chance say nothing about the others.
-    over = "" if not std else f"; standard deviation over trials {spread(std)}"
-    rows = {
-        "accuracy": f"{record['accuracy_mean']:.4f} (95 % interval {low:.4f} to {high:.4f}{over})",
-        "mean over classes": f"{record['class_mean']:.4f}",
-        "no answer": f"{record['no_answer']:.4%}",
-        "ε of the worst device": f"{worst('epsilon')}  ({record['neighbours']}, δ = {full(record['delta'])})",
-        "ε, no other device trusted": worst("epsilon_local"),
-        "ε of the object": worst("epsilon_object"),
-        "the paper's claim": worst("epsilon_paper"),
-        "mean square error": f"{record['mse']:.4g}",
-        **_costs(record),
-        **_slots(record),
-        "objects × trials": f"{record['objects']} × {record['trials']}, seed {record['seed']}",
-    }
-    if record["vote_accuracy"] is not None:
-        error = record["against_vote_error"]
-        error = "" if error is None else f", standard error {spread(error)}"
-        beside = f"{record['vote_accuracy']:.4f} on the same noise; difference {record['against_vote']:+z.4f}{error}"
-        rows = {"accuracy": rows.pop("accuracy"), "accuracy of the vote": beside, **rows}
-    print_table(("", ""), rows.items())
+    print_table(("", ""), facts(record).items())
     if record["cameras"] is not None:
         typer.echo(record["cameras"])

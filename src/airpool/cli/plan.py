@@ -116,7 +116,7 @@ def _life(wanted: o.NetworkOptions, net: "Network", model: Any, asked: dict[str,
 
 
 def _finish_life(found: "LifePlan", model: str, out: Path | None, *, json: bool) -> None:
-    from airpool._support.rounding import full, shown
+    from airpool.evaluation.plan.in_words import life_in_words, ways
     from airpool.network import file as network_file
 
     best = found.best
@@ -125,37 +125,8 @@ def _finish_life(found: "LifePlan", model: str, out: Path | None, *, json: bool)
     if json:
         print_json({**found.record(), "network": network_file.dump(best.network)})
         return
-    row, slots, run = best.row(), best.network.slots, best.option.evaluation
-    several, cap, radio = slots.count > 1, shown(row["cap_epsilon"]), row["mean_bytes"] is None
-    how = f"up to {slots.count} slots, until sure = {slots.sure:.4f}" if several else "one slot"
-    low, high = best.option.interval
-    cost = (
-        f"{row['mean_channel_uses']:,.0f} channel uses and {row['mean_energy']:,.4g} mW·uses"
-        if radio
-        else "{:,} bytes sent and {:,} received by each device".format(*row["mean_bytes"])
-    )
-    typer.echo(
-        f"Take {how}, cap ε = {cap}.\n"
-        f"Promised: ε ≤ {cap} for an inference and ε ≤ {full(found.wanted.budget)} in all, {row['budget_slots']:,} "
-        f"slots and at least {row['inferences_at_least']:,} inferences"
-        + (", if every one goes to the cap.\n" if several else ".\n")
-        + f"Figures, promised to nobody: accuracy {row['accuracy']:.3f}, {low:.3f} to {high:.3f} on as many other "
-        f"objects (95 %, validation, {run.objects} objects, {run.trials} runs); on average {row['mean_slots']:.2f} "
-        f"slots, {cost} an inference, and {row['inferences_on_average']:,.0f} inferences."
-    )
-    header = ("cap ε promised", "slots at\u00a0most", "sure", "accuracy", "slots mean")
-    header += ("uses mean", "energy mean") if radio else ("bytes out", "bytes in")
-    header += ("lasts at\u00a0least", "lasts on\u00a0average")
-
-    def cells(each: dict[str, Any]) -> tuple[str, ...]:
-        sure = "" if each["sure"] is None else f"{each['sure']:.4f}"
-        costs = (f"{each['mean_channel_uses']:.0f}", f"{each['mean_energy']:.3g}")
-        costs = costs if radio else tuple(f"{number:,}" for number in each["mean_bytes"])
-        lasts = (f"{each['inferences_at_least']:,}", f"{each['inferences_on_average']:,.0f}")
-        first = (shown(each["cap_epsilon"]), str(each["slots"]), sure, f"{each['accuracy']:.3f}")
-        return (*first, f"{each['mean_slots']:.2f}", *costs, *lasts)
-
-    print_table(header, [cells(each.row()) for each in (best, *found.others)])
+    typer.echo("\n".join(life_in_words(found)))
+    print_table(*ways(found))
     say_written({"Network file": out})
     _say_measure(model, out, best.option.candidate.codec)
 
@@ -181,40 +152,11 @@ def _search(net: "Network", model: Any, target: Any, accuracy: float | None, see
 
 
 def _print(found: "Plan") -> None:
-    from rich.console import Console
+    from airpool.evaluation.plan.in_words import RUNNERS_UP, best_in_words, runners_up
 
-    from airpool._support.rounding import full, shown
-    from airpool.account.words import because
-
-    best, report = found.best, found.best.evaluation.report
-    why = [because(report.reasons, name) for name in ("epsilon", "epsilon_local", "epsilon_object")]
-    net, run = best.network, best.evaluation
-    low, high = best.interval
-    console = Console(highlight=False)
-    console.print(best.candidate.words, style="bold", markup=False)
-    console.print(
-        f"accuracy {best.accuracy:.3f}, {low:.3f} to {high:.3f} on as many other objects (95 %, validation, "
-        f"{run.objects} objects, {run.trials} runs)\n"
-        f"ε = {shown(report.worst)}{why[0]} (local {shown(float(max(report.epsilon_local)))}{why[1]}, object "
-        f"{shown(report.epsilon_object)}{why[2]}) at δ = {full(net.delta)}, {net.neighbours}, {net.inferences} "
-        f"inference(s), {net.devices.count} devices\n"
-        + (
-            f"{run.channel_uses} channel uses and {run.energy:.4g} mW·uses an inference"
-            if run.bytes_per_device is None
-            else "{:,} bytes sent and {:,} received by each device an inference".format(*run.bytes_per_device)
-        ),
-        markup=False,
-    )
-    rows = [
-        (
-            ("the paper's network: " if option is found.paper else "") + option.candidate.words,
-            f"{option.accuracy:.3f}",
-            str(option.evaluation.trials),
-            f"{option.evaluation.energy:.3g}",
-        )
-        for option in (*found.others, *([found.paper] if found.paper else []))
-    ]
-    rows += [(f"{candidate.words}: {why}", "–", "", "") for candidate, why in found.impossible]
-    print_table(("runners-up", "accuracy", "runs", "energy"), rows)
+    title, *lines = best_in_words(found)
+    typer.secho(title, bold=True)
+    typer.echo("\n".join(lines))
+    print_table(RUNNERS_UP, runners_up(found))
     if found.cameras is not None:
         typer.echo(found.cameras)

@@ -2,6 +2,7 @@
 
 objects      encoded objects and their decoder; own_objects: of your own latents or views
 evaluate     accuracy on given latents, with error bars, beside the guarantee; trial: one batch of it
+in_words     an evaluation in words
 inferences   inferences in bulk, until the server is sure; slots: the slots that they used
 prediction   mean square error and proven accuracy without a simulation (theory/)
 design/      weights and clip norms for heterogeneous targets

@@ -93,6 +93,11 @@ class Evaluation(Brief):
             **more,
         }
 
+    def _repr_html_(self) -> str:
+        from airpool.evaluation.in_words import html
+
+        return html(self.record() | {"reasons": dict(self.report.reasons)})
+
     def record(self) -> dict[str, Any]:
         """The evaluation as plain data; an infinite ε is the string "inf"."""
         network, report = self.report.network, self.report

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from airpool._support.arrays import Floats, finite
 from airpool._support.files import jsonable
 from airpool._support.progress import automatic
+from airpool._support.rounding import shown_below
 from airpool._support.threads import single_thread
 from airpool.evaluation.theory import accuracy, mse
 from airpool.evaluation.theory.law import law
@@ -68,6 +69,21 @@ class Prediction:
     error: dict[str, float]
     server: AccuracyBounds
     linear: AccuracyBounds | None
+
+    def _repr_html_(self) -> str:
+        from airpool._support import notebook
+
+        judged = {"the codec's server": self.server, "the optimal linear server": self.linear}
+        drawn = [
+            notebook.Dot(name, found.best, f"≥ {shown_below(found.best)}", mark=found.ceiling)
+            for name, found in judged.items()
+            if found is not None
+        ]
+        parts = [(name.replace("_", " "), f"{value:.4g}") for name, value in self.error.items()]
+        title = f"Prediction for {self.objects} objects, without a simulation"
+        drawing = notebook.dots(drawn, ends=(0.0, 1.0), axis="accuracy, at least; the bar: at most")
+        error = notebook.rows_of(("part of the mean square error", ""), parts)
+        return notebook.shown(title, drawing, error, notebook.sentences([f"No answer: {self.no_answer:.4%}."]))
 
     def to_json(self) -> dict[str, Any]:
         """The prediction as plain data; an infinite margin, of a server with a constant label, is the string "inf"."""

@@ -61,6 +61,24 @@ class Model(Brief, ABC):
     name: str
     vote_fitted_to: ClassVar[HeldOut | None] = None
 
+    def _repr_html_(self) -> str:
+        from airpool._support.notebook import facts, shown
+
+        classes, default = self.classes, self.codecs[0]
+        more = ", …" if len(classes) > 8 else ""
+        rows = {
+            "classes": f"{len(classes)}: {', '.join(map(str, classes[:8]))}{more}",
+            "codecs": f"{', '.join(self.codecs)}; the default is {default}",
+            "trunk": self.trunk_of(),
+            **{name.replace("_", " "): str(value) for name, value in self.told.items()},
+        }
+        return shown(f"Model {self.name}", facts(rows.items()))
+
+    @property
+    def told(self) -> dict[str, str | int | float]:
+        """What is known of how it was made."""
+        return {}
+
     @property
     @abstractmethod
     def classes(self) -> tuple[str, ...]: ...

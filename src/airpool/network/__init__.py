@@ -1,6 +1,7 @@
 """A network as plain frozen data (`network`), the checks of its fields (`rules`), its file (`file`), the rules of each
 access (`access`), the relation of neighbours (`neighbours`), names of fading laws (`fading`) and schemes (`scheme`),
-slots of an inference (`slots`), the plug-ins it depends on (`plugins`), and units."""
+slots of an inference (`slots`), the plug-ins it depends on (`plugins`), what a notebook
+shows (`in_words`), and units."""
 
 from airpool.network.access import ACCESSES, Access, AccessRules
 from airpool.network.neighbours import Neighbours

@@ -9,6 +9,7 @@ Every number has a range (`Rule`): wide enough for any use, narrow enough that n
 
 import math
 from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from airpool._support.brief import Brief
@@ -242,6 +243,9 @@ class Network(Brief):
         access = self.channel.rules
         access.check(self)
         object.__setattr__(self, "cover_noise", self.cover_noise or access.cover_noise)
+
+    def _repr_html_(self) -> str:
+        return import_module("airpool.network.in_words").html(self)
 
     @property
     def survivors(self) -> int:

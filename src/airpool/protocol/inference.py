@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from airpool._support.arrays import Array, like
 from airpool._support.brief import Brief
 from airpool._support.draws import Generator
+from airpool._support.rounding import full, shown
 from airpool.account.guarantee import PrivacyReport, guarantee
 from airpool.network import Channel, Coin, Network, require_one_slot
 from airpool.protocol import device
@@ -23,6 +25,7 @@ from airpool.radio.power import Transmission
 from airpool.schemes.scores import Uncertainty
 
 Baseline = Literal["orthogonal", "best-device", "centralised"]
+_SHOWN = 10  # answers in a notebook
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +75,27 @@ class Inference(Brief):
     report: PrivacyReport
     latents: Array
     simulated: bool = True
+
+    def _repr_html_(self) -> str:
+        from airpool._support import notebook
+
+        names = ("label", "probability", "slots", "sure")
+        columns = [np.asarray(getattr(self, name)).reshape(-1).tolist() for name in names]
+        lines = [
+            (
+                str(number),
+                "no answer" if label == stations.NO_ANSWER else str(label),
+                f"{p:.3f}",
+                str(slots),
+                "yes" if sure else "no",
+            )
+            for number, (label, p, slots, sure) in enumerate(zip(*columns, strict=True))
+        ]
+        count, worst = len(lines), self.report.worst
+        rest = [f"… {count} answers in all."] if count > _SHOWN else []
+        spent = f"ε = {shown(worst)} of the worst device at δ = {full(self.report.network.delta)}, for all slots."
+        table = notebook.rows_of(("inference", *names), lines[:_SHOWN])
+        return notebook.shown(f"{count} answer{'s' * (count > 1)}", table, notebook.sentences([*rest, spent]))
 
 
 def infer_features(

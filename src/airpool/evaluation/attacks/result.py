@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from airpool._support.figures import GREY
 from airpool._support.files import jsonable
+from airpool._support.rounding import shown
 from airpool._support.version import __version__
 from airpool.evaluation.attacks.positions import Position, Scope
 from airpool.network import Network
@@ -81,6 +83,23 @@ class AttackResult:
             | {"network": network_file.dump(self.network)}
         )
 
+    def _repr_html_(self) -> str:
+        from airpool._support import notebook
+
+        drawn = []
+        if self.success is not None and self.prior is not None:
+            about = f"{_percent(self.success)} ± {100 * (self.standard_error or 0.0):.1f}"
+            drawn = [notebook.Dot("this attack", self.success, about, self.interval, self.bound)]
+            drawn.append(notebook.Dot("a guess without signals", self.prior, _percent(self.prior), colour=GREY))
+        drawing = (
+            notebook.dots(drawn, ends=(0.0, 1.0), axis="right guesses; the bar: the proven bound") if drawn else ""
+        )
+        numbers = notebook.facts(
+            (name, f"{x:.4g}" if isinstance(x, float) else str(x)) for name, x in self.numbers.items()
+        )
+        title = f"Attack {self.attack} on device {self.device}: the adversary hears {self.position.hears}"
+        return notebook.shown(title, notebook.rows_of(HEADER, [self.row()]), drawing, numbers if self.numbers else "")
+
     def row(self) -> tuple[str, ...]:
         """A line of a table, under HEADER. Secrets that are not protected are marked."""
         name = self.secret if self.protected else f"{self.secret} (object)"
@@ -89,7 +108,7 @@ class AttackResult:
             self.position.name,
             _percent(self.prior),
             f"{_percent(self.success)} ± {100 * (self.standard_error or 0.0):.1f}" if self.success is not None else "",
-            _percent(self.bound),
+            "" if self.bound is None else f"{shown(100 * self.bound, 1)} %",
             "EXCEEDED" if self.exceeds else "",
         )
 

@@ -64,16 +64,35 @@ class AuditReport(Brief):
         infinite = {name: str(x) for name, x in plain.items() if isinstance(x, float) and math.isinf(x)}
         return plain | infinite | {"violated": self.violated}
 
+    @property
+    def _rounded(self) -> tuple[Callable[[float], str], Callable[[float], str]]:
+        """Of a violated claim all digits are shown: rounded to the safe sides, the two might contradict the verdict."""
+        return (str, str) if self.violated else (shown_below, shown)
+
+    @property
+    def verdict(self) -> tuple[str, str, str]:
+        """The claimed ε ("" for none), the lower bound, and whether it refutes the claim, as words."""
+        least, most = self._rounded
+        claimed = "" if self.claimed_epsilon is None else most(self.claimed_epsilon)
+        return claimed, least(self.epsilon_lower), ("VIOLATED" if self.violated else "not refuted") if claimed else ""
+
+    def _repr_html_(self) -> str:
+        from airpool._support.notebook import curve, sentences
+        from airpool._support.notebook import shown as page
+
+        rates = self.false_alarm_rates.tolist(), self.miss_rates.tolist()
+        return page("A distinguishing game", sentences([str(self)]), curve(*rates, "false alarms", "misses"))
+
     def __str__(self) -> str:
-        # Of a violated claim all digits are shown: rounded to the safe sides, the two might contradict the verdict.
-        least, most = (str, str) if self.violated else (shown_below, shown)
-        text = f"ε ≥ {least(self.epsilon_lower)} with {self.confidence:g} confidence at δ = {full(self.delta)}"
-        if self.claimed_epsilon is not None:
-            text += f"; claimed {most(self.claimed_epsilon)}"
+        least, most = self._rounded
+        claimed, shown_at_least, verdict = self.verdict
+        text = f"ε ≥ {shown_at_least} with {self.confidence:g} confidence at δ = {full(self.delta)}"
+        if claimed:
+            text += f"; claimed {claimed}"
         if self.claimed_mu is not None and self.mu_lower is not None:
             text += f"; μ ≥ {least(self.mu_lower)}; claimed {most(self.claimed_mu)}"
-        if self.claimed_epsilon is not None:
-            text += f": {'VIOLATED' if self.violated else 'not refuted'}"
+        if claimed:
+            text += f": {verdict}"
         return f"{text}; {self.runs} runs a side can show at most {shown(self.ceiling, 2)}; {self.note}"
 
 

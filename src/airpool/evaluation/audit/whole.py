@@ -96,6 +96,22 @@ class Examination(Brief):
         )
         return text
 
+    def _repr_html_(self) -> str:
+        from airpool._support import notebook
+
+        games = [(k, "the sum", game) for k, game in self.games.items()]
+        games += [(k, "its own signal", game) for k, game in self.alone.items()]
+        header = ("device", "heard", "claimed ε", "shown: at least", "")
+        rows = [(str(k), heard, *game.verdict) for k, heard, game in games]
+        drawn = [
+            notebook.Dot(f"device {k}, {heard}", game.epsilon_lower, f"≥ {game.verdict[1]}", mark=game.claimed_epsilon)
+            for k, heard, game in games
+        ]
+        title = f"Audit of {self.network.devices.count} devices: {'VIOLATED' if self.violated else 'no claim refuted'}"
+        drawing = notebook.dots(drawn, axis="ε shown; the bar: ε claimed")
+        lines = notebook.sentences(self.lines() + (self.cap.lines() if self.cap else []))
+        return notebook.shown(title, notebook.rows_of(header, rows), drawing, lines)
+
     def to_json(self) -> dict[str, Any]:
         measured = [outcome.to_json() for outcome in self.contradicted]
         return {

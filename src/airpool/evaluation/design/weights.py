@@ -19,6 +19,7 @@ from airpool._support.errors import AirpoolError
 from airpool._support.progress import automatic
 from airpool._support.rounding import down
 from airpool._support.search import smallest_number
+from airpool._support.text_table import runs_of
 from airpool._support.threads import single_thread
 from airpool.account.calibration import most_feature, targets, with_column
 from airpool.account.guarantee import aggregate
@@ -40,6 +41,7 @@ _MARGIN = 1e-12
 # Where power couples the devices, weights and alignment are computed alternately until they agree.
 _ROUNDS, _SETTLED, _ROUGHLY_SETTLED = 30, 1e-6, 1e-3
 _LARGEST_WEIGHT = 1e6
+_SHOWN = 40  # devices in a notebook
 # Upper end of the search for feasible targets, as a factor.
 _LOOSEST = 1e9
 
@@ -79,6 +81,18 @@ class Design(Brief):
     kkt_residual: float | None = None
     noise_factor: float = 1.0
     colluding: tuple[int, ...] = ()
+
+    def _repr_html_(self) -> str:
+        from airpool._support import notebook
+
+        d, many = self.network.devices, self.network.devices.count > _SHOWN
+        reached = ["not computed: read .epsilon"] * d.count if many else map(shown, self.epsilon.tolist())
+        columns = ("weight", "clip_norm", "noise_std", "epsilon")
+        values = zip(*([f"{x:.4g}" for x in d.column(name)] for name in columns), reached, strict=True)
+        header = ("device", "weight", "clip norm", "noise std", "target ε", "ε")
+        rows = [(label, *line) for label, line in runs_of(list(values))]
+        error = f"Mean square error on the calibration objects: {self.mse:.4g}, before {self.mse_before:.4g}."
+        return notebook.shown("Design", notebook.rows_of(header, rows[:_SHOWN]), notebook.sentences([error]))
 
     @cached_property
     def epsilon(self) -> Floats:

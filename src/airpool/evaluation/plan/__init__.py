@@ -4,6 +4,7 @@ candidates   of a budget
 search       the best of them by simulation
 frontier     accuracy against ε
 lifetime     the cap, slots and threshold for a total budget
+in_words     plans in words and tables
 """
 
 from airpool.evaluation.plan.candidates import Candidate, candidates

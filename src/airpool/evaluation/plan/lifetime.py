@@ -118,6 +118,11 @@ class LifePlan(Brief):
     others: tuple[Way, ...]
     seed: int
 
+    def _repr_html_(self) -> str:
+        from airpool.evaluation.plan.in_words import life_html
+
+        return life_html(self)
+
     def record(self) -> dict[str, Any]:
         """As plain data. Promised are cap_epsilon, the budget and inferences_at_least; means are figures."""
         return jsonable(

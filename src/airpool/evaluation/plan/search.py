@@ -52,6 +52,9 @@ class Option(Brief):
         (low, high), mean = self.evaluation.accuracy_ci, self.accuracy
         return max(0.0, mean - 2**0.5 * (mean - low)), min(1.0, mean + 2**0.5 * (high - mean))
 
+    def _repr_html_(self) -> str:
+        return self.evaluation._repr_html_()
+
     def row(self) -> dict[str, Any]:
         report = self.evaluation.report
         return {
@@ -80,6 +83,11 @@ class Plan(Brief):
     impossible: tuple[tuple[Candidate, str], ...]
     seed: int
     cameras: str | None = None
+
+    def _repr_html_(self) -> str:
+        from airpool.evaluation.plan.in_words import plan_html
+
+        return plan_html(self)
 
     def record(self) -> dict[str, Any]:
         """The plan as plain data; an infinite ε is the string "inf"."""

@@ -54,6 +54,10 @@ class Fitted(Model):
     def codecs(self) -> tuple[str, ...]:
         return tuple(self.by_name)
 
+    @property
+    def told(self) -> dict[str, str | int | float]:
+        return {name: value for name, value in self.about.items() if isinstance(value, str | int | float)}
+
     def trunk_of(self, codec: str | None = None) -> str:
         self.checked(codec)
         return "sensors" if self.trunk is None else self.trunk.name
