@@ -1,8 +1,8 @@
-"""Puts together what ships under src/airpool/models/assets: weights, latents, posteriors, a manifest with checksums.
+"""Puts together what ships in packages/models: weights, latents, posteriors, a manifest with checksums.
 
     python scripts/assets.py MESHES.npz.xz --trunk FILE --logits lite2=FILE --logits vgg11=FILE \\
         --codec compact=lite2:DIR --codec q16=vgg11:DIR --more DIR --results RESULTS.json \\
-        --out src/airpool/models/assets/modelnet40
+        --out packages/models/src/airpool_models/modelnet40
 
 --logits: of all validation and test views, as studies/train_trunk.py keeps them; those of the trunk that ships first.
 The local head is the trunk's own classifier with temperatures of validation; a vote is fitted to the posteriors of

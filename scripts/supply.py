@@ -93,7 +93,11 @@ def hashes(extras: str) -> str:
     """What pip would install here for these extras, within the constraints."""
     command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
     done = subprocess.run(
-        [*command, "-c", "constraints.txt", f".[{extras}]"], check=True, cwd=ROOT, capture_output=True, text=True
+        [*command, "-c", "constraints.txt", "./packages/models", f".[{extras}]"],
+        check=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     return locked(json.loads(done.stdout))
 

@@ -33,9 +33,8 @@ from airpool.evaluation.attacks import likeness, signals
 from airpool.evaluation.attacks.decoder import Decoder, train
 from airpool.evaluation.attacks.inversion import inverted
 from airpool.evaluation.attacks.scenes import Scenes, alone, mean_pictures, scenes
-from airpool.models import local, weights
+from airpool.models import assets, local, weights
 from airpool.models.codecs import codec as codecs
-from airpool.models.stored import ASSETS
 from airpool.models.vision import runs, shapes
 from airpool.models.vision.renders import renders
 from airpool.models.vision.views import Cameras, views
@@ -91,7 +90,7 @@ class Data:
 
 
 def gathered(args: argparse.Namespace, device: torch.device) -> Data:
-    folder = ASSETS / "modelnet40"
+    folder = assets.folder("the attack") / "modelnet40"
     model, _ = weights.load(folder / "trunk.safetensors", device=device)
     head, _ = local.load(folder / "head.safetensors", device=device)
     source = runs.source(args.meshes, limit=args.objects)

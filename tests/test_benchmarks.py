@@ -41,7 +41,7 @@ def test_what_could_not_be_measured_is_shown_with_the_reason_and_misses_nothing(
     assert not row.missed
     assert shown(None, "/s") == "–"
     print_table([row, Row("trunk", "slow", 2.0, "s", limit=1.0)])
-    assert "pip install -e '.[bundle]'" in capsys.readouterr().out
+    assert "pip install -e ./packages/models -e '.[bundle]'" in capsys.readouterr().out
 
 
 def test_the_median_leaves_out_the_first_round_and_takes_turns():

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+INPUTS = ("pyproject.toml", "packages/models/pyproject.toml", "constraints.txt")
 
 # Answers as Python and, once copied into .venv, as its python and pip. Notes every installation in pip-calls.
 FAKE_PYTHON = """#!/bin/sh
@@ -31,7 +32,7 @@ class Checkout:
         self.folder = folder
         self.python = folder / "python3"
         self.stamp = folder / ".venv" / "installed"
-        for name in ("scripts/bootstrap.sh", "pyproject.toml", "constraints.txt"):
+        for name in ("scripts/bootstrap.sh", *INPUTS):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
         self.fake()
@@ -134,7 +135,7 @@ def test_torch_is_installed_first_and_by_its_pin(checkout: Checkout):
     assert result.returncode == 0
     assert result.stderr == ""
     (pin,) = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("torch==")]
-    assert checkout.installed() == [pin, "-c constraints.txt -e .[dev]"]
+    assert checkout.installed() == [pin, "-c constraints.txt -e ./packages/models -e .[dev]"]
     assert re.search(rf"^installing {pin.replace('==', ' ')} \.\.\. \d+ s$", result.stdout, re.MULTILINE)
 
 
@@ -146,7 +147,7 @@ def test_nothing_is_installed_twice(checkout: Checkout):
     assert not checkout.installed()
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
+@pytest.mark.parametrize("name", INPUTS)
 def test_a_change_of_what_is_asked_for_installs_again(checkout: Checkout, name: str):
     checkout.bootstrap()
     checkout.installed()
@@ -189,7 +190,7 @@ def test_a_moved_environment_is_made_anew(checkout: Checkout, tmp_path: Path):
     (checkout.folder / ".venv" / "bin" / "pip").write_text("#!/bin/sh\necho pip 1.0 from /elsewhere/.venv/lib/pip\n")
     moved = tmp_path / "moved"
     moved.mkdir()
-    for name in (".venv", "scripts", "pyproject.toml", "constraints.txt"):
+    for name in (".venv", "scripts", "packages", "pyproject.toml", "constraints.txt"):
         (checkout.folder / name).rename(moved / name)
     checkout.folder = moved
     assert "making .venv" in checkout.bootstrap().stdout

@@ -26,7 +26,7 @@ class Missing(MetaPathFinder):
 
 sys.meta_path.insert(0, Missing())
 """
-MISSING = (*extras.EXTRA_OF, "dp_accounting", "hypothesis")
+MISSING = (*extras.EXTRA_OF, "airpool_models", "dp_accounting", "hypothesis")
 
 
 def bare(code):
@@ -61,7 +61,7 @@ except ImportError as error:
 """
     done = bare(code)
     assert done.returncode == 0, done.stderr
-    assert "airpool.load needs torch: pip install -e '.[models]'" in done.stdout
+    assert "airpool.load needs torch: pip install -e ./packages/models -e '.[models]'" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,20 @@ def test_all_that_is_missing_is_named_at_once_before_any_work(arguments, needed,
     libraries, _, names = needed.partition(": ")
     assert (done.returncode, done.stdout) == (2, "")
     words = re.escape(libraries).replace(re.escape("..."), ".*")
-    assert re.fullmatch(rf"error: .* needs? {words}: pip install -e '\.\[{names}\]' in the checkout\n", done.stderr)
+    data = "-e ./packages/models " if "models" in names else ""
+    assert re.fullmatch(
+        rf"error: .* needs? {words}: pip install {data}-e '\.\[{names}\]' in the checkout\n", done.stderr
+    )
     assert not any(tmp_path.iterdir())
 
 
 def test_without_a_checkout_the_wheel_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(extras, "_CHECKOUT", tmp_path / "pyproject.toml")
-    assert re.match(r"pip install 'airpool-[\w.]+-py3-none-any\.whl\[models\]'", extras.install("models"))
+    wheel = r"'airpool-[\w.]+-py3-none-any\.whl\[{}\]', with the path of the wheel"
+    assert re.fullmatch("pip install " + wheel.format("plots"), extras.install("plots"))
+    data = r"airpool_models-[\w.]+-py3-none-any\.whl"
+    assert re.fullmatch(f"pip install {data} {wheel.format('models')}s", extras.install("models"))
+    assert re.fullmatch(f"pip install {data}, with the path of the wheel", extras.install_data())
 
 
 def test_nobody_is_told_to_install_a_name_that_is_not_published():
@@ -155,3 +162,22 @@ def test_a_shell_completes_commands_and_options():
 
     assert completed("airpool ca") == ["calibrate"]
     assert "--receiver-noise-std" in completed("airpool epsilon --rec")
+
+
+def test_without_the_data_package_all_that_needs_it_names_it_and_nothing_else_fails():
+    code = """
+from airpool.models import assets, stored
+from airpool.models.vision import shapes
+print(assets.installed(), stored.shipped())
+for function in (lambda: stored.found("modelnet40"), shapes.all):
+    try:
+        function()
+    except ValueError as error:
+        print(error)
+"""
+    done = bare(code)
+    assert done.stderr == ""
+    nothing, model, shape = done.stdout.splitlines()
+    assert nothing == "None []"
+    told = "needs the package airpool-models: pip install ./packages/models in the checkout"
+    assert (model, shape) == (f"the model 'modelnet40' {told}", f"a sample object {told}")

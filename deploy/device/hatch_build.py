@@ -1,14 +1,14 @@
-"""Takes the code of src/airpool into the wheel of airpool-device, without the shipped models and the page's files."""
+"""Takes the code of src/airpool into the wheel of airpool-device, without the page's files."""
 
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-LEFT_OUT = {"assets", "static", "__pycache__"}
+LEFT_OUT = {"static", "__pycache__"}
 
 
-class CodeWithoutAssets(BuildHookInterface):
+class CodeWithoutPage(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         source = (Path(self.root) / "../../src").resolve()
         for path in sorted(source.joinpath("airpool").rglob("*")):

@@ -1,4 +1,4 @@
-"""Builds our own sample objects, src/airpool/models/assets/shapes.safetensors: `python -m studies.shapes`, in a second.
+"""Builds our own sample objects, shapes.safetensors of packages/models: `python -m studies.shapes`, in a second.
 
 The shapes were fixed before any network was trained. Change none without training and measuring everything again.
 """
@@ -16,7 +16,7 @@ from .furniture import FURNITURE
 from .household import THINGS
 from .vehicles import VEHICLES
 
-ASSET: Path = shapes.ASSET
+ASSET: Path = shapes.file()
 
 
 def built() -> dict[str, Mesh]:

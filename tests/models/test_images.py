@@ -10,10 +10,10 @@ Image = pytest.importorskip("PIL.Image")
 
 from tests.models.photographs import photograph, quick_trunk, shop  # noqa: E402
 
+from airpool.models import assets  # noqa: E402
 from airpool.models.images import cache, calibration, fitting, folder, trunk  # noqa: E402
 from airpool.models.images.features import features  # noqa: E402
 from airpool.models.images.pictures import require_enough  # noqa: E402
-from airpool.models.stored import ASSETS  # noqa: E402
 from airpool.models.vision import lite, picture  # noqa: E402
 from airpool.runtime import pictures  # noqa: E402
 from airpool.runtime.condition import SourceError  # noqa: E402
@@ -248,7 +248,7 @@ def test_the_shipped_trunk_is_the_package_s_and_all_assets_are_small():
     bare = lite.trunk("lite2", 3)
     assert [name.partition(".")[2] for name in layers.state_dict()] == [n.partition(".")[2] for n in bare.state_dict()]
     torch.testing.assert_close(layers[0](torch.tensor([0.0, 127 / 255, 1.0])), torch.tensor([-127 / 128, 0.0, 1.0]))
-    assert sum(path.stat().st_size for path in ASSETS.rglob("*") if path.is_file()) <= 40e6
+    assert sum(path.stat().st_size for path in assets.folder().rglob("*") if path.is_file()) <= 40e6
 
 
 def test_a_model_of_pictures_takes_pictures_and_features_before_and_after_it_is_saved(tmp_path, quick):

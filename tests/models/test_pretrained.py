@@ -10,7 +10,7 @@ import torch
 
 import airpool
 from airpool.account.calibration import calibrate_claim
-from airpool.models import pretrained, stored
+from airpool.models import assets, pretrained
 from airpool.models.heads import expected_calibration_error
 from airpool.models.vision import shapes
 from airpool.models.vision.views import views
@@ -158,7 +158,7 @@ def test_a_damaged_manifest_or_another_name_is_a_clear_error(tmp_path, monkeypat
         airpool.load("imagenet")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "manifest.json").write_text("{")
-    monkeypatch.setattr(stored, "ASSETS", tmp_path)
+    monkeypatch.setattr(assets, "installed", lambda: tmp_path)
     with pytest.raises(ValueError, match=r"manifest\.json: damaged"):
         airpool.load("broken")
 

@@ -19,6 +19,7 @@ from airpool._support import files, table
 from airpool.evaluation import sweep
 from airpool.evaluation.sweep import code, seed_of
 from airpool.evaluation.sweep.backends import _function, measure_by_name
+from airpool.models import assets
 
 EXPERIMENT = """
 import os, signal, time
@@ -390,18 +391,22 @@ def test_a_version_sees_what_a_function_imports_from_files_that_lie_about(experi
     assert code.version_of("wave:run") != before
 
 
-def test_a_version_sees_all_of_airpool_but_its_command_line(tmp_path, monkeypatch):
-    for name in ("units.py", "assets/weights.safetensors", "cli/epsilon.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("1")
-    monkeypatch.setattr(code, "HOME", tmp_path)
+def test_a_version_sees_all_of_airpool_and_the_shipped_models_but_no_command_line(tmp_path, monkeypatch):
+    package, data = tmp_path / "airpool", tmp_path / "airpool_models"
+    for path in (package / "units.py", package / "cli" / "epsilon.py", data / "sensors" / "weights.safetensors"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1")
+    monkeypatch.setattr(code, "HOME", package)
+    monkeypatch.setattr(assets, "installed", lambda: data)
     first = code.version_of("")
-    (tmp_path / "cli" / "epsilon.py").write_text("2")
+    (package / "cli" / "epsilon.py").write_text("2")
     assert code.version_of("") == first
-    (tmp_path / "assets" / "weights.safetensors").write_text("2")
+    (data / "sensors" / "weights.safetensors").write_text("2")
     second = code.version_of("")
     assert second != first
-    (tmp_path / "units.py").rename(tmp_path / "unit.py")
+    (package / "units.py").rename(package / "unit.py")
+    assert code.version_of("") not in (first, second)
+    monkeypatch.setattr(assets, "installed", lambda: None)
     assert code.version_of("") not in (first, second)
     monkeypatch.setattr(code, "_LIBRARIES", ("numpy", "no such library"))
     assert code.version_of("") != second

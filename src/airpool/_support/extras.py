@@ -36,25 +36,42 @@ EXTRA_OF = {
 
 
 _CHECKOUT = Path(__file__).parents[3] / "pyproject.toml"
+_WITH_DATA = {"models", "bundle", "web", "all"}  # they ask for airpool-models, which no index has
 
 
 def install(*names: str) -> str:
     """The command that installs extras: of the checkout that runs, else of a wheel.
 
-    >>> install("models", "plots")
-    "pip install -e '.[models,plots]' in the checkout"
+    >>> install("plots", "design")
+    "pip install -e '.[plots,design]' in the checkout"
+    >>> install("models")
+    "pip install -e ./packages/models -e '.[models]' in the checkout"
     """
-    names_together = ",".join(dict.fromkeys(names))
+    data, extras = not _WITH_DATA.isdisjoint(names), ",".join(dict.fromkeys(names))
     if _CHECKOUT.exists():
-        return f"pip install -e '.[{names_together}]' in the checkout"
-    return f"pip install 'airpool-{__version__}-py3-none-any.whl[{names_together}]', with the path of the wheel"
+        return f"pip install {'-e ./packages/models ' * data}-e '.[{extras}]' in the checkout"
+    wheels = [f"airpool_models-{__version__}-py3-none-any.whl"] * data + [
+        f"'airpool-{__version__}-py3-none-any.whl[{extras}]'"
+    ]
+    return f"pip install {' '.join(wheels)}, with the path of the wheel{'s' * data}"
+
+
+def install_data() -> str:
+    """The command that installs the shipped models alone: they need no torch to be read.
+
+    >>> install_data()
+    'pip install ./packages/models in the checkout'
+    """
+    if _CHECKOUT.exists():
+        return "pip install ./packages/models in the checkout"
+    return f"pip install airpool_models-{__version__}-py3-none-any.whl, with the path of the wheel"
 
 
 def advice(missing: ImportError, what: str) -> str | None:
     """Advice on what to install so that `what` works; None if the import failed for another reason.
 
     >>> advice(ModuleNotFoundError(name="torch"), "airpool.load")
-    "airpool.load needs torch: pip install -e '.[models]' in the checkout"
+    "airpool.load needs torch: pip install -e ./packages/models -e '.[models]' in the checkout"
     """
     if ": pip install " in str(missing):  # the library has said it already
         return str(missing)
@@ -76,13 +93,15 @@ def load(library: str, what: str) -> Any:
 
 def require(what: str, extras: Iterable[str]) -> None:
     """A ValueError that names all missing libraries of these extras, and one command that installs them."""
-    wanted = [library for library, extra in EXTRA_OF.items() if extra in set(extras) and not _there(library)]
+    wanted = [library for library, extra in EXTRA_OF.items() if extra in set(extras) and not place(library)]
     if wanted:
         raise ValueError(f"{what} needs {', '.join(wanted)}: {install(*(EXTRA_OF[each] for each in wanted))}")
 
 
-def _there(library: str) -> bool:
+def place(library: str) -> Path | None:
+    """The folder of a library, found without importing it; None if it is missing."""
     try:
-        return find_spec(library) is not None
+        spec = find_spec(library)
     except (ImportError, ValueError):
-        return False
+        return None
+    return Path(spec.origin or ".").parent if spec else None

@@ -5,7 +5,7 @@ stored       the same on disk, without torch              latents          laten
 local        the local head; heads: shallow classifiers   weights          weights on disk
 layers       arithmetic in NumPy and torch                card             model cards
 loop         the training loop                            recipes          training settings by name
-cameras      the camera of each device
+cameras      the camera of each device                    assets           the folder of what ships
 vision/      trunks     sensors/   sensors of your own    codecs/          feature to latent, noisy sum to class
 images/      photographs of your own cameras
 """

@@ -18,6 +18,7 @@ from airpool._support import tensors as tensor_file
 from airpool._support.arrays import Array
 from airpool._support.brief import Brief
 from airpool._support.plugins import PluginError
+from airpool.models import assets
 from airpool.models.cameras import cameras
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import SUFFIX, Codec
@@ -27,7 +28,6 @@ from airpool.schemes.participation import expected_of_posteriors
 HeldOut = Literal["test", "validation"]
 Arrays = dict[str, NDArray[Any]]
 
-ASSETS = Path(__file__).parent / "assets"
 SPLITS: tuple[HeldOut, ...] = ("validation", "test")
 
 _REMEDY = "copy it again or fit anew"
@@ -95,17 +95,19 @@ def found(name: str) -> StoredModel:
 
 def where(name: str) -> Path:
     """The manifest or the file of a model that ships."""
-    file, manifest = ASSETS / "sensors" / (name + SUFFIX), ASSETS / name / "manifest.json"
-    for path in (file, manifest):
+    there = assets.folder(f"the model {name!r}")
+    for path in (there / "sensors" / (name + SUFFIX), there / name / "manifest.json"):
         if path.exists():
             return path
-    raise ValueError(f"no pretrained model {name!r}: there is {', '.join(shipped()) or 'none'} in {ASSETS}")
+    raise ValueError(f"no pretrained model {name!r}: there is {', '.join(shipped()) or 'none'} in {there}")
 
 
 def shipped() -> list[str]:
-    """The names of the models that ship."""
-    there = {path.parent.name for path in ASSETS.glob("*/manifest.json")}
-    return sorted(there | {path.stem for path in ASSETS.glob("sensors/*" + SUFFIX)})
+    """The names of the models that ship; none where airpool-models is not installed."""
+    if (there := assets.installed()) is None:
+        return []
+    folders = {path.parent.name for path in there.glob("*/manifest.json")}
+    return sorted(folders | {path.stem for path in there.glob("sensors/*" + SUFFIX)})
 
 
 # A folder
@@ -116,7 +118,7 @@ def manifest_of(folder: Path) -> dict[str, Any]:
     try:
         return json.loads(path.read_text("utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path}: damaged ({error}); install airpool again") from None
+        raise ValueError(f"{path}: damaged ({error}); install airpool-models again") from None
 
 
 def file_of(folder: Path, manifest: Mapping[str, Any], name: str) -> Path:
@@ -153,9 +155,11 @@ def _in_folder(name: str, folder: Path) -> StoredModel:
 def verified(path: Path, expected: str) -> Path:
     """The path of a shipped file, after its checksum was verified."""
     if not path.exists():
-        raise FileNotFoundError(f"{path}: missing; install airpool again")
+        raise FileNotFoundError(f"{path}: missing; install airpool-models again")
     if (actual := tensor_file.sha256(path)) != expected:
-        raise ValueError(f"{path}: damaged (SHA-256 {actual[:12]}…, must be {expected[:12]}…); install airpool again")
+        raise ValueError(
+            f"{path}: damaged (SHA-256 {actual[:12]}…, must be {expected[:12]}…); install airpool-models again"
+        )
     return path
 
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from airpool._support import files
 from airpool._support.extras import load
 from airpool._support.version import __version__
-from airpool.models.vision.shapes import ASSET
+from airpool.models import assets
+from airpool.models.vision import shapes
 from airpool.runtime.capture import Pixels
 
 MODEL = "modelnet40"
@@ -48,7 +49,7 @@ def folder() -> Path:
 
 def views() -> Path:
     """The file of the views (shapes, ANGLES, 2, H, H), bytes; rendered if it is not there yet."""
-    key = hashlib.sha256(ASSET.read_bytes() + repr((SHAPES, ANGLES, _RESOLUTION)).encode()).hexdigest()[:12]
+    key = hashlib.sha256(shapes.file().read_bytes() + repr((SHAPES, ANGLES, _RESOLUTION)).encode()).hexdigest()[:12]
     path = folder() / f"demo-views-{key}.npy"
     if not path.exists():
         load("torch", "rendering the clips of video:demo, which is done once,")
@@ -58,7 +59,7 @@ def views() -> Path:
 
 def bundle(codec: str | None = None) -> Path:
     """The bundle of the shipped model, which reads the clips; made once with torch: a minute."""
-    manifest = ASSET.with_name(MODEL) / "manifest.json"
+    manifest = assets.folder("video:demo") / MODEL / "manifest.json"
     key = hashlib.sha256(manifest.read_bytes() + f"{codec} {__version__}".encode()).hexdigest()[:12]
     path = folder() / f"demo-bundle-{key}.zip"
     if not path.exists():

@@ -1,6 +1,6 @@
 """Identity of the code that makes a row: the function's import name, and a version that changes with the code.
 
-A version hashes all of airpool (data files too, the command line not), the function's module or package with the
+A version hashes all of airpool (the command line not), the shipped models, the function's module or package with the
 modules it imports that are not installed, and the versions of Python, NumPy, SciPy and torch. It covers neither other
 installed packages nor files that the function reads: pass their checksum as a parameter.
 """
@@ -19,6 +19,7 @@ from typing import Any
 
 from airpool._support.plugins import loaded_files
 from airpool._support.version import __version__
+from airpool.models import assets
 
 HOME = Path(__file__).resolve().parents[2]
 _STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
@@ -56,7 +57,9 @@ def named(name: str) -> Callable[..., Any]:
 
 def version_of(name: str) -> str:
     """The version of the code behind the function "module:name", as it is on disk; of airpool alone if ""."""
-    own = [(HOME, file) for file in HOME.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    data = assets.installed()
+    tops = [HOME] if data is None else [HOME, data]
+    own = [(top, each) for top in tops for each in top.rglob("*") if each.is_file() and "__pycache__" not in each.parts]
     own = [(top, file) for top, file in own if file.relative_to(top).parts[0] != "cli"]
     local = [(place.parent, file) for place in local_modules(name) for file in _sources(place)]
     local += [(file.parent, file) for file in loaded_files()]  # of --plugin

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from airpool._support.brief import Brief
-from airpool.models import stored, weights
+from airpool.models import assets, stored, weights
 from airpool.models.layers import in_numpy
 from airpool.models.vision import features as vision_features
 from airpool.models.vision import lite, outside
@@ -24,8 +25,6 @@ from airpool.models.vision import lite, outside
 NAME: lite.Variant = "lite2"
 SIDE = 224  # pixels along a view
 WIDTH = lite.CHANNELS  # numbers in a feature
-
-_FOLDER = stored.ASSETS / "trunks"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +47,7 @@ class ImageTrunk(Brief):
     def layers(self) -> nn.Sequential:
         """A fresh copy of the trunk with its batch norms, to train on."""
         tensors = weights.read(_file(self))[0] if self.own is None else {k: v.float() for k, v in self.own.items()}
-        return weights.fill(lite.rgb(NAME), tensors, _FOLDER / f"{self.name}.safetensors")
+        return weights.fill(lite.rgb(NAME), tensors, Path(f"{self.name}.safetensors"))
 
     def features(self, views: Any, *, batch: int = 16) -> Tensor:
         """Averages (N, K, 1280) of the maps of views (N, K, 3, 224, 224), bytes or floats in [0, 1]."""
@@ -65,7 +64,7 @@ class ImageTrunk(Brief):
 @cache
 def shipped() -> ImageTrunk:
     """The ImageNet trunk that ships."""
-    return ImageTrunk(NAME, json.loads((_FOLDER / "trunks.json").read_text("utf-8"))[NAME]["sha256"])
+    return ImageTrunk(NAME, json.loads((_folder() / "trunks.json").read_text("utf-8"))[NAME]["sha256"])
 
 
 def own(layers: nn.Sequential) -> ImageTrunk:
@@ -95,5 +94,9 @@ def restored(described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Ima
     return shipped()
 
 
+def _folder() -> Path:
+    return assets.folder("the ImageNet trunk") / "trunks"
+
+
 def _file(trunk: ImageTrunk) -> Any:
-    return stored.verified(_FOLDER / f"{trunk.name}.safetensors", trunk.sha256)
+    return stored.verified(_folder() / f"{trunk.name}.safetensors", trunk.sha256)

@@ -1,7 +1,7 @@
 """Our own 112 sample objects, for the demo. They were fixed before any network was trained.
 
 The label is the name of a ModelNet40 class, with that class's usual proportions; each has at least four variants. They
-are read from assets/shapes.safetensors, which studies/shapes in the repository builds.
+are read from shapes.safetensors of the package airpool-models, which studies/shapes in the repository builds.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support.brief import Brief
+from airpool.models import assets
 from airpool.models.vision import meshes
-
-ASSET = Path(__file__).parents[1] / "assets" / "shapes.safetensors"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,6 +31,11 @@ class Shape(Brief):
         return meshes.off(meshes.Mesh(self.vertices, self.faces))
 
 
+def file() -> Path:
+    """The file of all shapes."""
+    return assets.folder("a sample object") / "shapes.safetensors"
+
+
 def all() -> list[Shape]:
     """Every shape, by label and variant, always in the same order.
 
@@ -41,7 +45,7 @@ def all() -> list[Shape]:
     """
     from airpool._support import tensors
 
-    found, header = tensors.read(ASSET)
+    found, header = tensors.read(file())
     arrays = {name: tensor.numpy() for name, tensor in found.items()}
     vertices, faces = (
         np.split(arrays[each], np.cumsum(arrays[f"num_{each}"])[:-1].astype(np.int64)) for each in ("vertices", "faces")
