@@ -22,6 +22,7 @@ check: lint  ## lint, the tests that need more (Sionna's channels, int8, Ray, GN
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[sionna,bundle,openvino,ray,parquet,video,docs]' cyclonedx-bom pip-audit playwright scikit-learn
 	@sh scripts/system.sh
 	$(BIN)/pytest -n auto -m "check and not gpu"
+	$(MAKE) docs
 	$(BIN)/python scripts/readme.py
 	$(BIN)/python scripts/readme.py --readme docs/howto/guide.md
 
