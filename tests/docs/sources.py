@@ -45,9 +45,9 @@ def links(path):
     opened = []
     for line, token in inline(path):
         if token.type == "image":
-            yield Link(line, token.attrs["src"], token.content, True)
+            yield Link(line, str(token.attrs["src"]), token.content, True)
         elif token.type == "link_open":
-            opened.append((token.attrs["href"], []))
+            opened.append((str(token.attrs["href"]), []))
         elif token.type == "link_close":
             target, words = opened.pop()
             yield Link(line, target, "".join(words), False)
@@ -60,7 +60,10 @@ def headings(path):
     """(level, text) of each heading, in order."""
     found = tokens(path)
     return [
-        (int(token.tag[1]), "".join(child.content for child in after.children if child.type in ("text", "code_inline")))
+        (
+            int(token.tag[1]),
+            "".join(child.content for child in after.children or [] if child.type in ("text", "code_inline")),
+        )
         for token, after in itertools.pairwise(found)
         if token.type == "heading_open"
     ]
