@@ -19,9 +19,10 @@ test: install  ## everything that needs Python, git and make alone
 	$(BIN)/pytest -n auto -m "not check and not gpu"
 
 check: lint  ## lint, the tests that need more (Sionna's channels, int8, Ray, GNU Radio too), and every command in the README and the guide
-	$(BIN)/python -m pip install -q -c constraints.txt -e ./packages/models -e '.[sionna,bundle,openvino,ray,parquet,video]' cyclonedx-bom pip-audit playwright scikit-learn
+	$(BIN)/python -m pip install -q -c constraints.txt -e ./packages/models -e '.[sionna,bundle,openvino,ray,parquet,video,docs]' cyclonedx-bom pip-audit playwright scikit-learn
 	@sh scripts/system.sh
 	$(BIN)/pytest -n auto -m "check and not gpu"
+	$(MAKE) docs
 	$(BIN)/python scripts/readme.py
 	$(BIN)/python scripts/readme.py --readme docs/howto/guide.md
 

@@ -1,10 +1,9 @@
 """The diagrams of the documentation are drawn from their source, hold their text, and say what the code does."""
 
 import re
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 import pytest
-
 from scripts import diagrams as drawing
 from tests.test_imports import FLOORS, SOURCE
 
