@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import reduce
 from math import exp, expm1, inf
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def _loss(other: Any) -> tuple[Loss, ...]:
 def _curve(other: Any) -> Curve:
     """δ as a function of ε ≥ 0 of what another tool spent."""
     if callable(other):
-        return other
+        return cast(Curve, other)
     if isinstance(other, tuple):
         epsilon, delta = other
         most = float(checked("epsilon", epsilon, "must be >= 0 and finite", ok=lambda x: (x >= 0) & np.isfinite(x)))
