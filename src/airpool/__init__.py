@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from airpool._support.errors import AirpoolError
     from airpool._support.plugins import register
     from airpool.account.calibration import calibrate
+    from airpool.account.exchange import Exchange, exchange
     from airpool.account.guarantee import PrivacyReport, guarantee
     from airpool.account.guesses import Odds
     from airpool.account.odds import odds
@@ -37,6 +38,7 @@ __all__ = [
     "Devices",
     "EncodedObjects",
     "Evaluation",
+    "Exchange",
     "Network",
     "NetworkError",
     "Odds",
@@ -48,6 +50,7 @@ __all__ = [
     "calibrate",
     "design",
     "evaluate",
+    "exchange",
     "fit",
     "guarantee",
     "held_out",
@@ -68,12 +71,14 @@ _HOME = {
     "AirpoolError": "_support.errors",
     "EncodedObjects": "evaluation.objects",
     "Evaluation": "evaluation.evaluate",
+    "Exchange": "account.exchange",
     "Odds": "account.guesses",
     "PrivacyReport": "account.guarantee",
     "audit": "evaluation.audit.whole:examined",
     "calibrate": "account.calibration",
     "design": "evaluation.design",
     "evaluate": "evaluation.evaluate",
+    "exchange": "account.exchange",
     "fit": "models.images.fitting",
     "guarantee": "account.guarantee",
     "held_out": "evaluation.objects",

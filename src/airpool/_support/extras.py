@@ -26,6 +26,7 @@ EXTRA_OF = {
     "zmq": "radio",
     "cryptography": "ledger",
     "psycopg": "fleet",
+    "dp_accounting": "accounting",
     "grpc": "runtime",
     "starlette": "runtime",
     "uvicorn": "runtime",

@@ -10,6 +10,7 @@ received       what the adversary receives                errors           imper
 stream         many inferences; at_least: from below      eavesdropper     several antennas; waveform: every sample
 reconstruction the error of the best estimate             calibrated_odds  the least noise for target odds
 odds           how often a guess at a secret is right     guesses          odds as data, and in words
+exchange       what is spent, in other tools' units       others           together with what other tools spent
 statement      one page for readers who are no experts    plain_words      its sentences; periods: its numbers
 """
 

@@ -7,7 +7,8 @@ floor, law, grid   distribution of the others' noise      compose          many 
 calibrate   from a target ε to noise or weight            noise            live noise (discrete_gaussian)
 evidence    statistics of an audit                        renyi, sums      streams: by moments; from below
 unaligned, sampled   random strengths; directions         linear           an adversary that keeps every sample
-odds        how often a guess at a secret is right
+odds        how often a guess at a secret is right        multiples        losses on the grid of another accountant
+
 """
 
 from airpool._support.rooms import import_on_use
