@@ -1,10 +1,13 @@
 """The documentation site: `make docs` builds it into out/site, without a network and with warnings as errors."""
 
 import logging
+import os
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+# Notebooks run the command `airpool` of this environment, activated or not.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 from airpool import __version__
 
