@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -142,18 +143,31 @@ def test_a_call_of_the_library_shows_progress_where_somebody_looks(monkeypatch):
     assert "within" not in terminal.getvalue()
 
 
-def test_a_notebook_shows_one_line_with_the_time_left(monkeypatch):
+def test_a_notebook_shows_one_bar_with_the_time_left_which_is_gone_at_the_end(monkeypatch, capsys):
+    class Shown:
+        def update(self, data, *, raw):
+            assert raw
+            states.append(data)
+
+    def display(data, *, raw, display_id):
+        assert raw
+        assert display_id
+        states.append(data)
+        return Shown()
+
+    states = []
     monkeypatch.setitem(sys.modules, "ipykernel", None)
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
     for name in ("_NOTEBOOK_AFTER", "_NOTEBOOK_EVERY"):
         monkeypatch.setattr(progress, name, 0.05)
-    monkeypatch.setattr("sys.stderr", cell := io.StringIO())
-    with suppress(KeyboardInterrupt), progress.automatic("codec", 8) as advance:
+    with suppress(KeyboardInterrupt), progress.automatic("<codec>", 8) as advance:
         advance(2)
         time.sleep(0.5)
         raise KeyboardInterrupt
-    assert "\rcodec: 2 of 8, 0 s, about " in cell.getvalue()
-    assert cell.getvalue().endswith("\r")
-    assert "\n" not in cell.getvalue()
+    assert states[0]["text/plain"].startswith("<codec>: 2 of 8, 0 s, about ")
+    assert states[0]["text/html"].startswith('<progress value="2" max="8"></progress> &lt;codec&gt;: 2 of 8')
+    assert states[-1] == {"text/plain": "", "text/html": ""}
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_library_in_a_pipe_says_nothing(monkeypatch, capsys):

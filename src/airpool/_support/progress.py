@@ -1,7 +1,7 @@
 """Progress of a long computation: a context manager that yields the function that advances it.
 
 silent      nothing is shown
-automatic   of a call of the library: a bar in a terminal, a line in a notebook, nothing elsewhere
+automatic   of a call of the library: a bar in a terminal or a notebook, nothing elsewhere
 always      of a command: a bar in a terminal, elsewhere a line now and then
 """
 
@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from html import escape
 from threading import Event, Lock, Thread
-from typing import TextIO
+from typing import Any, TextIO
 
 # The name of the task and its number of steps, where known.
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
@@ -31,7 +32,7 @@ def silent(what: str, total: int | None = None) -> Iterator[Callable[[int], None
 
 @contextmanager
 def automatic(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Shows progress where somebody is looking, on stderr, from the second second on; not within other progress."""
+    """Shows progress where somebody is looking, from the second second on; not within other progress."""
     terminal = sys.stderr is not None and sys.stderr.isatty()
     show = _bar if terminal else _notebook if "ipykernel" in sys.modules else None
     with silent(what, total) if show is None or _shown.locked() else _showing(show, what, total) as advance:
@@ -86,14 +87,22 @@ def _lines(what: str, total: int | None, done: list[int], stop: Event, stream: T
 
 
 def _notebook(what: str, total: int | None, done: list[int], stop: Event, stream: TextIO) -> None:
-    """One line that is written over, and gone at the end."""
-    began, wait, width = time.monotonic(), _NOTEBOOK_AFTER, 0
-    while not stop.wait(wait):
-        wait, text = _NOTEBOOK_EVERY, line(what, total, done[0], time.monotonic() - began)
-        width = max(width, len(text))
-        print(f"\r{text:{width}}", end="", file=stream, flush=True)
-    if width:
-        print(f"\r{'':{width}}\r", end="", file=stream, flush=True)
+    """One bar that is drawn over, and gone at the end; the words alone where a page shows no HTML."""
+    del stream
+    began = time.monotonic()
+    if stop.wait(_NOTEBOOK_AFTER):
+        return
+    from IPython.display import display
+
+    def state() -> dict[str, str]:
+        text = line(what, total, done[0], time.monotonic() - began)
+        far = f' value="{done[0]}" max="{total}"' if total else ""
+        return {"text/plain": text, "text/html": f"<progress{far}></progress> {escape(text)}"}
+
+    shown: Any = display(state(), raw=True, display_id=True)
+    while not stop.wait(_NOTEBOOK_EVERY):
+        shown.update(state(), raw=True)
+    shown.update({"text/plain": "", "text/html": ""}, raw=True)
 
 
 def _bar(what: str, total: int | None, done: list[int], stop: Event, stream: TextIO) -> None:

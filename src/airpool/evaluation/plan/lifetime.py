@@ -10,6 +10,7 @@ objects, decoded by servers that were not fitted to them; accuracy and mean are 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -119,9 +120,7 @@ class LifePlan(Brief):
     seed: int
 
     def _repr_html_(self) -> str:
-        from airpool.evaluation.plan.in_words import life_html
-
-        return life_html(self)
+        return import_module("airpool.evaluation.plan.in_words").life_html(self)
 
     def record(self) -> dict[str, Any]:
         """As plain data. Promised are cap_epsilon, the budget and inferences_at_least; means are figures."""

@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,9 +86,7 @@ class Plan(Brief):
     cameras: str | None = None
 
     def _repr_html_(self) -> str:
-        from airpool.evaluation.plan.in_words import plan_html
-
-        return plan_html(self)
+        return import_module("airpool.evaluation.plan.in_words").plan_html(self)
 
     def record(self) -> dict[str, Any]:
         """The plan as plain data; an infinite ε is the string "inf"."""
