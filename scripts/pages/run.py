@@ -78,7 +78,7 @@ class Page:
     def __init__(self, path: Path, folder: Path, scratch: Path, *, verbose: bool = False) -> None:
         self.path, self.folder, self.scratch, self.verbose = path, folder, scratch, verbose
         bin_first = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-        self.environment = {"COLUMNS": "120", **os.environ, "PATH": bin_first}
+        self.environment = {"COLUMNS": "80", **os.environ, "PATH": bin_first}
         self.session = Session(folder, scratch, self.environment)
         self.services: list[tuple[Command, subprocess.Popen[bytes], Path]] = []
         self.ports: dict[str, str] = {}
