@@ -18,13 +18,12 @@ demo: install  ## the main job on what is shipped; its page and figures go to ou
 test: install  ## everything that needs Python, git and make alone
 	$(BIN)/pytest -n auto -m "not check and not gpu"
 
-check: lint  ## lint, the tests that need more (Sionna's channels, int8, Ray, GNU Radio too), and every command in the README and the guide
+check: lint  ## lint, the tests that need more (Sionna's channels, int8, Ray, GNU Radio too), and every command on every page
 	$(BIN)/python -m pip install -q -c constraints.txt -e ./packages/models -e '.[sionna,bundle,openvino,ray,parquet,video,docs]' cyclonedx-bom pip-audit playwright scikit-learn
 	@sh scripts/system.sh
 	$(BIN)/pytest -n auto -m "check and not gpu"
 	$(MAKE) docs
-	$(BIN)/python scripts/readme.py
-	$(BIN)/python scripts/readme.py --readme docs/howto/guide.md
+	$(BIN)/python -m scripts.pages
 
 docs: install  ## the documentation site, in out/site; the build itself needs no network
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[docs]'

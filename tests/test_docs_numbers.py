@@ -32,14 +32,8 @@ WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "
 OTHERS = {
     "README.md": {
         "50 %": "the prior of a yes-or-no question",
-        "45 seconds": "a time, about",
-        "8 minutes": "a time, about",
         "1.5 minutes": "a time, about",
         "1.7 GB": "measured with the install",
-        "0.25 GB": "measured with the install",
-        ".14": "size of SciPy in GB",
-        ".07": "size of NumPy in GB",
-        "40 MB": "size of packages/models, which a test limits",
     },
     "docs/howto/guide.md": {
         "95 %": "the confidence of the audit",
@@ -141,15 +135,13 @@ OURS = r"\| airpool, exact ε \(zero-out\), ideal channel \| " + ROW
 PRINTED = r"as printed \(ε = 3.98 and 10\) \| \| \| (\.\d{3}) \| (\.\d{3})"
 QUOTATIONS = [
     ("README.md", OURS, lambda: compared("airpool")),
-    ("README.md", r"a trusted server that adds the noise \| " + ROW, lambda: compared("central")),
-    ("README.md", r"noisy votes for one class each \| " + ROW, lambda: compared("one-hot")),
     ("README.md", r"local noise on each device \| " + ROW, lambda: compared("local")),
     ("README.md", r"no noise: [^|]* \| " + ROW, lambda: compared("sum") * 2 + compared("split") * 2),
     ("README.md", r"the paper's codec and its Theorem 1, by airpool \| " + ROW, lambda: compared("paper")),
     ("README.md", PRINTED, printed_in_paper),
     ("README.md", HOLD, verdicts),
     ("README.md", r"answered right (\d+\.\d) %", odds_at_one),
-    ("README.md", r"the accuracy is (\.\d{3}), and an inference spends as much as ε = (\d\.\d\d) on average[^_]*?"
+    ("docs/howto/guide.md", r"the accuracy is (\.\d{3}), and an inference spends as much as ε = (\d\.\d\d) on average[^_]*?"
      r"about (\d+) inferences on average, where the cheapest single slot of equal accuracy makes (\d+)", slots),
     ("docs/howto/guide.md", OURS, lambda: compared("airpool")),
     ("docs/howto/guide.md", r"the paper's codec and its Theorem 1 \| " + ROW, lambda: compared("paper")),
@@ -193,8 +185,8 @@ def test_no_number_stands_in_prose_without_its_file(document):
     assert set(OTHERS[document]) - left == set(), "no longer in the document"
 
 
-def test_the_readme_prints_what_the_demo_found():
-    text = (ROOT / "README.md").read_text("utf-8")
+def test_the_guide_prints_what_the_demo_found():
+    text = (ROOT / "docs/howto/guide.md").read_text("utf-8")
     rows = {row["epsilon"]: row for row in table("demo-accuracy.csv", codec="vote")}
     for epsilon in ("1.0", "2.0", "3.9811"):
         row = rows[epsilon]
@@ -258,6 +250,6 @@ def test_ports_and_extras_are_the_same_everywhere():
         assert {*re.findall(r"--air 127\.0\.0\.1:(\d+)", text)} <= {deployed}, name
         assert {*re.findall(r"airpool air .*--listen 127\.0\.0\.1:(\d+)", text)} <= {deployed}, name
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    listed = re.search(r"Extras: (.*?)\. A command", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    listed = re.search(r"Extras: (.*?)\. A command", texts["installs.md"], re.DOTALL)
     assert listed
     assert set(extras) - {"dev", "docs"} <= set(re.findall(r"`(\w+)`", listed[1]))

@@ -7,11 +7,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
-import typer
-from tests.commands import leaves
+from tests.commands import leaves, parsed
 from typer.testing import CliRunner
 
 from airpool import cli
@@ -60,18 +59,6 @@ def test_every_command_has_examples_which_parse():
             assert line.startswith(path)
             if not line.startswith("--"):
                 parsed(shlex.split(line))
-
-
-def parsed(words):
-    """Parses a command line as it is called, and calls nothing."""
-    command: Any = typer.main.get_command(cli.app)
-    parent = None
-    ctx: Any = command.make_context("airpool", list(words))
-    while hasattr(command, "list_commands"):
-        rest = [*ctx._protected_args, *ctx.args]
-        name, command, rest = command.resolve_command(ctx, rest)
-        parent, ctx = ctx, command.make_context(name, rest, parent=ctx)
-    assert parent is not None
 
 
 @pytest.mark.parametrize("columns", [40, 80])
