@@ -87,6 +87,6 @@ def test_every_public_name_has_an_example(public):
 
 
 def elsewhere(public, top):
-    """Examples of the class that a docstring points to."""
+    """Examples that a docstring points to."""
     for name in re.findall(r"Example: `(\w+)`", top.doc):
-        yield next(e.doc for e in public.everything() if e.last == name and e.kind == "class")
+        yield next(e.doc for e in public.everything() if e.last == name and e.name.count(".") <= 4 and ">>>" in e.doc)

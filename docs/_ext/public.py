@@ -111,7 +111,11 @@ _MADE = {
 # Members that are not public: they compute others, or are called by them.
 _INNER = {
     *(f"PrivacyReport.{name}" for name in ("absent", "static", "least", "guesses", "again")),
-    *(f"{kind}.{name}" for kind in ("Model", "Fitted") for name in ("named_codec", "encoded_objects", "checked")),
+    *(
+        f"{kind}.{name}"
+        for kind in ("Model", "Fitted")
+        for name in ("named_codec", "encoded_objects", "checked", "told")
+    ),
     *(f"Fitted.{name}" for name in ("labels", "sensors", "heads", "by_name", "objects")),
     *("Channel.rules", "FitRecipe.head", "FitRecipe.codec"),
 }

@@ -95,7 +95,7 @@ class Model(Brief, ABC):
 
     @property
     def told(self) -> dict[str, str | int | float]:
-        """What is known of how it was made."""
+        """Facts of its making, for a notebook."""
         return {}
 
     @property

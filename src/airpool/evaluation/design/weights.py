@@ -71,11 +71,7 @@ class Design(Brief):
     of the given network, whose ε may exceed the targets; β is the best one, except for weights with normalise="sum", 1.
     Weights: upper, w_max; scale, β, by which a server without other knowledge multiplies the estimate; kkt_residual,
     a bound on mse − optimum, at the final alignment. Clip norms: noise_factor, on the noise of the given network.
-    colluding: devices that were taken to collude.
-
-    >>> made = design(Network.uniform(num_devices=2, noise_std=0.5, dimension=2), np.ones((9, 2, 2)), epsilon=[1, 9])
-    >>> bool(made.epsilon[0] <= 1), sum(made.network.devices.weight), bool(np.all(made.upper >= 0))
-    (True, 1.0, True)
+    colluding: devices that were taken to collude. Example: `design`.
     """
 
     network: Network
