@@ -11,13 +11,15 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
 
-# Table → where its new setting goes: before the first one that has a default.
+# Module → table → where its new setting goes: before the first one that has a default.
 ADDED = {
-    "class Devices(Brief):": "    antenna_gain_db: Annotated[PerDevice | float, _DECIBEL] = 0.0\n    weight: Annotated",
-    "class Channel:": '    doppler_hz: Annotated[float, _ERROR] = 0.0\n    fading: str = "none"',
-    "class Adversary:": "    arrays: Annotated[int, range(257)] = 0\n    antennas: Annotated",
-    "class _Scored:": "    temperature: Annotated[float, _SCALE] = 1.0\n    score: Score",
-    "class Network(Brief):": "    relays: int = 0\n    dimension: Annotated",
+    "network": {
+        "class Devices(Brief):": "    antenna_gain_db: Annotated[PerDevice | float, DECIBEL] = 0.0\n    weight: Annotated",
+        "class Channel:": '    doppler_hz: Annotated[float, ERROR] = 0.0\n    fading: str = "none"',
+        "class Adversary:": "    arrays: Annotated[int, range(257)] = 0\n    antennas: Annotated",
+        "class Network(Brief):": "    relays: int = 0\n    dimension: Annotated",
+    },
+    "choosing": {"class _Scored:": "    temperature: Annotated[float, SCALE] = 1.0\n    score: Score"},
 }
 NEW = {"doppler_hz": 3.0}
 
@@ -28,7 +30,7 @@ class _Later(SourceFileLoader):
         if not path.endswith(".py"):
             raise OSError("no compiled code")
         source = text.decode()
-        for table, lines in ADDED.items():
+        for table, lines in ADDED[self.name.rpartition(".")[2]].items():
             at = source.index(table)
             before = lines.rpartition("\n")[2]
             assert before in source[at:], before
@@ -37,14 +39,15 @@ class _Later(SourceFileLoader):
 
 
 class _Finder:
-    """Finds the edited module of the network before the one on the disk."""
+    """Finds the edited modules of the network before those on the disk."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name != "airpool.network.network":
+        room, _, module = name.rpartition(".")
+        if room != "airpool.network" or module not in ADDED:
             return None
         assert path is not None
-        file = str(Path(path[0]) / "network.py")
+        file = str(Path(path[0]) / f"{module}.py")
         return spec_from_file_location(name, file, loader=_Later(name, file))
 
 

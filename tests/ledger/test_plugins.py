@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from airpool import Channel, Network
 from airpool._support import plugins
 from airpool.cli import app
+from airpool.network import named_scheme
 from airpool.network.fading import LAWS
-from airpool.network.network import named_scheme
 from airpool.network.scheme import SCHEMES
 from airpool.runtime.ledger.mechanism import mechanism
 from airpool.runtime.ledger.refused import SpendingError

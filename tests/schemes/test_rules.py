@@ -60,4 +60,4 @@ def test_only_the_game_is_chosen_by_a_schemes_type():
     typed = re.compile(r"isinstance\([^)]*(scheme\b|Coin|Threshold|Ranking)|case (Coin|Threshold|Ranking)\b")
     source = Path(airpool.__file__).parent
     found = {str(path.relative_to(source)) for path in source.rglob("*.py") if typed.search(path.read_text("utf-8"))}
-    assert found == {"account/games.py", "network/network.py"}  # the second: whether a scheme has scores
+    assert found == {"account/games.py", "network/choosing.py"}  # the second: whether a scheme has scores

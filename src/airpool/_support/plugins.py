@@ -52,6 +52,10 @@ class Registry(Generic[Member]):
 
     what: a member, in messages. group: of Python entry points. builtin: airpool's own members, as "module:attribute".
     needs: attributes that a member must have.
+
+    >>> from airpool.models.codecs.codec import CODECS
+    >>> "vote" in CODECS.names(), CODECS.get("vote").__name__, CODECS.origin("vote")
+    (True, 'Vote', None)
     """
 
     what: str
@@ -111,7 +115,19 @@ class Registry(Generic[Member]):
 
 
 def register(what: str, name: str) -> Callable[[Member], Member]:
-    """A decorator that registers a plug-in: `@airpool.register("codec", "sketch")`."""
+    """A decorator that registers a plug-in: `@airpool.register("codec", "sketch")` (docs/howto/plugins.md).
+
+    what: "codec", "fading", "medium", "scheme" or "attack". name: new in its registry.
+
+    >>> @register("attack", "silence")
+    ... class Silence:
+    ...     about, options = "Guess nothing.", {}
+    ...     @staticmethod
+    ...     def run(setting):
+    ...         return []
+    >>> "silence" in registry("attack").names()
+    True
+    """
     known = registry(what)
     return lambda member: known.register(name, member)
 

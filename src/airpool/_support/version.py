@@ -1,4 +1,9 @@
-"""The one place that states the version; every result on disk carries it, with the day and the machine."""
+"""The one place that states the version; every result on disk carries it, with the day and the machine.
+
+>>> import airpool
+>>> airpool.__version__ == __version__
+True
+"""
 
 import os
 import platform

@@ -23,6 +23,13 @@ class Event:
     epsilon: of each device, everything that its own stream shows of the stay. epsilon_local: with no other device
     trusted. epsilon_object: what all devices together show of it, where several of them see it.
     reasons: by name, of each ε that is infinite. slots: the most of an inference, all of which count.
+
+    >>> from airpool import Network, guarantee
+    >>> stay = guarantee(Network.uniform(num_devices=12, noise_std=0.3), per_event=30).event
+    >>> stay.length, len(stay.assumptions), sorted(stay.to_json())[:3]
+    ('30 inferences in a row', 2, ['assumptions', 'epsilon', 'epsilon_local'])
+    >>> print(stay.words)
+    An event of 30 inferences in a row: ε = ... of one device's stream, ... local, ... of the object ...
     """
 
     inferences: int
@@ -40,6 +47,7 @@ class Event:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
+        """Assumptions of the three ε of the stay, beside those of the report."""
         return (
             f"An event is a stay that at most {self.length} see. A longer stay is not covered; two stays compose, as "
             "one of twice the length does.",
@@ -59,6 +67,7 @@ class Event:
         )
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data; an infinite ε is the string "inf"."""
         return {
             "inferences": self.inferences,
             "slots": self.slots,

@@ -25,6 +25,11 @@ class Odds:
     local: per device, from its own signal, or with all others colluding.
     object: from the sum, a secret that several views show, such as the class. It is not protected.
     eavesdropper: per device, from the antennas of `network.adversary`; None where it has none.
+
+    >>> from airpool import Network, odds
+    >>> found = odds(Network.uniform(num_devices=12, noise_std=0.1), prior=0.1)
+    >>> found.device.shape, found.worst < 0.2 < found.object, sorted(found.to_json())
+    ((12,), True, ['device', 'eavesdropper', 'local', 'object', 'prior'])
     """
 
     prior: float
@@ -57,6 +62,7 @@ class Odds:
         return shown(title, rows_of(header, rows), dots(drawn, ends=(0.0, 1.0), axis=axis), sentences([note]))
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data."""
         heard = self.eavesdropper
         return {
             "prior": self.prior,

@@ -38,6 +38,19 @@ class PrivacyReport:
     reasons: by name, of each ε that is infinite: why it is. event: ε of a stay of several inferences, where asked for.
     live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
     again: the report of another number of inferences, all else equal. colluding: devices known to collude, by index.
+
+    >>> from airpool import guarantee
+    >>> report = guarantee(Network.uniform(num_devices=12, noise_std=0.05))
+    >>> report
+    PrivacyReport(12 devices: epsilon <= 1.910, delta=1e-05, zero-out, 1 inference(s))
+    >>> report.epsilon.shape, round(report.worst, 4), len(report.epsilon_if_absent), report.epsilon_if_static
+    ((12,), 1.9093, 3, None)
+    >>> bool(report.epsilon_at_least[0] <= report.worst <= report.over(100).worst), report.claimed_by
+    (True, ())
+    >>> [round(each.worst, 3) for each in report.odds], report.as_event.inferences, report.to_json()["scheme"]
+    ([0.685, 0.07], 1, '1')
+    >>> report.statement(per_day=10).title
+    'What this network gives away: 12 devices'
     """
 
     network: Network
@@ -65,6 +78,7 @@ class PrivacyReport:
 
     @property
     def worst(self) -> float:
+        """ε of the worst device."""
         return float(np.max(self.epsilon))
 
     @cached_property
@@ -161,7 +175,13 @@ class PrivacyReport:
         }
 
     def plot(self, path: str) -> None:
-        """Draws ε of each device, promised, local and claimed by the paper, and that of the object."""
+        """Draws ε of each device, promised, local and claimed by the paper, and that of the object. Needs `plots`.
+
+        >>> from tempfile import TemporaryDirectory
+        >>> from airpool import guarantee
+        >>> with TemporaryDirectory() as folder:
+        ...     guarantee(Network.uniform(num_devices=3)).plot(f"{folder}/epsilon.png")
+        """
         from airpool.account.picture import draw
 
         names = ("epsilon", "epsilon_local", "epsilon_object")

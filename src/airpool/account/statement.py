@@ -31,7 +31,15 @@ class Statement:
     """One page about a network.
 
     lasting: inferences that may show the same secret up to which it is protected, and weakly protected.
-    source: the file's name. sha256: of its bytes, or of the network's own text.
+    source: the file's name. sha256: of its bytes, or of the network's own text. periods: ε and odds of one inference,
+    a day and a year. rate: how often it infers, in words.
+
+    >>> from airpool import Network, guarantee
+    >>> page = guarantee(Network.uniform(num_devices=12, noise_std=0.3)).statement(per_day=200)
+    >>> page.title, [part.title for part in page.sections][0]
+    ('What this network gives away: 12 devices', 'In short')
+    >>> page.lead[:10], len(page.footer), "<html" in page.html, "text" in page.to_json()
+    ('For people', 2, True, True)
     """
 
     report: PrivacyReport
@@ -43,11 +51,13 @@ class Statement:
 
     @property
     def title(self) -> str:
+        """The heading."""
         count = self.report.network.devices.count
         return f"What this network gives away: {count} device{'s' * (count > 1)}"
 
     @property
     def lead(self) -> str:
+        """The sentence below the heading: readers and content."""
         return (
             "For people who are near these devices, and for those who answer for them. It says what leaves a device, "
             "who gets it, what can be guessed from it, and what is not protected."
@@ -78,6 +88,7 @@ class Statement:
 
     @property
     def footer(self) -> tuple[str, ...]:
+        """The paper's claim, and the source of the page."""
         return (
             words.paper(self.report),
             f"{f'Network file: {self.source}' if self.source else 'The network as airpool writes it to a file'}. "
@@ -105,6 +116,7 @@ class Statement:
         return f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:40rem;border:0"></iframe>'
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data, with the page as text."""
         return {
             "source": self.source,
             "sha256": self.sha256,

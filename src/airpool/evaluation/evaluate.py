@@ -44,8 +44,17 @@ class Evaluation(Brief):
     an answer, which count as wrong. mse: E‖ẑ − Σ w z‖², z of the first slot; mse_error: its standard error, for the
     noise and for the choice of objects. energy: of all devices in all slots used, in mW · channel uses. channel_uses:
     complex, per slot; secure access has neither. slots: used by inferences that may have several; else None.
-    vote_accuracy: of the vote on the same noise; against_vote: accuracy_mean minus that, with its standard error for
-    the noise and for the choice of objects; None where there is no vote to compare with.
+    vote_accuracy: of the vote on the same noise; against_vote: accuracy_mean minus that; against_vote_error: its
+    standard error for the noise and for the choice of objects; None where there is no vote to compare with.
+    trials: of each of the objects. baseline: by its name, None for the network itself. report: the guarantee.
+
+    >>> from airpool import load
+    >>> found = evaluate(load("modelnet40"), Network.uniform(num_devices=12, dimension=40, noise_std=0.05), trials=1)
+    >>> low, high = found.accuracy_ci
+    >>> low < found.accuracy_mean < high, found.objects, found.row()["trials"], found.bytes_per_device
+    (True, 2468, 1, None)
+    >>> found.record()["epsilon"] == found.report.epsilon.tolist()
+    True
     """
 
     accuracy_mean: float
@@ -143,6 +152,13 @@ def evaluate(
         1 and a channel without fading and errors. The report is then that of the samples (`waveform_report`).
     report: the network's, if it is known already.
     Holds for: the same seed, torch and machine give the same record; other machines agree within the interval.
+
+    >>> from airpool import EncodedObjects
+    >>> labels = torch.arange(60) % 3
+    >>> latents = torch.eye(3)[labels][:, None].repeat(1, 4, 1)               # (N, K, r): four devices see the class
+    >>> own = EncodedObjects(latents, labels, lambda level: lambda estimate: estimate)
+    >>> evaluate(own, Network.uniform(num_devices=4, dimension=3, noise_std=0.01), trials=2).accuracy_mean
+    1.0
     """
     objects = _checked(model, network)
     latents, targets, vote = objects.latents, objects.labels, objects.vote

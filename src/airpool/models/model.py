@@ -28,6 +28,11 @@ class Objects(Brief):
     """Objects that no weight was trained on: latents (N, K, r), labels (N,), local posteriors (N, K, C).
 
     note: which sensors were left out or repeated to fit the devices, or None.
+
+    >>> import torch
+    >>> seen = Objects(torch.zeros(5, 12, 40), torch.zeros(5), torch.full((5, 12, 40), 1 / 40))
+    >>> len(seen), seen.fitted(3).latents.shape
+    (5, torch.Size([5, 3, 40]))
     """
 
     latents: Tensor
@@ -56,6 +61,20 @@ class Model(Brief, ABC):
 
     Wherever a codec is named, the file of one of your own may stand, which then reads the default's trunk.
     vote_fitted_to: the held-out objects that its votes were fitted to, if any.
+
+    >>> from airpool import load
+    >>> model = load("modelnet40")
+    >>> model.classes[:2], model.num_devices, model.codecs, model.deployable, model.view_shape
+    (('airplane', 'bathtub'), 12, ('vote', 'compact', 'q16', 'vote-vgg11'), ('vote', 'compact'), (2, 224, 224))
+    >>> model.codec("compact").dimension, model.wanted("vote"), model.trunk_of("q16")
+    (40, {'devices': 12, 'dimension': 40}, 'vgg11')
+    >>> held = model.held_out("test", codec="compact")
+    >>> held.latents.shape, model.participation(Network.uniform(num_devices=12)) is None
+    (torch.Size([2468, 12, 40]), True)
+    >>> latents, server = model.vote(held.posteriors, codec="compact")           # what `evaluate` compares with
+    >>> views = Tensor(1, 2, *model.view_shape).zero_()
+    >>> model.encode(views).shape, [part.shape[-1] for part in model.seen(views)]
+    (torch.Size([1, 2, 40]), [40, 40])
     """
 
     name: str
@@ -76,16 +95,18 @@ class Model(Brief, ABC):
 
     @property
     def told(self) -> dict[str, str | int | float]:
-        """What is known of how it was made."""
+        """Facts of its making, for a notebook."""
         return {}
 
     @property
     @abstractmethod
-    def classes(self) -> tuple[str, ...]: ...
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, C of them, in the order of the labels."""
 
     @property
     @abstractmethod
-    def codecs(self) -> tuple[str, ...]: ...
+    def codecs(self) -> tuple[str, ...]:
+        """Names of its codecs, the default first."""
 
     @abstractmethod
     def trunk_of(self, codec: str | None = None) -> str:
@@ -97,10 +118,12 @@ class Model(Brief, ABC):
         return None
 
     @abstractmethod
-    def named_codec(self, name: str) -> Codec: ...
+    def named_codec(self, name: str) -> Codec:
+        """The codec of one of these names."""
 
     @abstractmethod
-    def encoded_objects(self, split: HeldOut, codec: str) -> Objects: ...
+    def encoded_objects(self, split: HeldOut, codec: str) -> Objects:
+        """Held-out objects by one of these codecs."""
 
     @abstractmethod
     def encode(self, inputs: Any, *, codec: str | None = None) -> Tensor:
@@ -112,6 +135,7 @@ class Model(Brief, ABC):
 
     @property
     def num_devices(self) -> int:
+        """K, the number of sensors."""
         return self.held_out("validation").posteriors.shape[1]
 
     def codec(self, name: str | None = None) -> Codec:

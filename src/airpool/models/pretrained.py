@@ -125,7 +125,14 @@ def load(name: Literal["modelnet40"] = ...) -> Pretrained: ...
 @overload
 def load(name: str | Path) -> Model: ...
 def load(name: str | Path = "modelnet40") -> Model:
-    """The model that ships under this name, or that lies in this file."""
+    """The model that ships under this name, or that lies in this file.
+
+    name: "modelnet40", or the path of what `airpool.fit` and `airpool fit` wrote. Nothing is downloaded.
+
+    >>> model = load("modelnet40")
+    >>> len(model.classes), model.codecs[0], len(model.held_out("test")), model.wanted("vote")
+    (40, 'vote', 2468, {'devices': 12, 'dimension': 40})
+    """
     if not isinstance(name, str | Path):
         raise TypeError(f"name is of type {type(name).__name__}, must be the name or the file of a model")
     if Path(name).suffix == SUFFIX:
@@ -162,6 +169,17 @@ def infer(
     that is there and measures NaN sends the same: the two are indistinguishable.
     rng: a NumPy generator computes all in float64 on the CPU, as a run of processes with one seed computes it
     (airpool.runtime.seeded). simulation: trials, path, and the report, if it is known already.
+
+    >>> from airpool import fit
+    >>> from airpool.models.sensors.fitting import FitRecipe
+    >>> labels = np.arange(60) % 3                                      # three classes, seen by four sensors
+    >>> features = np.eye(3)[labels][:, None] + np.random.default_rng(0).normal(scale=0.2, size=(60, 4, 3))
+    >>> quick = FitRecipe(alike=True, hidden=(0,), head_steps=20, codec_steps=1, trials=1)
+    >>> model = fit(features, labels, epsilon=4, recipe=quick)
+    >>> net = Network.uniform(num_devices=4, dimension=3, noise_std=0.02)
+    >>> found = infer(model, features[:5], network=net, rng=np.random.default_rng(1))
+    >>> found.label.shape, bool((found.label[:, 0] == labels[:5]).all()), found.report.network == net
+    ((5, 1), True, True)
     """
     require_network(network)
     if not isinstance(model, Model):

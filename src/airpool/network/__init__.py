@@ -1,32 +1,34 @@
-"""A network as plain frozen data (`network`), the checks of its fields (`rules`), its file (`file`), the rules of each
-access (`access`), the relation of neighbours (`neighbours`), names of fading laws (`fading`) and schemes (`scheme`),
-slots of an inference (`slots`), the plug-ins it depends on (`plugins`), what a notebook
-shows (`in_words`), and units."""
+"""A network as plain frozen data (`network`), who transmits (`choosing`), the checks of its fields (`rules`), its file
+(`file`), the rules of each access (`access`), the relation of neighbours (`neighbours`), laws of fading (`fading`) and
+schemes by name (`scheme`), slots of an inference (`slots`), the plug-ins it depends on (`plugins`), its shape in a
+notebook (`in_words`), and units."""
 
 from airpool.network.access import ACCESSES, Access, AccessRules
-from airpool.network.neighbours import Neighbours
-from airpool.network.network import (
-    FADING,
+from airpool.network.choosing import (
     SCHEME_SETTINGS,
-    Adversary,
-    Channel,
     Coin,
-    Devices,
-    Network,
-    NetworkError,
-    PowerRule,
     Ranking,
     Scheme,
     Score,
     Scored,
     ScoreRule,
-    Symbols,
     Threshold,
     named_scheme,
-    require_network,
     scored,
 )
+from airpool.network.neighbours import Neighbours
+from airpool.network.network import (
+    FADING,
+    Adversary,
+    Channel,
+    Devices,
+    Network,
+    PowerRule,
+    Symbols,
+    require_network,
+)
 from airpool.network.plugins import NetworkPlugin, network_plugins
+from airpool.network.rules import NetworkError
 from airpool.network.scheme import SCHEMES, scheme_rules
 from airpool.network.slots import Slots, StoppingRule, require_one_slot
 

@@ -17,7 +17,13 @@ from airpool.network.rules import NetworkError, number_or_word
 
 
 class FadingLaw(Protocol):
-    """The distribution of a gain c ≥ 0 of mean power 1, E[c²] = 1."""
+    """The distribution of a gain c ≥ 0 of mean power 1, E[c²] = 1.
+
+    >>> import numpy as np
+    >>> law = law_named("nakagami:m=2")
+    >>> law.cdf(law.quantile(np.array([0.1, 0.5]))).round(6).tolist()
+    [0.1, 0.5]
+    """
 
     def cdf(self, gain: Floats) -> Floats:
         """Pr(c < gain), elementwise."""

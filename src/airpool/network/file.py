@@ -40,7 +40,15 @@ _TABLES = {"devices": Devices, "channel": Channel, "scheme": named_scheme, "adve
 
 
 def read(path: str | Path) -> Network:
-    """The network that a file describes."""
+    """The network that a file describes (docs/reference/network-file.md).
+
+    path: of a TOML file.
+    Edge cases: what cannot be read, and a value out of range → NetworkError, with the file's name.
+
+    >>> read("no such.toml")
+    Traceback (most recent call last):
+    airpool.network.rules.NetworkError: cannot read the network file no such.toml: No such file or directory
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -118,6 +126,14 @@ def _reject_unknown(where: str, data: dict[str, Any], known: Sequence[str]) -> N
 
 
 def write(network: Network, path: str | Path) -> None:
+    """Writes a network as a file that `read_network` reads back to the same network, value for value.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write(Network.uniform(num_devices=12), f"{folder}/net.toml")
+    ...     read(f"{folder}/net.toml") == Network.uniform(num_devices=12)
+    True
+    """
     files.write(path, dump(network))
 
 

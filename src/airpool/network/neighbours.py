@@ -7,8 +7,12 @@ from typing import NoReturn
 class Neighbours(StrEnum):
     """The three relations (theory/guarantee.md §2). A member is a string: it reads, prints and compares as its value.
 
+    ZERO_OUT: a feature is zeroed. REPLACE: it becomes any other. REMOVE: the device goes, and its noise with it.
+
     >>> Neighbours("replace").sensitivity, Neighbours.REMOVE == "remove", [Neighbours.ZERO_OUT]
     (2, True, ['zero-out'])
+    >>> Neighbours.REMOVE.keeps_noise, Neighbours.REMOVE.words
+    (False, 'the device is removed, and its noise with it.')
     """
 
     ZERO_OUT = "zero-out"

@@ -10,19 +10,34 @@ Every number has a range (`Rule`): wide enough for any use, narrow enough that n
 import math
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from airpool._support.brief import Brief
 from airpool.network.access import ACCESSES, Access, AccessRules
+from airpool.network.choosing import Coin, Scheme
 from airpool.network.neighbours import Neighbours
-from airpool.network.rules import NetworkError, PerDevice, Rule, check, checked, rules_of, whole
-from airpool.network.scheme import PluginScheme, rules_and_settings, scheme_rules
+from airpool.network.rules import (
+    BETWEEN,
+    DECIBEL,
+    ERROR,
+    LENGTH,
+    MANY,
+    POSITIVE,
+    PROBABILITY,
+    SCALE,
+    SIZE,
+    STD,
+    NetworkError,
+    PerDevice,
+    check,
+    checked,
+    whole,
+)
+from airpool.network.scheme import scheme_rules
 from airpool.network.slots import Slots
 
 PowerRule = Literal["truncate", "backoff", "paper", "exact"]
 Symbols = Literal["complex", "real"]
-Score = Literal["shannon", "min"]
-ScoreRule = Literal["clip", "scale"]
 
 # airpool's own; a plug-in adds others (network/fading.py).
 FADING = ("none", "rician", "rayleigh", "nakagami:M", "log-normal:STD_DB", "sionna:MODEL")
@@ -34,38 +49,32 @@ def require_network(value: object) -> None:
         raise TypeError(f"network is of type {type(value).__name__}, must be a Network (read_network reads a file)")
 
 
-_POSITIVE = Rule("must be > 0 and finite", lambda x: 0 < x < math.inf)
-_NOT_NEGATIVE = Rule("must be >= 0 and finite", lambda x: 0 <= x < math.inf)
-_PROBABILITY = Rule("must be between 0 and 1", lambda x: 0 <= x <= 1)
-_BETWEEN = Rule("must be > 0 and < 1", lambda x: 0 < x < 1)
-_FINITE = Rule("must be finite", math.isfinite)
-# Features may be arbitrarily small; divisors may not. Noise has a wider range, for the factors that calibration tries.
-_SIZE, _LENGTH = (rule._replace(most=1e30) for rule in (_NOT_NEGATIVE, _POSITIVE))
-_SCALE, _ERROR = (rule._replace(least=1e-30, most=1e30) for rule in (_POSITIVE, _NOT_NEGATIVE))
-_STD = _NOT_NEGATIVE._replace(least=1e-50, most=1e50)
-_DECIBEL, _SCORE = _FINITE._replace(most=300.0), _FINITE._replace(most=1e30)
-_MANY = range(1, 10**7 + 1)
-
-
 @dataclass(frozen=True, repr=False)
 class Devices(Brief):
     """One value per device; a single number stands for all of them.
 
     `noise_std` is a standard deviation per coordinate (the paper's σ² = 0.1 is a variance). `path_loss_db` is that of
     each link: its mean square gain is 10^(−path_loss_db/10). `epsilon` is an optional target for calibration and plans.
+
+    count: K. weight: w_k, 1/K by default. clip_norm: C_k, the longest feature that is sent, in the unit of the latents.
+    participation: probability to transmit. power_dbm: the most that a device may transmit with.
+
+    >>> devices = Devices(count=3, noise_std=[0.05, 0.05, 0.1])
+    >>> devices.noise_std, devices.column("clip_norm")
+    ((0.05, 0.05, 0.1), (1.0, 1.0, 1.0))
     """
 
-    count: Annotated[int, _MANY]
-    weight: Annotated[PerDevice | float | None, _SIZE] = None
-    clip_norm: Annotated[PerDevice | float, _LENGTH] = 1.0
-    noise_std: Annotated[PerDevice | float, _STD] = 0.05
-    participation: Annotated[PerDevice | float, _PROBABILITY] = 1.0
-    power_dbm: Annotated[PerDevice | float, _DECIBEL] = 30.0
-    path_loss_db: Annotated[PerDevice | float, _DECIBEL] = 0.0
-    epsilon: Annotated[PerDevice | float | None, _POSITIVE] = None
+    count: Annotated[int, MANY]
+    weight: Annotated[PerDevice | float | None, SIZE] = None
+    clip_norm: Annotated[PerDevice | float, LENGTH] = 1.0
+    noise_std: Annotated[PerDevice | float, STD] = 0.05
+    participation: Annotated[PerDevice | float, PROBABILITY] = 1.0
+    power_dbm: Annotated[PerDevice | float, DECIBEL] = 30.0
+    path_loss_db: Annotated[PerDevice | float, DECIBEL] = 0.0
+    epsilon: Annotated[PerDevice | float | None, POSITIVE] = None
 
     def __post_init__(self) -> None:
-        count = checked("devices.count", self.count, _MANY)
+        count = checked("devices.count", self.count, MANY)
         if self.weight is None:
             object.__setattr__(self, "weight", 1 / count)
         check(self, "devices.", but=("epsilon",) if self.epsilon is None else (), count=count)
@@ -85,17 +94,23 @@ class Channel:
         exactly. csi_error_std: √E|e|² of the whole complex error. redrawn: gains and errors are new in every inference,
         else one draw serves all of them (a ledger counts how often it is drawn again). antennas: of the server, which
         receives by one public beam and keeps them all.
+    fading: the law of the gains, by name (`airpool.network.fading`). k_factor_db: Rician K factor in dB. power_rule: of
+        a device whose channel is too weak. gamma: γ, the received scale; "auto": the largest that power and outage
+        allow. outage: share of inferences in which a channel may be too weak. phase_error_std: in radians.
+
+    >>> Channel(fading="rician", k_factor_db=6.0, outage=0.05).known, Channel(csi_error_std=0.1).known
+    (True, False)
     """
 
     fading: str = "none"
-    k_factor_db: Annotated[float, _DECIBEL] = 4.8
-    noise_std: Annotated[float, _STD] = 0.0
+    k_factor_db: Annotated[float, DECIBEL] = 4.8
+    noise_std: Annotated[float, STD] = 0.0
     access: Access = "superposed"
     power_rule: PowerRule = "truncate"
-    gamma: Annotated[float | Literal["auto"], _SCALE] = "auto"
-    outage: Annotated[float, _BETWEEN._replace(least=1e-30)] = 0.01
-    csi_error_std: Annotated[float, _ERROR] = 0.0
-    phase_error_std: Annotated[float, _ERROR] = 0.0
+    gamma: Annotated[float | Literal["auto"], SCALE] = "auto"
+    outage: Annotated[float, BETWEEN._replace(least=1e-30)] = 0.01
+    csi_error_std: Annotated[float, ERROR] = 0.0
+    phase_error_std: Annotated[float, ERROR] = 0.0
     symbols: Symbols = "complex"
     redrawn: bool = True
     antennas: Annotated[int, range(1, 257)] = 1
@@ -126,83 +141,17 @@ class Channel:
 
 @dataclass(frozen=True)
 class Adversary:
-    """An eavesdropper that is not at the server. antennas: its number of antennas; 0: its ε is not asked for."""
+    """An eavesdropper that is not at the server. antennas: its number of antennas; 0: its ε is not asked for.
+
+    >>> net = Network.uniform(num_devices=3, adversary=Adversary(antennas=4), channel=Channel(fading="rayleigh"))
+    >>> net.adversary.antennas
+    4
+    """
 
     antennas: Annotated[int, range(257)] = 0
 
     def __post_init__(self) -> None:
         check(self, "adversary.")
-
-
-@dataclass(frozen=True)
-class Coin:
-    """Scheme 1: each device transmits with its own probability, `devices.participation`."""
-
-    name: ClassVar[str] = "1"
-
-
-@dataclass(frozen=True)
-class _Scored:
-    """Settings of the schemes with an uncertainty score in bits: how it is computed, bounded and noised."""
-
-    score: Score = "shannon"
-    score_rule: ScoreRule = "clip"
-    score_bound: Annotated[float, _SCALE] = 1.0
-    score_noise_std: Annotated[float, _STD] = 0.3162
-
-    def __post_init__(self) -> None:
-        check(self, "scheme.")
-
-
-@dataclass(frozen=True)
-class Threshold(_Scored):
-    """Scheme 2.1: a device transmits if its own noisy score is at most the threshold."""
-
-    threshold: Annotated[float, _SCORE] = 0.5
-    name: ClassVar[str] = "2.1"
-
-
-@dataclass(frozen=True)
-class Ranking(_Scored):
-    """Scheme 2.2: the devices with the lowest noisy scores transmit, chosen by a ranking server."""
-
-    num_selected: Annotated[int, _MANY] = 11
-    name: ClassVar[str] = "2.2"
-
-
-Scored = Threshold | Ranking
-Scheme = Coin | Scored | PluginScheme
-_SCHEME_RULES = rules_of(Threshold) | rules_of(Ranking)
-SCHEME_SETTINGS = tuple(_SCHEME_RULES)
-
-
-def scored(scheme: Scheme) -> Scored:
-    """The scheme, if devices are chosen by their scores; else an error."""
-    if not isinstance(scheme, Scored):
-        raise ValueError(f"scheme {scheme.name} has no scores: a coin decides who transmits")
-    return scheme
-
-
-def named_scheme(name: str = "1", **settings: Any) -> Scheme:
-    """A scheme by its name in a network file. Settings of the other schemes are checked and left out.
-
-    >>> named_scheme("2.1", threshold=0.4, num_selected=3)
-    Threshold(score='shannon', score_rule='clip', score_bound=1.0, score_noise_std=0.3162, threshold=0.4)
-    """
-    rules, given = rules_and_settings(name)
-    for setting, value in settings.items():
-        if setting in _SCHEME_RULES:
-            checked(f"scheme.{setting}", value, _SCHEME_RULES[setting])
-        elif setting not in rules.options:
-            known = dict.fromkeys(("name", *rules.options, *_SCHEME_RULES))
-            raise NetworkError(f"unknown key scheme.{setting}; known are {', '.join(known)}")
-    own = {key: value for key, value in settings.items() if key in rules.options}
-    try:
-        return rules.settings(**own, **given)
-    except NetworkError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise NetworkError(f"scheme.name={name!r}: {error}") from None
 
 
 @dataclass(frozen=True, repr=False)
@@ -212,6 +161,14 @@ class Network(Brief):
     Secure access implies cover noise. Its sum is opened for `survivors` devices or more, which must be more than half
     of all devices and colluders: else a server could have two sums opened. The scheme of a plug-in sets the devices'
     participation.
+
+    devices, channel, scheme: its parts. dimension: r, numbers in a latent. delta: δ. neighbours: what ε is about.
+    cover_noise: silent devices send noise. inferences: T, over which ε is composed. adversary: antennas elsewhere.
+    slots: of one inference.
+
+    >>> net = Network(Devices(12, noise_std=0.05), Channel(fading="rician"), dropouts=2, dimension=40, inferences=100)
+    >>> net.survivors, net.uses, net.coordinates, net.one_slot == net
+    (10, 100, 40, True)
     """
 
     devices: Devices
@@ -220,7 +177,7 @@ class Network(Brief):
     adversary: Adversary = field(default_factory=Adversary)
     slots: Slots = field(default_factory=Slots)
     dimension: Annotated[int, range(1, 10**9 + 1)] = 64
-    delta: Annotated[float, _BETWEEN._replace(least=1e-300)] = 1e-5
+    delta: Annotated[float, BETWEEN._replace(least=1e-300)] = 1e-5
     neighbours: Neighbours = Neighbours.ZERO_OUT
     cover_noise: bool = False
     colluders: int = 0
@@ -286,7 +243,11 @@ class Network(Brief):
 
     @classmethod
     def paper(cls) -> Self:
-        """The paper's own defaults: K = 12, C = 100, σ² = 0.1, p = 0.9, w = 1/12, γ = 1 (theory/air.md), q = 16."""
+        """The paper's own defaults: K = 12, C = 100, σ² = 0.1, p = 0.9, w = 1/12, γ = 1 (theory/air.md), q = 16.
+
+        >>> Network.paper().devices.count, Network.paper().dimension
+        (12, 784)
+        """
         return cls.uniform(
             num_devices=12,
             clip_norm=100.0,

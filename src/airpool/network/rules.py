@@ -10,7 +10,13 @@ from airpool._support.errors import AirpoolError
 
 
 class NetworkError(AirpoolError, ValueError):
-    """A value that a network cannot have; the message names the field, the value and what is allowed."""
+    """A value that a network cannot have; the message names the field, the value and what is allowed.
+
+    >>> from airpool import Devices
+    >>> Devices(count=0)
+    Traceback (most recent call last):
+    airpool.network.rules.NetworkError: devices.count=0 must be a whole number >= 1
+    """
 
 
 PerDevice = tuple[float, ...]
@@ -24,6 +30,19 @@ class Rule(NamedTuple):
     ok: Callable[[float], bool]
     least: float = 0.0
     most: float = math.inf
+
+
+POSITIVE = Rule("must be > 0 and finite", lambda x: 0 < x < math.inf)
+NOT_NEGATIVE = Rule("must be >= 0 and finite", lambda x: 0 <= x < math.inf)
+PROBABILITY = Rule("must be between 0 and 1", lambda x: 0 <= x <= 1)
+BETWEEN = Rule("must be > 0 and < 1", lambda x: 0 < x < 1)
+FINITE = Rule("must be finite", math.isfinite)
+# Features may be arbitrarily small; divisors may not. Noise has a wider range, for the factors that calibration tries.
+SIZE, LENGTH = (rule._replace(most=1e30) for rule in (NOT_NEGATIVE, POSITIVE))
+SCALE, ERROR = (rule._replace(least=1e-30, most=1e30) for rule in (POSITIVE, NOT_NEGATIVE))
+STD = NOT_NEGATIVE._replace(least=1e-50, most=1e50)
+DECIBEL, SCORE = FINITE._replace(most=300.0), FINITE._replace(most=1e30)
+MANY = range(1, 10**7 + 1)
 
 
 def _number(where: str, value: Any, rule: Rule) -> float:

@@ -25,6 +25,17 @@ class PluginScheme(Protocol):
 
     Each device transmits by a coin of its own that does not depend on the features, and that airpool tosses. The
     probabilities become the network's `devices.participation`, which everything else reads.
+
+    >>> from typing import ClassVar
+    >>> @dataclass(frozen=True)
+    ... class Alternate:
+    ...     share: float = 0.5
+    ...     name: ClassVar[str] = "alternate"
+    ...     def participation(self, network):
+    ...         return [1.0 if k % 2 else self.share for k in range(network.devices.count)]
+    >>> from airpool import Network
+    >>> Alternate(0.25).participation(Network.uniform(num_devices=4))          # register it, and name it in a network
+    [0.25, 1.0, 0.25, 1.0]
     """
 
     @property

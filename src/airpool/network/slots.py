@@ -16,6 +16,10 @@ class Slots:
     sure: how sure the server must be to stop before the last slot (`protocol.slots`, by its rule).
     redrawn: coins, scores and gains are drawn anew in each slot, else once for all slots of an inference.
     abstain: where the server is not sure after the last slot, it gives no answer instead of its best one.
+    rule: how the server's certainty is compared with `sure`.
+
+    >>> Slots(count=4, sure=0.95, abstain=True).count
+    4
     """
 
     count: Annotated[int, range(1, MOST_SLOTS + 1)] = 1

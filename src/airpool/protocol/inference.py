@@ -62,6 +62,14 @@ class Inference(Brief):
     whether the stopping rule is met. energy: of all devices in all slots used. received: the first slot.
     report: the guarantee of all slots, however few were used.
     latents: z of each device before it is clipped, (n, K, r), known to a simulator alone.
+    logits: (n, t, L). simulated: whether noise and channel were drawn by a simulator.
+
+    >>> import numpy as np
+    >>> net = Network.uniform(num_devices=4, dimension=3, noise_std=0.01)
+    >>> features = np.eye(3)[:, None].repeat(4, axis=1)                  # three objects, seen by four devices
+    >>> found = infer_features(features, net, server=np.eye(3), rng=np.random.default_rng(0))
+    >>> found.label.ravel().tolist(), found.estimate.shape, found.slots.ravel().tolist()
+    ([0, 1, 2], (3, 1, 3), [1.0, 1.0, 1.0])
     """
 
     label: Array

@@ -134,7 +134,11 @@ def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float, 
 
 @dataclass(frozen=True)
 class Level:
-    """Level of ẑ: its expected norm if all latents are equal and at full norm, and its noise std per coordinate."""
+    """Level of ẑ: its expected norm if all latents are equal and at full norm, and its noise std per coordinate.
+
+    >>> Level(signal=0.9, noise_std=0.2).of_mean(4)
+    Level(signal=0.9, noise_std=0.1)
+    """
 
     signal: float
     noise_std: float

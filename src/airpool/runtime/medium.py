@@ -174,6 +174,13 @@ class RejectedError(AirpoolError):
 
 
 class DevicePort(Protocol):
+    """A device's end of the medium. Its order in every turn: ready, announcements, accept, then transmit or withdraw.
+
+    >>> from airpool.runtime.loopback import LoopbackDevice
+    >>> all(hasattr(LoopbackDevice, name) for name in ("ready", "announcements", "accept", "transmit", "withdraw"))
+    True
+    """
+
     async def ready(self, inferences: int = 1, left: int | None = None) -> None:
         """Declares readiness for one turn of at most this many: before coin, score and feature exist. left: slots that
         the budget covers, where an inference has several."""
@@ -195,7 +202,9 @@ class DevicePort(Protocol):
         """Leaves the slot without noise: counts as missing."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends the connection."""
+        ...
 
 
 class Line(DevicePort, Protocol):
@@ -240,6 +249,14 @@ class Round(Protocol):
     carrier: whether any device transmitted. dropped: the reason why there is no sum; "": there is one.
     blamed: devices that did not follow the medium's protocol, with the reason; they are set aside for good.
     doubted: devices that others do not accept, for a reason that may pass; they are set aside for a while.
+
+    >>> setup = HubSetup(Network.uniform(num_devices=2, dimension=3), quorum=2, seed=0, say=print)
+    >>> hub = MEDIA.get("air").hub(setup)
+    >>> this = hub.opened("a", 1, {0: b"", 1: b""})
+    >>> import numpy as np
+    >>> this.take(0, SlotSignal("a", np.array([1.0, 0.0, 2.0]), scale=1.0))
+    >>> this.arrived, this.awaited
+    ({0}, {1})
     """
 
     carrier: bool
@@ -315,6 +332,11 @@ class Hub(Protocol):
 
     inferences: the most in one turn. epoch: names the draw of a channel that stands still; "": drawn anew each time.
     secure: devices advertise, and every announcement is followed by messages of a round.
+
+    >>> setup = HubSetup(Network.uniform(num_devices=2, dimension=3), quorum=2, seed=0, say=print)
+    >>> hub = MEDIA.get("air").hub(setup)
+    >>> hub.secure, hub.among(["a"], [0, 1])
+    (False, [0, 1])
     """
 
     inferences: int
@@ -339,9 +361,15 @@ class Hub(Protocol):
 
 
 class MediumRules(Protocol):
-    """A medium: its hub, and the ports of devices on lines to it."""
+    """A medium: its hub, and the ports of devices on lines to it.
 
-    def hub(self, setup: HubSetup) -> Hub: ...
+    >>> MEDIA.get("air").slot_seconds(Network.uniform(num_devices=12)) > 0, MEDIA.names()[:2]
+    (True, ('air', 'secure sum'))
+    """
+
+    def hub(self, setup: HubSetup) -> Hub:
+        """The hub of a run, between devices and server."""
+        ...
 
     def slot_seconds(self, network: Network) -> float:
         """The time that a slot waits for the devices, unless it is set."""

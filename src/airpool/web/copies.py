@@ -6,8 +6,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from airpool.evaluation.settings import KEYS
-from airpool.network import Network, scheme_rules
-from airpool.network.network import named_scheme
+from airpool.network import Network, named_scheme, scheme_rules
 from airpool.web.settings import AskedNetwork
 
 TRIALS, SEED = 5, 0  # of the accuracy

@@ -23,6 +23,10 @@ class AttackSetting:
     """The attacked network and device, the adversary's position, and the size of the attack.
 
     trials: guesses, about. options: of the attack, by name. out: a folder for pictures; None: none are drawn.
+    position: what the adversary hears, of `POSITIONS`. device: its index.
+
+    >>> AttackSetting(Network.uniform(num_devices=3), POSITIONS["sum"], device=2).position.name
+    'sum'
     """
 
     network: Network
@@ -44,12 +48,23 @@ class AttackSetting:
 
 
 class Attack(Protocol):
-    """about: one line for the list of attacks. options: the default of each option, of the option's type."""
+    """about: one line for the list of attacks. options: the default of each option, of the option's type.
+
+    >>> net = Network.uniform(num_devices=3, noise_std=0.3, dimension=4)
+    >>> (found,) = attacked("antipodal", AttackSetting(net, trials=500))
+    >>> ATTACKS.get("antipodal").about[-1], 0.5 < found.success < found.bound + 0.1
+    ('.', True)
+    """
 
     @property
-    def about(self) -> str: ...
+    def about(self) -> str:
+        """One line of text."""
+        ...
+
     @property
-    def options(self) -> Mapping[str, Any]: ...
+    def options(self) -> Mapping[str, Any]:
+        """Its own options and their defaults."""
+        ...
 
     def run(self, setting: AttackSetting, /) -> Sequence[AttackResult]:
         """Results of the attack; `setting.options` has all options."""

@@ -23,6 +23,15 @@ class AttackResult:
 
     secret: in words; of: one view, or the object. prior: κ, the best guess without the signal. bound: B(κ) of the
     position. numbers: all else that was measured. picture: a figure of it.
+    attack: its name. trials, successes: guesses, and those that were right. device: the one that was attacked.
+
+    >>> from airpool.evaluation.attacks.positions import POSITIONS
+    >>> net = Network.uniform(num_devices=3)
+    >>> found = AttackResult("guess", POSITIONS["sum"], net, "a bit", "view", 1000, 540, prior=0.5, bound=0.6, seed=0)
+    >>> found.success, round(found.standard_error, 4), found.exceeds, found.protected
+    (0.54, 0.0158, False, True)
+    >>> found.interval[0] < 0.54 < found.interval[1], found.row()[2:5], found.to_json()["trials"]
+    (True, ('50.0 %', '54.0 % ± 1.6', '60.0 %'), 1000)
     """
 
     attack: str
@@ -51,6 +60,7 @@ class AttackResult:
 
     @property
     def standard_error(self) -> float | None:
+        """Of the share of right guesses, binomial."""
         rate = self.success
         return None if rate is None else (rate * (1 - rate) / self.trials) ** 0.5
 

@@ -40,7 +40,13 @@ class Examination(Brief):
 
     games: against the ε of each device attacked, by device. alone: against its local ε. outcomes: of all devices.
     measured_runs: of each of the two worlds that were measured. cap: of inferences of several slots, else None; its
-    bounds hold with its own confidence.
+    bounds hold with its own confidence. claimed: the report that was audited.
+
+    >>> found = examined(Network.uniform(num_devices=3, noise_std=0.1), runs=2000)
+    >>> found.violated, found.contradicted, found.implied()
+    (False, [], None)
+    >>> found.lines()[0][-17:], sorted(found.to_json())[:3]
+    ('none contradicted', ['confidence', 'devices', 'measurements'])
     """
 
     network: Network
@@ -54,6 +60,7 @@ class Examination(Brief):
 
     @property
     def contradicted(self) -> list[Evidence]:
+        """Measurements that contradict what ε rests on."""
         return [outcome for outcome in self.outcomes if outcome.contradicted]
 
     @property
@@ -113,6 +120,7 @@ class Examination(Brief):
         return notebook.shown(title, notebook.rows_of(header, rows), drawing, lines)
 
     def to_json(self) -> dict[str, Any]:
+        """As plain data."""
         measured = [outcome.to_json() for outcome in self.contradicted]
         return {
             "confidence": self.confidence,
@@ -148,6 +156,11 @@ def examined(
     elsewhere the first game is theirs. `runs`: a side of each game; the measurements need fewer.
     score: as of `audited`. played: the path to measure, by default the network's.
     No device drops out, which makes the first game weaker than the claim allows; in the second no other device counts.
+    confidence: of all bounds together. progress: left out, shown where there is a terminal or a notebook.
+
+    >>> found = examined(Network.uniform(num_devices=3, noise_std=0.1), devices=1, runs=2000)
+    >>> found.violated, bool(found.games[1].epsilon_lower <= found.claimed.epsilon[1])
+    (False, True)
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence:g} must be > 0 and < 1")

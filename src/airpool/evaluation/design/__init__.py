@@ -51,6 +51,13 @@ def design(
 
     latents: of calibration objects, (n, K, r). normalise: of weights alone (`weights.design`). epsilon: one target or
     one each; left out, the network's own. target, decoder, colluding: as of `weights.design` and `clipping.design`.
+
+    >>> import numpy as np
+    >>> from airpool import Network
+    >>> net = Network.uniform(num_devices=4, dimension=3, noise_std=0.3)
+    >>> made = design(net, np.random.default_rng(0).normal(size=(50, 4, 3)), epsilon=[0.5, 2, 2, 2], normalise="free")
+    >>> bool(made.network.devices.weight[0] < made.network.devices.weight[1]), bool(made.epsilon[0] <= 0.5)
+    (True, True)
     """
     if knob not in _MODULES:
         raise ValueError(f"knob={knob!r} must be weight or clip")

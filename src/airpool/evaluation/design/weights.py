@@ -71,6 +71,7 @@ class Design(Brief):
     of the given network, whose ε may exceed the targets; β is the best one, except for weights with normalise="sum", 1.
     Weights: upper, w_max; scale, β, by which a server without other knowledge multiplies the estimate; kkt_residual,
     a bound on mse − optimum, at the final alignment. Clip norms: noise_factor, on the noise of the given network.
+    colluding: devices that were taken to collude. Example: `design`.
     """
 
     network: Network

@@ -27,6 +27,10 @@ class Candidate:
     """handle: what meets heterogeneous targets: noise for the strictest, or each device's own weight or clip norm.
 
     scheme, share: who transmits, and the score's share of the budget (`account.budget`).
+    codec: by name, or the file of your own. participation: of every device. cover_noise: silent devices send noise.
+
+    >>> Candidate("compact", participation=0.9, cover_noise=True).words
+    'compact, p = 0.9, cover noise'
     """
 
     codec: str = "vote"

@@ -33,7 +33,7 @@ _LEAST, _GREATEST = 2.0**-6, 2.0**5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Option(Brief):
-    """A candidate as a network, and its evaluation on the validation objects."""
+    """A candidate as a network, and its evaluation on the validation objects. Example: `Plan`."""
 
     candidate: Candidate
     network: Network
@@ -41,6 +41,7 @@ class Option(Brief):
 
     @property
     def accuracy(self) -> float:
+        """Mean accuracy on the validation objects."""
         return self.evaluation.accuracy_mean
 
     @property
@@ -57,6 +58,7 @@ class Option(Brief):
         return self.evaluation._repr_html_()
 
     def row(self) -> dict[str, Any]:
+        """Settings and measurements, one per column."""
         report = self.evaluation.report
         return {
             "candidate": self.candidate.words,
@@ -76,6 +78,14 @@ class Plan(Brief):
 
     Options that left the search early have fewer trials than those that stayed.
     cameras: which shipped cameras were left out or repeated to fit the devices; None for none.
+    impossible: candidates with the reason.
+
+    >>> from airpool import load
+    >>> vote = [Candidate("vote")]
+    >>> found = plan(Network.uniform(num_devices=3), model=load("modelnet40"), epsilon=4, choice=vote, trials=[1])
+    >>> best = found.best
+    >>> best.interval[0] < best.accuracy < best.interval[1], best.row()["candidate"], found.record()["seed"]
+    (True, 'vote, p = 1', 0)
     """
 
     best: Option
@@ -117,7 +127,14 @@ def plan(
     given: as in `candidates.built`; where its scheme is a plug-in's, that is tried too. epsilon: for all devices, or
     one each. choice: the candidates, all by default. The last stage draws fresh noise, so that the selection does not
     bias it; the interval includes the choice of the validation objects.
+    model: of `load` or `fit`. trials: inferences of each object at each stage. on_candidate: told what is tried.
     Edge cases: no candidate can be built → an error with the reason of the first.
+
+    >>> from airpool import load
+    >>> few = [Candidate("vote"), Candidate("compact")]
+    >>> found = plan(Network.uniform(num_devices=3), model=load("modelnet40"), epsilon=4, choice=few, trials=[1])
+    >>> found.best.candidate.codec, found.best.network.dimension, found.best.evaluation.report.worst <= 4
+    ('compact', 40, True)
     """
     count = given.devices.count
     targets = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), (count,)).copy()

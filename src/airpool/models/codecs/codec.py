@@ -38,16 +38,43 @@ class Codec(Protocol):
 
     kind: its name in CODECS. reads: what the encoder is given of a view: the local head's "posterior" (..., C), the
     "feature" that the head reads (..., F), or all of the trunk's "map" (..., F·7·7). dimension: r. num_classes: C.
+
+    >>> class Posterior:
+    ...     kind, reads, dimension, num_classes = "posterior", "posterior", 3, 3
+    ...     def encoder(self, read):
+    ...         return read
+    ...     def server(self, level):
+    ...         return lambda estimate: estimate / level.signal
+    ...     def parts(self):
+    ...         return {}, {}
+    ...     @classmethod
+    ...     def built(cls, arrays, settings):
+    ...         return cls()
+    >>> posteriors = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]])
+    >>> decode = decoder(Posterior(), Level(signal=1.0, noise_std=0.1))
+    >>> decode(encoded(Posterior(), {"posterior": posteriors})).argmax(-1).tolist()
+    [0, 2]
     """
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """Its registered name."""
+        ...
+
     @property
-    def reads(self) -> Reads: ...
+    def reads(self) -> Reads:
+        """The part of a view that the encoder is given."""
+        ...
+
     @property
-    def dimension(self) -> int: ...
+    def dimension(self) -> int:
+        """r, numbers in a latent."""
+        ...
+
     @property
-    def num_classes(self) -> int: ...
+    def num_classes(self) -> int:
+        """C."""
+        ...
 
     def encoder(self, read: Array, /) -> Array:
         """Latents (..., r), no longer than one; never raises on values."""

@@ -60,6 +60,14 @@ def fit(
     each picture, which then is not computed again. A picture that is not there or cannot be read is a missing sensor;
     `model.about["pictures"]` says what was left out.
     options: groups, present, split, epsilon, network, recipe, name, progress; of pictures, not the first three.
+
+    >>> import numpy as np
+    >>> labels = np.arange(60) % 3                                      # three classes, seen by four sensors
+    >>> features = np.eye(3)[labels][:, None] + np.random.default_rng(0).normal(scale=0.2, size=(60, 4, 3))
+    >>> quick = FitRecipe(alike=True, hidden=(0,), head_steps=20, codec_steps=1, trials=1)  # left out: longer
+    >>> model = fit(features, labels, epsilon=4, recipe=quick)
+    >>> model.classes, model.num_devices, model.codecs[0]
+    (('0', '1', '2'), 4, 'vote')
     """
     if images is None and videos is None:
         if features is None or labels is None:

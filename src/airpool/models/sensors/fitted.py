@@ -35,6 +35,18 @@ class Fitted(Model):
     """A model of your own sensors. by_name: its codecs, the default first. about: how it was made, as plain data.
 
     trunk: of cameras, what makes features of their pictures.
+
+    >>> import numpy as np
+    >>> from tempfile import TemporaryDirectory
+    >>> from airpool import fit, load
+    >>> from airpool.models.sensors.fitting import FitRecipe
+    >>> quick = FitRecipe(alike=True, hidden=(0,), head_steps=9, codec_steps=1, trials=1)
+    >>> labels = np.arange(45) % 3
+    >>> model = fit(np.eye(3)[labels][:, None].repeat(2, axis=1), labels, epsilon=4, recipe=quick, name="two")
+    >>> with TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/two.safetensors")
+    ...     load(f"{folder}/two.safetensors").name
+    'two'
     """
 
     name: str

@@ -51,8 +51,12 @@ class FitRecipe:
     """Training settings of `fit`.
 
     alike: whether sensors share one head and one encoder; None: those of an array if it pays. hidden: units of
-    the local heads to choose from, 0 for linear. head_steps, codec_steps: at least. dimension: r; None: the number of
+    the local heads to choose from, 0 for linear. head_steps, codec_steps: at least. codec_hidden, server_hidden: units
+    of the codec's two ends. dimension: r; None: the number of
     classes. trials: draws of the noise for each validation object, by which codec and vote are compared.
+
+    >>> FitRecipe(hidden=(0,), head_steps=100).codec_steps
+    1500
     """
 
     alike: bool | None = None
