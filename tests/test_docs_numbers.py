@@ -141,7 +141,8 @@ QUOTATIONS = [
     ("README.md", PRINTED, printed_in_paper),
     ("README.md", HOLD, verdicts),
     ("README.md", r"answered right (\d+\.\d) %", odds_at_one),
-    ("docs/howto/guide.md", r"the accuracy is (\.\d{3}), and an inference spends as much as ε = (\d\.\d\d) on average[^_]*?"
+    ("docs/howto/guide.md",
+     r"the accuracy is (\.\d{3}), and an inference spends as much as ε = (\d\.\d\d) on average[^_]*?"
      r"about (\d+) inferences on average, where the cheapest single slot of equal accuracy makes (\d+)", slots),
     ("docs/howto/guide.md", OURS, lambda: compared("airpool")),
     ("docs/howto/guide.md", r"the paper's codec and its Theorem 1 \| " + ROW, lambda: compared("paper")),
@@ -225,7 +226,7 @@ def test_the_paper_is_cited_where_a_reader_begins():
     assert number
     templates, lead = ROOT / "src/airpool/_support/templates/demo.html", "src/airpool/paper/figures/statements.toml"
     places = {
-        "README.md": (ROOT / "README.md").read_text("utf-8")[:2500],
+        "README.md": " ".join((ROOT / "README.md").read_text("utf-8")[:2500].split()),
         "reproduction": (ROOT / "docs/results/reproduction.md").read_text("utf-8")[:600],
         "report": tomllib.loads((ROOT / lead).read_text("utf-8"))["report"]["lead"],
         "demo": templates.read_text("utf-8")[:1500],

@@ -128,13 +128,13 @@ def test_export_backup_rebuild_and_fleet(ledger, tmp_path):
     assert "device-3" in run("ledger", "fleet", url)
     for given in ("device-3", found["devices"][0]["key"][:10]):
         out = tmp_path / f"{given}.jsonl"
-        run("ledger", "fleet", url, "--device", given, "--out", out)
+        run("ledger", "fleet", url, "--of", given, "--out", out)
         assert out.read_text() == (tmp_path / "rows.jsonl").read_text()
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(("--device", "device-4", "--out", "x"), "device device-4 must be one"), (("--device", "device-3"), "together")],
+    [(("--of", "device-4", "--out", "x"), "device device-4 must be one"), (("--of", "device-3"), "together")],
 )
 def test_the_fleet_view_exports_a_ledger_that_it_knows(arguments, said, refused, tmp_path):
     assert said in refused("ledger", "fleet", f"sqlite:///{tmp_path}/fleet.db", *arguments)

@@ -14,7 +14,7 @@ from pathlib import Path
 # Module → table → where its new setting goes: before the first one that has a default.
 ADDED = {
     "network": {
-        "class Devices(Brief):": "    antenna_gain_db: Annotated[PerDevice | float, DECIBEL] = 0.0\n    weight: Annotated",
+        "class Devices(Brief):": "    antenna_gain: Annotated[PerDevice | float, DECIBEL] = 0.0\n    weight: Annotated",
         "class Channel:": '    doppler_hz: Annotated[float, ERROR] = 0.0\n    fading: str = "none"',
         "class Adversary:": "    arrays: Annotated[int, range(257)] = 0\n    antennas: Annotated",
         "class Network(Brief):": "    relays: int = 0\n    dimension: Annotated",

@@ -116,7 +116,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "ledger rebuild": ("ledger rebuild device-0.jsonl --out device-0.db",),
     "ledger fleet": (
         "ledger fleet sqlite:///fleet.db --take device-0.jsonl --take device-1.jsonl",
-        "ledger fleet sqlite:///fleet.db --device device-0 --out device-0.jsonl",
+        "ledger fleet sqlite:///fleet.db --of device-0 --out device-0.jsonl",
     ),
     "reproduce": ("reproduce table-2", "reproduce all --out report"),
 }

@@ -149,16 +149,16 @@ def rebuild(
 def fleet(
     url: Annotated[str, typer.Argument(help="sqlite:///FILE or postgresql://USER@HOST/BASE.")],
     take: Annotated[list[Path] | None, typer.Option(help="Exports of devices to take in; repeatable.")] = None,
-    device: Annotated[str | None, typer.Option(help="Device, by name or key, whose rows --out writes.")] = None,
-    out: Annotated[Path | None, typer.Option(help="New file: an export of --device, for `ledger rebuild`.")] = None,
+    of: Annotated[str | None, typer.Option(help="Device, by name or key, whose rows --out writes.")] = None,
+    out: Annotated[Path | None, typer.Option(help="New file: an export of --of, for `ledger rebuild`.")] = None,
     delta: Delta = 1e-5,
     neighbours: Relation = "zero-out",
     json: o.Json = False,
 ) -> None:
     """Print what all devices have spent, as far as they have reported; never trusted over their own ledgers."""
     relation = _relation(neighbours)
-    if (device is None) != (out is None):
-        raise ValueError("--device and --out must be given together: whose rows, and where to")
+    if (of is None) != (out is None):
+        raise ValueError("--of and --out must be given together: whose rows, and where to")
     from airpool._support.rounding import full, shown
     from airpool.runtime.ledger.backup import exported, imported
     from airpool.runtime.ledger.fleet import Fleet, base_errors
@@ -169,8 +169,8 @@ def fleet(
             try:
                 taken = sum(view.take(imported(_lines(path))) for path in take or [])
                 found = view.accounts(delta, relation)
-                if device is not None and out is not None:
-                    files.write(out, "".join(f"{line}\n" for line in exported(view.ledger_of(device))))
+                if of is not None and out is not None:
+                    files.write(out, "".join(f"{line}\n" for line in exported(view.ledger_of(of))))
             finally:
                 view.close()
     except base_errors() as error:
