@@ -7,7 +7,7 @@ ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 MPLBACKEND := Agg
 export ONEDNN_MAX_CPU_ISA MPLBACKEND
 
-.PHONY: help demo test check docs lint bench sbom clean install
+.PHONY: help demo test check docs lint bench sbom wheels clean install
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -40,6 +40,11 @@ bench: install  ## time what has to be fast
 sbom: install  ## bill of materials (out/sbom.json), and what is known against it
 	$(BIN)/python -m pip install -q -c constraints.txt cyclonedx-bom pip-audit
 	$(BIN)/python scripts/supply.py
+
+wheels: install  ## wheels and source archives of airpool and airpool-models, and the wheel of airpool-device, in dist/
+	$(BIN)/python -m pip install -q -c constraints.txt build
+	for package in . packages/models; do $(BIN)/python -m build -o dist $$package || exit 1; done
+	$(BIN)/python -m build --wheel -o dist deploy/device
 
 clean:  ## remove .venv, caches and out/
 	rm -rf .venv out build dist .pytest_cache .ruff_cache .hypothesis
