@@ -115,6 +115,27 @@ def test_the_image_does_not_run_as_root():
     assert not any(re.search(r"chmod 777|sudo|COPY .*keys|ADD http", line) for line in lines)
 
 
+def test_the_images_are_made_of_what_is_here_on_a_base_that_is_an_argument():
+    text = (ROOT / "deploy" / "Dockerfile").read_text("utf-8")
+    stages = re.findall(r"^FROM (\S+) AS (\S+)$", text, re.MULTILINE)
+    assert {base for base, _ in stages} - {name for _, name in stages} == {"${BASE}"}
+    copied = [word for line in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE) for word in line.split()]
+    ignored, *kept = [line for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line[0] != "#"]
+    assert ignored == "*"
+    assert {line.removeprefix("!") for line in kept if line[0] == "!"} == set(copied)
+    assert all((ROOT / each).exists() for each in copied)
+    for name, service in compose()["services"].items():
+        build = service["build"]
+        assert (ROOT / "deploy" / build["context"] / build["dockerfile"]).samefile(ROOT / "deploy" / "Dockerfile")
+        assert build["target"] == ("device" if name.startswith("device") else "server") in [each for _, each in stages]
+
+
+def test_every_container_is_asked_for_its_health_where_it_tells_it():
+    for service in compose()["services"].values():
+        metrics = service["command"][service["command"].index("--metrics") + 1]
+        assert f"http://{metrics}/healthz" in service["healthcheck"]["test"][-1]
+
+
 def test_the_tests_that_the_pages_name_exist():
     there = {
         name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
