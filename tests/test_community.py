@@ -44,8 +44,9 @@ def test_wheels_carry_licence_and_notices():
     kept = {path for pattern in PROJECT["license-files"] for path in ROOT.glob(pattern)}
     assert {ROOT / "LICENSE", ROOT / "NOTICE"} <= kept
     assert set(VENDOR[0].glob("*.LICENSE")) <= kept
-    data = tomllib.loads(text("packages/models/pyproject.toml"))["project"]
-    assert {"LICENSE", "NOTICE"} <= set(data["license-files"])
+    for package, wanted in {"packages/models": {"LICENSE", "NOTICE"}, "deploy/device": {"LICENSE"}}.items():
+        assert wanted <= set(tomllib.loads(text(f"{package}/pyproject.toml"))["project"]["license-files"])
+        assert text(f"{package}/LICENSE") == text("LICENSE")
 
 
 def test_every_part_of_the_data_package_has_its_source_named():
