@@ -116,7 +116,7 @@ def test_verify_finds_what_is_wrong(ledger, keys):
     assert run("ledger", "verify", ledger)
 
 
-def test_export_backup_rebuild_and_fleet(ledger, tmp_path):
+def test_export_backup_rebuild_and_fleet(ledger, keys, tmp_path):
     run("ledger", "export", ledger, "--out", tmp_path / "rows.jsonl")
     run("ledger", "backup", ledger, "--out", tmp_path / "copy.db")
     run("ledger", "rebuild", tmp_path / "rows.jsonl", "--out", tmp_path / "new.db")
@@ -130,6 +130,9 @@ def test_export_backup_rebuild_and_fleet(ledger, tmp_path):
         out = tmp_path / f"{given}.jsonl"
         run("ledger", "fleet", url, "--of", given, "--out", out)
         assert out.read_text() == (tmp_path / "rows.jsonl").read_text()
+    run("ledger", "rebuild", tmp_path / "device-3.jsonl", "--out", tmp_path / "restored.db")
+    head, key = keys / "device-3" / "identity.head", keys / "device-3" / "identity.crt"
+    assert "5 rows, no faults" in run("ledger", "verify", tmp_path / "restored.db", "--head", head, "--key", key)
 
 
 @pytest.mark.parametrize(
