@@ -76,7 +76,7 @@ class Model(Brief, ABC):
 
     @property
     def told(self) -> dict[str, str | int | float]:
-        """What is known of how it was made."""
+        """Facts of how it was made."""
         return {}
 
     @property
