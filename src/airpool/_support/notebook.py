@@ -1,4 +1,4 @@
-"""Objects in a notebook: tables, sentences and small drawings as HTML that runs nothing and fetches nothing.
+"""Views of objects in a notebook: tables, sentences and small drawings as HTML that runs nothing and fetches nothing.
 
 Every text is escaped here, and only here. Lines and letters have the colour of the page around them, light or dark.
 """

@@ -77,11 +77,12 @@ class AuditReport(Brief):
         return claimed, least(self.epsilon_lower), ("VIOLATED" if self.violated else "not refuted") if claimed else ""
 
     def _repr_html_(self) -> str:
-        from airpool._support.notebook import curve, sentences
-        from airpool._support.notebook import shown as page
+        from airpool._support import notebook
 
+        table = notebook.rows_of(("claimed ε", "shown: at least", ""), [self.verdict])
         rates = self.false_alarm_rates.tolist(), self.miss_rates.tolist()
-        return page("A distinguishing game", sentences([str(self)]), curve(*rates, "false alarms", "misses"))
+        drawn = notebook.curve(*rates, "false alarms", "misses")
+        return notebook.shown("A distinguishing game", table, drawn, notebook.sentences([str(self)]))
 
     def __str__(self) -> str:
         least, most = self._rounded

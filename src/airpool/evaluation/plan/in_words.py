@@ -64,7 +64,7 @@ def _dot(option: Option, found: Plan) -> notebook.Dot:
 
 
 def life_in_words(found: LifePlan) -> tuple[str, str, str]:
-    """The choice, its promises, and figures that nobody is promised."""
+    """Three sentences: the way to take, the promise, and figures that nobody is promised."""
     best = found.best
     row, slots, run = best.row(), best.network.slots, best.option.evaluation
     several, cap, radio = slots.count > 1, shown(row["cap_epsilon"]), row["mean_bytes"] is None
