@@ -16,12 +16,13 @@ author = "The airpool authors"
 copyright = "2026, the airpool authors"
 version = release = __version__
 
-extensions = ["myst_nb", "mathml"]
+extensions = ["myst_nb", "mathml", "reference"]
 exclude_patterns = ["_build", "_ext", "**/README.md"]
 default_role = "code"
 # tutorials/index.md lists the notebooks that are there, also where there are none yet.
 logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda record: "glob pattern" not in str(record.msg))
 nitpicky = False
+python_maximum_signature_line_length = 88
 
 # Pages: Markdown and notebooks. Notebooks are executed at build time and their results are kept in out/notebooks.
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence", "attrs_inline"]

@@ -23,6 +23,7 @@ def public():
 
 
 def module(name):
+    """A module of the site's own, which are no package."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "_ext" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -90,3 +91,17 @@ def elsewhere(public, top):
     """Examples that a docstring points to."""
     for name in re.findall(r"Example: `(\w+)`", top.doc):
         yield next(e.doc for e in public.everything() if e.last == name and e.name.count(".") <= 4 and ">>>" in e.doc)
+
+
+def test_the_reference_has_an_entry_for_every_public_name_command_and_option(public):
+    pages = module("reference").pages()
+    heads = re.findall(r"^:{3,4}\{(?:py:)?(\w+)\} (\S+?)(?:\(|$| )", "\n".join(pages.values()), re.M)
+    named = {name for kind, name in heads if kind in ("function", "class", "exception", "data")}
+    assert named == {name for page in public.PAGES.values() for name in page.names}
+    assert {e.last for e in public.everything() if e.kind in ("method", "property")} <= {name for _, name in heads}
+    for words, command, ctx in public.commands():
+        if words:
+            section = next(text for name, text in pages.items() if f"# airpool {words}\n" in text)
+            section = section.partition(f"# airpool {words}\n")[2].partition("\n## ")[0]
+            shown = [param for param in command.get_params(ctx) if not getattr(param, "hidden", False)]
+            assert [o for param in shown for o in param.opts if o.startswith("--") and o not in section] == []

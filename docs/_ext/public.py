@@ -52,6 +52,15 @@ PAGES = {
             *("airpool.account.event.Event", "airpool.account.statement.Statement"),
         ),
     ),
+    "exchange": Page(
+        "Adding up with other tools",
+        "The spending of a network in the units of other accountants, and together with what they spent "
+        "([guide](../../howto/neighbours.md)).",
+        (
+            *("airpool.exchange", "airpool.Exchange"),
+            *("airpool.account.others.combined", "airpool.account.others.budget_beside"),
+        ),
+    ),
     "simulate": Page(
         "Accuracy",
         "Accuracy of a network, simulated or bounded. The objects are those of a model, or your own.",
@@ -105,7 +114,18 @@ PAGES = {
 
 # Made by airpool alone: fields and methods are public, the constructor is not.
 _MADE = {
-    *("PrivacyReport", "Odds", "Event", "Statement", "Evaluation", "Prediction", "AccuracyBounds", "Plan", "Option"),
+    *(
+        "PrivacyReport",
+        "Odds",
+        "Exchange",
+        "Event",
+        "Statement",
+        "Evaluation",
+        "Prediction",
+        "AccuracyBounds",
+        "Plan",
+        "Option",
+    ),
     *("Design", "Examination", "Inference", "Model", "Objects", "Fitted", "AirpoolError", "NetworkError"),
 }
 # Members that are not public: they compute others, or are called by them.
@@ -117,7 +137,7 @@ _INNER = {
         for name in ("named_codec", "encoded_objects", "checked", "told")
     ),
     *(f"Fitted.{name}" for name in ("labels", "sensors", "heads", "by_name", "objects")),
-    *("Channel.rules", "FitRecipe.head", "FitRecipe.codec"),
+    *("Channel.rules", "Exchange.losses", "Exchange.distinct", "FitRecipe.head", "FitRecipe.codec"),
 }
 
 
@@ -172,6 +192,7 @@ def _plain(parameter: inspect.Parameter) -> inspect.Parameter:
     """Without its annotation; with its default where that is plain data, else with three dots."""
     parameter, default = parameter.replace(annotation=parameter.empty), parameter.default
     known = default is not __version__ and isinstance(default, bool | int | float | str | None | tuple)
+    known = known and not (isinstance(default, tuple) and len(default) > 8)
     if default is parameter.empty or known:
         return parameter
     return parameter.replace(default=_Default("..."))

@@ -1,4 +1,4 @@
-"""The one place that states the version; every result on disk carries it, with the day and the machine.
+"""The version, as text, stated here alone; every result on disk carries it, with the day and the machine.
 
 >>> import airpool
 >>> airpool.__version__ == __version__

@@ -44,6 +44,10 @@ class Exchange:
         Elsewhere they are proven bounds, looser than ε; `rdp` and `pld` keep what they lose.
     missed: of each device, how likely it is that the noise is not what is described here (live noise). No unit counts
         it; `account.others.combined` does.
+
+    >>> spent = exchange(Network.uniform(num_devices=4, noise_std=0.5, weight=(0.2, 0.2, 0.2, 0.4)), inferences=10)
+    >>> spent.protects, spent.gaussian, spent.worst, spent.missed.shape
+    ('device', True, 3, (4,))
     """
 
     network: Network

@@ -129,9 +129,10 @@ def write(network: Network, path: str | Path) -> None:
     """Writes a network as a file that `read_network` reads back to the same network, value for value.
 
     >>> from tempfile import TemporaryDirectory
+    >>> from airpool import read_network
     >>> with TemporaryDirectory() as folder:
     ...     write(Network.uniform(num_devices=12), f"{folder}/net.toml")
-    ...     read(f"{folder}/net.toml") == Network.uniform(num_devices=12)
+    ...     read_network(f"{folder}/net.toml") == Network.uniform(num_devices=12)
     True
     """
     files.write(path, dump(network))
