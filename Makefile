@@ -7,7 +7,7 @@ ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 MPLBACKEND := Agg
 export ONEDNN_MAX_CPU_ISA MPLBACKEND
 
-.PHONY: help demo test check docs lint bench sbom wheels clean install
+.PHONY: help demo test check coverage docs lint bench sbom wheels clean install
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -28,6 +28,13 @@ check: lint  ## lint, the tests that need more (Sionna's channels, int8, Ray, GN
 docs: install  ## the documentation site, in out/site; the build itself needs no network
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[docs]'
 	$(BIN)/sphinx-build -W --keep-going -q -j 2 docs out/site
+
+# Every line of privacy, account and ledger is run by its own tests; COVERED="tests src docs" for the whole suite.
+COVERED ?= tests/privacy tests/account tests/ledger tests/test_reprs.py tests/cli/test_ledger.py tests/cli/test_fleet.py tests/radio/test_waveform.py src/airpool/privacy src/airpool/account src/airpool/runtime/ledger
+coverage: install  ## lines and branches that tests run, by folder; fails below 100 % of privacy, account and ledger
+	$(BIN)/pytest -n auto -m "not check and not gpu" --cov --cov-report= $(COVERED)
+	$(BIN)/python scripts/coverage.py
+	$(BIN)/coverage report -m --skip-covered --include='*/airpool/privacy/*,*/airpool/account/*,*/runtime/ledger/*' --fail-under=100
 
 lint: install  ## ruff and pyright
 	$(BIN)/ruff check

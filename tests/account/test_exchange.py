@@ -76,6 +76,8 @@ def test_the_rest_of_the_noise_decides_the_divergence_of_coins():
     assert spent.rdp([alpha])[:, 0] == pytest.approx([np.log(0.3 + 0.7 * seen) / (alpha - 1), 0.0], rel=1e-9)
     assert spent.gdp == pytest.approx([1.0, 0.0])
     assert isinstance(spent.event(1), dp.NoOpDpEvent)
+    never = exchange(Network(Devices(2, noise_std=1.0, participation=(0.0, 1.0))))
+    assert never.gdp == pytest.approx([0.0, 0.5])
     # Whatever the coins, the divergence of large orders is that of the least noise: no smaller ρ is true.
     assert spent.rdp([500.0])[0, 0] / 500 == pytest.approx(spent.zcdp[0], rel=1e-2)
 

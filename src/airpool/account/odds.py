@@ -190,10 +190,10 @@ def _common(network: Network, received: Aggregate, prior: Floats) -> Floats:
     kinds: Integers = device.game(received, Neighbours.ZERO_OUT).of_device
     for kind in np.unique(kinds):
         law = exceeded(network, received, int(np.argmax(kinds == kind)))
-        if law is not None:
-            mu, mass = worst_of_draws([StillStream(law, network.uses, draws)])
-            one = gaussians(mu[None], mass[None], np.zeros(1, dtype=np.int64))
-            out[:, kinds == kind] = bounds.averaged(one, prior)
+        assert law is not None  # all take part, and the neighbours are zero-out
+        mu, mass = worst_of_draws([StillStream(law, network.uses, draws)])
+        one = gaussians(mu[None], mass[None], np.zeros(1, dtype=np.int64))
+        out[:, kinds == kind] = bounds.averaged(one, prior)
     return out
 
 

@@ -62,8 +62,7 @@ def _over_draws(network: Network, received: Aggregate, inferences: int, draws: i
     for kind in np.unique(kinds):
         same = kinds == kind
         law = exceeded(network, received, int(np.argmax(same)))
-        if law is None:
-            continue
+        assert law is not None  # `spent_in_common` has seen to it
         stream = [StillStream(law, inferences, draws)]
         mu, mass = worst_of_draws(stream)
         worst = gaussians(mu[None], mass[None], np.zeros(1, dtype=np.int64))

@@ -128,7 +128,7 @@ def balanced(
     """
     x, step, before = np.minimum(np.maximum(start, 1e-9), high), np.full(len(high), 0.05), np.ones(len(high), bool)
     best = np.zeros_like(high)
-    for _ in range(400):
+    for _ in range(400):  # pragma: no branch: a limit on time, for a search that halves its steps
         met = meets(x)
         if np.any(~met & (x < _LEAST)):
             return best

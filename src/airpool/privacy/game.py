@@ -132,7 +132,7 @@ def solve(game: Game, delta: float) -> Bounds:
         return Bounds(upper, upper)
     # Where no ε is sure to meet δ, the upper law may still meet it: its own end is looked for, upwards.
     end = np.where(np.isfinite(ceiling), ceiling, 1.0)
-    for _ in range(_STEPS):
+    for _ in range(_STEPS):  # pragma: no branch: 16 to the power of _STEPS is more than any ε
         short = np.isinf(ceiling) & (excess(game.high, end, pairs) > 0)
         if not short.any():
             break

@@ -116,7 +116,9 @@ def alike(*columns: Floats) -> tuple[Floats, Integers, Integers]:
         code = (code ^ (bits ^ (bits >> np.uint64(29)))) * np.uint64(0x9E3779B97F4A7C15)
         code ^= code >> np.uint64(32)
     _, first, of_device, count = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
-    if not np.array_equal(table[first][of_device], table):  # two rows with one code: next to impossible
+    if not np.array_equal(
+        table[first][of_device], table
+    ):  # pragma: no cover: two rows with one code are next to impossible
         rows, of_device, count = np.unique(table, axis=0, return_inverse=True, return_counts=True)
         return rows, of_device.reshape(-1), count
     return table[first], of_device, count

@@ -246,7 +246,7 @@ class _Laws:
         ratio = np.exp(at * _STEP)
         ratio = np.append(0.0, ratio * (1 - 1e-11 if self.down else 1 + 1e-11))
         cells = np.append(at_zero, cells)
-        if not np.any(cells > 0):  # every ratio is too rare to count, or too large
+        if not np.any(cells > 0):  # pragma: no cover: a guard, for ratios that are all too rare or too large
             return np.zeros(1), np.full(1, float(self.down))
         return ratio[cells > 0], cells[cells > 0]
 

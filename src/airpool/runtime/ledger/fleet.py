@@ -112,7 +112,7 @@ class Fleet:
             os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would let others read it
             self._base: Any = sqlite3.connect(file, isolation_level=None, timeout=10, check_same_thread=False)
             self._mark, self._begin = "?", "BEGIN IMMEDIATE"
-        else:
+        else:  # pragma: no cover: PostgreSQL, in tests/ledger/test_fleet.py where it is installed (`make check`)
             given = dict(parse_qsl(parts.query))
             limits = {name: value for name, value in _PATIENCE.items() if name not in given}
             self._base = load("psycopg", "a fleet view in PostgreSQL").connect(url, autocommit=True, **limits)

@@ -1,0 +1,189 @@
+"""Edges of the account: what is said where nothing better is known, and bad input by name."""
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from airpool import Adversary, Network, Ranking, Threshold, calibrate, guarantee, odds
+from airpool.account import errors, plain_words, statement, waveform
+from airpool.account.at_least import at_least
+from airpool.account.budget import calibrated, split
+from airpool.account.calibration import _require_feasible_scores, calibrate_claim
+from airpool.account.eavesdropper import why_local
+from airpool.account.guesses import in_words, table
+from airpool.account.periods import period
+from airpool.account.received import aggregate
+from airpool.account.reconstruction import reconstruction
+from airpool.account.report import table as report_table
+from airpool.account.stream import Exceeded, StillStream, over_any_draws
+from airpool.network import Channel, Devices, Slots
+from airpool.privacy import sampled, unaligned
+from airpool.radio.waveform.frame import Frame
+from airpool.radio.waveform.uplink import Impairments, uplink
+
+STILL = Channel(fading="rician", redrawn=False, outage=0.1)
+
+
+def like(noise_std=0.2, **rest):
+    return Network.uniform(num_devices=4, noise_std=noise_std, **rest)
+
+
+def printed(what):
+    Console(width=200, file=(out := io.StringIO())).print(what)
+    return out.getvalue()
+
+
+def test_a_lower_end_is_claimed_only_where_it_is_known():
+    scores = Threshold(score_noise_std=0.5, threshold=0.5)
+    many = Network(Devices(5, noise_std=(0.1, 0.2, 0.3, 0.4, 0.5)), scheme=scores, inferences=3)
+    assert at_least(many, aggregate(many)) is None
+    # Without any noise everything is seen: nothing is added to "at least 0".
+    silent = like(noise_std=0.0, inferences=3)
+    assert at_least(silent, aggregate(silent)) == pytest.approx(np.zeros(4))
+    never = Network(Devices(2, noise_std=0.2, participation=(0.0, 1.0)), inferences=3)
+    found = at_least(never, aggregate(never))
+    assert found is not None
+    assert found[0] == 0 < found[1]
+
+
+def test_no_lower_end_is_claimed_where_other_noise_is_not_counted(monkeypatch):
+    net = Network(Devices(3, noise_std=(0.1, 0.2, 0.3)), channel=Channel(csi_error_std=0.05), colluders=1, inferences=2)
+    monkeypatch.setattr(unaligned, "_MOST_ROWS", 1)
+    unaligned._unaligned.cache_clear()
+    assert at_least(net, aggregate(net)) is None
+
+
+def test_a_waveform_with_an_amplifier_that_clips_has_the_local_epsilon_alone():
+    link = uplink((1, 4), 20, Frame(), Impairments(), np.random.default_rng(0))
+    assert "not linear" in str(waveform.why_local(like(), replace(link, limit=1.0)))
+
+
+def test_a_target_is_met_by_each_accounting():
+    net = like(participation=0.9)
+    assert guarantee(calibrated(net, epsilon=2.0)).worst <= 2.0
+    claimed = calibrated(Network.uniform(num_devices=12, participation=0.9), epsilon=10.0, accounting="theorem1")
+    assert np.max(guarantee(claimed).paper.epsilon) == pytest.approx(10.0, rel=1e-6)
+    scored = like(scheme=Ranking(num_selected=3))
+    assert calibrated(scored, epsilon=20.0, share=0.5) == split(scored, epsilon=20.0, share=0.5)
+    with pytest.raises(ValueError, match="accounting='lemma' must be exact or theorem1"):
+        calibrated(net, epsilon=2.0, accounting="lemma")
+
+
+def test_scores_that_cannot_differ_need_next_to_no_noise():
+    alike = split(like(scheme=Threshold(threshold=50.0, score_bound=1e-3)), epsilon=5.0, share=0.5)
+    assert isinstance(alike.scheme, Threshold)
+    assert guarantee(alike).worst <= 5.0
+
+
+def test_a_claim_needs_noise_to_scale_and_an_epsilon_that_it_can_reach():
+    with pytest.raises(ValueError, match="noise_std is 0 everywhere"):
+        calibrate_claim(like(noise_std=0.0), epsilon=1.0)
+    with pytest.raises(ValueError, match=r"claims no ε as small as 1\.0"):
+        calibrate_claim(like(participation=0.01), epsilon=1.0, tail="statement")
+
+
+def test_scores_that_cost_less_than_the_target_are_no_obstacle():
+    net = like(scheme=Threshold(score_noise_std=2.0, threshold=0.5, score_bound=0.5))
+    assert guarantee(calibrate(net, epsilon=8.0)).worst <= 8.0
+    _require_feasible_scores(net, np.full(4, 8.0))
+    _require_feasible_scores(like(), np.full(4, 1e-9))
+
+
+def test_weights_are_found_under_channel_errors(monkeypatch):
+    monkeypatch.setattr(sampled, "DRAWS", 64 * sampled._CHUNK)
+    for channel in (Channel(csi_error_std=0.05), Channel(symbols="real", phase_error_std=0.1)):
+        found = calibrate(Network.uniform(num_devices=2, channel=channel), epsilon=3.0, knob="weight")
+        assert 1.5 < guarantee(found).worst <= 3.0
+
+
+def test_an_eavesdropper_is_granted_the_local_epsilon_for_a_reason():
+    heard = Adversary(antennas=2)
+    reasons = {
+        "one after the other": like(adversary=heard, channel=Channel(access="orthogonal")),
+        "depends on its noise": like(adversary=heard, channel=Channel(power_rule="exact")),
+        "number of slots": like(adversary=heard, slots=Slots(count=3)),
+        "scores|neighbours": like(adversary=heard, scheme=Threshold()),
+    }
+    for net in reasons.values():
+        assert why_local(net, live=False) is not None
+        report = guarantee(net)
+        assert report.epsilon_eavesdropper == pytest.approx(report.epsilon_local)
+        found = odds(net, 0.5)
+        assert found.eavesdropper == pytest.approx(found.local)
+    assert "needs a receiver noise" in str(why_local(like(adversary=heard), live=True))
+    assert "one after the other" in str(why_local(reasons["one after the other"], live=False))
+    report = guarantee(like(adversary=heard))
+    assert "An eavesdropper elsewhere with 2 antennas: ε = " in printed(report_table(report))
+
+
+def test_own_noise_alone_counts_where_errors_are_not_accounted_for():
+    assert "select" in str(errors.why_local(like(scheme=Ranking(num_selected=2), channel=Channel(csi_error_std=0.1))))
+    crowd = Network.uniform(num_devices=400, channel=Channel(symbols="real", phase_error_std=0.1))
+    assert "several components" in str(errors.why_local(crowd))
+    far = like(channel=Channel(fading="sionna:tdl-a", csi_error_std=0.1))
+    assert "fading none, rician and rayleigh" in str(errors.why_local(far))
+
+
+def test_odds_are_a_table_and_sentences():
+    text = printed(table(odds(like(adversary=Adversary(antennas=2)), 0.1)))
+    assert "from the eavesdropper's antennas" in text
+    assert "the class above all, is not protected" in text
+    assert "eavesdropper" not in printed(table(odds(like(), 0.1)))
+    assert in_words([]) == []
+
+
+def test_odds_over_a_channel_that_stays_are_those_of_the_worst_draws():
+    plain = like(channel=STILL, inferences=3)
+    unsure, dropped = replace(plain, devices=replace(plain.devices, participation=0.9)), replace(plain, dropouts=1)
+    known = odds(plain, 0.5)
+    assert known.worst < odds(unsure, 0.5).worst <= float(np.max(odds(unsure, 0.5).local)) + 1e-12
+    assert known.worst <= odds(dropped, 0.5).worst <= float(np.max(known.local)) + 1e-12
+    close = reconstruction(unsure)
+    assert np.all(close.device >= 0)
+    assert np.all(close.device <= 1)
+
+
+def test_a_period_of_one_inference_that_has_no_account_is_an_error():
+    report = replace(guarantee(like()), again=None)
+    with pytest.raises(ValueError, match="inferences=2 must be 1: no other one is known"):
+        report.over(2)
+    assert period(report, "a day", 2).epsilon == (np.inf,) * 4
+    without = replace(guarantee(like(), inferences=2), again=None)
+    with pytest.raises(ValueError, match="inferences=1 must be 2"):
+        period(without, "once", 1)
+
+
+def test_a_statement_names_devices_without_noise_and_cover_noise():
+    mixed = Network(Devices(3, noise_std=(0.2, 0.2, 0.0), participation=0.9), cover_noise=True)
+    page = statement.statement(guarantee(mixed))
+    assert "(but not by" in str(page)
+    assert "Cover noise: devices that are not chosen must still send noise." in str(page)
+    assert repr(page).startswith("Statement(3 devices, ε of the worst: ")
+    assert page._repr_html_().startswith("<iframe srcdoc=")
+    with pytest.raises(TypeError, match="a statement has no int"):
+        statement._lines(3)
+
+
+def test_a_statement_says_where_the_paper_agrees():
+    report = guarantee(like())
+    same = replace(report, paper=replace(report.paper, epsilon=report.epsilon, reason=""))
+    assert plain_words.paper(same).endswith(", as this page does.")
+
+
+def test_a_report_shows_itself_in_one_line():
+    assert repr(guarantee(like())).startswith("PrivacyReport(4 devices: epsilon <= ")
+
+
+def test_a_draw_without_noise_or_without_a_feature_leaves_the_bound_as_it_is():
+    for mu in (0.0, np.inf):
+        law = Exceeded(np.array([0.0, 1.0]), np.array([mu, 0.0]))
+        assert over_any_draws([StillStream(law, 3, 2)], 0.0, 1e-5, 7.0) == 7.0
+
+
+def test_over_several_draws_only_schemes_without_scores_count_others():
+    net = like(channel=STILL, dropouts=1, inferences=3, scheme=Threshold(score_noise_std=1.0))
+    report = guarantee(net)
+    assert report.epsilon == pytest.approx(report.epsilon_local)
