@@ -117,10 +117,16 @@ def test_a_traceback_of_a_python_block_gives_the_line_in_the_page(readme):
 
 
 @pytest.mark.parametrize(
-    ("language", "line"), [("toml", "a = "), ("json", "{"), ("csv", "a,b\n1"), ("toml", "[devices]\ncount = -1")]
+    ("language", "line", "mark"),
+    [
+        ("toml", "a = ", ""),
+        ("json", "{", ""),
+        ("toml", "[devices]\ncount = -1", ""),
+        ("text", "a,b\n1", "<!-- file: a.csv -->"),
+    ],
 )
-def test_data_must_parse(readme, language, line):
-    assert "README.md:2: " in readme(fence(language, line)).stderr
+def test_data_must_parse(readme, language, line, mark):
+    assert "README.md:3: " in readme(f"{mark}\n{fence(language, line)}").stderr
 
 
 def test_a_block_can_be_a_file_of_the_commands_after_it(readme):

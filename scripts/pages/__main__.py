@@ -55,9 +55,9 @@ def main() -> None:
     with ThreadPoolExecutor(options.jobs) as pool:
         for path, result in zip(first, pool.map(lambda path: run(path, options.verbose), first), strict=True):
             print(row(path, result), flush=True)
+            if result.failure:
+                print(f"\n{result.failure}\n", file=sys.stderr, flush=True)
             results.append(result)
-    for failure in (each.failure for each in results if each.failure):
-        print(f"\n{failure}", file=sys.stderr)
     blocks_, ran = sum(each.blocks for each in results), sum(each.run for each in results)
     used = os.times()
     print(

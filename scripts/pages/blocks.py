@@ -5,8 +5,8 @@ The language of a block says what happens to it:
     sh        every line is a command, and must end with status 0
     console   lines after `$ ` are commands; the lines that follow one are its whole output
     python    a script; the blocks of a page share a namespace, like the cells of a notebook
-    text      must be part of what the block before it printed
-    toml, json, yaml, csv
+    text      must be part of what the block before it printed, or a file (below)
+    toml, json, yaml
               must parse; a network file and the options of a role are read by airpool
     `>>>`     a doctest, in an indented block too: `make test` runs it
 
@@ -29,7 +29,7 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ("sh", "console", "python")
-DATA = ("toml", "json", "yaml", "csv")
+DATA = ("toml", "json", "yaml")
 LANGUAGES = (*RUN, *DATA, "text")
 REASONS = {
     "install": "changes the environment, or fetches from the network",

@@ -128,8 +128,11 @@ class Page:
         if "file" in block.marks:
             (self.folder / block.marks["file"]).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / block.marks["file"]).write_text(self._ported(block.text), "utf-8")
-        if block.language in DATA:
-            self._data(block)
+        kind = (
+            Path(block.marks.get("file", "")).suffix.removeprefix(".") if block.language == "text" else block.language
+        )
+        if kind in (*DATA, "csv"):
+            self._data(block, kind)
         elif block.language == "python":
             begin = time.monotonic()
             problem, self.printed = self.session.run(self.path.stem, block.line, block.text, TIME_LIMIT_S)
@@ -144,13 +147,13 @@ class Page:
             for command in commands(block):
                 self._command(command)
 
-    def _data(self, block: Block) -> None:
+    def _data(self, block: Block, kind: str) -> None:
         try:
-            if block.language == "toml":
+            if kind == "toml":
                 self._settings(block)
-            elif block.language == "json":
+            elif kind == "json":
                 json.loads(block.text)
-            elif block.language == "yaml":
+            elif kind == "yaml":
                 import yaml
 
                 yaml.safe_load(block.text)
