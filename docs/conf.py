@@ -1,6 +1,5 @@
 """The documentation site: `make docs` builds it into out/site, without a network and with warnings as errors."""
 
-import logging
 import os
 import sys
 from pathlib import Path
@@ -9,7 +8,12 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 # Notebooks run the command `airpool` of this environment, activated or not.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
+from pygments.lexers.special import TextLexer
+from sphinx.highlighting import lexers
+
 from airpool import __version__
+
+lexers["csv"] = TextLexer()  # Pygments has none
 
 project = "airpool"
 author = "The airpool authors"
@@ -19,8 +23,6 @@ version = release = __version__
 extensions = ["myst_nb", "mathml", "reference"]
 exclude_patterns = ["_build", "_ext", "**/README.md"]
 default_role = "code"
-# tutorials/index.md lists the notebooks that are there, also where there are none yet.
-logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda record: "glob pattern" not in str(record.msg))
 nitpicky = False
 python_maximum_signature_line_length = 88
 
