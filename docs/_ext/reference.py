@@ -323,7 +323,7 @@ def _network_file() -> str:
             rows.append(f"| `name` | 1, 2.1, 2.2, or a plug-in's | 1 | {said['scheme', 'name']} |")
         for field in _settings(kind):
             allowed, default = _allowed(kind or _owner(field.name), field.name), _default(field)
-            meaning = said.get((table, field.name)) or _TARGET
+            meaning = (said.get((table, field.name)) or _TARGET).partition("; or which")[0]  # of the command line alone
             unit = f" ({unit})" if (unit := _unit(table, field.name)) else ""
             rows.append(f"| `{field.name}` | {allowed}{unit} | {default} | {_linked(meaning)} |")
         parts.append("\n".join(rows))

@@ -114,7 +114,7 @@ def test_a_switch_is_read_as_it_is_written(loaded, monkeypatch, text, wanted):
 def test_the_command_prints_the_bound_beside_the_success():
     shown = called("antipodal", "--devices", "3", "--noise-std", "0.2", "--position", "sum", "--trials", "2000").stdout
     assert "the adversary hears the sum of all devices" in shown
-    assert "83.2 %" in shown  # Φ(1/3 / (0.2·√3))
+    assert "83.3 %" in shown  # Φ(1/3 / (0.2·√3)) = 83.204 %, rounded up
 
 
 def test_the_command_gives_json():

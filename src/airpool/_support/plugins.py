@@ -119,13 +119,14 @@ def register(what: str, name: str) -> Callable[[Member], Member]:
 
     what: "codec", "fading", "medium", "scheme" or "attack". name: new in its registry.
 
+    >>> from airpool.evaluation.attacks.attack import ATTACKS
     >>> @register("attack", "silence")
     ... class Silence:
     ...     about, options = "Guess nothing.", {}
     ...     @staticmethod
     ...     def run(setting):
     ...         return []
-    >>> "silence" in registry("attack").names()
+    >>> "silence" in ATTACKS.names()
     True
     """
     known = registry(what)
