@@ -194,7 +194,11 @@ airpool("epsilon --devices 2 --noise-std 1 --plot plot.png")
 """,
 }
 _WITH_DATA = {"runtime"}  # they read the shipped latents if they are there
-_LACKING = {"evaluate --epsilon 2": "models", "reproduce table-1": "plots"}
+# Commands, the extra that each needs, and what that brings.
+_LACKING = {
+    "evaluate --epsilon 2": ("models", {"torch", "safetensors"}),
+    "reproduce table-1": ("plots", {"matplotlib", "jinja2"}),
+}
 
 
 def built(project: Path, out: Path) -> tuple[Path, Path]:
@@ -217,7 +221,7 @@ def closure(wheel: Path, extra: str) -> set[str]:
         for need in map(Requirement, wanted):
             if need.marker is None or need.marker.evaluate({"extra": which}):
                 todo |= {(canonicalize_name(need.name), each) for each in ("", *need.extras)}
-    return {name for name, _ in found} - {"airpool", "airpool-models"}
+    return {name for name, _ in found} - {"airpool"}
 
 
 def linked(folder: Path, wheels: Iterable[Path], names: Iterable[str]) -> Path:
@@ -228,7 +232,7 @@ def linked(folder: Path, wheels: Iterable[Path], names: Iterable[str]) -> Path:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(site)
     shared = Counter(top for each in metadata.distributions() for top in _tops(each))
-    for each in map(metadata.distribution, names):
+    for each in map(metadata.distribution, {*names} - {"airpool-models"}):
         for top in _tops(each):
             _link(Path(str(each.locate_file(top))), site / top, whole=shared[top] == 1, of=each)
     return folder / "bin" / "python"
@@ -271,9 +275,8 @@ def used(python: Path, extra: str, names: Iterable[str], folder: Path) -> None:
         command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, f"{extra}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
-    brought = {"models": "torch", "plots": "matplotlib"}
-    for line, lacking in _LACKING.items():
-        if brought[lacking] not in names:
+    for line, (lacking, libraries) in _LACKING.items():
+        if not libraries <= {*names}:
             command = [python, "-I", "-m", "airpool", *line.split()]
             done = subprocess.run(command, check=False, cwd=folder, env=environment, capture_output=True, text=True)
             assert done.returncode == 2, done.stderr
@@ -283,8 +286,7 @@ def used(python: Path, extra: str, names: Iterable[str], folder: Path) -> None:
 def tried(extra: str, wheels: tuple[Path, Path], folder: Path, *, pip: bool) -> Path:
     """Makes the environment of an extra in a folder, and uses it; its site-packages."""
     names = closure(wheels[0], extra)
-    data = "torch" in names or extra in _WITH_DATA
-    own = wheels if data and extra != "sionna" else wheels[:1]
+    own = wheels if "airpool-models" in names or extra in _WITH_DATA else wheels[:1]
     python = by_pip(folder / "env", own, extra) if pip else linked(folder / "env", own, names)
     used(python, extra, names, folder / "work")
     return next((folder / "env").glob("lib/python*/site-packages"))

@@ -17,7 +17,11 @@ def today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
+def cores() -> int:
+    """The number of processors that this process may use; of the machine, where the system does not say."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def machine() -> str:
     """The class of this machine: cores and architecture, no name."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return f"{cores} CPU core{'' if cores == 1 else 's'} ({platform.machine() or 'unknown architecture'})"
+    return f"{cores()} CPU core{'' if cores() == 1 else 's'} ({platform.machine() or 'unknown architecture'})"

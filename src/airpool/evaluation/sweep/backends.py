@@ -26,6 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from airpool._support import files, plugins
 from airpool._support.extras import load
+from airpool._support.version import cores
 from airpool.evaluation.sweep.code import HOME, local_modules, named, version_of
 
 Row = dict[str, Any]
@@ -110,7 +111,7 @@ def serial(jobs: Sequence[Row], function: Callable[..., Any]) -> Rows:
 
 def pool(jobs: Sequence[Row], name: str, version: str, workers: int | None) -> Rows:
     """A process per worker, which has one job at a time: if it dies, that job is lost and no other."""
-    workers = workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    workers = workers or cores()
     processes: dict[Any, subprocess.Popen[bytes]] = {}  # by our end of the pipe to it
     left, busy = iter(jobs), dict[Any, Row]()
     lifeline, ours = os.pipe()  # workers end when our end is closed, by us or by our own death

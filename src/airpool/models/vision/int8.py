@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support import extras, files
+from airpool._support.version import cores
 
 _ONNX, _OPENVINO = ("trunk.onnx",), ("trunk.xml", "trunk.bin")
 
@@ -51,7 +52,7 @@ def _by_onnx_runtime(parts: Mapping[str, bytes], threads: int | None) -> tuple[t
     runtime = onnxruntime()
     settings = runtime.SessionOptions()
     # Left to itself it ties its threads to cores: devices that share a machine would all use the first ones.
-    settings.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
+    settings.intra_op_num_threads = threads or cores()
     settings.inter_op_num_threads = 1
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle between inferences
     settings.enable_cpu_mem_arena = False  # it would keep twice the memory
