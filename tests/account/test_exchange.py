@@ -1,5 +1,6 @@
 """A network's spending in the units of other accountants, and together with what they spent: never below the truth."""
 
+import json
 import sys
 from dataclasses import replace
 
@@ -10,8 +11,9 @@ from dp_accounting.pld import PLDAccountant, common
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 from tests.random_networks import any_network
+from typer.testing import CliRunner
 
-from airpool import Network, NetworkError, Ranking, Threshold, guarantee
+from airpool import Network, NetworkError, Ranking, Threshold, cli, guarantee
 from airpool.account.exchange import exchange
 from airpool.account.others import budget_beside, combined
 from airpool.network import Channel, Devices, Slots
@@ -269,3 +271,19 @@ def test_bad_input_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(ValueError, match=r"needs dp_accounting: pip install -e '\.\[accounting\]'"):
         spent.event()
+
+
+def test_the_command_prints_units_and_has_them_as_data():
+    def said(*more):
+        done = CliRunner().invoke(cli.app, ["epsilon", "--devices", "6", "--noise-std", "0.2", "--units", *more])
+        return done.exit_code, done.output
+
+    code, text = said("--inferences", "7")
+    assert code == 0
+    assert "For other accountants, worst device: μ = 0.9002 (GDP), ρ = 0.4051 (zCDP)." in " ".join(text.split())
+    data = json.loads(said("--json", "--participation", "0.9")[1])["units"]
+    spent = exchange(like(participation=0.9))
+    assert data["gdp"] == pytest.approx(spent.gdp.tolist())
+    assert data["rdp"]["worst"] == pytest.approx(np.max(spent.rdp(data["rdp"]["orders"]), axis=0).tolist())
+    assert not data["gaussian"]
+    assert said("--neighbours", "remove", "--cover-noise")[0] != 0

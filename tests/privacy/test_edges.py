@@ -1,5 +1,7 @@
 """Edges of the privacy core: bad input by name, empty laws, and large cases that are cut into pieces."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -45,10 +47,10 @@ def test_the_least_factor_is_the_answer_where_no_smaller_one_may_be_asked_for():
 
 
 def test_an_adversary_with_every_sample_sees_the_leverage_of_a_linear_map():
-    one = np.array([[1.0 + 0j]])
+    one: Any = np.array([[1.0 + 0j]])
     aligned = linear.leverages([one, one], [0.5 * one, 1.0 * one], receiver=0.0)
     assert aligned == pytest.approx(np.full(2, 1 / 1.25))
-    apart = [np.array([[1.0 + 0j], [0.0]]), np.array([[0.0 + 0j], [1.0]])]
+    apart: list[Any] = [np.array([[1.0 + 0j], [0.0]]), np.array([[0.0 + 0j], [1.0]])]
     assert linear.leverages(apart, [0.5 * apart[0], 2.0 * apart[1]], receiver=0.0) == pytest.approx([4.0, 0.25])
     assert np.all(np.isinf(linear.leverages(apart, [0 * apart[0], 0 * apart[1]])))
 

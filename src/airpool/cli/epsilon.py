@@ -40,6 +40,9 @@ def epsilon(
     ] = None,
     odds: Annotated[bool, typer.Option("--odds", help="The odds of a guess at --prior, of every device.")] = False,
     prior: o.Prior = None,
+    units: Annotated[
+        bool, typer.Option("--units", help="Also μ (GDP), ρ (zCDP) and Rényi divergences, for other accountants.")
+    ] = False,
     per_event: o.PerEvent = None,
     stay: o.Stay = None,
     every: o.Every = None,
@@ -67,8 +70,9 @@ def epsilon(
         if prior is not None and not odds:
             raise ValueError("--prior needs --odds")
         if odds:
-            if any(each is not None for each in (mean_slots, budget_epsilon, plot, event)):
-                raise ValueError("--odds prints no ε: leave out --mean-slots, --budget-epsilon, --per-event and --plot")
+            if units or any(each is not None for each in (mean_slots, budget_epsilon, plot, event)):
+                others = "--mean-slots, --budget-epsilon, --units, --per-event and --plot"
+                raise ValueError(f"--odds prints no ε: leave out {others}")
             _show_odds(
                 net,
                 0.5 if prior is None else prior,
@@ -81,6 +85,9 @@ def epsilon(
         how: Any = {"colluding": colluding, "credit_channel_noise": credit_channel_noise, "live": live}
         report = guarantee(net, **how, tail=claim, per_event=event)
         over, lines = over_time(net, mean_slots, budget_epsilon, live=live)
+        if units:
+            over["units"], line = in_units(net, **how)
+            lines.append(line)
     show(report, absent=absent, json=json, plot=plot, **over)
     if not json:
         for line in lines:
@@ -135,6 +142,22 @@ def over_time(
         if life.on_average is not None:
             lines.append(f"Figure, no promise: {life.on_average:,.1f} inferences at {mean_slots:g} slots on average.")
     return data, lines
+
+
+def in_units(net: "Network", **how: Any) -> tuple[dict[str, Any], str]:
+    """As data and as a sentence: the spending in the units of other accountants (docs/howto/neighbours.md)."""
+    import numpy as np
+
+    from airpool._support.rounding import up
+    from airpool.account.exchange import ORDERS, exchange
+    from airpool.account.words import numbers
+
+    spent = exchange(net, **how)
+    data = {"gdp": numbers(spent.gdp), "zcdp": numbers(spent.zcdp), "gaussian": spent.gaussian}
+    data["rdp"] = {"orders": list(ORDERS), "worst": numbers(np.max(spent.rdp(), axis=0))}
+    mu, rho = (up(float(np.max(each))) for each in (spent.gdp, spent.zcdp))
+    loose = "" if spent.gaussian else ", bounds by the least noise; --json has the Rényi curve, which is closer"
+    return data, f"For other accountants, worst device: μ = {mu} (GDP), ρ = {rho} (zCDP){loose}."
 
 
 def _show_odds(net: "Network", prior: float, *, colluding: Any, credit: bool, live: bool, json: bool) -> None:

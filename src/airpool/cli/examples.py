@@ -15,6 +15,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "epsilon --network net.toml --neighbours replace --inferences 1000 --colluders 2",
         "epsilon --devices 12 --noise-std 0.3 --stay 1min --every 2s",
         "epsilon --devices 12 --noise-std 0.3 --odds --prior 0.1",
+        "epsilon --devices 12 --noise-std 0.3 --inferences 100 --units",
     ),
     "report": ("report net.toml --out statement.html --every 10s --hours 8", "report net.toml --per-day 200"),
     "calibrate": (
