@@ -49,10 +49,11 @@ def sentences(lines: Iterable[str]) -> str:
     return "".join(f'<p style="margin:.3em 0">{escape(line)}</p>' for line in lines)
 
 
-def points(title: str, lines: Iterable[str]) -> str:
+def points(title: str, lines: Iterable[str], *, folded: bool = False) -> str:
     """A list below its title, which can be folded up."""
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f"<details open><summary>{escape(title)}</summary><ul>{items}</ul></details>" if items else ""
+    state = "" if folded else " open"
+    return f"<details{state}><summary>{escape(title)}</summary><ul>{items}</ul></details>" if items else ""
 
 
 def dots(rows: Sequence[Dot], *, ends: tuple[float, float] | None = None, axis: str = "") -> str:

@@ -116,8 +116,11 @@ class Examination(Brief):
         ]
         title = f"Audit of {self.network.devices.count} devices: {'VIOLATED' if self.violated else 'no claim refuted'}"
         drawing = notebook.dots(drawn, axis="ε shown; the bar: ε claimed")
-        lines = notebook.sentences(self.lines() + (self.cap.lines() if self.cap else []))
-        return notebook.shown(title, notebook.rows_of(header, rows), drawing, lines)
+        named = [str(outcome) for outcome in self.contradicted]
+        lines = [line.strip() for line in self.lines() + (self.cap.lines() if self.cap else [])]
+        rest = notebook.sentences(line for line in lines if line not in named)
+        contradicted = notebook.points("Contradicted:", named, folded=True)
+        return notebook.shown(title, notebook.rows_of(header, rows), drawing, rest, contradicted)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
