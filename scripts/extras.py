@@ -177,6 +177,12 @@ reader = readers.video(Path("film.avi"))
 assert reader.read().shape == (32, 32, 3)
 reader.close()
 """,
+    "accounting": """
+import airpool as library
+network = library.Network.uniform(num_devices=12, noise_std=0.1)
+theirs = library.exchange(network, inferences=5).pld().get_epsilon_for_delta(1e-5)
+assert abs(theirs - library.guarantee(network, inferences=5).worst) < 0.01
+""",
     "docs": """
 Path("conf.py").write_text("extensions = ['myst_nb']\\nhtml_theme = 'furo'\\nproject = 'x'\\n")
 Path("index.md").write_text("# Title\\n\\nText.\\n")
