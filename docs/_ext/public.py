@@ -39,7 +39,7 @@ PAGES = {
         "A network is plain frozen data: devices, channel, scheme and adversary. Everything else is a function of it. "
         "The same fields stand in [its file](network-file.md).",
         (
-            *("airpool.Network", "airpool.Devices", "airpool.Channel", f"{_NETWORK}.Slots", "airpool.Adversary"),
+            *("airpool.Network", "airpool.Devices", "airpool.Channel", "airpool.Slots", "airpool.Adversary"),
             *("airpool.Coin", "airpool.Threshold", "airpool.Ranking", f"{_NETWORK}.Neighbours"),
             *("airpool.read_network", "airpool.write_network"),
         ),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airpool.evaluation.prediction import predict
     from airpool.models.images.fitting import fit
     from airpool.models.pretrained import infer, load
-    from airpool.network import Adversary, Channel, Coin, Devices, Network, NetworkError, Ranking, Threshold
+    from airpool.network import Adversary, Channel, Coin, Devices, Network, NetworkError, Ranking, Slots, Threshold
     from airpool.network.file import read as read_network
     from airpool.network.file import write as write_network
 
@@ -44,6 +44,7 @@ __all__ = [
     "Odds",
     "PrivacyReport",
     "Ranking",
+    "Slots",
     "Threshold",
     "__version__",
     "audit",
@@ -67,7 +68,7 @@ __all__ = [
 # Name → where it is defined.
 _HOME = {
     **dict.fromkeys(("Adversary", "Channel", "Coin", "Devices"), "network"),
-    **dict.fromkeys(("Network", "NetworkError", "Ranking", "Threshold"), "network"),
+    **dict.fromkeys(("Network", "NetworkError", "Ranking", "Slots", "Threshold"), "network"),
     "AirpoolError": "_support.errors",
     "EncodedObjects": "evaluation.objects",
     "Evaluation": "evaluation.evaluate",
