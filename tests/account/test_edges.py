@@ -174,7 +174,14 @@ def test_a_statement_says_where_the_paper_agrees():
 
 
 def test_a_report_shows_itself_in_one_line():
-    assert repr(guarantee(like())).startswith("PrivacyReport(4 devices: epsilon <= ")
+    report = guarantee(like(slots=Slots(count=3)), per_event=5)
+    assert repr(report).startswith("PrivacyReport(4 devices: epsilon <= ")
+    assert "of up to 3 slots" in repr(report)
+    for shown in (report._repr_html_(), odds(like(), 0.1)._repr_html_(), report.statement()._repr_html_()):
+        assert shown.startswith("<")
+    assert report.event is not None
+    assert report.event.epsilon == pytest.approx(guarantee(report.network, inferences=5).as_event.epsilon)
+    assert "The local ε is inf: " in printed(report_table(guarantee(like(noise_std=0.0))))
 
 
 def test_a_draw_without_noise_or_without_a_feature_leaves_the_bound_as_it_is():

@@ -85,7 +85,7 @@ def test_a_head_that_is_not_written_whole_is_an_error(told, device, monkeypatch)
 def test_an_empty_ledger_has_all_of_its_budget_left(device, one):
     with device.open(Budget(epsilon=2.0)):
         pass
-    (found,) = left(content(device.path)) or ()
+    (found,) = left(content(device.path)) or []
     assert (found.spent, found.more) == (0.0, None)
     assert found.words.endswith("of 2 for all inferences")
 
@@ -131,8 +131,12 @@ def test_a_file_that_is_no_ledger_is_corrupt(told, device, statement, said):
         content(device.path)
 
 
-def test_a_fleet_view_knows_whether_its_database_answers(tmp_path):
+def test_a_fleet_view_knows_its_ledgers_and_whether_its_database_answers(told, tmp_path):
     view = Fleet(f"sqlite:///{tmp_path}/fleet.db")
     assert view.answers()
+    view.take(told)
+    assert view.ledger_of("device-3").rows == told.rows
+    with pytest.raises(ValueError, match="must be one of the view's; keys that go by it: none"):
+        view.ledger_of("device-9")
     view.close()
     assert not view.answers()

@@ -8,6 +8,7 @@ import pytest
 from airpool.privacy import calibrate, compose, device, game, linear, noise, sampled, sums, unaligned
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.law import Arrivals, Strength
+from airpool.privacy.renyi import LossMoments
 
 
 def test_a_negative_number_of_absent_devices_is_named():
@@ -27,6 +28,12 @@ def test_a_search_for_a_fixed_point_that_does_not_settle_is_infinite():
     found = compose.nearby(lambda _: np.array([1e-3 * next(asked)]), 1e-2, 1e-12)
     assert np.isinf(found[0])
     assert next(asked) > 100
+
+
+def test_moments_of_a_loss_that_is_infinite_too_often_give_no_epsilon():
+    loss = compose.Loss(1.0, 0, np.array([0.5, 0.4]), infinite=0.1)
+    assert np.isinf(LossMoments([loss]).epsilon(1, 1e-5))
+    assert LossMoments([loss]).epsilon(1, 0.5) < np.inf
 
 
 def test_cutting_a_computation_into_pieces_changes_nothing(monkeypatch):
