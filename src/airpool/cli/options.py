@@ -122,7 +122,7 @@ _GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
         "access": (str, f"Channel access: {_words(Access)}."),
         "power_rule": (str, f"Power control: {_words(PowerRule)}."),
         "gamma": (_gamma, "Alignment constant γ, or auto."),
-        "outage": (float, "Largest outage probability, for γ=auto."),
+        "outage": (float, "Largest probability that a channel is too weak to transmit; sets γ=auto."),
         "csi_error_std": (float, "Std of the channel estimate's error."),
         "phase_error_std": (float, "Std of the phase error, in radians."),
         "symbols": (str, f"Coordinates in a symbol: {_words(Symbols)} (two or one)."),
