@@ -10,6 +10,7 @@ import pytest
 from dp_accounting.pld import PLDAccountant, common
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
+from scipy import special, stats
 from tests.random_networks import any_network
 from typer.testing import CliRunner
 
@@ -82,6 +83,28 @@ def test_the_rest_of_the_noise_decides_the_divergence_of_coins():
     assert never.gdp == pytest.approx([0.0, 0.5])
     # Whatever the coins, the divergence of large orders is that of the least noise: no smaller ρ is true.
     assert spent.rdp([500.0])[0, 0] / 500 == pytest.approx(spent.zcdp[0], rel=1e-2)
+
+
+@pytest.mark.parametrize("count", [350, 1000])  # as one cell for each number of others, and in fewer cells
+def test_outcomes_too_rare_for_a_floating_point_number_count_in_every_unit(count):
+    p, alpha = 0.9, np.array([2.0, 32.0, 1024.0])
+    net = Network.uniform(num_devices=count, noise_std=0.1, weight=0.5, participation=p)
+    spent, others = exchange(net), np.arange(count)
+    squared = 0.25 / 0.01 / (1 + others)
+    assert stats.binom.pmf(0, count - 1, p) == 0
+    assert 5.0 <= spent.gdp[0] <= 5.0 * (1 + 1e-9)
+    power = stats.binom.logpmf(others, count - 1, p) + np.multiply.outer(alpha * (alpha - 1) / 2, squared)
+    truth = np.logaddexp(np.log1p(-p), np.log(p) + special.logsumexp(power, axis=1)) / (alpha - 1)
+    assert np.all(spent.rdp(alpha)[0] >= truth * (1 - 1e-10))
+    assert spent.rdp(alpha)[0, 0] == pytest.approx(truth[0], rel=1e-3)
+    rarely = replace(net, devices=replace(net.devices, participation=0.1))
+    assert exchange(rarely, protects="object").gdp[0] == pytest.approx(5.0 * count**0.5, rel=1e-9)
+
+
+def test_noise_that_is_always_there_protects_in_the_worst_outcome_too():
+    devices = Devices(400, weight=0.5, noise_std=0.1, participation=(*[1.0] * 100, *[0.1] * 300))
+    spent = exchange(Network(devices), colluding=[0])
+    assert spent.gdp[[1, 399]] == pytest.approx([5 / 99**0.5, 5 / 100**0.5], rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(i, marks=pytest.mark.check) for i in range(8, 64))])
@@ -259,8 +282,11 @@ def test_bad_input_is_named(monkeypatch):
         spent.event(6)
     with pytest.raises(ValueError, match="device=-1 must be from 0 to 5"):
         combined(spent, [], device=-1)
-    with pytest.raises(ValueError, match="must be events or accountants"):
-        combined(spent, "DP-SGD")
+    for other in ("DP-SGD", (1.0, 1e-6, 0.0), PLDAccountant):
+        with pytest.raises(ValueError, match="must be events or accountants"):
+            combined(spent, other)
+    with pytest.raises(ValueError, match="ledger_delta=1e-05 must be less than delta=1e-05"):
+        budget_beside([], epsilon=1.0, delta=1e-5, ledger_delta=1e-5)
     with pytest.raises(ValueError, match="protects='person' must be one of device, local, object"):
         exchange(like(), protects="person")  # pyright: ignore[reportArgumentType]
     with pytest.raises(NetworkError, match="power_rule='paper' fails"):

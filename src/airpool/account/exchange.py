@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 Protected = Literal["device", "local", "object"]
 # Orders of Rényi divergences that DP-SGD tools take by default.
 ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 256, 512, 1024)
-# What rounding may have cost μ.
-_ROUNDING = 1e-12
+# What rounding may have cost μ. Probability of outcomes, all together, that are too rare for a floating-point number.
+_ROUNDING, _UNDERFLOW = 1e-12, 1e-315
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +162,12 @@ class Exchange:
         """Distances, their probabilities, and how likely the feature is to be seen at all."""
         law, which = self._played.distances, np.array([pair])
         assert law is not None
-        worst = float(self._worst[self._played.kind[pair]])
-        mu, mass = np.append(worst, np.minimum(law.mu(which)[0], worst)), np.append(law.slack, law.mass(which)[0])
+        mu, mass = law.mu(which)[0], law.mass(which)[0]
+        if len(mu) > 1 or law.slack:
+            # Probabilities are 0 where they underflow, and off by roundings of ln n!: no unit forgives either.
+            worst, count = self._worst[self._played.kind[pair]], len(self._played.of_device)
+            mu, mass = np.append(worst, np.minimum(mu, worst)), np.append(law.slack + _UNDERFLOW, mass)
+            mass *= 1 + 2.0**-50 * count * np.log(count + 1)
         # A decision by score is counted beside the feature, as if it were always taken.
         return mu, mass, 1.0 if scheme_rules(self.network.scheme).scored else float(law.exposed[pair])
 
@@ -234,7 +238,7 @@ def _device(network: Network, received: Aggregate, protects: Protected) -> Excha
         played, uses = _gaussian(alone * np.sqrt(uses)), 1
     elif together and not scored and bool(np.all(received.participation == 1)) and most_draws(network, uses, 1) == 1:
         many = replace(received, shift=received.shift * np.sqrt(uses))
-        played, uses = device.game(many, network.neighbours, cells=COMPOSED_CELLS), 1
+        received, played, uses = many, device.game(many, network.neighbours, cells=COMPOSED_CELLS), 1
     elif network.cover_noise and not scored and network.neighbours is Neighbours.ZERO_OUT:
         coin = received.participation if bool(np.any(received.participation < 1)) else None
     first = np.unique(played.of_device, return_index=True)[1]
@@ -246,7 +250,7 @@ def _device(network: Network, received: Aggregate, protects: Protected) -> Excha
         _played=played,
         _times=uses,
         _score=_decided(network)[first],
-        _worst=np.full(len(first), np.inf),
+        _worst=ratio(received.distance(network.neighbours), np.sqrt(received.least_variance(by_score=scored)))[first],
         _coin=coin,
     )
     if together and uses > 1 and network.neighbours.keeps_noise:
@@ -264,7 +268,9 @@ def _object(network: Network, received: Aggregate, alone: Aggregate) -> Exchange
         )
     still = network.uses > 1 and in_common(network, received)
     played, apart = (object_game(each, network.neighbours) for each in (alone if still else received, alone))
+    law = played.distances
     assert apart.gaussian is not None
+    assert law is not None
     return Exchange(
         network=network,
         protects="object",
@@ -273,7 +279,8 @@ def _object(network: Network, received: Aggregate, alone: Aggregate) -> Exchange
         _played=played,
         _times=network.uses,
         _score=np.zeros(1),
-        _worst=apart.gaussian,
+        # Without a slack all outcomes are there, however rare.
+        _worst=apart.gaussian if law.slack else np.minimum(apart.gaussian, np.max(law.mu(np.zeros(1, np.int64)))),
         _coin=None,
     )
 

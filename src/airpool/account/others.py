@@ -60,6 +60,8 @@ def budget_beside(others: Any, *, epsilon: float, delta: float, ledger_delta: fl
     """
     target = float(failure_probability(delta))
     share = target / 2 if ledger_delta is None else float(failure_probability(ledger_delta, "ledger_delta"))
+    if share >= target:
+        raise ValueError(f"ledger_delta={share:g} must be less than delta={target:g}, of which it is a part")
     given = list(others) if isinstance(others, list) else [others]
     with single_thread():
         foreign = [_loss(each) for each in given]
@@ -108,10 +110,11 @@ def _loss(other: Any) -> tuple[Loss, ...]:
 
 def _curve(other: Any) -> Curve:
     """δ as a function of ε ≥ 0 of what another tool spent."""
-    if callable(other):
+    if callable(other) and not isinstance(other, type):
         return cast(Curve, other)
-    if isinstance(other, tuple):
-        epsilon, delta = other
+    pair: Any = other
+    if isinstance(pair, tuple) and len(cast(tuple[Any, ...], pair)) == 2:
+        epsilon, delta = pair
         most = float(checked("epsilon", epsilon, "must be >= 0 and finite", ok=lambda x: (x >= 0) & np.isfinite(x)))
         rest = float(probability("delta", delta))
         # The pair that every (ε, δ) mechanism is at most: all is seen with probability δ, else a coin of odds e^ε.

@@ -123,6 +123,17 @@ class Aggregate:
         counted = self.num_devices - 1 - min(self.absent, self.num_devices - 1)
         return least_of_others(self.lent, counted) + self.variance + self.extra
 
+    def least_variance(self, *, by_score: bool = False) -> Floats:
+        """Noise around each device's feature in the worst outcome, however rare, of coins, outages, strengths.
+
+        by_score: others take part by their scores, so that `participation` says nothing.
+        """
+        if self.strength is not None:
+            return self.variance
+        chance = self.presence if self.cover_noise else self.received * (not by_score)
+        counted = self.num_devices - 1 - min(self.absent, self.num_devices - 1)
+        return least_of_others(np.where(chance == 1, self.lent, 0.0), counted) + self.variance + self.extra
+
 
 def least_of_others(lent: Floats, number: int) -> Floats:
     """Sum of the `number` smallest of the others' values, for each device; number < K."""
