@@ -3,6 +3,7 @@
 import json
 from contextlib import contextmanager
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_a_report_of_one_inference_keeps_its_own_numbers_beside_the_event():
     report = guarantee(TWELVE, per_event=60)
     assert report.event is not None
     assert report.worst == guarantee(TWELVE).worst < float(report.event.epsilon.max())
-    assert report.event.words in report._repr_html_()
+    assert report.event.words in unescape(report._repr_html_())
     assert guarantee(TWELVE).event is None
     data = json.loads(json.dumps(report.to_json(), allow_nan=False))
     assert data["event"]["inferences"] == 60
@@ -112,7 +113,7 @@ def test_every_infinite_epsilon_has_its_reason_and_no_finite_one_has():
         report = guarantee(Network.uniform(num_devices=number, noise_std=noise, **more), **(how or {}))
         values = {name: getattr(report, name) for name in ("epsilon", "epsilon_local", "epsilon_object")}
         assert {name for name, value in values.items() if np.any(np.isinf(value))} == set(report.reasons)
-        assert all(text in "".join(report._repr_html_()) for text in report.reasons.values())
+        assert all(text in unescape(report._repr_html_()) for text in report.reasons.values())
         return dict(report.reasons)
 
     assert of() == {}

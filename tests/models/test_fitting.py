@@ -218,7 +218,8 @@ def test_codec_and_vote_are_compared_at_the_same_epsilon():
 
 def test_the_guide_reads_a_csv_file_whatever_the_order_of_its_rows(tmp_path, monkeypatch):
     guide = (Path(__file__).parents[2] / "docs" / "howto" / "sensors.md").read_text("utf-8")
-    code = guide.partition("From a **CSV** file")[2].split("```")[1].removeprefix("text\n")
+    code = guide.partition("From a **CSV** file")[2].split("```")[1].removeprefix("python\n")
+    code = code.partition('with open("measured.csv", "w"')[0] + code[code.index('with open("measured.csv", newline') :]
     features, labels = data(sensors=2, width=3)
     names, rows = ("walks, slowly", 'the "run"', "sits"), list(np.ndindex(120, 2))[:-1]
     np.random.default_rng(0).shuffle(rows)
