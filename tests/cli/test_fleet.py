@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from airpool import Network
@@ -12,6 +13,7 @@ from airpool.runtime import transport
 from airpool.runtime.air import Air
 from airpool.runtime.keys import authority
 from airpool.runtime.ledger.backup import content
+from airpool.runtime.ledger.booking import Booking
 from airpool.runtime.ledger.fleet import Fleet
 from airpool.runtime.ledger.ledger import Ledger
 from airpool.runtime.ledger.mechanism import mechanism
@@ -28,11 +30,19 @@ def test_fleet_shows_each_device(tmp_path):
     authority.create(keys)
     for k in range(3):
         authority.add(keys, f"device-{k}")
+    before = []
+    for number in (5, 3):  # two devices that were replaced, one after the other
+        with Ledger(tmp_path / f"{number}.db", keys / "device-0" / "identity.key", device="device-0") as ledger:
+            ledger.charge_all([Booking(str(each), mechanism(NET, device=0)) for each in range(number)])
+            before.insert(0, ledger.epsilon(1e-5))
+        authority.revoke(keys, "device-0")
+        authority.reissue(keys, "device-0")
     with Ledger(tmp_path / "l.db", keys / "device-0" / "identity.key", device="device-0") as ledger:
         ledger.charge("a", mechanism(NET, device=0))
         spent = ledger.epsilon(1e-5)
     base = Fleet(view)
-    base.take(content(tmp_path / "l.db"))
+    for name in ("5", "l", "3"):
+        base.take(content(tmp_path / f"{name}.db"))
     base.close()
 
     async def play():
@@ -62,6 +72,8 @@ def test_fleet_shows_each_device(tmp_path):
     assert "it withdrew (budget)" in first["last_refusal"]
     assert abs(first["epsilon"] - spent) < 1e-9
     assert abs(first["left"] - (8 - spent)) < 1e-9
+    assert first["earlier"] == pytest.approx(before)
+    assert "device-0: earlier identities have spent ε = " in table.output
     assert first["certificate_until"] > "2000-01-01"
     assert first["certificate_until"] in table.output
     assert "0 of 3 devices are able, 3 needed" in table.output

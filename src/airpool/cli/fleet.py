@@ -33,7 +33,7 @@ def fleet(
 
     status = asyncio.run(_status(air, keys))
     accounts, until = _accounts(view, delta), _until(keys)
-    spent = {name: each.epsilon for name, each in accounts.items()}
+    spent = {name: each[0].epsilon for name, each in accounts.items()}
     faults = {each.device: each for each in status.faults}
     found = []
     for k in range(status.devices):
@@ -47,6 +47,7 @@ def fleet(
                 "epsilon": spent.get(name),
                 "left": max(0.0, budget_epsilon - spent[name]) if budget_epsilon and name in spent else None,
                 "certificate_until": until.get(name),
+                "earlier": [each.epsilon for each in accounts.get(name, ())[1:]],
             }
         )
     if json:
@@ -55,11 +56,14 @@ def fleet(
         return
     print_table(
         ("device", "up", "version", "last refusal", "ε spent", "ε left", "certificate until"),
-        [tuple(_text(name, value) for name, value in each.items()) for each in found],
+        [tuple(_text(name, value) for name, value in each.items() if name != "earlier") for each in found],
     )
-    for name, each in accounts.items():
-        if each.reason is not None:
-            typer.echo(f"{name}: ε is inf ({each.reason})")
+    for name, (newest, *earlier) in accounts.items():
+        if newest.reason is not None:
+            typer.echo(f"{name}: ε is inf ({newest.reason})")
+        if earlier:
+            more = ", ".join(shown(each.epsilon, 4) for each in earlier)
+            typer.echo(f"{name}: earlier identities have spent ε = {more}; for whoever they watched too, it adds up")
     typer.echo(f"air {status.version}: {status.able} of {status.devices} devices are able, {status.quorum} needed")
 
 
@@ -80,15 +84,16 @@ async def _status(air: str, keys: Path | None) -> "AirStatus":
             raise OSError(f"the air at {air} does not answer: {why}") from None
 
 
-def _accounts(view: str | None, delta: float) -> "dict[str, Account]":
-    """Spending of each device, as far as it has reported."""
+def _accounts(view: str | None, delta: float) -> "dict[str, list[Account]]":
+    """Spending of each device, as far as it has reported: of its ledgers the one last written to first."""
     if view is None:
         return {}
     from airpool.runtime.ledger.fleet import Fleet
 
     found = Fleet(view)
     try:
-        return {each.device: each for each in found.accounts(delta)}
+        by_date = sorted(found.accounts(delta), key=lambda each: each.date, reverse=True)
+        return {name: [each for each in by_date if each.device == name] for name in {each.device for each in by_date}}
     finally:
         found.close()
 
