@@ -214,3 +214,17 @@ def test_showing_an_object_needs_no_plotting_library():
         "assert not {'matplotlib', 'jinja2', 'rich', 'torch'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent)
+
+
+def test_a_view_of_very_many_devices_stays_small_and_says_so():
+    net = Network(Devices(3000, noise_std=tuple(np.random.default_rng(0).uniform(0.1, 0.3, 3000).tolist())))
+    report = airpool.guarantee(net)
+    for each in (net, report, airpool.odds(net, 0.5)):
+        assert len(each._repr_html_()) < 60_000
+        assert " rows in all." in text(read(each))
+    assert f"Worst device: ε = {shown(report.worst)}" in text(read(report))
+    rows = [{"parameters": {"x": float(i)}, "seed": 1, "results": None, "error": "no"} for i in range(3000)]
+    rows += [{"parameters": {"x": float(i)}, "seed": 1, "results": {"y": 1.0 * i}, "error": ""} for i in range(3000)]
+    table = Table.of(rows, function="f", seed=0, version="1")
+    assert len(table._repr_html_()) < 120_000
+    assert "… 3,001 in all." in text(read(table))

@@ -76,11 +76,26 @@ def test_the_pages_are_those_that_people_read():
         ("<!-- not run: tests/test_absent.py runs it -->\n```sh\nx\n```", "is no reason"),
         ("<!-- dont run: docker -->\n```sh\nx\n```", "is no mark"),
         ("```{code-block} sh\nx\n```", "is unknown"),
+        ("````{note}\n```sh\nx\n```\n````", "is unknown"),
+        ("<details>\n```sh\nx\n```\n</details>", "HTML around a block hides it"),
+        ("```python\nx = 1\n>>> x\n1\n```", "a doctest begins with a prompt"),
     ],
 )
 def test_a_block_that_nobody_would_check_is_named(text, problem):
     (block,) = blocks(text)
     assert problem in (block.problem or "")
+
+
+def test_what_a_block_needs_is_there_where_the_data_are():
+    if not (ROOT.parent / "shared" / "data").is_dir():
+        pytest.skip("no data beside the checkout")
+    needed = {block.marks["needs"] for text in PAGES.values() for block in blocks(text) if "needs" in block.marks}
+    assert [each for each in needed if each.startswith("../shared/") and not (ROOT / each).exists()] == []
+
+
+def test_a_prompt_of_python_in_a_command_is_no_doctest():
+    (block,) = blocks("```sh\ncat <<X\n>>> x\nX\n```")
+    assert not block.doctest
 
 
 def test_a_doctest_may_be_indented_and_a_directive_is_no_block():

@@ -42,6 +42,8 @@ REASONS = {
     "diagram": "a drawing or a list, no code",
     "sketch": "no program by itself",
 }
+DIRECTIVES = ("{toctree}", "{include}", "{math}")
+FENCE = re.compile(r"^\s*(```|~~~)", re.MULTILINE)
 MARK = re.compile(r"\s*<!-- (?:(not run|needs|file): (.+?)) -->\s*")
 
 
@@ -57,7 +59,7 @@ class Block:
 
     @property
     def doctest(self) -> bool:
-        return re.search(r"^>>> ", self.text, re.MULTILINE) is not None
+        return self.language in ("", "python", "pycon") and re.search(r"^>>> ", self.text, re.MULTILINE) is not None
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ def blocks(markdown: str) -> Iterator[Block]:
             mark = MARK.fullmatch(token.content)
             if mark:
                 marks[mark[1]] = mark[2]
+            elif FENCE.search(token.content):
+                yield Block(line, "", token.content, problem="HTML around a block hides it: leave a blank line between")
             else:
                 unknown = token.content.strip()
             continue
@@ -93,7 +97,7 @@ def blocks(markdown: str) -> Iterator[Block]:
             yield _judged(Block(line, "", token.content, marks), unknown)
         elif token.type == "fence":
             language = token.info.strip()
-            if not language.startswith("{") or language.startswith("{code"):
+            if not language.startswith(DIRECTIVES):
                 yield _judged(Block(line + 1, language, token.content, marks), unknown)
         marks, unknown = {}, None
 
@@ -105,8 +109,8 @@ def _judged(block: Block, unknown: str | None) -> Block:
         problem = f"{unknown} is no mark"
     elif "not run" in block.marks and not _reason(block.marks["not run"]):
         problem = f"{block.marks['not run']!r} is no reason; there are: {', '.join(REASONS)}"
-    elif block.doctest and block.language in ("", "python", "pycon"):
-        problem = None
+    elif block.doctest:
+        problem = None if block.text.lstrip().startswith(">>> ") else "a doctest begins with a prompt, `>>> `"
     elif not block.language:
         problem = "a block without a language: fence it"
     elif block.language not in LANGUAGES and "not run" not in block.marks:

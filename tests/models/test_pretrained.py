@@ -161,6 +161,10 @@ def test_a_damaged_manifest_or_another_name_is_a_clear_error(tmp_path, monkeypat
     monkeypatch.setattr(assets, "installed", lambda: tmp_path)
     with pytest.raises(ValueError, match=r"manifest\.json: damaged"):
         airpool.load("broken")
+    for other in ("[]", '{"classes": [], "files": {}}'):
+        (tmp_path / "broken" / "manifest.json").write_text(other)
+        with pytest.raises(ValueError, match=r"manifest\.json: lacks (classes, )?codecs.*of this version"):
+            airpool.load("broken")
 
 
 def test_what_does_not_fit_the_codec_is_refused(model):

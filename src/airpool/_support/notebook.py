@@ -13,6 +13,8 @@ from airpool._support.figures import BLUE
 _CELL = "padding:.15em .8em;vertical-align:top;white-space:normal"
 _RULE = "1px solid color-mix(in srgb, currentColor 35%, transparent)"
 _WIDTH, _LINE, _LEFT, _RIGHT = 560, 22, 190, 120  # of a drawing, in pixels: in all, of a row, labels and numbers beside
+_MOST = 40  # rows of a table, sentences, points of a list
+_MOST_PLACES = 400  # of a curve
 
 
 class Dot(NamedTuple):
@@ -32,12 +34,13 @@ def shown(title: str, *parts: str) -> str:
 
 
 def rows_of(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; the first cell names its row, and without headings, the others are words."""
-    side = "right" if any(header) else "left"
+    """A table; the first cell names its row, and without headings, the others are words. Of many rows, the first."""
+    side, rows = "right" if any(header) else "left", list(rows)
     lines = [_cells("th", header, side, f"border-bottom:{_RULE};")] if any(header) else []
-    lines += [_cells("td", row, side) for row in rows]
+    lines += [_cells("td", row, side) for row in rows[:_MOST]]
     style = "border-collapse:collapse;border:0;margin:.3em 0;font-size:90%"
-    return f'<table style="{style}">{"".join(lines)}</table>'
+    more = sentences([f"… {len(rows):,} rows in all."]) if len(rows) > _MOST else ""
+    return f'<table style="{style}">{"".join(lines)}</table>{more}'
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
@@ -46,12 +49,12 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def sentences(lines: Iterable[str]) -> str:
-    return "".join(f'<p style="margin:.3em 0">{escape(line)}</p>' for line in lines)
+    return "".join(f'<p style="margin:.3em 0">{escape(line)}</p>' for line in _first(lines))
 
 
 def points(title: str, lines: Iterable[str], *, folded: bool = False) -> str:
     """A list below its title, which can be folded up."""
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    items = "".join(f"<li>{escape(line)}</li>" for line in _first(lines))
     state = "" if folded else " open"
     return f"<details{state}><summary>{escape(title)}</summary><ul>{items}</ul></details>" if items else ""
 
@@ -105,7 +108,7 @@ def curve(xs: Sequence[float], ys: Sequence[float], x_name: str, y_name: str) ->
         across, along = (x - left) / (right - left), (y - low) / (high - low)
         return edge + across * (_WIDTH - 2 * edge), 20 + (1 - along) * (height - 60)
 
-    places = [at(*pair) for pair in pairs]
+    places = [at(*pair) for pair in pairs[:: -(-len(pairs) // _MOST_PLACES)]]
     line = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
     parts = [f'<path d="M{line}" fill="none" stroke="{BLUE}" stroke-width="2"/>']
     parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{BLUE}"/>' for x, y in places]
@@ -119,6 +122,12 @@ def curve(xs: Sequence[float], ys: Sequence[float], x_name: str, y_name: str) ->
     ]
     parts += [_text(_WIDTH / 2, height - 8, x_name, "middle"), _text(edge, 12, y_name, "start")]
     return _drawing(height, f"{y_name} over {x_name}", parts)
+
+
+def _first(lines: Iterable[str]) -> list[str]:
+    """The first lines, and how many there are where that is not all of them."""
+    every = list(lines)
+    return every if len(every) <= _MOST else [*every[:_MOST], f"… {len(every):,} in all."]
 
 
 def _cells(tag: str, row: Sequence[str], side: str, rule: str = "") -> str:

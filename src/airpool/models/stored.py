@@ -116,9 +116,13 @@ def shipped() -> list[str]:
 def manifest_of(folder: Path) -> dict[str, Any]:
     path = folder / "manifest.json"
     try:
-        return json.loads(path.read_text("utf-8"))
+        found = json.loads(path.read_text("utf-8"))
     except ValueError as error:
         raise ValueError(f"{path}: damaged ({error}); install airpool-models again") from None
+    lacking = [name for name in ("classes", "codecs", "files") if not isinstance(found, dict) or name not in found]
+    if lacking:
+        raise ValueError(f"{path}: lacks {', '.join(lacking)}; install the airpool-models of this version")
+    return found
 
 
 def file_of(folder: Path, manifest: Mapping[str, Any], name: str) -> Path:

@@ -3,12 +3,11 @@
 from dataclasses import MISSING, fields
 from typing import Any
 
-from airpool._support.notebook import facts, rows_of, sentences, shown
+from airpool._support.notebook import facts, rows_of, shown
 from airpool._support.rounding import full
 from airpool._support.text_table import runs_of
 from airpool.network.network import Network
 
-_MOST = 40  # rows of devices
 # Column of a device → its heading.
 _COLUMNS = {
     "weight": "weight",
@@ -37,10 +36,9 @@ def html(network: Network) -> str:
         **{name: ", ".join(_changed(getattr(network, name))) for name in ("adversary", "slots")},
         "cover noise": "silent devices send their noise" if network.cover_noise else "",
     }
-    table = rows_of(("device", *(_COLUMNS[name] for name in names)), rows[:_MOST])
-    rest = [f"… {len(rows)} kinds of devices in all."] if len(rows) > _MOST else []
+    table = rows_of(("device", *(_COLUMNS[name] for name in names)), rows)
     kept = [(name, text) for name, text in more.items() if text]
-    return shown(f"Network of {d.count} device{'s' * (d.count > 1)}", table, sentences(rest), facts(kept))
+    return shown(f"Network of {d.count} device{'s' * (d.count > 1)}", table, facts(kept))
 
 
 def _changed(settings: Any, but: tuple[str, ...] = ()) -> list[str]:

@@ -93,7 +93,7 @@ class Design(Brief):
         header = ("device", "weight", "clip norm", "noise std", "target ε", "ε")
         rows = [(label, *line) for label, line in runs_of(list(values))]
         error = f"Mean square error on the calibration objects: {self.mse:.4g}, before {self.mse_before:.4g}."
-        return notebook.shown("Design", notebook.rows_of(header, rows[:_SHOWN]), notebook.sentences([error]))
+        return notebook.shown("Design", notebook.rows_of(header, rows), notebook.sentences([error]))
 
     @cached_property
     def epsilon(self) -> Floats:
