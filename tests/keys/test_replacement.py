@@ -19,9 +19,9 @@ def test_both_accounts_of_a_replaced_device_are_in_the_fleet_view(tmp_path):
     view = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}")
 
     def spend(path, head, times):
-        ledger = Ledger(path, key, device="device-3", head=head)
-        for number in range(times):
-            ledger.charge(f"{path.name} {number}", one)
+        with Ledger(path, key, device="device-3", head=head) as ledger:
+            for number in range(times):
+                ledger.charge(f"{path.name} {number}", one)
         view.take(content(path), name="device-3")
 
     spend(tmp_path / "old.db", tmp_path / "old.head", 5)
@@ -44,7 +44,9 @@ def test_a_replacement_begins_a_ledger_where_the_old_head_lies_beside_the_key(tm
     authority.add(keys, "device-3")
 
     def spend(path):
-        Ledger(path, folder / "identity.key", device="device-3", head=folder / "identity.head").charge("one", one)
+        key, head = folder / "identity.key", folder / "identity.head"
+        with Ledger(path, key, device="device-3", head=head) as ledger:
+            ledger.charge("one", one)
 
     spend(tmp_path / "old.db")
     authority.revoke(keys, "device-3")

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise, product
 
@@ -183,11 +184,11 @@ def test_the_fleet_counts_epochs_as_the_ledger_does(device, tmp_path):
         assert spent == total({live: Use(6, 4)}, 1e-5) > total({live: Use(6, 1)}, 1e-5)
     told = content(device.path)
     assert told.counts == {live: Use(6, 4)}
-    view = Fleet(f"sqlite:///{tmp_path}/fleet.db")
-    for part in (told.rows[:4], told.rows):
-        view.take(replace(told, rows=part))
-    assert view.accounts(1e-5)[0].epsilon == spent
-    assert view.newest(told.origin.key) == told.rows[-1]
+    with closing(Fleet(f"sqlite:///{tmp_path}/fleet.db")) as view:
+        for part in (told.rows[:4], told.rows):
+            view.take(replace(told, rows=part))
+        assert view.accounts(1e-5)[0].epsilon == spent
+        assert view.newest(told.origin.key) == told.rows[-1]
     again = imported(exported(told))
     assert again.rows == told.rows
     assert list(faults(again)) == []

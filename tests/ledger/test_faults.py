@@ -110,10 +110,11 @@ def test_a_read_only_file_is_silence(device, one, request):
         device.path.parent.chmod(0o500)
     try:
         assert refused(ledger.probe) in ("read-only", "missing")
-        with pytest.raises(SpendingError) as caught:
-            device.open().charge("b", one)
+        with pytest.raises(SpendingError) as caught, device.open() as again:
+            again.charge("b", one)
         assert caught.value.status in ("read-only", "missing")
     finally:
+        ledger.close()
         device.path.parent.chmod(0o700) if not AS_ROOT else None
 
 

@@ -317,6 +317,18 @@ def test_other_files_are_not_taken_for_a_ledger(device, one):
     assert status(device.open) == "corrupt"
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed on Linux alone")
+def test_a_ledger_that_is_refused_is_not_left_open(device, one):
+    with device.open() as ledger:
+        ledger.charge("a", one)
+    device.head.unlink()
+    with pytest.raises(SpendingError) as caught:  # whose traceback still holds the ledger
+        device.open()
+    assert caught.value.status == "missing"
+    held = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+    assert not [each for each in held if each.startswith(str(device.path))]
+
+
 def test_the_ledger_and_its_head_are_private(device, one):
     with device.open() as ledger:
         ledger.charge("a", one)

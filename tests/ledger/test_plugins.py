@@ -59,8 +59,8 @@ def test_a_changed_source_is_refused_until_it_is_accepted_once(load, device, nam
     second = mechanism(network(), device=3)
     assert second.digest != first.digest
     changed = second.plugins[0].sha256
-    with pytest.raises(SpendingError, match=f"--accept-plugin {changed}"):
-        device.open().charge("b", second)
+    with pytest.raises(SpendingError, match=f"--accept-plugin {changed}"), device.open() as ledger:
+        ledger.charge("b", second)
     with device.open(accepted=[changed]) as ledger:
         assert ledger.epsilon(1e-5) == before
         ledger.prepare(second)
@@ -69,8 +69,8 @@ def test_a_changed_source_is_refused_until_it_is_accepted_once(load, device, nam
         assert ledger.charge("c", second).new
         assert ledger.epsilon(1e-5) == pytest.approx(_three(device, first), rel=1e-12)
     load(name, "# a third source\n")
-    with pytest.raises(SpendingError, match="is not the one that rows were charged with"):
-        device.open().prepare(mechanism(network(), device=3))
+    with pytest.raises(SpendingError, match="is not the one that rows were charged with"), device.open() as ledger:
+        ledger.prepare(mechanism(network(), device=3))
 
 
 def _three(device, one):

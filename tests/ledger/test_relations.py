@@ -1,7 +1,7 @@
 """One relation of neighbours for all rows: what a budget, a ledger, a fleet view and the command line add up."""
 
 import json
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 
 import pytest
@@ -78,10 +78,11 @@ def test_the_command_line_and_the_fleet_say_which_relation(device, tmp_path):
     with device.open() as ledger:
         for i in range(20):
             ledger.charge(str(i), ONES[i % 2])
-    view = Fleet(f"sqlite:///{tmp_path}/fleet.db")
-    view.take(content(device.path))
+    with closing(Fleet(f"sqlite:///{tmp_path}/fleet.db")) as view:
+        view.take(content(device.path))
+        accounts = {relation: view.accounts(1e-5, relation) for relation in TOTALS}
     for relation, epsilon in TOTALS.items():
-        (account,) = view.accounts(1e-5, relation)
+        (account,) = accounts[relation]
         assert (account.epsilon, account.neighbours) == (pytest.approx(epsilon, rel=1e-4), relation)
         said = CliRunner().invoke(app, ["ledger", "show", str(device.path), "--neighbours", relation]).stdout
         up = next(float(word) for word in said.split("ε = ")[1].split() if word[0].isdigit())

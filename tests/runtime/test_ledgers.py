@@ -45,22 +45,21 @@ def epsilon_of(net, number, k=0):
 
 
 @pytest.mark.parametrize("medium", ["loopback", "grpc"])
-def test_the_inference_beyond_the_budget_is_not_transmitted_after_restarts_too(medium, tmp_path):
+def test_the_inference_beyond_the_budget_is_not_transmitted_after_restarts_too(medium, tmp_path, booked):
     net, keys = network(), keys_for(tmp_path / "keys", 4)
     (tmp_path / "ledgers").mkdir()
     budgets = [Budget(epsilon_of(net, 5), net.delta)]
 
     async def play(number):
         charges = [
-            secured.booked(tmp_path / "ledgers", keys / f"device-{k}" / "identity.key", net, k, budgets)
-            for k in range(4)
+            booked(tmp_path / "ledgers", keys / f"device-{k}" / "identity.key", net, k, budgets) for k in range(4)
         ]
         try:
             async with small(net, medium, charges=charges, patience=0.2) as system:
                 return [result.status for result in await system.infer(number)]
         finally:
             for charge in charges:
-                charge._ledger.close()
+                charge.close()
 
     said = asyncio.run(play(3)) + asyncio.run(play(4))
     assert said == ["answered"] * 5 + ["below quorum"] * 2
@@ -68,14 +67,12 @@ def test_the_inference_beyond_the_budget_is_not_transmitted_after_restarts_too(m
         assert len(backup.content(tmp_path / "ledgers" / f"device-{k}.db").rows) == 5
 
 
-def test_silent_rounds_are_charged_too(tmp_path):
+def test_silent_rounds_are_charged_too(tmp_path, booked):
     net, keys = network(participation=0.3), keys_for(tmp_path / "keys", 4)
     (tmp_path / "ledgers").mkdir()
 
     async def play():
-        charges = [
-            secured.booked(tmp_path / "ledgers", keys / f"device-{k}" / "identity.key", net, k, []) for k in range(4)
-        ]
+        charges = [booked(tmp_path / "ledgers", keys / f"device-{k}" / "identity.key", net, k, []) for k in range(4)]
         async with small(net, charges=charges) as system:
             return [result.status for result in await system.infer(12)]
 
@@ -85,9 +82,9 @@ def test_silent_rounds_are_charged_too(tmp_path):
         assert len(backup.content(tmp_path / "ledgers" / f"device-{k}.db").rows) == 12
 
 
-def test_an_announcement_that_is_repeated_is_not_answered_again(tmp_path):
+def test_an_announcement_that_is_repeated_is_not_answered_again(tmp_path, booked):
     net, keys = network(), keys_for(tmp_path / "keys", 1)
-    charge = secured.booked(tmp_path / "ledger.db", keys / "device-0" / "identity.key", net, 0, [])
+    charge = booked(tmp_path / "ledger.db", keys / "device-0" / "identity.key", net, 0, [])
     charge.charge("a")
     with pytest.raises(NotSentError, match="charged before"):
         charge.charge("a")
@@ -148,13 +145,13 @@ async def telling_server(folder, keys):
         view.close()
 
 
-def test_devices_tell_the_fleet_and_learn_that_they_were_restored(tmp_path, monkeypatch):
+def test_devices_tell_the_fleet_and_learn_that_they_were_restored(tmp_path, monkeypatch, booked):
     monkeypatch.setattr(telling, "_ROWS", 3)
     net, keys = network(), keys_for(tmp_path / "keys", 2)
     path, key = tmp_path / "ledger.db", keys / "device-0" / "identity.key"
 
     def open_ledger(seen=None):
-        return secured.booked(path, key, net, 0, [], secured.Kept(seen=seen))
+        return booked(path, key, net, 0, [], secured.Kept(seen=seen))
 
     async def play():
         async with telling_server(tmp_path, keys) as (view, channels):
@@ -172,7 +169,7 @@ def test_devices_tell_the_fleet_and_learn_that_they_were_restored(tmp_path, monk
             for wrong in ("rubbish", "{}", "[" * 100_000):
                 with pytest.raises(grpc.aio.AioRpcError, match="is not of"):
                     await FleetStub(mine).ReportLedger(wire.LedgerReport(key=public, export=wrong), timeout=30)
-            charge._ledger.close()
+            charge.close()
             for file in (path, key.with_suffix(".head")):  # all is lost, and would begin anew
                 file.unlink()
             with pytest.raises(ValueError, match=r"restored: .* lacks row 7, which the fleet has"):
@@ -183,14 +180,14 @@ def test_devices_tell_the_fleet_and_learn_that_they_were_restored(tmp_path, monk
 
 
 @pytest.mark.parametrize("row", ["[" * 100_000, "5", "{}", "[1e999]", '["x"]', f"[{10**30}]", "[0]", '{"0": 1}', "[]"])
-def test_a_view_that_answers_nonsense_changes_nothing(tmp_path, monkeypatch, row):
+def test_a_view_that_answers_nonsense_changes_nothing(tmp_path, monkeypatch, row, booked):
     class Liar(FleetServicer):
         async def ReportLedger(self, request, context):  # noqa: N802
             return wire.LedgerHead(row=row)
 
     monkeypatch.setattr(telling, "_EVERY_SECONDS", 0.05)
     keys = keys_for(tmp_path / "keys", 1)
-    charge = secured.booked(tmp_path / "ledger.db", keys / "device-0" / "identity.key", network(), 0, [])
+    charge = booked(tmp_path / "ledger.db", keys / "device-0" / "identity.key", network(), 0, [])
     charge.charge("a")
 
     async def play():

@@ -9,7 +9,7 @@ import pytest
 
 from airpool import Ranking
 from airpool.runtime import device as devices
-from airpool.runtime import logs, secured, terms
+from airpool.runtime import logs, terms
 from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted, NotSentError
 from airpool.runtime.device import Device, Seen
@@ -104,12 +104,14 @@ def test_another_noise_in_one_network_file_costs_the_others_nothing(medium):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS], ids=["full", "read-only"])
-def test_a_disk_that_takes_no_charge_costs_the_others_at_most_two_inferences(number, tmp_path, monkeypatch, quick):
+def test_a_disk_that_takes_no_charge_costs_the_others_at_most_two_inferences(
+    number, tmp_path, monkeypatch, quick, booked
+):
     """The device is not ready until its ledger can be written again, and comes back by itself."""
     net = network(3)
     authority.create(tmp_path / "keys")
     authority.add(tmp_path / "keys", "device-1")
-    ledger = secured.booked(tmp_path / "one.db", tmp_path / "keys/device-1/identity.key", net, 1, [])
+    ledger = booked(tmp_path / "one.db", tmp_path / "keys/device-1/identity.key", net, 1, [])
     charges = [Counted(), ledger, Counted()]
     write, broken = head.write, [False]
 

@@ -11,7 +11,6 @@ from airpool import Ranking, Threshold, guarantee
 from airpool.network import Channel, Slots
 from airpool.protocol import alone, live
 from airpool.runtime import device as devices
-from airpool.runtime import secured
 from airpool.runtime.charge import Counted
 from airpool.runtime.device import Device, Seen
 from airpool.runtime.keys import authority
@@ -183,17 +182,21 @@ def test_slots_to_come_are_reserved_until_the_inference_is_over():
 # What is booked
 
 
-def ledgers(folder, net, budget, count=4):
-    keys = folder / "keys"
-    if not keys.exists():
-        authority.create(keys)
-        for k in range(count):
-            authority.add(keys, f"device-{k}")
-        (folder / "ledgers").mkdir()
-    made = [Budget(budget, net.delta)]
-    return [
-        secured.booked(folder / "ledgers", keys / f"device-{k}" / "identity.key", net, k, made) for k in range(count)
-    ]
+@pytest.fixture
+def ledgers(tmp_path, booked):
+    """Charges of a network's devices, each in a ledger with one budget; again: of the same files."""
+
+    def opened(net, budget, count=4):
+        keys = tmp_path / "keys"
+        if not keys.exists():
+            authority.create(keys)
+            for k in range(count):
+                authority.add(keys, f"device-{k}")
+            (tmp_path / "ledgers").mkdir()
+        made = [Budget(budget, net.delta)]
+        return [booked(tmp_path / "ledgers", keys / f"device-{k}" / "identity.key", net, k, made) for k in range(count)]
+
+    return opened
 
 
 def rows(folder, k=0):
@@ -205,9 +208,9 @@ def epsilon_of(net, slots):
 
 
 @pytest.mark.parametrize("medium", MEDIA)
-def test_a_device_starts_no_inference_whose_cap_is_not_left(medium, tmp_path):
+def test_a_device_starts_no_inference_whose_cap_is_not_left(medium, tmp_path, ledgers):
     net = network(noise_std=1.0, slots=Slots(4, sure=0.999999))
-    charges = ledgers(tmp_path, net, epsilon_of(net, 11))
+    charges = ledgers(net, epsilon_of(net, 11))
 
     async def play():
         async with small(net, medium, charges=charges, patience=0.2) as system:
@@ -220,9 +223,9 @@ def test_a_device_starts_no_inference_whose_cap_is_not_left(medium, tmp_path):
     assert charges[0]._ledger.epsilon(net.delta) == epsilon_of(net, 8)
 
 
-def test_what_an_inference_did_not_use_is_there_for_the_next(tmp_path):
+def test_what_an_inference_did_not_use_is_there_for_the_next(tmp_path, ledgers):
     net = network(noise_std=1.0, slots=Slots(8, sure=0.01))
-    charges = ledgers(tmp_path, net, epsilon_of(net, 10))
+    charges = ledgers(net, epsilon_of(net, 10))
 
     async def play():
         async with small(net, charges=charges, codec=decoder(100.0), patience=0.2) as system:
@@ -234,9 +237,9 @@ def test_what_an_inference_did_not_use_is_there_for_the_next(tmp_path):
     assert "its budget does not cover another inference" in found[-1].reason
 
 
-def test_inferences_side_by_side_all_get_to_their_cap(tmp_path):
+def test_inferences_side_by_side_all_get_to_their_cap(tmp_path, ledgers):
     net = network(noise_std=1.0, slots=Slots(4, sure=0.999999))
-    charges = ledgers(tmp_path, net, epsilon_of(net, 14))
+    charges = ledgers(net, epsilon_of(net, 14))
 
     async def play():
         async with small(net, charges=charges, patience=0.2) as system:
@@ -288,9 +291,9 @@ def test_a_hub_waits_for_an_inference_under_way_as_long_as_its_patience(later):
 
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("redrawn", [True, False], ids=["anew", "once"])
-def test_the_ledger_is_never_below_what_was_sent(name, redrawn, tmp_path):
+def test_the_ledger_is_never_below_what_was_sent(name, redrawn, tmp_path, ledgers):
     net = network(noise_std=1.0, slots=Slots(3, sure=0.9999, redrawn=redrawn), **SCHEMES[name])
-    charges = ledgers(tmp_path, net, 1e6)
+    charges = ledgers(net, 1e6)
 
     async def play():
         async with small(net, charges=charges, patience=0.2) as system:
@@ -371,12 +374,12 @@ def test_a_server_that_vanishes_between_slots_does_not_keep_a_device_without_a_l
 
 
 @pytest.mark.parametrize("redrawn", [True, False], ids=["anew", "once"])
-def test_a_device_that_restarts_between_slots_repeats_none(redrawn, tmp_path):
+def test_a_device_that_restarts_between_slots_repeats_none(redrawn, tmp_path, ledgers):
     net = network(slots=Slots(3, redrawn=redrawn))
-    (charge,) = ledgers(tmp_path, net, 1e6, count=1)
+    (charge,) = ledgers(net, 1e6, count=1)
     first = asked_by(net, charge, *(announced(net, "a", slot) for slot in (1, 2)))
-    charge._ledger.close()
-    (charge,) = ledgers(tmp_path, net, 1e6, count=1)
+    charge.close()
+    (charge,) = ledgers(net, 1e6, count=1)
     again = asked_by(net, charge, *(announced(net, "a", slot) for slot in (1, 2, 3, 4)))
     then = asked_by(net, charge, announced(net, "b", 1))
     assert (first.sent, again.sent, then.sent) == (["a/1", "a/2"], ["a/3"] if redrawn else [], ["b/1"])
@@ -443,9 +446,9 @@ def test_an_air_that_ends_an_inference_in_a_turn_gets_no_second_draw_of_it():
     assert device.under_way.get("a") is None
 
 
-def test_a_slot_that_comes_again_burns_no_row_of_its_turn(tmp_path):
+def test_a_slot_that_comes_again_burns_no_row_of_its_turn(tmp_path, ledgers):
     net = network(slots=Slots(3))
-    (charge,) = ledgers(tmp_path, net, 1e6, count=1)
+    (charge,) = ledgers(net, 1e6, count=1)
     again = tuple(announced(net, name, 1) for name in "abcd")
     _, port = answered(net, charge, (announced(net, "a", 1),), again)
     assert port.sent == ["a/1", "b/1", "c/1", "d/1"]

@@ -121,3 +121,6 @@ class Counted:
         self._booked.update(dict.fromkeys(names))
         while len(self._booked) > _REMEMBERED:
             self._booked.popitem(last=False)
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airpool._support.rounding import full
 from airpool.network import Network
 from airpool.runtime import logs
-from airpool.runtime.charge import Charge, Counted
+from airpool.runtime.charge import Counted
 from airpool.runtime.options import DeviceOptions
 from airpool.runtime.under_way import cap
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # they need the extra `ledger`
 
     from airpool.runtime.ledger.budget import Budget
     from airpool.runtime.ledger.chain import Row
+    from airpool.runtime.secured import Booked
 
 # They mean something with a ledger alone.
 _OF_LEDGER = (
@@ -90,8 +91,8 @@ def require_covered(options: DeviceOptions, network: Network, indices: Sequence[
         secured.require_covered(budgets, network, k)
 
 
-def charge_of(options: DeviceOptions, k: int, network: Network, seen: "Row | None" = None) -> Charge:
-    """Charge of device k. seen: the newest row that the fleet has of the device."""
+def charge_of(options: DeviceOptions, k: int, network: Network, seen: "Row | None" = None) -> "Booked | Counted":
+    """Charge of device k, to be closed. seen: the newest row that the fleet has of the device."""
     if options.ledger is None:  # as much as so many whole inferences
         return Counted(options.budget and options.budget * cap(network.slots))
     from airpool.runtime import secured

@@ -134,6 +134,9 @@ class Booked:
         except (refused.SpendingError, ValueError):
             return None
 
+    def close(self) -> None:
+        self._ledger.close()
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -179,10 +182,11 @@ def booked(
         raise ValueError(
             f"a scene of {len(kept.scene)} characters must have at most {LONGEST}: every charge would fail"
         )
+    one = mechanism(network, device=device)
     file, head = files_of(path, kept.head, device)
     more = {"head": head, "seen": kept.seen, "accepted": kept.accepted}
     try:
         ledger = Ledger(file, key, device=f"device-{device}", budgets=budgets, **more)
     except refused.SpendingError as why:
         raise ValueError(f"{why.status}: {why}") from None
-    return Booked(ledger, mechanism(network, device=device), kept.scene)
+    return Booked(ledger, one, kept.scene)

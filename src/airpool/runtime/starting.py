@@ -189,6 +189,7 @@ async def _devices(options: DeviceOptions, console: Console) -> None:
                 view = await stack.enter_async_context(channel)
                 seen = await charging.newest(options, k, view)
             charge = charging.charge_of(options, k, network, seen)
+            stack.callback(charge.close)
             if view is not None:
                 background.append(asyncio.create_task(charging.reported(charge, view)))
             hosted.append(Device(k, network, source, charge, rank, options.simulate, quick))

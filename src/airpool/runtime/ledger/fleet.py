@@ -117,9 +117,13 @@ class Fleet:
             limits = {name: value for name, value in _PATIENCE.items() if name not in given}
             self._base = load("psycopg", "a fleet view in PostgreSQL").connect(url, autocommit=True, **limits)
             self._mark, self._begin = "%s", "BEGIN ISOLATION LEVEL SERIALIZABLE"
-        with self._transaction():
-            for table in _TABLES:
-                self._base.execute(table)
+        try:
+            with self._transaction():
+                for table in _TABLES:
+                    self._base.execute(table)
+        except BaseException:
+            self.close()
+            raise
 
     def answers(self) -> bool:
         """Whether the database can still be reached."""

@@ -65,16 +65,19 @@ class Ledger:
         self.budgets = tuple(budgets)
         self._device, self._asked, self._accepted = device, seen, tuple(accepted)
         self._allowances = [Allowance(budget.epsilon, budget.delta, budget.neighbours) for budget in self.budgets]
-        self._all = Tally(Budget(1.0))
-        self._tallies: list[Tally] = []
+        self._all, self._tallies = Tally(Budget(1.0)), list[Tally]()
         self._mechanisms: dict[str, Mechanism] = {}
         self._moments: dict[str, Moment] = {}
         self._store: Store | None = None
         self._inode, self._known = 0, Tip(0, "")
         self._stamps: object = None
         self._threads = threading.Lock()
-        with self._alone(WAIT_S):
-            self._stamps = limits.keep(self._read(), self._key, self.budgets)
+        try:
+            with self._alone(WAIT_S):
+                self._stamps = limits.keep(self._read(), self._key, self.budgets)
+        except BaseException:
+            self.close()
+            raise
 
     def charge(self, inference: str, mechanism: Mechanism, *, scene: str = "", epoch: str = "") -> Charged:
         """Charges an inference, once however often this name is charged. Raises SpendingError where it must not run.
@@ -192,14 +195,11 @@ class Ledger:
 
         The head too: a copy of the ledger that another process charges has the same one.
         """
-        if (
-            self._store is None
-            or self._stamps != self._store.stamps()
-            or head.read(self.head_path) != Head(self.origin.hash, self.tip)
-        ):
+        store, newest = self._store, Head(self.origin.hash, self.tip)
+        if store is None or self._stamps != store.stamps() or head.read(self.head_path) != newest:
             self._require_same_file(os.stat(self.path).st_ino)
             return self._read()
-        return self._store
+        return store
 
     def _require_same_file(self, inode: int) -> None:
         if self._inode and inode != self._inode:
