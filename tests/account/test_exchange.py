@@ -132,7 +132,8 @@ def test_no_unit_is_below_the_exact_epsilon_of_a_random_network(seed):
     assert np.all(np.array(alone) >= least)
     assert np.all(found <= np.multiply.outer(spent.zcdp, [1.5, 2.5, 4.5, 8.5, 16.5, 64.5]) * (1 + 1e-9) + 1e-9)
     if least[device] < 30:
-        assert by_dp_accounting(spent.event(device)) >= least[device] - 1e-6
+        # Composed on a grid, the account itself is up to 0.1 % above the truth (theory/guarantee.md §6).
+        assert by_dp_accounting(spent.event(device)) >= least[device] * (1 - 1e-3) - 1e-6
     if spent.gaussian:
         assert gaussian.epsilon(spent.gdp, DELTA) == pytest.approx(report.epsilon, rel=1e-6)
 
