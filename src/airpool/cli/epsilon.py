@@ -154,10 +154,13 @@ def in_units(net: "Network", **how: Any) -> tuple[dict[str, Any], str]:
 
     spent = exchange(net, **how)
     data = {"gdp": numbers(spent.gdp), "zcdp": numbers(spent.zcdp), "gaussian": spent.gaussian}
+    data["missed"] = numbers(spent.missed)
     data["rdp"] = {"orders": list(ORDERS), "worst": numbers(np.max(spent.rdp(), axis=0))}
     mu, rho = (up(float(np.max(each))) for each in (spent.gdp, spent.zcdp))
     loose = "" if spent.gaussian else ", bounds by the least noise; --json has the Rényi curve, which is closer"
-    return data, f"For other accountants, worst device: μ = {mu} (GDP), ρ = {rho} (zCDP){loose}."
+    missed = float(np.max(spent.missed))
+    live = f" They do not count that live noise is another with probability {up(missed, 2)} at most." if missed else ""
+    return data, f"For other accountants, worst device: μ = {mu} (GDP), ρ = {rho} (zCDP){loose}.{live}"
 
 
 def _show_odds(net: "Network", prior: float, *, colluding: Any, credit: bool, live: bool, json: bool) -> None:
