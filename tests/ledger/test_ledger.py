@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -282,7 +283,8 @@ def test_an_older_schema_is_migrated_and_keeps_its_rows(device, one, monkeypatch
         assert ledger.charge("b", one).row.seq == 2
         with pytest.raises(Exception, match="rows are never deleted"):
             ledger._store._base.execute("DELETE FROM charge")
-    assert Store(device.path, readonly=True)._base.execute("PRAGMA user_version").fetchone() == (store.VERSION,)
+    with closing(Store(device.path, readonly=True)) as migrated:
+        assert migrated.version == store.VERSION
 
 
 def test_a_newer_schema_is_refused_and_left_alone(device, one):
