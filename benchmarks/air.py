@@ -19,6 +19,8 @@ from airpool.radio.fading import Fading
 from airpool.radio.link import Link
 from airpool.radio.power import Transmitters
 
+from . import Row
+
 OBJECTS, DEVICES, DIMENSION, HIDDEN, CLASSES = 2468, 12, 64, 512, 40
 
 
@@ -180,6 +182,31 @@ def tenfold(path: Path) -> tuple[float, float]:
     jobs = {"one": job(16, 64), "devices": job(160, 64), "coordinates": job(16, 640)}
     took = _shortest(jobs, "cpu", 6)
     return took["devices"] / took["one"], took["coordinates"] / took["one"]
+
+
+def rows() -> list[Row]:
+    found, beside = run("cpu", trials=256, batch=2**11), plain()
+    what = f"{OBJECTS * 256:,} inferences, {DEVICES} devices, r = {DIMENSION}, on the CPU"
+    note = f"{found['per_second']:,.0f} a second; on an H200: benchmarks/results/air-h200.json"
+    parts = found["products"] + found["numbers"]
+    growth = [
+        Row("air", f"ten times the {grown}, {path} path", ratio, "times the time", "10 is linear", limit=20.0)
+        for path in ("fast", "full")
+        for grown, ratio in zip(("devices", "coordinates"), tenfold(path), strict=True)
+    ]
+    return [
+        Row("air", what, found["whole"], "s", note, 2 * parts, parts, "its matrix products and random numbers alone"),
+        Row(
+            "air",
+            "fast path, K = 12, r = 40, 2 threads",
+            beside["ours"],
+            "s",
+            limit=1.25 * beside["plain"],
+            rival=beside["plain"],
+            beside="six lines of torch that draw the same law",
+        ),
+        *growth,
+    ]
 
 
 def main() -> None:

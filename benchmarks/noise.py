@@ -9,24 +9,28 @@ import numpy as np
 from airpool.privacy.discrete_gaussian import table
 from airpool.privacy.noise import live_noise
 
+from . import Row
 
-def rows() -> list[tuple[str, str]]:
-    """(what, measured) pairs; each is the median of several repetitions on one core."""
+
+def rows() -> list[Row]:
+    """Medians of several repetitions on one core."""
     rng = np.random.default_rng(0)
     size, feature = 2**20, 25_088
     live, numpy, entropy = seconds(
         lambda: live_noise(0.05, size), lambda: rng.normal(0, 0.05, size), lambda: os.urandom(16 * size)
     )
-    large, small = seconds(lambda: live_noise(0.05, feature), lambda: live_noise(0.05, 64))
+    large, small, few = seconds(
+        lambda: live_noise(0.05, feature), lambda: live_noise(0.05, 64), lambda: rng.normal(0, 0.05, 64), repeat=99
+    )
     table.cache_clear()
     (first,) = seconds(table, repeat=1)
+    what = f"live noise, {size:,} samples"
     return [
-        ("noise: live, std 0.05", f"{size / live / 1e6:.1f} M samples/s"),
-        ("noise: numpy Generator.normal (no guarantee)", f"{size / numpy / 1e6:.1f} M samples/s"),
-        ("noise: os.urandom alone, the 16 bytes of a live sample", f"{size / entropy / 1e6:.1f} M samples/s"),
-        ("noise: live, one feature of 25,088", f"{large * 1e3:.2f} ms"),
-        ("noise: live, one latent of 64", f"{small * 1e6:.0f} µs"),
-        ("noise: table, once per process", f"{first * 1e3:.0f} ms"),
+        Row("noise", what, live, "s", rival=numpy, beside="NumPy's Generator.normal, which promises nothing"),
+        Row("noise", "- the same", live, "s", rival=entropy, beside="os.urandom alone, 16 bytes a sample"),
+        Row("noise", "one feature of 25,088", large, "s"),
+        Row("noise", "one latent of 64", small, "s", rival=few, beside="NumPy's Generator.normal"),
+        Row("noise", "table, once per process", first, "s"),
     ]
 
 
@@ -39,8 +43,3 @@ def seconds(*calls: Callable[[], object], repeat: int = 9) -> list[float]:
             call()
             row[i] = time.perf_counter() - start
     return np.median(times, axis=0).tolist()
-
-
-if __name__ == "__main__":
-    for what, measured in rows():
-        print(f"{what:<60} {measured}")

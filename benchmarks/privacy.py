@@ -9,7 +9,7 @@ from functools import partial
 from itertools import product
 from math import log
 from multiprocessing import get_context
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -28,6 +28,9 @@ from airpool.radio.link import link_of
 
 from . import Row
 from .noise import seconds
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.pld_pmf import DensePLDPmf
 
 T = TypeVar("T")
 
@@ -62,44 +65,33 @@ def _exact() -> list[Row]:
     twelve, wide = heterogeneous(12), like(12, dimension=784)
     network = Network.uniform(num_devices=12, participation=0.9)
     mixed_network = network_of(twelve)
-    ours, plain, reported, removal, calibrated = seconds(
+    ours, plain, reported, removal, calibrated, searched = seconds(
         lambda: device.epsilon(twelve, _DELTA),
         lambda: plain_mixture(twelve),
         lambda: guarantee(mixed_network),
         lambda: device.epsilon(wide, _DELTA, neighbours="remove"),
         lambda: calibrate(network, epsilon=2.0, delta=_DELTA),
+        lambda: brentq(lambda std: plain_mixture(_uniform(std), each=1)[0] - 2.0, 0.02, 0.2, xtol=1e-9),
         repeat=5,
     )
     truth = float(device.epsilon(twelve, _DELTA).upper[0])
     mixed, mixed_epsilon = timed(lambda: peer_mixture(twelve, 0))
     closed, closed_epsilon = timed(lambda: peer_closed_form(twelve, 0))
 
-    def row(what: str, value: float, unit: str, note: str = "", limit: float | None = None) -> Row:
-        return Row("exact ε", what, value, unit, note, limit)
+    def row(what: str, value: float, note: str, rival: float | None = None, beside: str = "") -> Row:
+        return Row("exact ε", what, value, "s", note, rival=rival, beside=beside)
 
+    scipy, device_0 = "fifteen lines of SciPy", "- beside dp-accounting's of device 0 alone"
+    both = f"device 0: ε = {truth:.6f}; theirs {plain_mixture(twelve)[0]:.6f}"
+    mixing = f"theirs {mixed_epsilon:.6f}, {mixed_epsilon / truth - 1:+.0e}; grid {_PEER_GRID:g}"
+    closing = f"theirs {closed_epsilon:.6f}, {closed_epsilon / truth - 1:+.0e}"
     return [
-        row("12 heterogeneous devices, all of them", ours, "s", f"device 0: ε = {truth:.6f}"),
-        row(
-            "- the same in fifteen lines of SciPy",
-            plain,
-            "s",
-            f"device 0: ε = {plain_mixture(twelve)[0]:.6f}; ours takes {ours / plain:.2f} of its time",
-        ),
-        row("- the whole report of that network", reported, "s", limit=0.15),
-        row(
-            "dp-accounting, one of them: 2,048 PLDs mixed",
-            mixed,
-            "s",
-            f"device 0: ε = {mixed_epsilon:.6f}, {mixed_epsilon / truth - 1:+.0e}; grid {_PEER_GRID:g}",
-        ),
-        row(
-            "dp-accounting, one of them: 2,048 closed δ mixed",
-            closed,
-            "s",
-            f"device 0: ε = {closed_epsilon:.6f}, {closed_epsilon / truth - 1:+.0e}",
-        ),
-        row("removal, 12 like devices, r = 784", removal, "s"),
-        row("calibrate 12 devices to ε = 2", calibrated, "s"),
+        row("12 heterogeneous devices, all of them", ours, both, plain, scipy),
+        row(device_0, ours, mixing, mixed, "dp-accounting, 2,048 PLDs mixed"),
+        row(device_0, ours, closing, closed, "dp-accounting, 2,048 closed δ mixed"),
+        Row("exact ε", "- the whole report of that network", reported, "s", "", 0.15, plain, f"{scipy}: ε alone"),
+        row("removal, 12 like devices, r = 784", removal, "nothing else computes it"),
+        row("calibrate 12 devices to ε = 2", calibrated, "", searched, "Brent's method on the SciPy lines"),
     ]
 
 
@@ -112,8 +104,14 @@ def network_of(aggregate: Aggregate) -> Network:
     )
 
 
-def plain_mixture(aggregate: Aggregate) -> Floats:
-    """The ε of all devices as one would write it in SciPy: a mixture over the others' participation patterns."""
+def _uniform(noise_std: float) -> Aggregate:
+    """Twelve like devices that take part with probability 0.9."""
+    each = np.ones(12)
+    return Aggregate(each / 12, noise_std**2 * each, 0.9 * each)
+
+
+def plain_mixture(aggregate: Aggregate, each: int | None = None) -> Floats:
+    """The ε of all devices, or of the first `each`, as one would write it in SciPy: a mixture over patterns."""
 
     def one(of: int) -> float:
         mass, variance = aggregate.participation[[of]], aggregate.variance[[of]]
@@ -129,7 +127,7 @@ def plain_mixture(aggregate: Aggregate) -> Floats:
 
         return float(brentq(excess, 0.0, 50.0))
 
-    return np.array([one(k) for k in range(aggregate.num_devices)])
+    return np.array([one(k) for k in range(each or aggregate.num_devices)])
 
 
 def peer_mixture(aggregate: Aggregate, of: int) -> float:
@@ -139,6 +137,11 @@ def peer_mixture(aggregate: Aggregate, of: int) -> float:
     where the device is silent. (Its mixture-Gaussian mechanism does not apply: there the pattern is hidden and the
     noise is fixed.)
     """
+    return float(peer_losses(aggregate, of).get_epsilon_for_delta(_DELTA))
+
+
+def peer_losses(aggregate: Aggregate, of: int) -> "DensePLDPmf":
+    """dp-accounting's law of the privacy loss of one device."""
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -156,7 +159,7 @@ def peer_mixture(aggregate: Aggregate, of: int) -> float:
         probs[low - lowest : low - lowest + len(each)] += mass * each
     probs[-lowest] += 1 - speaks
     infinite = sum(mass * each for mass, *_, each in parts)
-    return float(pld_pmf.DensePLDPmf(_PEER_GRID, lowest, probs, infinite, True).get_epsilon_for_delta(_DELTA))
+    return pld_pmf.DensePLDPmf(_PEER_GRID, lowest, probs, infinite, True)
 
 
 def peer_closed_form(aggregate: Aggregate, of: int) -> float:
@@ -231,16 +234,26 @@ def _on_grid(num_devices: int, rarely: bool) -> tuple[float, float, float]:
 def _streams() -> list[Row]:
     played = device.game(like(12), "zero-out")
     first, composed = seconds(
-        lambda: compose.stream(played),
+        lambda: compose.stream(played).repeated(1).epsilon(_DELTA),
         lambda: compose.stream(played).repeated(1_000).epsilon(_DELTA),  # afresh: a stream remembers its squares
         repeat=5,
     )
-    total = f"ε = {compose.stream(played).repeated(1_000).epsilon(_DELTA):.3f}"
+    total = compose.stream(played).repeated(1_000).epsilon(_DELTA)
+    theirs, peer = timed(lambda: peer_losses(like(12), 0).self_compose(1_000).get_epsilon_for_delta(_DELTA))
     mixed = device.game(heterogeneous(12), "zero-out", cells=512)
     (every,) = seconds(lambda: compose.epsilon(mixed, _DELTA, 1_000), repeat=1)
     return [
         Row("streams", "first inference, as a curve", first, "s", "12 like devices"),
-        Row("streams", "1,000 inferences, that curve included", composed, "s", total, limit=0.5),
+        Row(
+            "streams",
+            "1,000 inferences, that curve included",
+            composed,
+            "s",
+            f"ε = {total:.3f}; theirs {peer:.3f}, grid {_PEER_GRID:g}",
+            0.5,
+            theirs,
+            "dp-accounting, 2,048 PLDs mixed, composed",
+        ),
         Row("streams", "1,000 inferences, 12 heterogeneous devices, every ε", every, "s", "once; 12 curves included"),
     ]
 
@@ -256,6 +269,7 @@ def audit_rows() -> list[Row]:
     (took,) = seconds(lambda: play(rng=np.random.default_rng(0)), repeat=3)
     found = play(rng=np.random.default_rng(0))
     note = f"{runs:,} a side: ε ≥ {found.epsilon_lower:.2f}, ceiling {found.ceiling:.2f}"
+    (bare,) = seconds(lambda: [plain_runs(runs, dimension) for _ in range(2)], repeat=3)
     every, half = enough(network, 100_000), Devices(12, noise_std=(0.025, *[0.05] * 11), participation=0.9)
     measured, outcomes = timed(lambda: measure(network, runs=every, rng=np.random.default_rng(0)))
     played = path(replace(network, devices=half), link=link_of(network))
@@ -266,10 +280,25 @@ def audit_rows() -> list[Row]:
 
     fewest = next(runs for runs in range(4, 1_000) if all(seen(runs, seed) for seed in range(20)))
     return [
-        Row("audit", f"runs, 12 devices, r = {dimension}", 2 * runs / took, "runs/s", note),
+        Row(
+            "audit",
+            f"2 × {runs:,} runs, 12 devices, r = {dimension}, their scores and bound",
+            took,
+            "s",
+            note,
+            rival=bare,
+            beside="the sums alone, drawn by NumPy",
+        ),
         Row("audit", f"all claims measured, 2 × {every:,} runs", measured, "s", f"once; {len(outcomes)} measurements"),
         Row("audit", "- that show one device's σ halved", fewest, "runs", "20 of 20 audits, error 0.001", limit=20.0),
     ]
+
+
+def plain_runs(runs: int, dimension: int) -> Floats:
+    """Noisy sums of twelve devices that send nothing but noise, as one would draw them in NumPy."""
+    rng = np.random.default_rng(0)
+    speaks = rng.random((runs, 12)) < 0.9
+    return np.einsum("nk,nkr->nr", speaks, rng.normal(0, 0.05, (runs, 12, dimension)))
 
 
 def timed(call: Callable[[], T]) -> tuple[float, T]:

@@ -23,18 +23,24 @@ sys.argv = ["airpool", "epsilon", "--devices", "12"]
 main()
 """
 
+_BARE = "import numpy, scipy.special; print(scipy.special.ndtr(numpy.linspace(0, 1, 12)))"
 
-def cpu_seconds(before: str) -> float:
-    """User and system time of one process."""
+
+def cpu_seconds(code: str, *, whole: bool = False) -> float:
+    """User and system time of one process that runs the command after this code, or this code as a whole."""
     start = os.times()
-    subprocess.run([sys.executable, "-c", _RUN.format(before)], check=True, stdout=subprocess.DEVNULL)
+    run = code if whole else _RUN.format(code)
+    subprocess.run([sys.executable, "-c", run], check=True, stdout=subprocess.DEVNULL)
     end = os.times()
     return end.children_user + end.children_system - start.children_user - start.children_system
 
 
 def rows(rounds: int = 20) -> list[Row]:
     took = [[cpu_seconds(before) for before in _VARIANTS.values()] for _ in range(1 + rounds)][1:]
-    found = [Row("start", "airpool epsilon --devices 12", median(each[0] for each in took), "s", "CPU time")]
+    as_it_is = median(each[0] for each in took)
+    bare = median(cpu_seconds(_BARE, whole=True) for _ in range(rounds))
+    beside = "a script that imports NumPy and scipy.special"
+    found = [Row("start", "airpool epsilon --devices 12", as_it_is, "s", "CPU time", rival=bare, beside=beside)]
     for k, what in list(enumerate(_VARIANTS))[1:]:
         found.append(Row("start", f"- {what}", median(each[k] / each[0] for each in took), "times the time"))
     return found

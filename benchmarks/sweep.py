@@ -3,7 +3,9 @@
 import logging
 import os
 import time
+from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -46,6 +48,10 @@ def _pool() -> list[Row]:
     start = time.perf_counter()
     effort = sweep.run(busy, points, backend=sweep.Workers("pool", WORKERS)).effort
     took = time.perf_counter() - start
+    start = time.perf_counter()
+    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
+        list(pool.map(busy, range(POINTS), [SECONDS] * POINTS))
+    plain = time.perf_counter() - start
     small = sweep.grid(n=range(SMALL))
     with TemporaryDirectory() as folder:
         here = Path(folder)
@@ -55,7 +61,15 @@ def _pool() -> list[Row]:
         read = time.perf_counter() - start
     ratio = took * WORKERS / effort.work
     return [
-        _row(f"{POINTS} points of {SECONDS:g} s, {WORKERS} workers", took, "s", "processes started and ended"),
+        Row(
+            "sweep",
+            f"{POINTS} points of {SECONDS:g} s, {WORKERS} workers",
+            took,
+            "s",
+            "processes started and ended",
+            rival=plain,
+            beside="the map of ProcessPoolExecutor",
+        ),
         _row("- relative to the points' own time / workers", ratio, "times", "in the same run", limit=1.3),
         _row("a point that does nothing, on the pool", each, "s", f"of a worker's time, {SMALL:,} of them, kept"),
         _row(f"{kept:,} points from the cache", read, "s"),

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from benchmarks import Row, trunk
-from benchmarks.__main__ import print_table, shown
+from benchmarks import Row, sheet, trunk
+from benchmarks.__main__ import TOPICS, print_table
 from benchmarks.int8 import calibration_views, compared
 from hypothesis import HealthCheck, settings
 
@@ -39,7 +39,7 @@ def test_no_property_fails_because_the_machine_is_busy():
 def test_what_could_not_be_measured_is_shown_with_the_reason_and_misses_nothing(capsys):
     row = Row("trunk", "int8", None, "/s", trunk.MISSING, limit=1.0)
     assert not row.missed
-    assert shown(None, "/s") == "–"
+    assert sheet.shown(None, "/s") == "–"
     print_table([row, Row("trunk", "slow", 2.0, "s", limit=1.0)])
     assert "pip install -e ./packages/models -e '.[bundle]'" in capsys.readouterr().out
 
@@ -128,3 +128,35 @@ def test_the_comparison_finds_what_differs():
     assert gone["map_error"] == pytest.approx(1)
     assert gone["changed"] == pytest.approx(float((own != 2).double().mean()))
     assert gone["difference"] == pytest.approx(-gone["changed"])
+
+
+# Parts of which nothing else can be had, and why.
+ALONE = {
+    "reports": "nothing else computes ε of such radios",
+    "growth with K": "the curves have the rivals",
+    "example": "the whole of a newcomer's script",
+}
+
+
+def test_the_page_is_drawn_from_the_record_and_every_part_stands_beside_a_rival():
+    about, rows, curves = sheet.read(sheet.RECORD)
+    assert sheet.PAGE.read_text("utf-8") == sheet.markdown(about, rows, curves)
+    assert {row.topic for row in rows} - {row.topic for row in rows if row.rival} == set(ALONE)
+    assert all(row.beside for row in rows if row.rival)
+    assert len(curves) >= 5
+    assert about.keys() >= {"date", "processor", "cpus", "python", "version", "command", "load"}
+    for curve in curves:
+        assert all(len(line) == len(curve.x) for line in curve.lines.values())
+        assert (ROOT / "docs" / "figures" / f"bench-{curve.name}.svg").exists()
+
+
+def test_every_record_of_a_longer_run_is_on_the_page():
+    records = {path.stem for path in sheet.RECORD.parent.glob("*.json")} - {sheet.RECORD.stem}
+    assert records == set(sheet.KEPT)
+    for _, command in sheet.KEPT.values():
+        assert (ROOT / "benchmarks" / f"{command.split()[0]}.py").exists()
+
+
+def test_every_topic_has_a_module():
+    for topic, function in TOPICS.items():
+        assert (ROOT / "benchmarks" / f"{function.partition(':')[0] if ':' in function else topic}.py").exists()
