@@ -41,7 +41,7 @@ lint: install  ## ruff and pyright
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
 
-bench: install  ## time what has to be fast
+bench: install  ## each part beside its simplest rival, as one page: out/benchmarks.html
 	$(BIN)/python -m benchmarks
 
 sbom: install  ## bill of materials (out/sbom.json), and what is known against it

@@ -33,7 +33,7 @@ def rows() -> list[Row]:
             took.append(time.perf_counter() - began)
         began = time.perf_counter()
         for file in sorted(Path(place).rglob("*.jpg")):
-            picture = np.asarray(Image.open(file).convert("RGB").resize((224, 224)))
+            picture = np.array(Image.open(file).convert("RGB").resize((224, 224)))
             known.features(np.moveaxis(picture, -1, 0)[None, None])
         plain = time.perf_counter() - began
     threads = f"{torch.get_num_threads()} threads"
