@@ -43,7 +43,7 @@ def photographs(folder: Path) -> None:
 
 def clips(folder: Path) -> None:
     """A video of each of two cameras, two frames a second, and what stands on the table when."""
-    import cv2
+    import cv2  # pyright: ignore[reportMissingImports]
 
     folder.mkdir(exist_ok=True)
     for camera in ("left", "right"):

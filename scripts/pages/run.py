@@ -155,7 +155,7 @@ class Page:
             elif kind == "json":
                 json.loads(block.text)
             elif kind == "yaml":
-                import yaml
+                import yaml  # pyright: ignore[reportMissingModuleSource]
 
                 yaml.safe_load(block.text)
             elif len({len(row) for row in csv.reader(io.StringIO(block.text))}) > 1:

@@ -92,7 +92,7 @@ def _notebook(what: str, total: int | None, done: list[int], stop: Event, stream
     began = time.monotonic()
     if stop.wait(_NOTEBOOK_AFTER):
         return
-    from IPython.display import display
+    from IPython.display import display  # pyright: ignore[reportMissingImports]
 
     def state() -> dict[str, str]:
         text = line(what, total, done[0], time.monotonic() - began)
