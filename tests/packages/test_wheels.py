@@ -52,7 +52,7 @@ def test_airpool_s_wheel_is_small_and_holds_all_code_the_page_and_the_licences(c
     own = {name for name in found if name.startswith("airpool/")}
     assert own == {name for name in files(SOURCE) if name.startswith("airpool/")}
     licences = {name.rpartition("/")[2] for name in found if "/licenses/" in name}
-    assert licences == {"LICENSE", "three.LICENSE", "uPlot.LICENSE"}
+    assert licences == {"LICENSE", "NOTICE", "three.LICENSE", "uPlot.LICENSE"}
     assert not [name for name in found if re.search(r"safetensors$|(^|/)tests?/", name)]
 
 
