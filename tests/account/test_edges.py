@@ -194,3 +194,22 @@ def test_over_several_draws_only_schemes_without_scores_count_others():
     net = like(channel=STILL, dropouts=1, inferences=3, scheme=Threshold(score_noise_std=1.0))
     report = guarantee(net)
     assert report.epsilon == pytest.approx(report.epsilon_local)
+
+
+def test_each_setting_that_a_waveform_does_not_account_for_is_named():
+    net = Network.uniform(num_devices=3, noise_std=0.2, dimension=4)
+    link = uplink((1, 3), 2, Frame(), Impairments(), np.random.default_rng(0))
+    said = {
+        "errors of its own": replace(net, channel=Channel(fading="rayleigh")),
+        "neighbours = remove": replace(net, neighbours="remove"),
+        "participation below 1": Network.uniform(num_devices=3, noise_std=0.2, dimension=4, participation=0.5),
+    }
+    for words, network in said.items():
+        assert words in (waveform.why_local(network, link) or "")
+    with pytest.raises(ValueError, match="over all samples the local ε is all that is claimed: participation below 1"):
+        waveform.waveform_epsilon(said["participation below 1"], link)
+
+
+def test_an_eavesdropper_over_channels_that_stay_gets_the_local_epsilon_where_coins_are_tossed():
+    coins = Network.uniform(num_devices=3, noise_std=0.2, participation=0.5, channel=STILL, inferences=2)
+    assert "participation below 1 is not accounted for" in (why_local(coins) or "")

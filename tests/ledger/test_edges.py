@@ -140,3 +140,9 @@ def test_a_fleet_view_knows_its_ledgers_and_whether_its_database_answers(told, t
         view.ledger_of("device-9")
     view.close()
     assert not view.answers()
+
+
+def test_a_fleet_view_in_a_file_that_is_no_database_is_refused_and_closed(tmp_path):
+    (tmp_path / "fleet.db").write_bytes(b"no database at all, whatever its name" * 40)
+    with pytest.raises(ValueError, match="file is not a database"):
+        Fleet(f"sqlite:///{tmp_path}/fleet.db")
