@@ -76,7 +76,7 @@ def test_a_law_and_its_settings_survive_the_network_file():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("weibull", "channel.fading='weibull' must be one of none, rician, rayleigh, nakagami"),
+        ("no-law", "channel.fading='no-law' must be one of none, rician, rayleigh, nakagami"),
         ("nakagami:k=2", "channel.fading='nakagami:k=2' has no setting 'k'; nakagami has: m"),
         ("nakagami:m=0.1", "channel.fading='nakagami:m=0.1': m=0.1 must be a number from 0.5 to 1e+06"),
         ("nakagami:m=wide", "m=wide must be a number"),
