@@ -191,8 +191,8 @@ def test_a_link_that_is_not_heard_is_silent_not_nan():
     ("call", "message"),
     [
         (
-            lambda: Fading("no-law"),
-            r"fading='no-law' must be one of none, rician, rayleigh, nakagami, log-normal, sionna",
+            lambda: Fading("weibull"),
+            r"fading='weibull' must be one of none, rician, rayleigh, nakagami, log-normal, sionna",
         ),
         (lambda: Fading("sionna:tdl-z"), r"fading='sionna:tdl-z': model='tdl-z' must be one of tdl-a"),
         (lambda: Fading("rician", k_factor_db=np.nan), r"k_factor_db=nan must be finite"),
