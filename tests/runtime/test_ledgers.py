@@ -222,7 +222,7 @@ def test_a_view_that_cannot_be_reached_changes_nothing(tmp_path):
 async def running(folder, *, epsilon=None, processes=COUNT):
     (folder / "ledgers").mkdir(exist_ok=True)
     options = {"ledger": folder / "ledgers", "budget_epsilon": epsilon}
-    setup = up.Setup(NET, processes, slot_seconds=2.0, device_options=options, keys=folder / "keys")
+    setup = up.Setup(NET, processes, slot_seconds=20.0, device_options=options, keys=folder / "keys")
     async with up.running(setup) as system, up.client(system) as client:
 
         async def infer():

@@ -39,6 +39,7 @@ from .systems import decoder, network, simulated, small
 
 SECURE = Channel(access="secure")
 MEDIA = ("loopback", "grpc")
+LONG = 120.0  # seconds, of slots that wait for processes on a busy machine
 NETWORKS = {
     "everybody": network(channel=SECURE),
     "coin": network(participation=0.5, channel=SECURE),
@@ -367,12 +368,12 @@ def test_kill_9_in_each_step_of_a_round_over_real_processes(tmp_path):
                 await asyncio.sleep(0.05)
 
     async def play():
-        air, processes, seen = Air(net, quorum=5, slot_seconds=20.0, patience=5.0), {}, []
+        air, processes, seen = Air(net, quorum=5, slot_seconds=LONG, patience=LONG), {}, []
         server, at = await transport.serve("127.0.0.1:0", lambda s: add_AirServicer_to_server(AirService(air), s))
         try:
             processes["2-6"] = await started("2-6", at)
             async with transport.channel(at, role="air") as channel:
-                port = RemoteServer(channel, slot_seconds=20.0)
+                port = RemoteServer(channel, slot_seconds=LONG)
                 for step in range(4):
                     processes |= {view: await started(view, at) for view in ("0", "1") if view not in processes}
                     await ready(port, 7)

@@ -39,6 +39,7 @@ from .systems import network, simulated, small
 
 SECURE = Channel(access="secure")
 MEDIA = ("loopback", "grpc")
+LONG = 120.0  # seconds, of slots that wait for processes on a busy machine
 N, COUNT = 3, 6
 NET = network(COUNT, channel=SECURE, dropouts=2, slots=Slots(N, sure=1.0))
 
@@ -463,7 +464,7 @@ def test_kill_9_of_a_device_between_two_slots_over_real_processes(tmp_path, kind
         return await up.Process.started(options, tmp_path / f"device-{view}.log")
 
     async def play():
-        air, processes, seen = Air(net, quorum=3, slot_seconds=20.0, patience=5.0), {}, []
+        air, processes, seen = Air(net, quorum=3, slot_seconds=LONG, patience=LONG), {}, []
         server, at = await transport.serve("127.0.0.1:0", lambda s: add_AirServicer_to_server(AirService(air), s))
         take = air.take
         air.take = lambda device, sent: (heard.append(sent.id) if device == 0 else None) or take(device, sent)
@@ -481,7 +482,7 @@ def test_kill_9_of_a_device_between_two_slots_over_real_processes(tmp_path, kind
         try:
             processes |= {"0": await started("0", at), "1-4": await started("1-4", at)}
             async with transport.channel(at, role="air") as channel:
-                port = RemoteServer(channel, slot_seconds=20.0)
+                port = RemoteServer(channel, slot_seconds=LONG)
                 for id in ("killed", "after"):
                     await ready(5)
                     for slot in range(1, N + 1):
