@@ -3,9 +3,12 @@
 It is found when it is asked for, and never imported: airpool works without it, on models and data of your own.
 """
 
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from airpool._support import extras
+from airpool._support.version import __version__
 
 
 def installed() -> Path | None:
@@ -14,7 +17,29 @@ def installed() -> Path | None:
 
 
 def folder(what: str = "what ships with airpool") -> Path:
-    """The folder airpool_models; a ValueError that says how to install it, for `what`, where it is missing."""
+    """The folder airpool_models; a ValueError that says how to install it, for `what`, where it is missing.
+
+    Also where it is of another MAJOR.MINOR than airpool: the two are released together.
+    """
     if (found := installed()) is None:
         raise ValueError(f"{what} needs the package airpool-models: {extras.install_data()}")
+    other = _version()
+    if other is not None and _release(other) != _release(__version__):
+        raise ValueError(
+            f"{what} needs airpool-models {_release(__version__)}, but {other} is installed: {extras.install_data()}"
+        )
     return found
+
+
+@cache
+def _version() -> str | None:
+    """The version of the installed package; None where only its folder is on the path."""
+    try:
+        return metadata.version("airpool-models")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _release(version: str) -> str:
+    """MAJOR.MINOR of a version."""
+    return ".".join(version.split(".")[:2])
