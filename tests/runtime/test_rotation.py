@@ -166,3 +166,21 @@ def test_a_certificate_that_expires_soon_is_logged_once_a_day(keys, monkeypatch,
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if "expires in" in line]
     assert [line["reason"] for line in lines] == ["the certificate of air expires in 9 days: `airpool keys rotate air`"]
     assert 9 < (own.expires - datetime.now(UTC).timestamp()) / 86_400 < 10
+
+
+def test_a_running_device_does_not_take_up_the_keys_of_its_replacement(keys, monkeypatch, capfd):
+    """It would be cut off no more, and the replacement would hear that it is connected already."""
+    monkeypatch.setattr(logs, "_state", {"role": "device", "on": True})
+    own = secured.credentials(keys / "device-1", "device-1")
+    authority.rotate(keys, "device-1")
+    rotated = own.renewed()
+    assert rotated.certificate == (keys / "device-1" / "tls.crt").read_bytes()
+    authority.revoke(keys, "device-1")
+    authority.reissue(keys, "device-1")
+    for _ in range(3):
+        assert own.renewed() == rotated
+    said = [json.loads(line) for line in capfd.readouterr().err.splitlines() if "replacement" in line]
+    assert len(said) == 1  # not once a second
+    assert said[0]["reason"].endswith("now holds the keys of a replacement of this device-1: end this process")
+    replacement = secured.credentials(keys / "device-1", "device-1")
+    assert replacement.certificate == (keys / "device-1" / "tls.crt").read_bytes() != rotated.certificate

@@ -35,15 +35,17 @@ _REASONS = {"over budget": WithdrawalReason.BUDGET, "clash": WithdrawalReason.RE
 def credentials(folder: Path, role: str) -> PeerCredentials:
     """Credentials of a role's sockets. The certificate must be that of the role: no role can act as another.
 
-    New keys in the folder are used from the next connection on. From 30 days before they expire, a line of the log says
-    so every day.
+    New keys in the folder are used from the next connection on, unless they are of another identity: those are for the
+    process that replaces this one. From 30 days before they expire, a line of the log says so every day.
     """
-    warned = -math.inf
+    warned, identity = -math.inf, keys.identity_of(folder)
 
     def load() -> PeerCredentials:
         own, trust = keys.load(folder)
         if own.name != role:
             raise KeyFileError(f"{folder} holds the keys of {own.name}, must be those of {role}")
+        if keys.identity_of(folder) != identity:
+            raise KeyFileError(f"{folder} now holds the keys of a replacement of this {role}: end this process")
         expires = keys.until(own.certificate).timestamp()
         return PeerCredentials(own.ca, own.certificate, own.key, trust.name, expires=expires)
 

@@ -129,6 +129,15 @@ def load(folder: str | Path) -> tuple[Credentials, Trust]:
     return Credentials(name, parts["ca.crt"], parts["tls.crt"], key), trust
 
 
+def identity_of(folder: Path) -> bytes:
+    """The public identity key in a folder of keys; empty where there is none."""
+    try:
+        key = x509.load_pem_x509_certificate((folder / "identity.crt").read_bytes()).public_key()
+    except (OSError, ValueError):
+        return b""
+    return key.public_bytes_raw() if isinstance(key, Ed25519PublicKey) else b""
+
+
 def until(certificate: bytes) -> datetime:
     """Expiry of a certificate (PEM), in UTC."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc

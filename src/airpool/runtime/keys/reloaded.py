@@ -12,15 +12,15 @@ _CHECK_SECONDS = 1.0
 class Reloaded(Generic[_Value]):
     """The value of `load()`, loaded again once a file has changed, looked at once a second at most.
 
-    The last good value stays where loading fails, as in the middle of a copy; `report` gets the reason, and loading is
-    tried again at the next look. The first load raises.
+    The last good value stays where loading fails, as in the middle of a copy; `report` gets the reason, once as long as
+    it is the same, and loading is tried again at the next look. The first load raises.
     """
 
     def __init__(
         self, load: Callable[[], _Value], paths: Sequence[Path], *, report: Callable[[str], None] = lambda _: None
     ) -> None:
         self._load, self._paths, self._report = load, tuple(paths), report
-        self._stamp = self._stamped()
+        self._stamp, self._reported = self._stamped(), ""
         self._value = load()
         self._looked = time.monotonic()
 
@@ -36,9 +36,11 @@ class Reloaded(Generic[_Value]):
         if stamp == self._stamp:
             return
         try:
-            self._value, self._stamp = self._load(), stamp
+            self._value, self._stamp, self._reported = self._load(), stamp, ""
         except (OSError, ValueError) as error:
-            self._report(str(error))
+            if str(error) != self._reported:
+                self._reported = str(error)
+                self._report(self._reported)
 
     def _stamped(self) -> tuple[tuple[int, int, int] | None, ...]:
         return tuple(_stamp(path) for path in self._paths)
