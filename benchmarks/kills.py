@@ -37,7 +37,7 @@ from airpool.runtime import options, starting, transport, up
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.keys import authority
 from airpool.runtime.ledger.backup import content, faults
-from airpool.runtime.medium import RoundMessage, SlotSignal
+from airpool.runtime.messages import RoundMessage, SlotSignal
 from airpool.runtime.remote import RemoteDevice
 from airpool.runtime.secure.messages import Kind, kind_of
 from airpool.runtime.wire_pb2_grpc import InferencesStub

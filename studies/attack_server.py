@@ -23,7 +23,7 @@ from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted
 from airpool.runtime.device import Device, Seen
 from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
-from airpool.runtime.medium import Sum
+from airpool.runtime.messages import Sum
 from studies.tables import RESULTS
 
 NAME = "attack-server"

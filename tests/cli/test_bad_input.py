@@ -10,7 +10,7 @@ import pytest
 
 from airpool import cli
 from airpool.runtime import logs, remote, sources
-from airpool.runtime.medium import DisconnectedError
+from airpool.runtime.messages import DisconnectedError
 
 SMALL = "--devices 3 --noise-std 0.1 --dimension 6"
 

@@ -22,7 +22,7 @@ from airpool.runtime.ledger.chain import Row
 from airpool.runtime.ledger.left import left, spending_lines
 from airpool.runtime.ledger.mechanism import mechanism
 from airpool.runtime.ledger.spending import Use, total
-from airpool.runtime.medium import WithdrawalReason
+from airpool.runtime.messages import WithdrawalReason
 
 
 @pytest.fixture

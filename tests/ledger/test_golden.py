@@ -19,7 +19,7 @@ from airpool.runtime.ledger.ledger import Ledger
 from airpool.runtime.ledger.mechanism import mechanism, parse
 from airpool.runtime.ledger.refused import SpendingError
 from airpool.runtime.ledger.spending import Use, total
-from airpool.runtime.medium import StatedTerms
+from airpool.runtime.messages import StatedTerms
 
 GOLDEN = Path(__file__).parent / "golden"
 RELEASES = sorted(path.parent.name for path in GOLDEN.glob("*/expected.json"))

@@ -14,7 +14,7 @@ from airpool.evaluation.audit.bound import audit
 from airpool.network import file as network_file
 from airpool.protocol.live import live_report
 from airpool.runtime import terms, transport, up
-from airpool.runtime.medium import SlotSignal, Sum
+from airpool.runtime.messages import SlotSignal, Sum
 from airpool.runtime.options import AirOptions, DeviceOptions
 from airpool.runtime.remote import RemoteDevice, RemoteServer
 

@@ -20,7 +20,8 @@ from airpool.runtime.capture import CameraFrame, Capture, CaptureLimits
 from airpool.runtime.charge import Counted
 from airpool.runtime.condition import Condition, SourceError
 from airpool.runtime.device import Device, Seen
-from airpool.runtime.medium import Announcement, PortOptions
+from airpool.runtime.medium import PortOptions
+from airpool.runtime.messages import Announcement
 from airpool.runtime.results import ServerCodec
 from airpool.runtime.seeing import seen
 from airpool.runtime.sources import Place, source_of

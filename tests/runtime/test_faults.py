@@ -15,15 +15,8 @@ from airpool.runtime import logs, terms, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted, NotSentError
-from airpool.runtime.medium import (
-    DisconnectedError,
-    RejectedError,
-    ServerPort,
-    SlotSignal,
-    StatedTerms,
-    Sum,
-    WithdrawalReason,
-)
+from airpool.runtime.medium import ServerPort
+from airpool.runtime.messages import DisconnectedError, RejectedError, SlotSignal, StatedTerms, Sum, WithdrawalReason
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.server import Server
 from airpool.runtime.wire_pb2_grpc import AirStub

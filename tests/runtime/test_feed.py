@@ -20,7 +20,7 @@ from airpool.runtime.device import Device, Seen
 from airpool.runtime.events import Listener
 from airpool.runtime.feed import Feed
 from airpool.runtime.http import Web
-from airpool.runtime.medium import Balance, DisconnectedError, WithdrawalReason
+from airpool.runtime.messages import Balance, DisconnectedError, WithdrawalReason
 from airpool.runtime.remote import RemoteDevice
 from airpool.runtime.results import Guarantee, InferenceResult
 

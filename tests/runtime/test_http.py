@@ -12,7 +12,7 @@ import pytest
 from airpool.runtime import idempotency
 from airpool.runtime.http import Web, app
 from airpool.runtime.idempotency import Repeats, StartedInference
-from airpool.runtime.medium import DisconnectedError
+from airpool.runtime.messages import DisconnectedError
 from airpool.runtime.results import InferenceResult
 
 from .systems import network, small

@@ -13,7 +13,7 @@ from airpool.network import Channel
 from airpool.network import file as network_file
 from airpool.runtime import logs, transport
 from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.medium import DisconnectedError
+from airpool.runtime.messages import DisconnectedError
 from airpool.runtime.remote import packed, unpacked
 from airpool.runtime.service import InferencesService
 from airpool.runtime.wire_pb2_grpc import add_InferencesServicer_to_server

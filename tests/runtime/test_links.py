@@ -6,7 +6,7 @@ import pytest
 
 from airpool.runtime import transport
 from airpool.runtime.air import Air
-from airpool.runtime.medium import DisconnectedError
+from airpool.runtime.messages import DisconnectedError
 from airpool.runtime.remote import RemoteDevice
 from airpool.runtime.service import AirService
 from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server

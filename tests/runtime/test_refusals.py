@@ -16,7 +16,7 @@ from airpool.runtime.device import Device, Seen
 from airpool.runtime.http import app
 from airpool.runtime.keys import authority
 from airpool.runtime.ledger import head
-from airpool.runtime.medium import DisconnectedError, RejectedError, SlotSignal, WithdrawalReason
+from airpool.runtime.messages import DisconnectedError, RejectedError, SlotSignal, WithdrawalReason
 from airpool.runtime.server import Server
 from airpool.runtime.standing import FIRST_SECONDS, FORGIVEN_AFTER, Standing
 
@@ -337,7 +337,7 @@ def test_an_announcement_that_comes_again_is_not_answered_twice():
             async def withdraw(self, id, reason):
                 said.append((id, reason))
 
-        from airpool.runtime.medium import Announcement
+        from airpool.runtime.messages import Announcement
 
         told = [Announcement(name, 0, 1.0, terms.stated(net).digest, 1) for name in "aba"]
         await devices.answer(device, Port(), tuple(told))  # pyright: ignore[reportArgumentType]

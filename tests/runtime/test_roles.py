@@ -17,7 +17,7 @@ from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted
 from airpool.runtime.condition import Condition
 from airpool.runtime.device import Device, Seen, answer
-from airpool.runtime.medium import Announcement, DisconnectedError, RejectedError, SlotSignal, Withheld
+from airpool.runtime.messages import Announcement, DisconnectedError, RejectedError, SlotSignal, Withheld
 from airpool.runtime.seeing import seen
 from airpool.runtime.server import Server
 

@@ -22,7 +22,8 @@ from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted
 from airpool.runtime.keys import authority
 from airpool.runtime.loopback import LoopbackDevice
-from airpool.runtime.medium import PortOptions, RejectedError, RoundMessage, SlotSignal, Sum, Withheld
+from airpool.runtime.medium import PortOptions
+from airpool.runtime.messages import RejectedError, RoundMessage, SlotSignal, Sum, Withheld
 from airpool.runtime.options import DeviceOptions
 from airpool.runtime.remote import RemoteServer
 from airpool.runtime.secure import identities

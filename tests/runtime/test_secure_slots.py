@@ -21,7 +21,7 @@ from airpool.runtime.charge import Counted, NotSentError
 from airpool.runtime.device import Device, Seen
 from airpool.runtime.keys import authority
 from airpool.runtime.ledger.backup import content
-from airpool.runtime.medium import Announcement, DisconnectedError, RoundMessage, SlotSignal, Sum, WithdrawalReason
+from airpool.runtime.messages import Announcement, DisconnectedError, RoundMessage, SlotSignal, Sum, WithdrawalReason
 from airpool.runtime.options import DeviceOptions
 from airpool.runtime.remote import RemoteServer
 from airpool.runtime.secure import identities

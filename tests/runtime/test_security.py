@@ -24,7 +24,7 @@ from airpool.runtime.http import Web
 from airpool.runtime.keys import authority, credentials
 from airpool.runtime.keys.secret import KeyFileError
 from airpool.runtime.loopback import LoopbackServer
-from airpool.runtime.medium import DisconnectedError, WithdrawalReason
+from airpool.runtime.messages import DisconnectedError, WithdrawalReason
 from airpool.runtime.options import ServerOptions
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import RemoteDevice, RemoteRanking, RemoteServer

@@ -16,7 +16,7 @@ from airpool.runtime.device import Device, Seen
 from airpool.runtime.keys import authority
 from airpool.runtime.ledger import backup
 from airpool.runtime.ledger.budget import Budget
-from airpool.runtime.medium import Announcement, DisconnectedError, Sum, Withheld
+from airpool.runtime.messages import Announcement, DisconnectedError, Sum, Withheld
 from airpool.runtime.server import Server
 from airpool.runtime.service import to_device
 from airpool.runtime.terms import stated

@@ -8,7 +8,7 @@ import pytest
 
 from airpool.runtime import terms, transport
 from airpool.runtime.air import Air
-from airpool.runtime.medium import DisconnectedError, UnreachedError, Withheld
+from airpool.runtime.messages import DisconnectedError, UnreachedError, Withheld
 from airpool.runtime.remote import RemoteDevice, RemoteServer
 from airpool.runtime.service import AirService
 from airpool.runtime.transport import PeerCredentials

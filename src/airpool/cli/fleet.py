@@ -12,7 +12,7 @@ from airpool.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from airpool.runtime.ledger.fleet import Account
-    from airpool.runtime.medium import AirStatus
+    from airpool.runtime.messages import AirStatus
 
 app = typer.Typer(add_completion=False)
 
@@ -69,7 +69,7 @@ def fleet(
 
 async def _status(air: str, keys: Path | None) -> "AirStatus":
     from airpool.runtime import transport
-    from airpool.runtime.medium import DisconnectedError
+    from airpool.runtime.messages import DisconnectedError
     from airpool.runtime.remote import RemoteServer
 
     own = None

@@ -1,15 +1,17 @@
 """The running system: devices, air, server and ranking server as processes (extra `runtime`; docs/howto/runtime.md).
 
 medium.py      what a device and a server may do on a medium; neither knows which one it uses
-air.py         the hub: turns of slots, what is withheld; turns.py: the next turn
+messages.py    what they say to each other: announcements, signals, sums, refusals
+air.py         the hub: turns of slots; turns.py: the next turn; admission.py: who may connect, and who is ready
+judging.py     the end of a slot: a sum or none, and whom that counts against
 under_way.py   inferences of several slots: names of the slots, what is reserved for those to come
 radio_medium.py   the air as a medium: gains, the sum, the receiver's noise; what is rejected
 secure_medium.py  the secure sum as one: secure_slot.py, secure_device.py, roster.py
 standing.py    the devices at a hub: connected, ready, stalled, set aside; balance.py: what they say of their budgets
 course.py      the course of a slot: announced, charged, answered, summed
 loopback.py    the medium in one process
-remote.py      the medium over gRPC, as devices and server use it; service.py: its other end; wire.proto: the messages,
-               as values: wire_values.py
+remote.py      the medium over gRPC, as devices and server use it; service.py: its other end; wire.proto: its messages,
+               wire_values.py: to values and back
 transport.py   sockets of gRPC and HTTP, and their certificates; renewal.py: new keys without a restart
 legacy.py      version 0 of the wire
 device.py      one device: ready → announcement → charge → coin, score, feature → signal

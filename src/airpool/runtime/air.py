@@ -10,19 +10,17 @@ from contextlib import suppress
 
 from airpool._support.version import __version__
 from airpool.network import Network
-from airpool.runtime import logs, seeded, terms
+from airpool.runtime import admission, logs, seeded, terms
 from airpool.runtime.course import Stopwatch
-from airpool.runtime.medium import (
+from airpool.runtime.judging import Judge
+from airpool.runtime.medium import MEDIA, HubSetup, PortOptions, Round, medium_of
+from airpool.runtime.messages import (
     LONGEST_ID,
-    MEDIA,
     AirStatus,
     Announcement,
     Balance,
     Deliver,
-    HubSetup,
-    PortOptions,
     RejectedError,
-    Round,
     RoundMessage,
     RoundOver,
     SlotSignal,
@@ -30,7 +28,6 @@ from airpool.runtime.medium import (
     Sum,
     WithdrawalReason,
     Withheld,
-    medium_of,
 )
 from airpool.runtime.standing import Standing
 from airpool.runtime.turns import Request, finish, held_back, next_turn
@@ -39,7 +36,6 @@ from airpool.runtime.under_way import FIRST_SLOT, AskedSlot, UnderWay, slot_name
 PATIENCE_SECONDS = 1.0
 _DEFAULT = PortOptions()
 _MOST_WAITING, _LONGEST_WINDOW = 256, 3600.0
-_HUNG_UP = "it hung up in a slot"
 
 
 class Air:
@@ -80,13 +76,15 @@ class Air:
         for what, seconds in (("slot_seconds", slot_seconds), ("patience", patience)):
             if not 0 < seconds <= 600:
                 raise ValueError(f"{what}={seconds} must be > 0 and at most 600")
-        self._slot_seconds, self._fewest, self._window = slot_seconds, fewest, options.window
+        self._slot_seconds, self._window = slot_seconds, options.window
         self._hub = rules.hub(HubSetup(network, self.quorum, seed, self._say, options))
         self._standing, self._digest = Standing(count, patience), terms.stated(network).digest
-        self._under_way = UnderWay(network.slots)
+        self._judge, self._under_way = (
+            Judge(network, self._standing, simulated=seed is not None),
+            UnderWay(network.slots),
+        )
         self._rounds: dict[str, Round] = {}
         self._watches: dict[str, Stopwatch] = {}
-        self._left: dict[str, dict[int, str]] = {}  # by round: who left it, and how, if the end decides whose fault
         self._waiting: list[Request] = []
         self._turns: asyncio.Task[None] | None = None
         self._change = asyncio.Event()
@@ -97,23 +95,10 @@ class Air:
         self, device: int, deliver: Deliver, *, simulated: bool, stated: StatedTerms | None = None, version: str = ""
     ) -> None:
         """Connects a device. stated: its terms, which must be those of this air; None: it is of version 0."""
-        if not 0 <= device < self.network.devices.count:
-            raise RejectedError(f"device {device} must be from 0 to {self.network.devices.count - 1}")
-        if device in self._standing.connected:
-            raise RejectedError(f"device {device} is connected already")
         if simulated != (self.seed is not None):
             how = ("live", "simulated")
             raise RejectedError(f"a {how[simulated]} device cannot take part over a {how[not simulated]} air")
-        if stated is None and (self._hub.secure or self.network.slots.count > 1):
-            raise RejectedError(f"device {device} is of an older version: upgrade all devices of a secure sum together")
-        if stated is None:
-            logs.event("old version", device=device, reason="it states no terms; upgrade it")
-        else:
-            words = {"they": f"device {device} is set to", "own_side": "this air is set to"}
-            if why := terms.difference(self.network, stated, **words):
-                if self._standing.refused(device, why):  # it tries again every second: said once
-                    logs.event("rejected", device=device, reason=why)
-                raise RejectedError(why)
+        admission.require(self.network, self._standing, device, stated, secure=self._hub.secure)
         self._standing.connect(device, deliver, version)
         logs.event("connected", device=device, connected=len(self._standing.connected))
 
@@ -121,33 +106,20 @@ class Air:
         self._standing.connected.pop(device, None)
         for id, each in self._rounds.items():
             if device not in each.arrived:
-                self._left.setdefault(id, {}).setdefault(device, _HUNG_UP)
+                self._judge.hung_up(id, device)
             each.lose(device)
         self._change.set()
         logs.event("disconnected", device=device, connected=len(self._standing.connected))
 
     def ready(self, device: int, inferences: int = 1, left: int | None = None) -> None:
         """Marks a device as ready for one turn of at most this many; raises RejectedError if an advert is missing."""
-        self._admit(device, None, max(1, inferences), left)
+        admission.admit(self._hub, self._standing, device, None, inferences=max(1, inferences), left=left)
+        self._change.set()
 
     def advertise(self, device: int, advert: bytes, left: int | None = None) -> None:
         """Marks a device as ready for one secure round; raises RejectedError if its advert is invalid."""
-        self._admit(device, advert, 1, left)
-
-    def _admit(self, device: int, advert: bytes | None, inferences: int, left: int | None) -> None:
-        connected = self._standing.connected
-        if (it := connected.get(device)) is not None:
-            others = [each.advert for k, each in connected.items() if k != device and each.inferences]
-            try:
-                if advert is not None or not it.advert:  # else its last one is good for the next inference still
-                    self._hub.admit(device, advert, others)
-            except RejectedError as why:
-                it.inferences = 0
-                if self._standing.noted(device, f"its advert was rejected: {why}"):
-                    logs.event("rejected", device=device, reason=str(why))
-                raise
-            it.inferences, it.advert, it.stalled, it.left = inferences, advert or it.advert, False, left
-            self._change.set()
+        admission.admit(self._hub, self._standing, device, advert, inferences=1, left=left)
+        self._change.set()
 
     def told(self, device: int, balance: Balance) -> None:
         if (it := self._standing.connected.get(device)) is not None:
@@ -171,11 +143,7 @@ class Air:
         slot = self._rounds.get(id)
         if slot is not None and device in slot.awaited:
             logs.event("withdrawn", id=id, device=device, reason=reason.value)
-            why = f"it withdrew ({reason.value})"
-            if reason is WithdrawalReason.RANKING:
-                self._left.setdefault(id, {})[device] = why
-            elif reason is not WithdrawalReason.ROUND:  # another device may have broken the round
-                self._standing.failed(device, why)
+            self._judge.withdrew(id, device, reason)
             slot.lose(device)
 
     # What the server does
@@ -306,7 +274,8 @@ class Air:
             late = set().union(*(each.awaited for each in self._rounds.values()))
             for k in there:
                 self._standing.answered(k, late=k in late)
-            self._rounds, self._watches, self._left = {}, {}, {}
+            self._rounds, self._watches = {}, {}
+            self._judge.forget()
 
     def _announced(self, request: Request, device: int, devices: int, moment: float) -> Announcement:
         gain, ended = self._rounds[request.id].gain(device), tuple(self._standing.connected[device].ended)
@@ -321,41 +290,7 @@ class Air:
         finally:
             slot.close()
         if not request.done.done():
-            request.done.set_result(self._outcome(request, slot, time.perf_counter() - began))
-
-    def _outcome(self, request: Request, slot: Round, seconds: float) -> Sum | Withheld:
-        count, arrived = self.network.devices.count, slot.arrived
-        missing = count - len(arrived)
-        enough = not slot.dropped and len(arrived) >= self._fewest
-        for k in arrived:
-            self._standing.served(k)
-        for k, why in slot.doubted.items():
-            self._standing.failed(k, why, at_once=True)
-        for k, why in slot.blamed.items():
-            self._standing.banned(k, why)
-        for k in slot.awaited & self._standing.connected.keys():
-            logs.event("slow", id=request.id, device=k)
-            if not enough:
-                self._standing.failed(k, "it did not answer in time")
-        self._judge(self._left.get(request.id, {}), enough=enough)
-        logs.event("slot", id=request.id, devices=len(arrived), missing=missing, seconds=round(seconds, 4))
-        if slot.dropped:
-            why = f"withheld: {slot.dropped}" + self._standing.named(arrived)
-            return Withheld(why, spent=True, course=request.watch.summed())
-        if not enough:
-            why = f"withheld: {missing} of {count} devices are missing, {self.network.dropouts} may be"
-            return Withheld(why + self._standing.named(arrived), spent=True, course=request.watch.summed())
-        y = slot.received()
-        return Sum(y, len(arrived), slot.carrier, simulated=self.seed is not None, course=request.watch.summed())
-
-    def _judge(self, left: dict[int, str], *, enough: bool) -> None:
-        """Counts who left a round: by hanging up, if the sum was withheld; for want of a ranking, unless most did."""
-        without = sum(1 for why in left.values() if why != _HUNG_UP)
-        for k, why in left.items():
-            if (not enough) if why == _HUNG_UP else 2 * without <= self.network.devices.count:
-                self._standing.failed(k, why)
-            elif why != _HUNG_UP:
-                self._standing.noted(k, why)
+            request.done.set_result(self._judge.outcome(request, slot, time.perf_counter() - began))
 
     def _say(self, device: int, message: RoundMessage | RoundOver) -> None:
         if (line := self._standing.connected.get(device)) is not None:

@@ -13,7 +13,7 @@ from airpool.models.layers import softmax
 from airpool.network import Network
 from airpool.protocol import server as stations
 from airpool.protocol.slots import Asked, Asking, SlotEstimate
-from airpool.runtime.medium import Sum, Withheld
+from airpool.runtime.messages import Sum, Withheld
 from airpool.runtime.results import InferenceResult, ServerCodec, Status
 
 _ONE = np.zeros(1, dtype=np.int64)

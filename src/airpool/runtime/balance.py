@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from airpool.runtime.charge import Metered
 from airpool.runtime.device import Device
-from airpool.runtime.medium import Balance, Line
+from airpool.runtime.medium import Line
+from airpool.runtime.messages import Balance
 
 _LOOK_SECONDS, _SHARE = 1.0, 0.02  # between looks at the ledger: at least this, and at most this share of the time
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from airpool._support.errors import AirpoolError
-from airpool.runtime.medium import WithdrawalReason
+from airpool.runtime.messages import WithdrawalReason
 
 NOT_ALL_SLOTS = "the budget does not cover all slots of another inference"
 

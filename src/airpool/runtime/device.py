@@ -25,17 +25,15 @@ from airpool.protocol.randomness import Randomness
 from airpool.runtime import logs, seeded, seeing, terms
 from airpool.runtime.charge import Batched, Charge, Counted, Foreseen, NotSentError, Waits, not_covered
 from airpool.runtime.condition import Condition
-from airpool.runtime.medium import (
+from airpool.runtime.medium import DevicePort, RankingPort, medium_of
+from airpool.runtime.messages import (
     LONGEST_ID,
     Announcement,
-    DevicePort,
     DisconnectedError,
-    RankingPort,
     SlotSignal,
     StatedTerms,
     Turn,
     WithdrawalReason,
-    medium_of,
 )
 from airpool.runtime.seeing import Source
 from airpool.runtime.under_way import PLENTY, Going, Noted, Seen, UnderWay, slot_name

@@ -16,7 +16,7 @@ from airpool._support.version import __version__
 from airpool.account.report import number
 from airpool.runtime.course import SlotCourse
 from airpool.runtime.events import EventStream, Listeners
-from airpool.runtime.medium import AirStatus, Balance, DisconnectedError
+from airpool.runtime.messages import AirStatus, Balance, DisconnectedError
 from airpool.runtime.results import InferenceResult
 from airpool.runtime.server import Server
 

@@ -19,7 +19,7 @@ from airpool.runtime.events import EventStream
 from airpool.runtime.feed import Feed
 from airpool.runtime.guard import Guard
 from airpool.runtime.idempotency import MOST_WAITING, BusyError, Repeats, ReusedKeyError, StartedInference
-from airpool.runtime.medium import AirStatus, DisconnectedError
+from airpool.runtime.messages import AirStatus, DisconnectedError
 from airpool.runtime.metrics import CONTENT_TYPE, Metrics
 from airpool.runtime.results import InferenceResult
 from airpool.runtime.server import Server, new_id

@@ -13,7 +13,7 @@ from grpc import aio
 
 from airpool.runtime import logs
 from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.medium import Deliver, RoundMessage, RoundOver, Turn
+from airpool.runtime.messages import Deliver, RoundMessage, RoundOver, Turn
 
 # Old names of methods, by service, and the present one of each.
 _NAMES = {

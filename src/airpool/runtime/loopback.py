@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from airpool.network import Network
 from airpool.runtime import terms
 from airpool.runtime.air import Air
-from airpool.runtime.medium import (
+from airpool.runtime.messages import (
     AirStatus,
     Announcement,
     Balance,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from airpool.runtime.medium import AirStatus
+from airpool.runtime.messages import AirStatus
 from airpool.runtime.results import InferenceResult
 from airpool.runtime.server import Server
 

@@ -20,16 +20,8 @@ from airpool.radio.csi import Misalignment
 from airpool.radio.fading import sample_gains
 from airpool.radio.link import link_of
 from airpool.runtime import seeded
-from airpool.runtime.medium import (
-    DevicePort,
-    HubSetup,
-    Line,
-    PortOptions,
-    RejectedError,
-    Round,
-    RoundMessage,
-    SlotSignal,
-)
+from airpool.runtime.medium import DevicePort, HubSetup, Line, PortOptions, Round
+from airpool.runtime.messages import RejectedError, RoundMessage, SlotSignal
 from airpool.runtime.under_way import MOST_KEPT, parts
 
 _Drawn = tuple[Floats, Misalignment | None]  # gains (1, 1, K), and what devices do not know of them

@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 
 from airpool.network import Network, scheme_rules
-from airpool.runtime.medium import DisconnectedError, RejectedError
+from airpool.runtime.messages import DisconnectedError, RejectedError
 from airpool.schemes.ranking import selected
 
 WAIT_SECONDS = 2.0

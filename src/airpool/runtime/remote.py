@@ -15,7 +15,7 @@ from airpool.network import Network
 from airpool.runtime import logs, terms, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.limits import Bucket, SparseLog
-from airpool.runtime.medium import (
+from airpool.runtime.messages import (
     AirStatus,
     Announcement,
     Balance,

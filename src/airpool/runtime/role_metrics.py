@@ -19,7 +19,8 @@ from airpool.runtime import logs, transport
 from airpool.runtime.charge import Metered
 from airpool.runtime.condition import faults
 from airpool.runtime.device import Device
-from airpool.runtime.medium import DevicePort, SlotSignal
+from airpool.runtime.medium import DevicePort
+from airpool.runtime.messages import SlotSignal
 from airpool.runtime.metrics import CONTENT_TYPE
 
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)

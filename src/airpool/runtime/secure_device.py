@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from airpool.network import Network
 from airpool.runtime import logs
 from airpool.runtime.charge import NotSentError
-from airpool.runtime.medium import Announcement, Line, PortOptions, RoundMessage, SlotSignal, Turn, WithdrawalReason
+from airpool.runtime.medium import Line, PortOptions
+from airpool.runtime.messages import Announcement, RoundMessage, SlotSignal, Turn, WithdrawalReason
 from airpool.runtime.secure import identities as bare
 from airpool.runtime.secure.client import Client
 from airpool.runtime.secure.group import inference_of, terms_of

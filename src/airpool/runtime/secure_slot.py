@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from airpool._support.arrays import Floats
-from airpool.runtime.medium import HubSetup, RejectedError, Round, RoundMessage, RoundOver, SlotSignal
+from airpool.runtime.medium import HubSetup, Round
+from airpool.runtime.messages import RejectedError, RoundMessage, RoundOver, SlotSignal
 from airpool.runtime.secure.group import inference_of, terms_of
 from airpool.runtime.secure.keys import Roster
 from airpool.runtime.secure.messages import Advert, RefusedError

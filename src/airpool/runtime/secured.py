@@ -23,7 +23,7 @@ from airpool.runtime.ledger.chain import Row
 from airpool.runtime.ledger.ledger import Ledger
 from airpool.runtime.ledger.mechanism import Mechanism, mechanism
 from airpool.runtime.ledger.spending import total
-from airpool.runtime.medium import WithdrawalReason
+from airpool.runtime.messages import WithdrawalReason
 from airpool.runtime.transport import PeerCredentials
 from airpool.runtime.under_way import cap
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from airpool.network import Network, scheme_rules
 from airpool.runtime.condition import Condition, SourceError
-from airpool.runtime.medium import Announcement
+from airpool.runtime.messages import Announcement
 from airpool.runtime.under_way import Seen
 
 Source = Callable[[int], Seen]  # of the inference's number, which only stored objects go by

@@ -23,7 +23,8 @@ from airpool.radio.link import level, link_of
 from airpool.runtime import logs, terms
 from airpool.runtime.asking import OneInference
 from airpool.runtime.course import SlotCourse
-from airpool.runtime.medium import DisconnectedError, ServerPort, Sum, UnreachedError, medium_of
+from airpool.runtime.medium import ServerPort, medium_of
+from airpool.runtime.messages import DisconnectedError, Sum, UnreachedError
 from airpool.runtime.results import Guarantee, InferenceResult, ServerCodec
 from airpool.runtime.under_way import FIRST_SLOT, AskedSlot
 

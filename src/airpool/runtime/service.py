@@ -11,12 +11,12 @@ from google.protobuf.message import DecodeError
 from grpc import aio
 
 from airpool._support.version import __version__
-from airpool.runtime import legacy, logs, medium, transport
+from airpool.runtime import legacy, logs, messages, transport
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.air import Air
 from airpool.runtime.idempotency import MOST_WAITING, BusyError, Repeats, StartedInference
 from airpool.runtime.limits import Bucket
-from airpool.runtime.medium import RejectedError
+from airpool.runtime.messages import RejectedError
 from airpool.runtime.ranking import RankingServer
 from airpool.runtime.remote import PROTOCOL, packed, unpacked
 from airpool.runtime.results import InferenceResult
@@ -54,7 +54,7 @@ class AirService(AirServicer):
         if hello.protocol == 0:
             stated, deliver = None, legacy.deliverer(say)
         else:
-            stated, deliver = medium.StatedTerms(hello.digest[:_DIGEST], hello.terms), _deliverer(say)
+            stated, deliver = messages.StatedTerms(hello.digest[:_DIGEST], hello.terms), _deliverer(say)
         try:
             how = {"simulated": hello.simulated, "stated": stated, "version": hello.version[:_VERSION]}
             self._air.connect(hello.device, deliver, **how)
@@ -134,7 +134,7 @@ class AirService(AirServicer):
             case "advert":
                 return [lambda: air.advertise(device, said.advert)]
             case "answer":
-                return [lambda: air.take(device, medium.RoundMessage(said.answer.id, said.answer.content))]
+                return [lambda: air.take(device, messages.RoundMessage(said.answer.id, said.answer.content))]
             case "balance":
                 return [lambda: air.told(device, balance_of(said.balance))]
             case "answers":
@@ -150,11 +150,11 @@ class AirService(AirServicer):
 
     async def RunSlot(self, request: wire.SlotRequest, context: Any) -> wire.SlotOutcome:
         await transport.require_peer(context, "server", self._credentials)
-        asked = medium.StatedTerms(request.digest[:_DIGEST], request.asked)
+        asked = messages.StatedTerms(request.digest[:_DIGEST], request.asked)
         of = AskedSlot(request.slot or 1, tuple(request.ended[:_ENDED]))
         got = await self._air.run_slot(request.id, request.number, asked, of)
         course = None if got.course is None else wire.Course(**got.course._asdict())
-        if isinstance(got, medium.Withheld):
+        if isinstance(got, messages.Withheld):
             why = {"reason": got.reason, "spent": got.spent, "rejected": got.rejected}
             return wire.SlotOutcome(withheld=True, **why, course=course)
         what = {"devices": got.devices, "carrier": got.carrier, "simulated": got.simulated}
@@ -177,20 +177,20 @@ class AirService(AirServicer):
         )
 
 
-def _deliverer(say: Callable[[wire.ToDevice], None]) -> medium.Deliver:
+def _deliverer(say: Callable[[wire.ToDevice], None]) -> messages.Deliver:
     return lambda said: say(to_device(said))
 
 
-def to_device(said: medium.Turn | medium.RoundMessage | medium.RoundOver) -> wire.ToDevice:
+def to_device(said: messages.Turn | messages.RoundMessage | messages.RoundOver) -> wire.ToDevice:
     """A message of the hub to a device, on the wire."""
-    if isinstance(said, medium.RoundMessage):
+    if isinstance(said, messages.RoundMessage):
         return wire.ToDevice(message=wire.RoundMessage(id=said.id, content=said.content))
-    if isinstance(said, medium.RoundOver):
+    if isinstance(said, messages.RoundOver):
         return wire.ToDevice(over=wire.RoundOver(id=said.id))
     return wire.ToDevice(turn=wire.Turn(announcements=[_announcement(each) for each in said]))
 
 
-def _announcement(told: medium.Announcement) -> wire.Announcement:
+def _announcement(told: messages.Announcement) -> wire.Announcement:
     same = ("id", "number", "gain", "devices", "epoch", "digest", "ended", "moment", "window")
     what = {name: getattr(told, name) for name in same}
     if told.inference not in ("", told.id):  # of several slots
@@ -198,9 +198,9 @@ def _announcement(told: medium.Announcement) -> wire.Announcement:
     return wire.Announcement(**what)
 
 
-def _signal_of(sent: wire.Signal) -> medium.SlotSignal:
+def _signal_of(sent: wire.Signal) -> messages.SlotSignal:
     samples = unpacked(sent.samples if len(sent.samples) % 8 == 0 else b"")
-    return medium.SlotSignal(sent.id, samples, sent.scale, sent.charged)
+    return messages.SlotSignal(sent.id, samples, sent.scale, sent.charged)
 
 
 def _not_understood() -> None:
@@ -218,7 +218,7 @@ class RankingService(RankingServicer):
             return wire.Selected(selected=chosen)
         except RejectedError as why:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(why))
-        except medium.DisconnectedError as why:
+        except messages.DisconnectedError as why:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(why))
         raise AssertionError("abort raises")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from airpool.runtime import logs
-from airpool.runtime.medium import Balance, Deliver, DeviceFault, WithdrawalReason
+from airpool.runtime.messages import Balance, Deliver, DeviceFault, WithdrawalReason
 from airpool.runtime.under_way import MOST_KEPT
 
 MOST_FAILURES, FORGIVEN_AFTER = 2, 20

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from airpool.network import Adversary, Network, Slots
 from airpool.network import file as network_file
-from airpool.runtime.medium import StatedTerms
+from airpool.runtime.messages import StatedTerms
 
 LONGEST = 64 * 2**10
 _KEY = r"[A-Za-z0-9_-]{1,60}"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from airpool.runtime.course import Stopwatch
-from airpool.runtime.medium import Sum, Withheld
+from airpool.runtime.messages import Sum, Withheld
 from airpool.runtime.standing import Connection
 from airpool.runtime.under_way import UnderWay
 

@@ -17,7 +17,8 @@ from airpool.network import Network, scheme_rules
 from airpool.network import file as network_file
 from airpool.runtime import transport, vanishing
 from airpool.runtime.condition import BACK, FAILED
-from airpool.runtime.medium import DisconnectedError, slot_seconds_of
+from airpool.runtime.medium import slot_seconds_of
+from airpool.runtime.messages import DisconnectedError
 from airpool.runtime.options import (
     ANYWHERE,
     FRAME_WINDOW,

@@ -2,7 +2,7 @@
 
 from airpool.runtime import wire_pb2 as wire
 from airpool.runtime.course import Course
-from airpool.runtime.medium import Announcement, Balance, WithdrawalReason
+from airpool.runtime.messages import Announcement, Balance, WithdrawalReason
 
 _NEIGHBOURS = 16  # characters of a relation's name
 
