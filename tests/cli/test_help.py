@@ -51,6 +51,11 @@ def test_commands_stand_in_groups_in_the_order_of_the_list():
     assert len(cli.COMMANDS) == sum(map(len, cli.GROUPS.values()))  # none stands in two
 
 
+def test_usage_names_arguments_as_the_list_below_it_does():
+    assert shown("ledger", "show").startswith("Usage: airpool ledger show [OPTIONS] FILE\n")
+    assert shown("keys", "device").startswith("Usage: airpool keys device [OPTIONS] NAMES ...\n")
+
+
 def test_every_command_has_examples_which_parse():
     paths = {" ".join(path) for path, _ in leaves()}
     assert set(examples.EXAMPLES) - {""} == paths

@@ -31,11 +31,7 @@ def load(tmp_path, monkeypatch):
         plugins.load_file(path)
         return path
 
-    kept = [(registry, dict(registry._added)) for registry in (LAWS, SCHEMES)]
-    yield loaded
-    for registry, before in kept:
-        registry._added.clear()
-        registry._added.update(before)
+    return loaded
 
 
 def with_law():

@@ -43,6 +43,8 @@ def dressed(command: Any, path: str) -> Any:
     for param in command.params:
         if (known := values.known(path, param.name)) is not None:
             param._custom_shell_complete = partial(values.complete, known)
+        if param.param_type_name == "argument":
+            param.get_usage_pieces = partial(_in_usage, param)
     for name, each in getattr(command, "commands", {}).items():
         dressed(each, f"{path} {name}")
     return command
@@ -89,6 +91,11 @@ def _name(param: Any) -> str:
     if param.secondary_opts:
         name = f"--[no-]{param.opts[0].removeprefix('--')}"
     return name if param.is_flag else f"{name} {param.metavar or _kind(param)}"
+
+
+def _in_usage(param: Any, ctx: Any) -> list[str]:
+    """An argument as the line of usage has it: FILE, [FILE] where it may be left out."""
+    return [_name(param) if param.required else f"[{_name(param)}]"]
 
 
 def _kind(param: Any) -> str:
