@@ -1,4 +1,4 @@
-"""ε of an event: everything about one stay before the cameras, over the inferences in a row that see it.
+"""ε of an event: everything about one stay in front of the cameras, over the inferences in a row that see it.
 
 Frames of one stay are alike, so what protects one of them does not protect the stay. All features that a device sends
 of it change together: the composition of a stream of that many inferences (theory/guarantee.md §6), and nothing else.

@@ -37,4 +37,7 @@ class Slots:
 def require_one_slot(network: Any, what: str) -> None:
     """Raises a NetworkError if an inference may have several slots. what: the thing that is one slot."""
     if network.slots.count > 1:
-        raise NetworkError(f"slots.count={network.slots.count} must be 1: {what} (network.one_slot; evaluate asks on)")
+        raise NetworkError(
+            f"slots.count={network.slots.count} must be 1: {what}; take --slots 1 (network.one_slot), or `evaluate`, "
+            "which asks slot after slot"
+        )
