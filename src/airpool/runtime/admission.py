@@ -1,4 +1,4 @@
-"""Who may connect to a hub, and who is ready there."""
+"""Admission to a hub: the devices that may connect, and those that are ready."""
 
 from airpool.network import Network
 from airpool.runtime import logs, terms
