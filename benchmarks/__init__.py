@@ -10,7 +10,7 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement. `limit` is the largest value that was asked for, where somebody asked.
+    """One measurement. `limit` is the target: the largest value that was asked for, where somebody asked.
 
     No value: it could not be measured here, and the note says why. rival: the same quantity of the simplest thing that
     could do the job, in the same run; `beside` says what that is.

@@ -99,7 +99,7 @@ def print_table(rows: list[Row]) -> None:
         console = Console(width=160)  # a log has no edge to keep to
     table = Table(title=f"airpool {__version__}, {os.cpu_count()} CPUs; medians, δ = 1e-5", title_justify="left")
     for name in sheet.HEADER:
-        table.add_column(name, justify="right" if name in ("measured", "asked for", "ratio") else "left")
+        table.add_column(name, justify="right" if name in ("measured", "target", "ratio") else "left")
     for topic, group in groupby(rows, key=lambda row: row.topic):
         table.add_row(topic, style="bold")
         for row in group:

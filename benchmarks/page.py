@@ -119,5 +119,5 @@ def rows(moves: int = _MOVES, seed: int = 0) -> list[Row]:
             "the report of one plain network in Python",
         ),
         Row("page", "- 90th percentile", float(np.percentile(took, 90)), "ms"),
-        Row("page", "- slowest", slowest, "ms", f"after {name} moved"),
+        Row("page", "- slowest", slowest, "ms", f"after a move of the control {name!r}"),
     ]

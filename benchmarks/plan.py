@@ -11,7 +11,7 @@ from airpool.evaluation.plan import plan
 from airpool.evaluation.prediction import predict
 from airpool.evaluation.theory.server import LayeredServer
 from airpool.models.codecs.codec import matrices
-from airpool.models.codecs.vote import fit
+from airpool.models.codecs.vote import SHARPNESS, fit
 from airpool.network import Ranking, Slots
 from airpool.schemes import ranking
 
@@ -61,7 +61,13 @@ def rows() -> list[Row]:
     second, _ = timed(lambda: sent(ranked, posteriors=held.posteriors))
     (once, _), (often, _) = (timed(lambda n=n: until_sure(Slots(n, sure=0.99))) for n in (1, 16))
     return [
-        Row("vote", "fit to 985 objects", timed(lambda: fit(known.posteriors, known.labels))[0], "s", "7 values of t"),
+        Row(
+            "vote",
+            f"fit to {len(known)} objects",
+            timed(lambda: fit(known.posteriors, known.labels))[0],
+            "s",
+            f"{len(SHARPNESS)} values of t",
+        ),
         Row(
             "vote",
             f"{5 * len(held):,} inferences, 12 devices, r = 40",
@@ -110,7 +116,7 @@ def rows() -> list[Row]:
             "whole search at ε = 2, K = 12",
             timed(lambda: plan(plain, model=model, epsilon=2.0))[0],
             "s",
-            "asked for: two minutes",
+            "target: two minutes",
             120.0,
             timed(lambda: sent(calibrate(plain, epsilon=2.0)))[0],
             "no search: the noise for ε = 2, evaluated",

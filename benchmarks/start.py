@@ -10,8 +10,8 @@ from . import Row
 # Code that runs before the command; each of the last two turns one shortcut off.
 _VARIANTS = {
     "as it is": "",
-    "with pydantic (cli/__init__.py, _PlainValue)": "core.build_runtime_param = partial(core.build_runtime_param)",
-    "with numpy.f2py and numpy.testing (cli/epsilon.py, quick)": "epsilon.quick = lambda: None",
+    "if it imported pydantic too": "core.build_runtime_param = partial(core.build_runtime_param)",
+    "if it imported numpy.f2py and numpy.testing too": "epsilon.quick = lambda: None",
 }
 _RUN = """
 import sys

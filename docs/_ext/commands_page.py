@@ -12,10 +12,11 @@ from airpool.cli.examples import EXAMPLES
 from airpool.cli.help import options_by_group
 
 _SHARED = ("Devices", "Channel", "Scheme", "Guarantee", "Slots")  # options that many commands share: folded
+_FOLDED = "Options that describe a network are the same in every command; click to unfold them."
 
 
 def page_of(group: str) -> str:
-    parts = [f"# Commands: {group}", "", "Options that describe a network are the same everywhere, and folded."]
+    parts, folded = list[str](), False
     for words, command, ctx in commands():
         if words.split(" ")[0] not in GROUPS[group]:
             continue
@@ -28,12 +29,13 @@ def page_of(group: str) -> str:
             parts += [f"```bash\n{shown}\n```", ""]
         parts += [f"```{{program}} airpool {words}\n```", ""]
         for title, rows in options_by_group(command, words, ctx).items():
-            parts += _options(title, rows)
-    return "\n".join(parts) + "\n"
+            parts, folded = [*parts, *_options(title, rows)], folded or _is_folded(title)
+    head = [f"# Commands: {group}", "", *([_FOLDED, ""] if folded else [])]
+    return "\n".join([*head, *parts]) + "\n"
 
 
 def _options(title: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
-    folded = title.split(" ", maxsplit=1)[0] in _SHARED
+    folded = _is_folded(title)
     name = title.replace("<", "&lt;")
     yield f"<details><summary>{name}</summary>\n" if folded else f"**{name}**\n"
     for written, text in rows:
@@ -41,6 +43,10 @@ def _options(title: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield f":::{{option}} {option}\n{linked(text.replace(chr(160), ' ')) or ' '}\n:::\n"
     if folded:
         yield "</details>\n"
+
+
+def _is_folded(title: str) -> bool:
+    return title.split(" ", maxsplit=1)[0] in _SHARED
 
 
 def slug(text: str) -> str:

@@ -7,7 +7,7 @@ import re
 import sys
 import textwrap
 from types import ModuleType
-from typing import Any
+from typing import Any, Unpack, get_args, get_origin, get_overloads
 
 import public
 from docstrings import Listed, homes, markdown, typed
@@ -96,13 +96,25 @@ def _body(each: Public) -> str:
         return _registry(each)
     types = _annotations(each) if each.kind == "class" or each.signature is not None else {}
     names = {*types, *(each.signature.parameters if each.signature else ()), *(e.last for e in members(each))}
+    names |= _of_overloads(each.value)
     own = [e.last for e in members(each) if e.kind == "field" and not e.last.isupper()]
     listed = {name: types.get(name, "") for name in own} if each.kind == "class" and each.signature is None else {}
     inner = set(types) - set(own) if listed else set[str]()
     text = markdown(each.doc, names, Listed(listed, inner), lambda code: _complete(each, code))
     left = [typed(name, listed) for name in listed if not re.search(rf"^- .*`{name}`( \(|:|,)", text, re.M)]
     before, code, after = text.partition("```pycon")
-    return before + (f"Also: {', '.join(left)}.\n\n" if left else "") + code + after
+    also = [f"Also: {', '.join(left)}."] if left else []
+    return "\n\n".join([*filter(None, [before.rstrip()]), *also, *filter(None, [code + after])])
+
+
+def _of_overloads(function: Any) -> set[str]:
+    """Arguments that only the overloads of a function name: its own signature has **options for them."""
+    found = set[str]()
+    for each in get_overloads(function) if inspect.isfunction(function) else ():
+        for p in inspect.signature(each).parameters.values():
+            unpacked = get_origin(p.annotation) is Unpack
+            found |= set(get_args(p.annotation)[0].__annotations__) if unpacked else {p.name}
+    return found
 
 
 def _registry(each: Public) -> str:

@@ -1,5 +1,6 @@
 """A page of the reference: every key of a network file, with what it may be, its unit and its default."""
 
+import re
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -42,7 +43,7 @@ def page() -> str:
             rows.append(f"| `name` | 1, 2.1, 2.2, or a plug-in's | 1 | {said['scheme', 'name']} |")
         for field in _settings(kind):
             allowed, default = _allowed(kind or _owner(field.name), field.name), _default(field)
-            meaning = (said.get((table, field.name)) or _TARGET).partition("; or which")[0]  # of the command line alone
+            meaning = _ON_THE_COMMAND_LINE.sub(".", said.get((table, field.name)) or _TARGET)
             unit = f" ({unit})" if (unit := _unit(table, field.name)) else ""
             rows.append(f"| `{field.name}` | {allowed}{unit} | {default} | {linked(meaning)} |")
         parts.append("\n".join(rows))
@@ -53,6 +54,7 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+_ON_THE_COMMAND_LINE = re.compile(r"(, or which ones|; the server's are --).*")
 _TARGET = "Target ε of each device, for `calibrate`, `plan` and `design`."
 
 

@@ -20,6 +20,7 @@ from airpool.evaluation.attacks.positions import POSITIONS
 from airpool.evaluation.settings import FUNCTIONS, KEYS
 from airpool.models.pretrained import load
 from airpool.models.stored import SPLITS
+from airpool.network import Access, Neighbours, PowerRule, Score, ScoreRule, StoppingRule, Symbols
 from airpool.paper import figures
 from airpool.paper.formulas.theorem1 import Tail
 from airpool.protocol.inference import Baseline
@@ -85,6 +86,20 @@ def test_a_default_is_that_of_the_network():
     assert "Gains and errors are new in every inference. [default: on]" in text
     assert "Number of devices K. [default: 12]" in " ".join(shown("up").split())
     assert text.count("[default:") >= len(options._NETWORK)
+
+
+def test_the_help_of_an_option_names_all_its_values():
+    kinds = {"access": Access, "power_rule": PowerRule, "symbols": Symbols, "score": Score, "score_rule": ScoreRule}
+    found = {name: get_args(kind) for name, kind in kinds.items()}
+    found |= {"stopping_rule": get_args(StoppingRule), "neighbours": tuple(Neighbours)}
+    for name, known in found.items():
+        _, text = options._NETWORK[name]
+        assert [each for each in known if not re.search(rf"\b{each}\b", text)] == []
+
+
+def test_inferences_of_up_are_runs_and_no_stream():
+    assert "Inferences to run; ε stays that of one. [default: until Ctrl-C]" in " ".join(shown("up").split())
+    assert "Number of inferences that share the ε. [default: 1]" in " ".join(shown("epsilon").split())
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,9 @@ class PrivacyReport:
     """Leakage of each device of a network, and its assumptions.
 
     epsilon: per device, proven: the noise of all honest devices protects one feature.
-    epsilon_lower: how far rounding may have raised `epsilon`, which it equals where the law is exact; None for a stream
-        of inferences. No lower end of the truth where `epsilon` is a bound by itself: see `epsilon_at_least`.
+    epsilon_lower: per device, the lower end of the numerical bracket whose upper end is `epsilon`; they are equal where
+        the law is exact. None where there is no bracket, as for a stream of inferences. It is no lower bound on the
+        true ε where `epsilon` is itself a bound: see `epsilon_at_least`.
     epsilon_local: per device, with no other device trusted.
     epsilon_object: all views change at once; feature privacy does not protect the object.
     epsilon_eavesdropper: per device, against the antennas of `network.adversary`; None where it has none.

@@ -22,11 +22,11 @@ def attack(
     *,
     name: Annotated[str, typer.Argument(help="reconstruct, identify, attribute, antipodal, or a plug-in's.")],
     position: Annotated[
-        str, typer.Option(help="Place of the adversary: link, sum, colluding, antennas, repeated or server.")
+        str, typer.Option(help="Where the adversary listens: link, sum, colluding, antennas, repeated or server.")
     ] = "link",
     epsilon: Annotated[float | None, typer.Option(help="Scale the noise to this ε of the worst device.")] = None,
     device: Annotated[int, typer.Option(help="Device to attack.")] = 0,
-    trials: Annotated[int, typer.Option(help="Guesses, about.")] = 10_000,
+    trials: Annotated[int, typer.Option(help="Number of guesses, approximately.")] = 10_000,
     option: Annotated[list[str] | None, typer.Option(help="An attack's own option, NAME=VALUE; repeat it.")] = None,
     out: Annotated[
         Path | None,
@@ -37,7 +37,8 @@ def attack(
 ) -> None:
     """Attack the signals of a network from one position. Success above the bound shows a fault; exit status 1.
 
-    Without a network's options: that of the attacked model, of equal weights.
+    Default network: the attacked model's number of devices and dimension, with equal weights. antipodal attacks no
+    model and needs --devices or --network. docs/results/attacks.md explains all attacks and positions.
     """
     from airpool._support import files
     from airpool.evaluation.attacks.attack import ATTACKS, AttackSetting, attacked, options_of

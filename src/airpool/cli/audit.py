@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
+_MODEL = "Take the number of devices and the dimension from this model."
+
 
 @app.command()
 @o.on_network
 def audit(
     wanted: o.NetworkOptions,
     *,
-    model: Annotated[str | None, typer.Option(help="As many devices and numbers as this model sends.")] = None,
+    model: Annotated[str | None, typer.Option(help=_MODEL)] = None,
     device: Annotated[str | None, typer.Option(help="Device to attack: 3, or 0,3, or all (default: worst).")] = None,
     runs: Annotated[int, typer.Option(help="Runs with the feature, and as many without, for each device.")] = 100_000,
     confidence: Annotated[float, typer.Option(help="Joint confidence of all bounds and measurements.")] = 0.95,

@@ -22,13 +22,15 @@ def calibrate(
     *,
     epsilon: o.Target = None,
     odds: Annotated[
-        float | None, typer.Option(help="Target odds instead of ε: a guess is right so often at most.")
+        float | None, typer.Option(help="Target odds instead of ε: the largest probability that a guess is right.")
     ] = None,
     prior: o.Prior = None,
     credit_channel_noise: o.CreditNoise = False,
     knob: Annotated[str, typer.Option(help="What to change: noise, weight, clip or inferences.")] = "noise",
-    per_device: Annotated[bool, typer.Option("--per-device", help="Share the noise by each device's target.")] = False,
-    per_event: o.PerEvent = None,
+    per_device: Annotated[
+        bool, typer.Option("--per-device", help="Share the noise out by what each device's own target needs.")
+    ] = False,
+    per_event: Annotated[int | None, typer.Option(help=f"The target is ε of an event: {o.EVENT}")] = None,
     stay: o.Stay = None,
     every: o.Every = None,
     out: o.OutNetwork = None,

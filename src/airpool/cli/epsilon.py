@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
+_ABSENT = "Also ε if 1 or 2 other devices collude or drop out (default: only where all devices are equal)."
+
 
 @app.command()
 @o.on_network
@@ -29,14 +31,12 @@ def epsilon(
     tail: Annotated[
         str, typer.Option(help="Theorem 1's slack: quadratic, appendix, statement, bernstein.")
     ] = "quadratic",
-    absent: Annotated[
-        bool | None, typer.Option(help="ε if 1 or 2 others collude or drop out (default: only for equal devices).")
-    ] = None,
+    absent: Annotated[bool | None, typer.Option(help=_ABSENT)] = None,
     mean_slots: Annotated[
         float | None, typer.Option(help="Also the ε that this mean number of slots would spend: a figure, no promise.")
     ] = None,
     budget_epsilon: Annotated[
-        float | None, typer.Option(help="Also the slots and inferences that this total ε of a life allows.")
+        float | None, typer.Option(help="Also how many slots and inferences a total budget of this ε allows.")
     ] = None,
     odds: Annotated[bool, typer.Option("--odds", help="The odds of a guess at --prior, of every device.")] = False,
     prior: o.Prior = None,

@@ -31,9 +31,10 @@ def fit(
         Path | None, typer.Option(help="Instead: a folder of one video for each camera, and labels by time.")
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="Of videos: CSV file start, end, class, event (default: labels.csv in it).")
+        Path | None,
+        typer.Option(help="For --videos: CSV file with columns start, end, class, event (default: labels.csv there)."),
     ] = None,
-    every: Annotated[float, typer.Option(help="Of videos: seconds between two frames.")] = 1.0,
+    every: Annotated[float, typer.Option(help="For --videos: seconds between two frames.")] = 1.0,
     folds: Annotated[int, typer.Option(help="Test on every object, in N folds, then fit to all; 0: one split.")] = 0,
     epsilon: Annotated[
         list[float] | None, typer.Option(help="ε to train and test for; repeat it (default 0.5, 1, 2, 4, 8).")
@@ -49,7 +50,7 @@ def fit(
 
     A picture that is missing or cannot be read is a missing sensor, and reported. What the trunk makes of each picture
     is kept in OUT.features, by content: after Ctrl-C, the same command goes on. A CSV file has the columns file,
-    camera, class, object and, if you like, group (what no split tears apart) and split.
+    camera, class, object and, optionally, split and group: pictures of one group always stay in one split.
     """
     from airpool.evaluation.pictures import card, job
     from airpool.models.images import fitting, folder

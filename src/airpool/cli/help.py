@@ -35,6 +35,8 @@ _OWN = {
     "up devices": "12",
     "up inferences": "until Ctrl-C",
 }
+# A command and its option → its description, where it does not mean what it means for a network.
+_MEANS = {"up inferences": "Inferences to run; ε stays that of one."}
 
 
 def dressed(command: Any, path: str) -> Any:
@@ -105,7 +107,7 @@ def _kind(param: Any) -> str:
 
 
 def _description(param: Any, path: str) -> str:
-    text, default = (param.help or "").strip(), _default(param, path)
+    text, default = _MEANS.get(f"{path} {param.name}", param.help or "").strip(), _default(param, path)
     if param.required:
         return f"{text} [required]"
     return text if not default or "default" in text else f"{text} {_unbroken(f'[default: {default}]')}"

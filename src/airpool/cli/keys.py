@@ -39,7 +39,10 @@ def device(
     days: Days = 365,
     json: o.Json = False,
 ) -> None:
-    """Make the keys of devices, each in a folder of its own to copy to it. Another name is a client of the server."""
+    """Make the keys of devices, each in a folder of its own to copy to it.
+
+    A name that is not device-N makes the keys of a client of the server.
+    """
     from airpool.runtime.keys import authority
 
     homes = [authority.add(keys, name, days=days) for name in names]

@@ -82,7 +82,9 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
 @app.command()
 def verify(
     file: File,
-    head: Annotated[Path | None, typer.Option(help="The file with the newest row (identity.head).")] = None,
+    head: Annotated[
+        Path | None, typer.Option(help="File with the number and hash of the newest row (identity.head).")
+    ] = None,
     key: Annotated[Path | None, typer.Option(help="The device's identity.key or identity.crt.")] = None,
     json: o.Json = False,
 ) -> None:
@@ -121,7 +123,7 @@ def export(file: File, out: Out, json: o.Json = False) -> None:
 
 @app.command()
 def backup(file: File, out: Out, json: o.Json = False) -> None:
-    """Copy the file, also while a device is charging. A restored copy is noticed as the old one it is."""
+    """Copy the file, even while a device is charging. A device refuses a restored copy that lacks its newest rows."""
     from airpool.runtime.ledger import backup as copies
 
     with _refusing():

@@ -14,14 +14,9 @@ from airpool.evaluation.settings import put
 from airpool.network import (
     FADING,
     SCHEMES,
-    Access,
-    Neighbours,
     Network,
-    PowerRule,
-    Score,
     ScoreRule,
     StoppingRule,
-    Symbols,
 )
 from airpool.network import file as network_file
 
@@ -30,7 +25,8 @@ Plot = Annotated[Path | None, typer.Option(help="Write a figure (PNG, SVG or PDF
 OutNetwork = Annotated[
     Path | None, typer.Option("--out", help="Write the resulting network file (TOML).", callback=file_to_write)
 ]
-CreditNoise = Annotated[bool, typer.Option("--credit-channel-noise", help="Count the receiver's noise too.")]
+_CREDIT = "Also count the receiver's noise; unsafe if an eavesdropper may have a better receiver."
+CreditNoise = Annotated[bool, typer.Option("--credit-channel-noise", help=_CREDIT)]
 Split = Annotated[str, typer.Option(help="Held-out objects: test or validation.")]
 Model = Annotated[str, typer.Option("--model", help="A shipped model by name, or the file of your own.")]
 
@@ -47,12 +43,18 @@ def per_device(text: str) -> Any:
 Prior = Annotated[
     float | None, typer.Option(help="Probability of the best guess without the signals, for --odds (default: 0.5).")
 ]
-PerEvent = Annotated[int | None, typer.Option(help="An event: a stay that this many inferences in a row see at most.")]
+EVENT = "a stay in front of the cameras of at most this many inferences in a row."
+PerEvent = Annotated[int | None, typer.Option(help=f"Also ε of an event: {EVENT}")]
 Stay = Annotated[str | None, typer.Option(help="An event by its length, as in 5min; needs --every.", metavar="TIME")]
 Every = Annotated[
     str | None, typer.Option(help="The least time between two inferences, as in 1s, for --stay.", metavar="TIME")
 ]
-Target = Annotated[Any, typer.Option("--epsilon", help="Target ε, or 1,2,3.", parser=per_device, metavar="NUMBER")]
+Target = Annotated[
+    Any,
+    typer.Option(
+        "--epsilon", help="Target ε for all devices, or one each: 1,2,3.", parser=per_device, metavar="NUMBER"
+    ),
+]
 
 
 def seed(text: str) -> Any:
@@ -119,20 +121,28 @@ _GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
         "fading": (str, f"Fading: {', '.join(FADING)}, or a plug-in's law."),
         "k_factor_db": (float, "Rician K factor in dB."),
         "receiver_noise_std": (float, "Receiver noise σ_m per real coordinate, in √mW."),
-        "access": (str, f"Channel access: {_words(Access)}."),
-        "power_rule": (str, f"Power control: {_words(PowerRule)}."),
+        "access": (
+            str,
+            "How signals reach the server: superposed (the radio adds them), orthogonal (one after the other), "
+            "secure (a cryptographic sum, no radio).",
+        ),
+        "power_rule": (
+            str,
+            "If a device's channel is too weak: truncate (it is silent), or backoff, paper, exact "
+            "(it arrives weaker; docs/theory/air.md).",
+        ),
         "gamma": (_gamma, "Alignment constant γ, or auto."),
-        "outage": (float, "Largest probability that a channel is too weak to transmit; sets γ=auto."),
+        "outage": (float, "Largest probability that a channel is too weak to transmit; γ = auto is chosen to meet it."),
         "csi_error_std": (float, "Std of the channel estimate's error."),
         "phase_error_std": (float, "Std of the phase error, in radians."),
-        "symbols": (str, f"Coordinates in a symbol: {_words(Symbols)} (two or one)."),
+        "symbols": (str, "Real coordinates per channel use: complex (two) or real (one)."),
         "redrawn": (bool, "Gains and errors are new in every inference."),
         "server_antennas": (int, "Antennas of the server, which receives by one public beam."),
     },
     "Scheme": {
         "scheme": (str, f"Who transmits: {', '.join(SCHEMES.builtin)}, or a plug-in's scheme."),
-        "score": (str, f"Uncertainty score: {_words(Score)} entropy."),
-        "score_rule": (str, f"How the score is bounded: {_words(ScoreRule)}."),
+        "score": (str, "Uncertainty score: shannon (entropy) or min (min-entropy)."),
+        "score_rule": (str, f"How the score is bounded: {_words(ScoreRule)} (docs/theory/selection.md)."),
         "score_bound": (float, "Bound Γ on the score, in bits."),
         "score_noise_std": (float, "Standard deviation of the score's noise."),
         "threshold": (float, "Scheme 2.1: largest noisy score that transmits."),
@@ -142,17 +152,24 @@ _GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
     "Slots": {
         "slots": (int, "Most slots of an inference; ε is that of all of them."),
         "sure": (float, "Probability at which the server stops asking."),
-        "stopping_rule": (str, f"Rule by which it stops: {_words(StoppingRule)}."),
+        "stopping_rule": (str, f"Rule by which the server stops: {_words(StoppingRule)} (docs/howto/slots.md)."),
         "slots_redrawn": (bool, "Coins, scores and channel are new in each slot, else once an inference."),
         "abstain": (bool, "No answer where the server is not sure after the last slot."),
     },
     "Guarantee and adversary": {
         "delta": (float, "δ of the guarantee."),
-        "neighbours": (str, f"What changes: {', '.join(Neighbours)}."),
+        "neighbours": (
+            str,
+            "What ε hides: whether there is a feature (zero-out), which feature (replace), "
+            "whether there is a device (remove).",
+        ),
         "inferences": (int, "Number of inferences that share the ε."),
-        "colluders": (str, "How many others collude; or which, as in '#3,#7'."),
-        "dropouts": (int, "How many others may drop out."),
-        "antennas": (int, "Antennas of an eavesdropper elsewhere, for a fourth ε."),
+        "colluders": (str, "Number of other devices that collude, or which ones: '#3,#7'."),
+        "dropouts": (int, "Number of other devices that may drop out."),
+        "antennas": (
+            int,
+            "Antennas of an eavesdropper elsewhere (adds a fourth ε); the server's are --server-antennas.",
+        ),
     },
 }
 _NETWORK = {name: each for group in _GROUPS.values() for name, each in group.items()}

@@ -44,7 +44,10 @@ def up(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(help="What devices see, as of airpool device; video:demo (default: the model's test objects)."),
+        typer.Option(
+            help="What devices see, as in `airpool device --source`; video:demo: shapes on a turntable "
+            "(default: the model's test objects)."
+        ),
     ] = None,
     bundle: Annotated[
         Path | None, typer.Option(help="What makes latents of views; `airpool bundle` writes it.")
@@ -60,8 +63,8 @@ def up(
     ] = None,
     ledger: Annotated[Path | None, typer.Option(help="Folder of the devices' ledgers; needs --keys.")] = None,
     budget_epsilon: Annotated[float | None, typer.Option(help="ε that each ledger may reach.")] = None,
-    day_epsilon: Annotated[float | None, typer.Option(help="ε that it may reach in any 24 hours.")] = None,
-    event_epsilon: Annotated[float | None, typer.Option(help="ε that it may reach in one event.")] = None,
+    day_epsilon: Annotated[float | None, typer.Option(help="ε that each ledger may reach in any 24 hours.")] = None,
+    event_epsilon: Annotated[float | None, typer.Option(help="ε that each ledger may reach in one event.")] = None,
     event_inferences: Annotated[int | None, typer.Option(help="An event's length, in inferences in a row.")] = None,
     event_seconds: Annotated[float | None, typer.Option(help="An event's length, in seconds.")] = None,
     simulate: r.SimulationSeed = None,

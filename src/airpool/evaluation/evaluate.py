@@ -144,14 +144,16 @@ def evaluate(
     """Accuracy of a network over `trials` inferences of each object.
 
     model: its test objects by its default codec; another choice is `objects.held_out`. Objects of your own are
-        `EncodedObjects(latents, labels, server)`. Their vote goes through the same network, of dimension L, from the
-        same state of the generator at every batch: the same gains, participation and scores, and the same noise where
-        r = L; where not, the noise has the same σ. Its ε is the network's (zero-out and replace, γ auto), or smaller
-        where L < r. Nothing else in the record depends on it.
+        `EncodedObjects(latents, labels, server)`.
     instead: a baseline (`protocol.inference.transmitted`); or the samples of a waveform instead of symbols, for Scheme
         1 and a channel without fading and errors. The report is then that of the samples (`waveform_report`).
     report: the network's, if it is known already.
     Holds for: the same seed, torch and machine give the same record; other machines agree within the interval.
+
+    Where the objects have a vote of L classes to compare with, it goes through the same network, of dimension L, from
+    the same state of the generator at every batch: the same gains, participation and scores, and the same noise where
+    r = L; where not, the noise has the same σ. Its ε is the network's (zero-out and replace, γ auto), or smaller where
+    L < r. Nothing else in the record depends on it.
 
     >>> from airpool import EncodedObjects
     >>> labels = torch.arange(60) % 3

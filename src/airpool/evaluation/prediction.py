@@ -64,9 +64,12 @@ class AccuracyBounds:
 
 @dataclass(frozen=True)
 class Prediction:
-    """error: E‖ẑ − Σwz‖² in its parts, averaged over the objects, and `unsure`, what an upper bound adds to the total,
-    where devices fade together (theory.together). no_answer: an upper bound there. server: bounds of the codec's own
-    server. linear: bounds of the optimal linear server, where examples were given. objects: how many were given.
+    """Error and accuracy of a network as far as they can be proven, without a simulation. Made by `predict`.
+
+    error: E‖ẑ − Σwz‖² in its parts, averaged over the objects, and `unsure`, what an upper bound adds to the total,
+    where devices fade together (theory.together). no_answer: probability that no device transmits, so that there is no
+    label; an upper bound where devices fade together. server: bounds of the codec's own server. linear: bounds of the
+    optimal linear server, where examples were given. objects: how many were given.
 
     >>> sharp = AccuracyBounds(0.9, 0.5, 0.1, 0.0, 0.2, ball=0.6, half_spaces=0.8, ceiling=None)
     >>> Prediction(100, 0.0, {"total": 0.3}, sharp, None).to_json()["server"]["half_spaces"]

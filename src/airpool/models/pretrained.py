@@ -127,7 +127,8 @@ def load(name: str | Path) -> Model: ...
 def load(name: str | Path = "modelnet40") -> Model:
     """The model that ships under this name, or that lies in this file.
 
-    name: "modelnet40", or the path of what `airpool.fit` and `airpool fit` wrote. Nothing is downloaded.
+    name: "modelnet40", "wearables" or "photos", which ship; or the path of a file that `airpool.fit` or `airpool fit`
+    wrote. Nothing is downloaded.
 
     >>> model = load("modelnet40")
     >>> len(model.classes), model.codecs[0], len(model.held_out("test")), model.wanted("vote")

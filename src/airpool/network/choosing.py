@@ -38,8 +38,8 @@ class _Scored:
 class Threshold(_Scored):
     """Scheme 2.1: a device transmits if its own noisy score is at most the threshold, in bits.
 
-    score: uncertainty of the local posterior, Shannon's or min-entropy. score_rule, score_bound: how it is bounded.
-    score_noise_std: of the noise that is added to it.
+    score: uncertainty of the local posterior, Shannon's or min-entropy. score_rule: how it is bounded, clip or scale
+    (theory/selection.md §1). score_bound: Γ, its bound, in bits. score_noise_std: of the noise that is added to it.
 
     >>> Threshold(threshold=1.5, score_noise_std=0.5).name
     '2.1'

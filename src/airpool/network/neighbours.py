@@ -5,7 +5,7 @@ from typing import NoReturn
 
 
 class Neighbours(StrEnum):
-    """The three relations (theory/guarantee.md §2). A member is a string: it reads, prints and compares as its value.
+    """The three relations (theory/guarantee.md §1). A member is a string: it reads, prints and compares as its value.
 
     ZERO_OUT: a feature is zeroed. REPLACE: it becomes any other. REMOVE: the device goes, and its noise with it.
 

@@ -94,9 +94,10 @@ class Channel:
         exactly. csi_error_std: √E|e|² of the whole complex error. redrawn: gains and errors are new in every inference,
         else one draw serves all of them (a ledger counts how often it is drawn again). antennas: of the server, which
         receives by one public beam and keeps them all.
-    fading: the law of the gains, by name (`airpool.network.fading`). k_factor_db: Rician K factor in dB. power_rule: of
-        a device whose channel is too weak. gamma: γ, the received scale; "auto": the largest that power and outage
-        allow. outage: share of inferences in which a channel may be too weak. phase_error_std: in radians.
+    fading: the law of the gains, by name (`airpool.network.fading`). k_factor_db: Rician K factor in dB.
+        power_rule: what a device does whose channel is too weak: with truncate it is silent; with backoff, paper or
+        exact it arrives weaker (theory/air.md §3). gamma: γ, the received scale; "auto": the largest that power and
+        outage allow. outage: share of inferences in which a channel may be too weak. phase_error_std: in radians.
 
     >>> Channel(fading="rician", k_factor_db=6.0, outage=0.05).known, Channel(csi_error_std=0.1).known
     (True, False)
@@ -158,9 +159,9 @@ class Adversary:
 class Network(Brief):
     """Everything that determines leakage and accuracy; `colluders` and `dropouts` are numbers of devices.
 
-    Secure access implies cover noise. Its sum is opened for `survivors` devices or more, which must be more than half
-    of all devices and colluders: else a server could have two sums opened. The scheme of a plug-in sets the devices'
-    participation.
+    Secure access implies cover noise. Its sum is opened for `survivors` devices or more; `survivors` must exceed half
+    of (devices + colluders), otherwise a lying server could have two sums opened. The scheme of a plug-in sets the
+    devices' participation.
 
     devices, channel, scheme: its parts. dimension: r, numbers in a latent. delta: δ. neighbours: what ε is about.
     cover_noise: silent devices send noise. inferences: T, over which ε is composed. adversary: antennas elsewhere.
@@ -206,7 +207,7 @@ class Network(Brief):
 
     @property
     def survivors(self) -> int:
-        """Least number of devices that are left: all but the dropouts."""
+        """Fewest devices that remain: all but the dropouts."""
         return self.devices.count - self.dropouts
 
     @property

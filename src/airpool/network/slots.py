@@ -11,12 +11,13 @@ MOST_SLOTS = 4096
 
 @dataclass(frozen=True)
 class Slots:
-    """count: N, the most slots of an inference; ε of an inference is that of all N, however early the server stops.
+    """The slots of one inference: how many there may be, and when the server stops asking (howto/slots.md).
 
+    count: N, the most slots of an inference; ε of an inference is that of all N, however early the server stops.
     sure: how sure the server must be to stop before the last slot (`protocol.slots`, by its rule).
     redrawn: coins, scores and gains are drawn anew in each slot, else once for all slots of an inference.
     abstain: where the server is not sure after the last slot, it gives no answer instead of its best one.
-    rule: how the server's certainty is compared with `sure`.
+    rule: how the server's certainty is compared with `sure`: posterior, ratio or falling (howto/slots.md).
 
     >>> Slots(count=4, sure=0.95, abstain=True).count
     4

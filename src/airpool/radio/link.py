@@ -134,7 +134,10 @@ def _limited_by_paper(fading: Fading, transmitters: Transmitters, gamma: float, 
 
 @dataclass(frozen=True)
 class Level:
-    """Level of ẑ: its expected norm if all latents are equal and at full norm, and its noise std per coordinate.
+    """Strength of signal and noise in the estimate ẑ, from public numbers alone: a server knows it in advance.
+
+    signal: expected norm of ẑ without its noise, if all features point the same way at their clip norms. noise_std:
+    standard deviation of its noise, per coordinate.
 
     >>> Level(signal=0.9, noise_std=0.2).of_mean(4)
     Level(signal=0.9, noise_std=0.1)

@@ -119,16 +119,18 @@ class DeviceOptions(RoleOptions):
         Path | None, RoleFlag("The device's identity key (default: identity.key of --keys).", panel=_LEDGER)
     ] = None
     head: Annotated[
-        Path | None, RoleFlag("Where its newest row is kept as well (default: beside the key).", panel=_LEDGER)
+        Path | None, RoleFlag("File with the hash of the newest row (default: beside the key).", panel=_LEDGER)
     ] = None
     budget_epsilon: Annotated[float | None, RoleFlag("ε that all inferences together may reach.", panel=_LEDGER)] = None
     window_epsilon: Annotated[
-        float | None, RoleFlag("ε that those of any --window-seconds may reach.", panel=_LEDGER)
+        float | None, RoleFlag("ε that the inferences of any --window-seconds may reach.", panel=_LEDGER)
     ] = None
     window_seconds: Annotated[
         float | None, RoleFlag("A window's length, in time that the ledger is used.", panel=_LEDGER)
     ] = None
-    day_epsilon: Annotated[float | None, RoleFlag("ε that those of any 24 hours may reach.", panel=_LEDGER)] = None
+    day_epsilon: Annotated[
+        float | None, RoleFlag("ε that the inferences of any 24 hours may reach.", panel=_LEDGER)
+    ] = None
     event_epsilon: Annotated[
         float | None, RoleFlag("ε that one event may reach, a stay before the camera.", panel=_LEDGER)
     ] = None
@@ -138,7 +140,9 @@ class DeviceOptions(RoleOptions):
     event_seconds: Annotated[
         float | None, RoleFlag("An event's length, in time that the ledger is used.", panel=_LEDGER)
     ] = None
-    scene_epsilon: Annotated[float | None, RoleFlag("ε that those of one scene may reach.", panel=_LEDGER)] = None
+    scene_epsilon: Annotated[float | None, RoleFlag("ε that the inferences of one scene may reach.", panel=_LEDGER)] = (
+        None
+    )
     scene: Annotated[str, RoleFlag("The scene that the device looks at from now on.", panel=_LEDGER)] = ""
     accept_plugin: Annotated[
         tuple[str, ...],

@@ -22,8 +22,8 @@ _SWITCH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0
 class AttackSetting:
     """The attacked network and device, the adversary's position, and the size of the attack.
 
-    trials: guesses, about. options: of the attack, by name. out: a folder for pictures; None: none are drawn.
-    position: what the adversary hears, of `POSITIONS`. device: its index.
+    trials: number of guesses, approximately. options: of the attack, by name. out: a folder for pictures; None: none
+    are drawn. position: what the adversary hears, of `POSITIONS`. device: its index.
 
     >>> AttackSetting(Network.uniform(num_devices=3), POSITIONS["sum"], device=2).position.name
     'sum'
@@ -48,7 +48,9 @@ class AttackSetting:
 
 
 class Attack(Protocol):
-    """about: one line for the list of attacks. options: the default of each option, of the option's type.
+    """An attack on the signals of a network, airpool's own or a plug-in's.
+
+    about: one line for the list of attacks. options: the default of each option, of the option's type.
 
     >>> net = Network.uniform(num_devices=3, noise_std=0.3, dimension=4)
     >>> (found,) = attacked("antipodal", AttackSetting(net, trials=500))

@@ -156,10 +156,13 @@ def examined(
     """Two games against each of these devices (by default the one with the largest ε), and measurements of all devices.
 
     The claims are those of one slot; where an inference has several, its cap is audited beside them. With antennas
-    elsewhere the first game is theirs. `runs`: a side of each game; the measurements need fewer.
-    score: as of `audited`. played: the path to measure, by default the network's.
-    No device drops out, which makes the first game weaker than the claim allows; in the second no other device counts.
-    confidence: of all bounds together. progress: left out, shown where there is a terminal or a notebook.
+    elsewhere the first game is theirs. No device drops out, which makes the first game weaker than the claim allows; in
+    the second no other device counts.
+
+    devices: by index. runs: of each side of each game; the measurements need fewer.
+    score: which end of the score's range goes with the feature (Schemes 2.1, 2.2), high or low.
+    played: the path to measure, by default the network's. confidence: of all bounds together.
+    progress: left out, shown where there is a terminal or a notebook.
 
     >>> found = examined(Network.uniform(num_devices=3, noise_std=0.1), devices=1, runs=2000)
     >>> found.violated, bool(found.games[1].epsilon_lower <= found.claimed.epsilon[1])

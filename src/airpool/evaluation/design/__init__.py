@@ -49,8 +49,11 @@ def design(
 ) -> "Design":
     """The weights, or with knob="clip" the clip norms and noise, of least error that meet every device's target ε.
 
-    latents: of calibration objects, (n, K, r). normalise: of weights alone (`weights.design`). epsilon: one target or
-    one each; left out, the network's own. target, decoder, colluding: as of `weights.design` and `clipping.design`.
+    latents: of calibration objects, (n, K, r). knob: "weight" or "clip". epsilon: one target or one each; left out, the
+    network's own. normalise: of weights alone: "sum", they add up to 1 (default); "free", only their ratios matter, for
+    a server that scales the estimate by its public level. target: t (n, d), the estimate that is wished for; left out,
+    the decoded mean of the latents. decoder: D (d, r), applied to the estimate before its error is taken; left out, the
+    identity. colluding: devices that are taken to collude, by index.
 
     >>> import numpy as np
     >>> from airpool import Network

@@ -67,11 +67,12 @@ class InfeasibleError(AirpoolError, ValueError):
 class Design(Brief):
     """A network that meets every target, by its weights or by its clip norms and noise.
 
-    network: with the targets in `devices.epsilon`. mse, mse_before: E‖βẑ − t‖² on the calibration objects, of this and
-    of the given network, whose ε may exceed the targets; β is the best one, except for weights with normalise="sum", 1.
-    Weights: upper, w_max; scale, β, by which a server without other knowledge multiplies the estimate; kkt_residual,
-    a bound on mse − optimum, at the final alignment. Clip norms: noise_factor, on the noise of the given network.
-    colluding: devices that were taken to collude. Example: `design`.
+    network: with the targets in `devices.epsilon`. mse: E‖βẑ − t‖² on the calibration objects; β is the best one, but 1
+    for weights with normalise="sum". mse_before: that of the given network, whose ε may exceed the targets. upper: the
+    largest weight (or clip norm, at the given noise) that meets each device's target. scale: for weights, β, by which a
+    server without other knowledge multiplies the estimate. kkt_residual: for weights, a bound on mse − optimum, at the
+    final alignment. noise_factor: for clip norms, the factor on the noise of the given network. colluding: devices that
+    were taken to collude. Example: `design`.
     """
 
     network: Network

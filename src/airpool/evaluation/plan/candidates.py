@@ -24,9 +24,10 @@ Handle = Literal["noise", "weights", "clipping"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """handle: what meets heterogeneous targets: noise for the strictest, or each device's own weight or clip norm.
+    """One choice of codec, participation and scheme, which with the given devices and channel makes a network.
 
-    scheme, share: who transmits, and the score's share of the budget (`account.budget`).
+    handle: what meets heterogeneous targets: noise for the strictest, or each device's own weight or clip norm.
+    scheme: who transmits. share: the score's share of the budget, where a score decides it (`account.budget`).
     codec: by name, or the file of your own. participation: of every device. cover_noise: silent devices send noise.
 
     >>> Candidate("compact", participation=0.9, cover_noise=True).words
