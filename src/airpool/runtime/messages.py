@@ -1,4 +1,4 @@
-"""What devices, hub and server say to each other, as values: announcements, signals, sums, balances, refusals.
+"""Messages between devices, hub and server, as values: announcements, signals, sums, balances, refusals.
 
 wire_values.py and service.py turn them into messages of gRPC, and back.
 """
