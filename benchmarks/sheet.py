@@ -116,7 +116,7 @@ def markdown(about: Mapping[str, Any], rows: Sequence[Row], curves: Sequence[Cur
     """The page of the site."""
     missed = [row for row in rows if row.missed]
     met = sum(row.limit is not None for row in rows) - len(missed)
-    told = f"{met} targets are met, {len(missed)} are missed."
+    told = f"{met} targets are met, {len(missed)} missed."
     again = f"""Measure again: `make bench` ({about["minutes"]:.0f} minutes), which writes `out/benchmarks.html` and
 `out/benchmarks.json`. This page is drawn from `benchmarks/results/all.json`, by `python -m benchmarks.sheet`."""
     text = [f"# Benchmarks\n\n{_LEAD}\n\n{origin(about)} {told}\n\n{again}\n"]
