@@ -21,7 +21,7 @@ def page_of(group: str) -> str:
         if words.split(" ")[0] not in GROUPS[group]:
             continue
         level = "##" if " " not in words else "###"
-        parts += [f"({slug('command ' + words).replace(' ', '-')})=", f"{level} airpool {words}", ""]
+        parts += [f"({slug('command ' + words)})=", f"{level} airpool {words}", ""]
         parts += [linked(" ".join(each.split())) + "\n" for each in inspect.cleandoc(command.help or "").split("\n\n")]
         parts += [f"```text\n{command.get_usage(ctx).removeprefix('Usage: ')}\n```", ""]
         if words in EXAMPLES:
