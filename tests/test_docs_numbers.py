@@ -1,7 +1,6 @@
-"""Numbers in README and guide come from committed files: each is compared with its own, and none stands there without.
+"""Numbers that pages quote from committed results are those of the results.
 
-A quotation is a pattern of a document with a group for every number, and the numbers as the file gives them. Whatever
-else looks measured (an accuracy, a share, a size, a time) must be listed in `OTHERS`, with the reason.
+A quotation is a pattern of a document with a group for every number, and the numbers as the file gives them.
 """
 
 import csv
@@ -14,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from studies import audit_slots, paper_refuted
 from studies.comparison import EPSILONS, WAYS, printed
 
 import airpool
@@ -28,21 +28,6 @@ from airpool.paper.formulas.accuracy import TABLE_2
 ROOT = Path(__file__).parents[1]
 FIGURES, RESULTS = ROOT / "docs" / "figures", ROOT / "studies" / "results"
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-# Numbers that are no results: settings, definitions, and sizes and times of a machine.
-OTHERS = {
-    "README.md": {
-        "50 %": "the prior of a yes-or-no question",
-        "1.5 minutes": "a time, about",
-        "1.7 GB": "measured with the install",
-    },
-    "docs/howto/guide.md": {
-        "95 %": "the confidence of the audit",
-        "10 MB": "size of a trunk's file",
-        "18 MB": "size of a trunk's file",
-        "0.15 GB": "size of a checkpoint",
-    },
-}
-MEASURED = re.compile(r"(?<![\w.])(?:\.\d{2,}|\d[\d,]*(?:\.\d+)?\s?(?:%|MB|GB|ms\b|seconds?\b|minutes?\b|million\b))")
 
 
 def table(name: str, folder: Path = FIGURES, **chosen: object) -> list[dict[str, str]]:
@@ -176,16 +161,6 @@ def test_a_quoted_number_is_that_of_its_file(document, pattern, numbers):
     assert list(found.groups()) == numbers()
 
 
-@pytest.mark.parametrize("document", OTHERS)
-def test_no_number_stands_in_prose_without_its_file(document):
-    text = prose(document)
-    for _, pattern, _ in [each for each in QUOTATIONS if each[0] == document]:
-        text = re.sub(pattern, "", text)
-    left = {" ".join(number.split()) for number in MEASURED.findall(text)}
-    assert left - set(OTHERS[document]) == set(), "quote it from a file, leave it out, or say why not"
-    assert set(OTHERS[document]) - left == set(), "no longer in the document"
-
-
 def test_the_guide_prints_what_the_demo_found():
     text = (ROOT / "docs/howto/guide.md").read_text("utf-8")
     rows = {row["epsilon"]: row for row in table("demo-accuracy.csv", codec="vote")}
@@ -208,6 +183,29 @@ def test_the_table_of_the_comparison_is_that_of_its_results():
     assert max(float(row["accuracy_high"]) - float(row["accuracy_low"]) for row in rows) < 0.0215
     local = [f"{math.ceil(10 * float(row['epsilon_local'])) / 10:g}" for row in table("comparison.csv", way="airpool")]
     assert "the local ε: {}, {}, {} and {} for".format(*local) in text
+
+
+def test_tables_of_studies_are_those_of_their_results():
+    for page, lines in {"theory/guarantee.md": paper_refuted.table(), "howto/slots.md": audit_slots.told()}.items():
+        there = (ROOT / "docs" / page).read_text("utf-8").splitlines()
+        assert [line for line in lines if line and line not in there] == [], page
+
+
+def test_the_page_of_cameras_has_the_numbers_of_the_run():
+    record = json.loads((RESULTS / "eth80-running.json").read_text("utf-8"))
+    page = (ROOT / "docs/howto/cameras.md").read_text("utf-8").partition("**Running.**")[2]
+    found, expected, error = (
+        [three(each[name]) for each in record["live"]] for name in ("processes", "simulator", "error")
+    )
+    assert f"| processes, int8 | {found[0]} | {found[1]} |" in page
+    assert f"| simulator, float32 | {expected[0]} ± {error[0]} | {expected[1]} ± {error[1]} |" in page
+    assert [each["changed"] for each in record["seeded"]] == [0, 0]
+    assert f"Of the {record['photographs']['photographs']} photographs alone, int8 changes the" in page
+    assert f"label of {record['photographs']['changed']};" in page
+    every = record["all_places"]
+    assert f"Of {every['photographs']} photographs from all 41 places" in page
+    share = f"{100 * every['changed'] / every['photographs']:.2f}".removeprefix("0")
+    assert f"changes {every['changed']} ({share} %)" in page
 
 
 def test_what_is_compared_has_the_epsilon_that_it_claims():

@@ -1,9 +1,12 @@
 """The arrows of the design: who may import whom, and what `airpool epsilon` leaves unloaded."""
 
 import ast
+import importlib
 import json
+import re
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -23,9 +26,15 @@ def name_of(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imported(path, *, at_start=False):
     """Full names of what a module imports: anywhere, or at module level outside `if TYPE_CHECKING`."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     package = name_of(path).split(".") if path.name == "__init__.py" else name_of(path).split(".")[:-1]
     nodes = list(_at_module_level(tree.body)) if at_start else list(ast.walk(tree))
     found = set()
@@ -54,8 +63,17 @@ def inside(names, package):
     return {name for name in names if name == package or name.startswith(package + ".")}
 
 
-def modules_of(package):
-    return [path for path in MODULES if inside({name_of(path)}, f"airpool.{package}")]
+def modules_of(*packages):
+    return [path for path in MODULES if any(inside({name_of(path)}, f"airpool.{package}") for package in packages)]
+
+
+def who_imports(paths, *banned, at_start=False):
+    """The modules that import any of these packages, and what they take from them."""
+    found = {}
+    for path in paths:
+        names = imported(path, at_start=at_start)
+        found[name_of(path)] = {name for package in banned for name in inside(names, package)}
+    return {name: names for name, names in found.items() if names}
 
 
 # Bottom to top. A room imports from the floors below it, never from its own floor or from above.
@@ -89,12 +107,17 @@ def test_there_is_something_to_walk():
     assert "scipy.stats" not in imported(SOURCE / "_support" / "special.py", at_start=True)
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if name_of(p) != "airpool"], ids=name_of)
-def test_imports_point_down(path):
-    home = room_of(name_of(path))
-    assert home, f"{name_of(path)} belongs to no room: add it to FLOORS"
-    rooms = {room for name in inside(imported(path), "airpool") if (room := room_of(name))} - {home}
-    assert {room for room in rooms if ROOMS[room] >= ROOMS[home]} == set()
+def test_imports_point_down():
+    wrong = {}
+    for path in MODULES:
+        if (name := name_of(path)) == "airpool":
+            continue
+        rooms = {room for each in inside(imported(path), "airpool") if (room := room_of(each))}
+        if (home := room_of(name)) is None:
+            wrong[name] = "belongs to no room: add it to FLOORS"
+        elif above := {room for room in rooms - {home} if ROOMS[room] >= ROOMS[home]}:
+            wrong[name] = above
+    assert wrong == {}
 
 
 def test_no_modules_import_each_other_in_a_circle():
@@ -105,63 +128,27 @@ def test_no_modules_import_each_other_in_a_circle():
     ).prepare()
 
 
-@pytest.mark.parametrize("path", modules_of("schemes"), ids=name_of)
-def test_schemes_run_where_only_torch_is_installed(path):
-    assert not inside(imported(path), "torch")
-    assert not inside(imported(path, at_start=True), "scipy")
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        p
-        for package in ("privacy", "radio", "paper.formulas", "evaluation.theory", "account")
-        for p in modules_of(package)
-    ],
-    ids=name_of,
-)
-def test_formulas_load_neither_torch_nor_matplotlib(path):
-    assert not any(inside(imported(path, at_start=True), heavy) for heavy in HEAVY)
-
-
 # Of a device's rooms: what an audit alone uses, and the choice between SciPy's functions and ours.
 WITH_SCIPY = {"airpool.privacy.evidence", "airpool._support.special"}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        p
-        for package in ("_support", "network", "privacy", "radio", "schemes", "account", "protocol", "runtime")
-        for p in modules_of(package)
-        if name_of(p) not in WITH_SCIPY
-    ],
-    ids=name_of,
-)
-def test_a_device_starts_without_scipy(path):
-    assert not inside(imported(path, at_start=True), "scipy")
+def test_a_device_starts_without_scipy():
+    rooms = modules_of("_support", "network", "privacy", "radio", "schemes", "account", "protocol", "runtime")
+    assert who_imports([p for p in rooms if name_of(p) not in WITH_SCIPY], "scipy", at_start=True) == {}
 
 
-@pytest.mark.parametrize("path", modules_of("privacy"), ids=name_of)
-def test_privacy_never_touches_torch(path):
-    assert not inside(imported(path), "torch")
+def test_privacy_and_schemes_never_touch_torch():
+    assert who_imports(modules_of("privacy", "schemes"), "torch") == {}
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if "cli" not in p.parts], ids=name_of)
-def test_the_library_does_not_need_the_command_lines_tools(path):
-    assert not inside(imported(path, at_start=True), "typer")
-    assert not inside(imported(path, at_start=True), "rich")
+def test_formulas_load_neither_torch_nor_matplotlib():
+    formulas = modules_of("privacy", "radio", "paper.formulas", "evaluation.theory", "account")
+    assert who_imports(formulas, *HEAVY, at_start=True) == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_the_library_stands_without_the_studies(path):
-    assert not inside(imported(path), "studies")
-
-
-def test_no_module_has_a_name_that_says_nothing():
-    assert {path.stem for path in MODULES}.isdisjoint(
-        {"utils", "util", "helpers", "helper", "manager", "base", "common"}
-    )
+def test_the_library_stands_without_the_command_lines_tools_and_the_studies():
+    assert who_imports([p for p in MODULES if "cli" not in p.parts], "typer", "rich", at_start=True) == {}
+    assert who_imports(MODULES, "studies") == {}
 
 
 # What really happens
@@ -210,18 +197,12 @@ def test_importing_airpool_loads_next_to_nothing():
     assert not any(inside(loaded, name) for name in (*HEAVY, "numpy", "scipy", "typer"))
 
 
-@pytest.mark.parametrize("name", airpool.__all__)
-def test_every_promised_name_is_there(name):
-    assert getattr(airpool, name) is not None
-
-
-def test_dir_lists_what_is_promised():
+def test_every_promised_name_is_there_and_stays_there():
+    assert [name for name in airpool.__all__ if getattr(airpool, name, None) is None] == []
     assert dir(airpool) == sorted(airpool.__all__)
     assert {"evaluate", "plan", "audit", "design", "predict"} <= set(airpool.__all__)
-
-
-def test_no_room_has_the_name_of_a_function():
-    assert {path.stem for path in SOURCE.iterdir()}.isdisjoint(set(airpool.__all__))
+    # Importing a room of the same name would put the module in the function's place.
+    assert {path.stem for path in SOURCE.iterdir()} & set(airpool.__all__) == set()
 
 
 def test_an_unknown_name_is_an_attribute_error():
@@ -239,13 +220,23 @@ print(json.dumps([type(airpool.guarantee).__name__]))
     assert loaded_by(code) == {"function"}
 
 
-def test_every_class_name_stands_once():
-    generated = ("wire_pb2.py", "wire_pb2_grpc.py")
-    named = [
-        node.name
-        for path in MODULES
-        if path.name not in generated
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.ClassDef)
-    ]
-    assert {name for name in named if named.count(name) > 1} == set()
+def test_modules_are_there_after_import_airpool_alone():
+    code = """
+import airpool
+assert airpool.radio.link.unbiased and airpool.models.vision.features.pooled and airpool.protocol.live.signal
+try:
+    airpool.radio.colour
+except AttributeError as error:
+    assert str(error) == "module 'airpool.radio' has no attribute 'colour'"
+else:
+    raise AssertionError
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_function_that_is_imported_as_a_module_is_told_where_its_module_is():
+    homes = {"plan.search": "evaluation.plan.search", "evaluate": "evaluation.evaluate", "read_network": "network.file"}
+    for name, home in homes.items():
+        with pytest.raises(ModuleNotFoundError, match=rf"is no module.*: import airpool\.{re.escape(home)}$"):
+            importlib.import_module(f"airpool.{name}")
+        assert importlib.import_module(f"airpool.{home}")

@@ -12,6 +12,7 @@ from tests.figure_laws import watched
 from tests.html_reader import Reader
 from typer.testing import CliRunner
 
+from airpool._support.figures import figure
 from airpool._support.version import __version__
 from airpool.cli import app
 from airpool.evaluation.sweep import grid
@@ -120,6 +121,28 @@ def test_every_figure_is_redrawn_from_its_committed_table_and_can_be_printed(nam
     assert first == f"# {table.line()}"
     assert all(len(row) == len(next(csv.reader([header]))) for row in csv.reader(rows))
     assert rows
+
+
+@pytest.mark.parametrize(
+    ("spoil", "law"),
+    [
+        (lambda axes: axes.legend(loc="upper left"), "a legend stands over data of 'y'"),
+        (lambda axes: axes.text(0, 0, "here"), "'here' stands over data of 'y'"),
+        (lambda axes: axes.set_xlabel(""), "the x axis of '' has no label"),
+        (lambda axes: axes.set_ylabel("y", fontsize=5), "'y' has 5.0 points on a printed page"),
+        (lambda axes: axes.lines[0].set_color("#123456"), "#123456 is not in the palette"),
+        (lambda axes: axes.set_title("too long " * 20), "is cut off at the edge"),
+    ],
+)
+def test_each_law_finds_what_breaks_it(spoil, law, tmp_path, monkeypatch):
+    for changed in (lambda _: None, spoil):
+        with watched(monkeypatch) as drawn, figure(tmp_path / "a.png") as (_, axes):
+            axes.plot([-1, 0, 1], [1, 0, 1], color="#0072B2", label="line")
+            axes.set(xlabel="x", ylabel="y")
+            changed(axes)
+        (found,) = drawn.values()
+        assert (len(found) == 0) == (changed is not spoil)
+    assert all(law in each for each in found)
 
 
 def test_the_same_table_gives_the_same_figure_byte_for_byte(tmp_path):

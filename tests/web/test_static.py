@@ -86,11 +86,6 @@ def test_every_import_is_there(path):
         assert (path.parent / each).is_file(), f"{path.name} imports {each}"
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
-def test_no_script_is_longer_than_300_lines(path):
-    assert len(path.read_text("utf-8").splitlines()) <= 300
-
-
 def test_every_script_can_be_parsed():
     code = "import {readFileSync as read} from 'node:fs'; import {SourceTextModule} from 'node:vm';"
     code += "for (const name of process.argv.slice(1)) new SourceTextModule(read(name, 'utf-8'), {identifier: name});"
