@@ -68,12 +68,14 @@ def modules_of(*packages):
 
 
 def who_imports(paths, *banned, at_start=False):
-    """The modules that import any of these packages, and what they take from them."""
-    found = {}
-    for path in paths:
-        names = imported(path, at_start=at_start)
-        found[name_of(path)] = {name for package in banned for name in inside(names, package)}
-    return {name: names for name, names in found.items() if names}
+    """A line for each of the modules that import any of these packages, with what they take from them."""
+    taken = {path: [inside(imported(path, at_start=at_start), package) for package in banned] for path in paths}
+    return [f"{name_of(path)} imports {sorted(set().union(*names))}" for path, names in taken.items() if any(names)]
+
+
+def none_of(lines):
+    """Fails with every line, which pytest would cut short."""
+    assert not lines, "\n".join(lines)
 
 
 # Bottom to top. A room imports from the floors below it, never from its own floor or from above.
@@ -108,16 +110,16 @@ def test_there_is_something_to_walk():
 
 
 def test_imports_point_down():
-    wrong = {}
+    wrong = []
     for path in MODULES:
         if (name := name_of(path)) == "airpool":
             continue
         rooms = {room for each in inside(imported(path), "airpool") if (room := room_of(each))}
         if (home := room_of(name)) is None:
-            wrong[name] = "belongs to no room: add it to FLOORS"
-        elif above := {room for room in rooms - {home} if ROOMS[room] >= ROOMS[home]}:
-            wrong[name] = above
-    assert wrong == {}
+            wrong.append(f"{name} belongs to no room: add it to FLOORS")
+        elif above := sorted(room for room in rooms - {home} if ROOMS[room] >= ROOMS[home]):
+            wrong.append(f"{name} in {home} imports from {above}")
+    none_of(wrong)
 
 
 def test_no_modules_import_each_other_in_a_circle():
@@ -134,21 +136,21 @@ WITH_SCIPY = {"airpool.privacy.evidence", "airpool._support.special"}
 
 def test_a_device_starts_without_scipy():
     rooms = modules_of("_support", "network", "privacy", "radio", "schemes", "account", "protocol", "runtime")
-    assert who_imports([p for p in rooms if name_of(p) not in WITH_SCIPY], "scipy", at_start=True) == {}
+    none_of(who_imports([p for p in rooms if name_of(p) not in WITH_SCIPY], "scipy", at_start=True))
 
 
 def test_privacy_and_schemes_never_touch_torch():
-    assert who_imports(modules_of("privacy", "schemes"), "torch") == {}
+    none_of(who_imports(modules_of("privacy", "schemes"), "torch"))
 
 
 def test_formulas_load_neither_torch_nor_matplotlib():
     formulas = modules_of("privacy", "radio", "paper.formulas", "evaluation.theory", "account")
-    assert who_imports(formulas, *HEAVY, at_start=True) == {}
+    none_of(who_imports(formulas, *HEAVY, at_start=True))
 
 
 def test_the_library_stands_without_the_command_lines_tools_and_the_studies():
-    assert who_imports([p for p in MODULES if "cli" not in p.parts], "typer", "rich", at_start=True) == {}
-    assert who_imports(MODULES, "studies") == {}
+    tools = who_imports([p for p in MODULES if "cli" not in p.parts], "typer", "rich", at_start=True)
+    none_of(tools + who_imports(MODULES, "studies"))
 
 
 # What really happens

@@ -32,7 +32,7 @@ def test_what_the_map_names_exists(path, names):
 
 
 def test_a_room_has_a_map_of_its_modules():
-    wrong = {}
+    wrong = []
     for room in ROOMS:
         text = ast.get_docstring(ast.parse((room / "__init__.py").read_text("utf-8"))) or ""
         own = {path.stem for path in room.glob("*.py") if "_pb2" not in path.name} - {"__init__"}
@@ -41,8 +41,8 @@ def test_a_room_has_a_map_of_its_modules():
         listed = {name for name in own if re.match(r"(fig|table)_", name) and f"{name.split('_')[0]}_*.py" in text}
         unlisted, absent = own - named - listed, set(re.findall(r"\b(\w+)\.py\b", text)) - own
         if unlisted or absent:
-            wrong[room.relative_to(SOURCE).as_posix()] = (unlisted, absent)
-    assert wrong == {}
+            wrong.append(f"{room.relative_to(SOURCE)}: not listed {unlisted}, listed but absent {absent}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_dotted_names_in_the_documents_exist():
