@@ -66,7 +66,6 @@ def up(
     day_epsilon: Annotated[float | None, typer.Option(help="ε that each ledger may reach in any 24 hours.")] = None,
     event_epsilon: Annotated[float | None, typer.Option(help="ε that each ledger may reach in one event.")] = None,
     event_inferences: Annotated[int | None, typer.Option(help="An event's length, in inferences in a row.")] = None,
-    event_seconds: Annotated[float | None, typer.Option(help="An event's length, in seconds.")] = None,
     simulate: r.SimulationSeed = None,
     ui: Annotated[
         bool, typer.Option("--ui", help="Serve the page beside it, and run until Ctrl-C, at a calm pace.")
@@ -109,7 +108,7 @@ def up(
     net = network_of(wanted, epsilon, share, model, codec)
     hosts = min(net.devices.count, 16) if processes is None else processes
     of_device = {"ledger": ledger, "budget_epsilon": budget_epsilon, "day_epsilon": day_epsilon, "bundle": bundle}
-    of_device |= {"event_epsilon": event_epsilon, "event_inferences": event_inferences, "event_seconds": event_seconds}
+    of_device |= {"event_epsilon": event_epsilon, "event_inferences": event_inferences}
     of_device |= {} if bundle is None else {"threads": 1}
     if ledger is not None and keys is None:
         raise ValueError("--ledger needs --keys FOLDER: `airpool keys init` and `airpool keys device` make them")

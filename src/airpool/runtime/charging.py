@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # they need the extra `ledger`
 # They mean something with a ledger alone.
 _OF_LEDGER = (
     *("key", "head", "budget_epsilon", "window_epsilon", "window_seconds", "scene_epsilon", "scene"),
-    *("day_epsilon", "event_epsilon", "event_inferences", "event_seconds", "accept_plugin", "fleet"),
+    *("day_epsilon", "event_epsilon", "event_inferences", "accept_plugin", "fleet"),
 )
 
 
@@ -36,13 +36,12 @@ def budgets_of(options: DeviceOptions, network: Network) -> "list[Budget]":
         raise ValueError("--window-epsilon and --window-seconds go together")
     if options.scene_epsilon is not None and not options.scene:
         raise ValueError("--scene-epsilon needs --scene, the name of the scene")
-    lengths = options.event_inferences, options.event_seconds
-    if (options.event_epsilon is None) != (lengths == (None, None)) or None not in lengths:
-        raise ValueError("--event-epsilon goes together with one of --event-inferences and --event-seconds")
+    if (options.event_epsilon is None) != (options.event_inferences is None):
+        raise ValueError("--event-epsilon and --event-inferences go together")
     rows = None if options.event_inferences is None else options.event_inferences * cap(network.slots)
     found = [
         (options.budget_epsilon, {}),
-        (options.event_epsilon, {"event": rows, "window_s": options.event_seconds}),
+        (options.event_epsilon, {"event": rows}),
         (options.day_epsilon, {"window_s": _DAY}),
         (options.window_epsilon, {"window_s": options.window_seconds}),
         (options.scene_epsilon, {"scene": True}),

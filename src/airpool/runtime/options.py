@@ -137,9 +137,6 @@ class DeviceOptions(RoleOptions):
     event_inferences: Annotated[int | None, RoleFlag("An event's length, in inferences in a row.", panel=_LEDGER)] = (
         None
     )
-    event_seconds: Annotated[
-        float | None, RoleFlag("An event's length, in time that the ledger is used.", panel=_LEDGER)
-    ] = None
     scene_epsilon: Annotated[float | None, RoleFlag("ε that the inferences of one scene may reach.", panel=_LEDGER)] = (
         None
     )
