@@ -1,18 +1,21 @@
 """A server of the running system that asks again and again about one view: `python -m studies.attack_server`.
 
-Prints results/attack-server.json; --fresh measures it first, in two minutes. Real devices with live noise, an air and a
-server's port over loopback; each device has a budget of inferences, and the server asks until it is refused. The secret
-is the view of device 0, a feature or its opposite with equal odds. The adversary averages all that it got; its bound is
-that of the budget.
+Prints results/attack-server.json; --fresh measures it first, in four minutes. Real devices with live noise, an air and a
+server's port over loopback; each device has a ledger with a budget of ε, and the server asks until it is refused. The
+secret is the view of device 0, a feature or its opposite with equal odds. The adversary averages all that it got; its
+bound is that of the budget.
 """
 
 import argparse
 import asyncio
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from airpool import Network, calibrate
+from airpool import Network, calibrate, guarantee
 from airpool._support import files
 from airpool._support.arrays import Floats
 from airpool.evaluation.attacks.positions import bound, position
@@ -22,12 +25,24 @@ from airpool.runtime import terms
 from airpool.runtime.air import Air
 from airpool.runtime.charge import Counted
 from airpool.runtime.device import Device, Seen
+from airpool.runtime.ledger.budget import Budget
+from airpool.runtime.ledger.ledger import Ledger
+from airpool.runtime.ledger.mechanism import mechanism
 from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
 from airpool.runtime.messages import Sum
+from airpool.runtime.secured import Booked
 from studies.tables import RESULTS
 
 NAME = "attack-server"
+_MEMORY = Path("/dev/shm")  # ledgers that nobody reads again need no disk
 MOST_ASKED = 1000  # inferences, of a server that is never refused
+
+
+def ledger(folder: Path, network: Network, k: int, inferences: int) -> Booked:
+    """The charge of device k, in a new ledger with the ε that so many inferences have."""
+    budget = Budget(float(guarantee(network, inferences=inferences, live=True).epsilon[k]), network.delta)
+    path, key = folder / f"{k}.db", Ed25519PrivateKey.generate()
+    return Booked(Ledger(path, key, budgets=[budget], head=path.with_suffix(".head")), mechanism(network, device=k))
 
 
 async def sums_until_refused(
@@ -35,12 +50,16 @@ async def sums_until_refused(
 ) -> Floats:
     """All sums (T, r) that a server gets about one view (K, r) before it is refused, or after `most` inferences.
 
-    network: of one inference. budget: inferences that each device will answer; None: no limit, a planted fault.
+    network: of one inference. budget: inferences that each device's ledger covers; None: no ledger, a planted fault.
     """
     air = Air(network, patience=patience, slot_seconds=2.0)
     ports = [LoopbackDevice(air, k, network) for k in range(network.devices.count)]
+    folder = TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None)
+    charges = [
+        Counted() if budget is None else ledger(Path(folder.name), network, k, budget) for k in range(len(ports))
+    ]
     running = [
-        asyncio.create_task(devices.run(Device(k, network, lambda _, k=k: Seen(latents[k]), Counted(budget)), port))
+        asyncio.create_task(devices.run(Device(k, network, lambda _, k=k: Seen(latents[k]), charges[k]), port))
         for k, port in enumerate(ports)
     ]
     server, asked, got = LoopbackServer(air), terms.stated(network), list[Floats]()
@@ -51,8 +70,9 @@ async def sums_until_refused(
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        for port in ports:
-            port.close()
+        for each in (*ports, *charges):
+            each.close()
+        folder.cleanup()
     return np.array(got).reshape(-1, network.dimension)
 
 

@@ -17,3 +17,22 @@ def booked():
             return charge
 
         yield opened
+
+
+@pytest.fixture
+def ledgers(tmp_path, booked):
+    """Charges of a network's devices, each in a ledger with one budget of ε; again: of the same files."""
+    authority = pytest.importorskip("airpool.runtime.keys.authority")
+    Budget = pytest.importorskip("airpool.runtime.ledger.budget").Budget
+
+    def opened(net, budget, count=4):
+        keys = tmp_path / "keys"
+        if not keys.exists():
+            authority.create(keys)
+            for k in range(count):
+                authority.add(keys, f"device-{k}")
+            (tmp_path / "ledgers").mkdir()
+        made = [Budget(budget, net.delta)]
+        return [booked(tmp_path / "ledgers", keys / f"device-{k}" / "identity.key", net, k, made) for k in range(count)]
+
+    return opened

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from airpool import Network
+from airpool import Network, guarantee
 from airpool.network import Ranking
 from airpool.protocol.inference import infer_features
 from airpool.runtime import device as devices
@@ -46,6 +46,18 @@ def latents(objects=8, count=4, rng=None):
 def posteriors(objects=8, count=4):
     p = np.random.default_rng(2).random((objects, count, CLASSES)) ** 4
     return p / p.sum(-1, keepdims=True)
+
+
+def rows(folder, k=0):
+    """The ids in the ledger of a device, of the fixture `ledgers`."""
+    from airpool.runtime.ledger import backup
+
+    return [row.inference for row in backup.content(folder / "ledgers" / f"device-{k}.db").rows]
+
+
+def epsilon_of(net, slots):
+    """The ε that a ledger has after so many slots."""
+    return float(guarantee(net.one_slot, inferences=slots, live=True).epsilon[0])
 
 
 def simulated(net, number, seed=5):

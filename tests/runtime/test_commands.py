@@ -39,7 +39,6 @@ def file(tmp_path):
         (("ranking",), "scheme.name='1' must be 2.2"),
         (("device", "--air", "127.0.0.1:1", "--device", "4"), "--device 4 must be from 0 to 3"),
         (("device", "--air", "127.0.0.1:1", "--device", "3-1"), "--device 3-1 must be from 0 to 3"),
-        (("device", "--air", "127.0.0.1:1", "--device", "0", "--budget", "-1"), "inferences=-1 must be >= 0"),
         (("device", "--air", "10.0.0.1:1", "--device", "0"), "beyond this machine"),
         (("device", "--air", "127.0.0.1:1", "--device", "0", "--source", "mesh:x.off"), "give --bundle FILE"),
         (("server", "--air", "nowhere"), "address 'nowhere' must be HOST:PORT"),

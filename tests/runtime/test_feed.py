@@ -14,7 +14,7 @@ import pytest
 from airpool.runtime import balance, course, events, feed, up
 from airpool.runtime import device as devices
 from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.charge import Counted, Metered, Spent
+from airpool.runtime.charge import Counted, Metered
 from airpool.runtime.course import Course, SlotCourse, Stopwatch
 from airpool.runtime.device import Device, Seen
 from airpool.runtime.events import Listener
@@ -24,7 +24,7 @@ from airpool.runtime.messages import Balance, DisconnectedError, WithdrawalReaso
 from airpool.runtime.remote import RemoteDevice
 from airpool.runtime.results import Guarantee, InferenceResult
 
-from .systems import latents, network, small
+from .systems import epsilon_of, latents, network, small
 from .watchers import watching
 
 TOKEN = "0123456789abcdef"
@@ -271,21 +271,16 @@ def _growth(count):
         tracemalloc.stop()
 
 
-class Kept(Counted):
-    """A count that says what was spent: half an ε each."""
-
-    def spending(self):
-        return Spent(5.0, self.spent * 0.5, 1e-5, "zero-out")
-
-
 @pytest.mark.parametrize("medium", ["loopback", "grpc"])
-def test_a_device_tells_what_it_has_spent_and_why_it_waits(medium):
-    net = network(2)
+def test_a_device_tells_what_it_has_spent_and_why_it_waits(medium, ledgers):
+    net = network(2, noise_std=1.0)
+    spent = epsilon_of(net, 3)
+    charges = ledgers(net, spent * 1.01, count=2)
 
     async def play():
         z = latents(count=2)
         async with small(net, medium, running=()) as system, served(system) as (at, _), watching(at) as watcher:
-            hosted = [Device(k, net, lambda i, k=k: Seen(z[i % 8, k]), charge=Kept(3)) for k in range(2)]
+            hosted = [Device(k, net, lambda i, k=k: Seen(z[i % 8, k]), charge=charges[k]) for k in range(2)]
 
             async def one(device):
                 port = await system.open_port(device.index)
@@ -312,14 +307,13 @@ def test_a_device_tells_what_it_has_spent_and_why_it_waits(medium):
     assert "its budget does not cover another inference" in last.reason
     for each in snapshot["devices"]:
         assert each["state"] == "waiting"
-        told = {"spent": 1.5, "budget": 5.0, "delta": 1e-5, "neighbours": "zero-out", "waits": "budget"}
+        told = {"spent": spent, "budget": spent * 1.01, "delta": 1e-5, "neighbours": "zero-out", "waits": "budget"}
         assert each["balance"] == told
 
 
 def test_a_count_without_a_ledger_says_nothing_of_epsilon():
     """Its own number of inferences is no ε."""
-    assert not isinstance(Counted(3), Metered)
-    assert isinstance(Kept(3), Metered)
+    assert not isinstance(Counted(), Metered)
 
 
 def test_an_air_that_takes_no_balance_is_told_none():

@@ -101,7 +101,6 @@ def test_an_announcement_that_is_repeated_is_not_answered_again(tmp_path, booked
         (["--ledger", "l.db"], "--ledger needs --key"),
         (["--budget-epsilon", "1"], "--budget-epsilon needs --ledger"),
         (["--ledger", "l.db", "--keys", "keys/device-0", "--simulate", "1"], "--ledger does not go with --simulate"),
-        (["--ledger", "l.db", "--keys", "keys/device-0", "--budget", "3"], "--ledger does not go with --budget"),
         (["--ledger", "l.db", "--keys", "keys", "--device", "0-1"], "l.db must be a folder"),
         (["--scene", "a"], "--scene needs --ledger"),
         (["--ledger", "l.db", "--keys", "keys/device-0", "--window-epsilon", "1"], "--window-seconds go together"),

@@ -60,8 +60,8 @@ def test_a_flag_wins_over_the_file_and_the_file_over_the_default(folder):
     [
         ("role = 'cook'", "role = 'cook' must be one of air, ranking, server, device"),
         (DEVICE + "budjet = 8", "unknown option 'budjet' of device; known are network, keys"),
-        (DEVICE + "budget = 1.5", "budget=1.5 must be a whole number"),
-        (DEVICE + "budget = true", "budget=True must be a whole number"),
+        (DEVICE + "threads = 1.5", "threads=1.5 must be a whole number"),
+        (DEVICE + "threads = true", "threads=True must be a whole number"),
         (DEVICE + "source = 3", "source=3 must be text"),
         (DEVICE + "accept_plugin = 'x'", "accept_plugin='x' must be a list of texts"),
         (DEVICE + "drain_seconds = -1", "drain_seconds=-1 must be >= 0"),
@@ -107,7 +107,7 @@ def test_a_file_of_another_role_is_refused(folder, monkeypatch, capsys):
 
 
 def test_options_travel_as_data_and_read_back(folder):
-    setup = up.Setup(Network.uniform(num_devices=4), 2, quorum=3, device_options={"budget": 7})
+    setup = up.Setup(Network.uniform(num_devices=4), 2, quorum=3, device_options={"threads": 7})
     system = up.System(setup, folder)
     system.roles = {name: up.Process(cast(Any, None), {"address": "127.0.0.1:7"}) for name in ("air", "ranking")}
     for name in ("air", "ranking", "server", "device 0-1"):
@@ -115,7 +115,7 @@ def test_options_travel_as_data_and_read_back(folder):
         path = folder / f"{name}.json"
         path.write_text(json.dumps(o.data_of(found)), "utf-8")
         assert o.read(path) == found
-    assert cast(Any, o.read(folder / "device 0-1.json")).budget == 7
+    assert cast(Any, o.read(folder / "device 0-1.json")).threads == 7
 
 
 # A check without a start

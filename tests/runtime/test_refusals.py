@@ -20,7 +20,7 @@ from airpool.runtime.messages import DisconnectedError, RejectedError, SlotSigna
 from airpool.runtime.server import Server
 from airpool.runtime.standing import FIRST_SECONDS, FORGIVEN_AFTER, Standing
 
-from .systems import R, decoder, latents, network, small
+from .systems import R, decoder, epsilon_of, latents, network, rows, small
 
 MEDIA = ("loopback", "grpc")
 
@@ -296,16 +296,17 @@ def test_several_inferences_are_announced_together_and_each_gets_its_own_answer(
         np.testing.assert_allclose(result.logits, out.logits[0, 0], atol=1e-9)
 
 
-def test_a_turn_is_no_longer_than_any_budget_covers():
-    charges = [Counted(), Counted(3)]
+def test_a_turn_is_no_longer_than_any_budget_covers(tmp_path, ledgers):
+    net, count = network(2, noise_std=1.0), Counted()
+    charges = [count, ledgers(net, epsilon_of(net, 3), count=2)[1]]
 
     async def play():
-        async with small(network(2), charges=charges, patience=0.2) as system:
+        async with small(net, charges=charges, patience=0.2) as system:
             return await asyncio.gather(*(system.server.infer() for _ in range(20)))
 
     results = asyncio.run(play())
     assert sum(each.status == "answered" for each in results) == 3
-    assert [each.spent for each in charges] == [3, 3]
+    assert (count.spent, len(rows(tmp_path, 1))) == (3, 3)
 
 
 def test_ranked_inferences_run_together_too():

@@ -21,7 +21,7 @@ from airpool.runtime.messages import Announcement, DisconnectedError, RejectedEr
 from airpool.runtime.seeing import seen
 from airpool.runtime.server import Server
 
-from .systems import R, decoder, latents, network, simulated, small
+from .systems import R, decoder, epsilon_of, latents, network, rows, simulated, small
 
 MEDIA = ("loopback", "grpc")
 NETWORKS = {
@@ -200,15 +200,17 @@ def test_a_quorum_below_what_epsilon_counts_on_is_refused():
 
 
 @pytest.mark.parametrize("medium", MEDIA)
-def test_a_spent_budget_means_silence_and_costs_the_others_nothing(medium):
-    charges = [Counted(), Counted(2), Counted(), Counted()]
+def test_a_spent_budget_means_silence_and_costs_the_others_nothing(medium, tmp_path, ledgers):
+    net, counts = network(noise_std=1.0), [Counted() for _ in range(3)]
+    charges = [counts[0], ledgers(net, epsilon_of(net, 2))[1], *counts[1:]]
 
     async def play():
-        async with small(network(), medium, charges=charges) as system:
+        async with small(net, medium, charges=charges) as system:
             return await system.infer(4)
 
     assert [result.status for result in run(play())] == ["answered", "answered", "below quorum", "below quorum"]
-    assert [each.spent for each in charges] == [2, 2, 2, 2]
+    assert [each.spent for each in counts] == [2, 2, 2]
+    assert len(rows(tmp_path, 1)) == 2
 
 
 def test_silent_rounds_are_spent_too():

@@ -13,16 +13,13 @@ from airpool.protocol import alone, live
 from airpool.runtime import device as devices
 from airpool.runtime.charge import Counted
 from airpool.runtime.device import Device, Seen
-from airpool.runtime.keys import authority
-from airpool.runtime.ledger import backup
-from airpool.runtime.ledger.budget import Budget
 from airpool.runtime.messages import Announcement, DisconnectedError, Sum, Withheld
 from airpool.runtime.server import Server
 from airpool.runtime.service import to_device
 from airpool.runtime.terms import stated
 from airpool.runtime.under_way import AskedSlot, UnderWay, parts, slot_name
 
-from .systems import R, decoder, latents, network, posteriors, simulated, small
+from .systems import R, decoder, epsilon_of, latents, network, posteriors, rows, simulated, small
 
 MEDIA = ("loopback", "grpc")
 SIXTEEN = Slots(16, sure=0.95)
@@ -182,31 +179,6 @@ def test_slots_to_come_are_reserved_until_the_inference_is_over():
 # What is booked
 
 
-@pytest.fixture
-def ledgers(tmp_path, booked):
-    """Charges of a network's devices, each in a ledger with one budget; again: of the same files."""
-
-    def opened(net, budget, count=4):
-        keys = tmp_path / "keys"
-        if not keys.exists():
-            authority.create(keys)
-            for k in range(count):
-                authority.add(keys, f"device-{k}")
-            (tmp_path / "ledgers").mkdir()
-        made = [Budget(budget, net.delta)]
-        return [booked(tmp_path / "ledgers", keys / f"device-{k}" / "identity.key", net, k, made) for k in range(count)]
-
-    return opened
-
-
-def rows(folder, k=0):
-    return [row.inference for row in backup.content(folder / "ledgers" / f"device-{k}.db").rows]
-
-
-def epsilon_of(net, slots):
-    return float(guarantee(net.one_slot, inferences=slots, live=True).epsilon[0])
-
-
 @pytest.mark.parametrize("medium", MEDIA)
 def test_a_device_starts_no_inference_whose_cap_is_not_left(medium, tmp_path, ledgers):
     net = network(noise_std=1.0, slots=Slots(4, sure=0.999999))
@@ -251,11 +223,11 @@ def test_inferences_side_by_side_all_get_to_their_cap(tmp_path, ledgers):
 
 
 @pytest.mark.parametrize("medium", MEDIA)
-def test_an_inference_waits_for_slots_that_another_has_reserved_and_does_not_use(medium):
-    net = network(slots=Slots(4, sure=0.01))
+def test_an_inference_waits_for_slots_that_another_has_reserved_and_does_not_use(medium, ledgers):
+    net = network(noise_std=1.0, slots=Slots(4, sure=0.01))
+    charges = ledgers(net, epsilon_of(net, 6))
 
     async def play():
-        charges = [Counted(6) for _ in range(4)]
         async with small(net, medium, charges=charges, codec=decoder(100.0), patience=0.2) as system:
             together = await asyncio.gather(*(system.server.infer() for _ in range(3)))
             return together, await system.server.infer()
@@ -266,12 +238,12 @@ def test_an_inference_waits_for_slots_that_another_has_reserved_and_does_not_use
 
 
 @pytest.mark.parametrize("later", [True, False], ids=["goes on", "vanishes"])
-def test_a_hub_waits_for_an_inference_under_way_as_long_as_its_patience(later):
-    net = network(slots=Slots(4, sure=0.999999))
-    asked = stated(net)
+def test_a_hub_waits_for_an_inference_under_way_as_long_as_its_patience(later, ledgers):
+    net = network(noise_std=1.0, slots=Slots(4, sure=0.999999))
+    asked, charges = stated(net), ledgers(net, epsilon_of(net, 7))
 
     async def play():
-        async with small(net, charges=[Counted(7) for _ in range(4)], patience=1.0) as system:
+        async with small(net, charges=charges, patience=1.0) as system:
             air = system.air
             assert isinstance(await air.run_slot("a", 0, asked), Sum)
             waits = asyncio.create_task(air.run_slot("b", 1, asked))
@@ -352,12 +324,13 @@ def test_a_server_that_never_stops_gets_n_slots_and_none_twice(redrawn):
     assert charge.spent == (3 if redrawn else 1)
 
 
-def test_a_server_that_opens_inference_after_inference_gets_what_the_budget_allows():
-    net, charge = network(slots=Slots(4)), Counted(10)
+def test_a_server_that_opens_inference_after_inference_gets_what_the_budget_allows(tmp_path, ledgers):
+    net = network(noise_std=1.0, slots=Slots(4))
+    (charge,) = ledgers(net, epsilon_of(net, 10), count=1)
     asked = [announced(net, f"{i}", slot, ended=(f"{i - 1}",)) for i in range(9) for slot in (1, 2, 3, 4, 5)]
     port = asked_by(net, charge, *asked)
     assert port.sent == [f"{i}/{slot}" for i in range(2) for slot in (1, 2, 3, 4)] + ["2/3", "2/4"]
-    assert charge.spent == 10
+    assert len(rows(tmp_path)) == 10
     assert {why for id, why in port.left if id in ("2/1", "8/4")} == {"budget"}
 
 
@@ -458,7 +431,7 @@ def test_a_slot_that_comes_again_burns_no_row_of_its_turn(tmp_path, ledgers):
 
 def test_a_slot_that_is_refused_reserves_nothing():
     net = network(slots=Slots(4))
-    device, _ = answered(net, Counted(100), (announced(net, "a", 1),))
+    device, _ = answered(net, Counted(), (announced(net, "a", 1),))
     going = device.under_way.get("a")
     assert going is not None
     going.until -= 50
@@ -469,10 +442,15 @@ def test_a_slot_that_is_refused_reserves_nothing():
 
 
 @pytest.mark.parametrize("budget", [7, 8])
-def test_inferences_begin_only_if_the_caps_of_all_are_left(budget):
-    net = network(slots=Slots(4))
-    charge = Counted(budget)
+def test_inferences_begin_only_if_the_caps_of_all_are_left(budget, ledgers):
+    net = network(noise_std=1.0, slots=Slots(4))
+    (charge,) = ledgers(net, epsilon_of(net, budget), count=1)
     _, port = answered(net, charge, (announced(net, "a", 1), announced(net, "b", 1)))
     assert port.sent == ["a/1", "b/1"][: 1 + (budget == 8)]
-    _, port = answered(net, Counted(2), (announced(net, "a", 2),), (announced(net, "a", 3),))
+
+
+def test_an_inference_goes_on_only_where_its_slots_to_come_are_covered(ledgers):
+    net = network(noise_std=1.0, slots=Slots(4))
+    (charge,) = ledgers(net, epsilon_of(net, 2), count=1)
+    _, port = answered(net, charge, (announced(net, "a", 2),), (announced(net, "a", 3),))
     assert port.sent == ["a/3"]

@@ -82,7 +82,7 @@ class Waits:
 def not_covered(charge: Charge, *, probe: bool = False) -> NotSentError:
     """The refusal of an inference: the budget does not cover all of its slots, or the ledger fails."""
     why = charge.refusal(probe=probe) if isinstance(charge, Foreseen) else None
-    if why is None or why.startswith(("over budget", "the budget")):
+    if why is None or why.startswith("over budget"):
         return NotSentError(why or NOT_ALL_SLOTS, WithdrawalReason.BUDGET)
     return NotSentError(why, WithdrawalReason.DISK)
 
@@ -91,22 +91,17 @@ _REMEMBERED = 4096
 
 
 class Counted:
-    """Counts in memory: a restart forgets. inferences: the budget; None: no limit.
+    """Counts in memory, without a limit: a restart forgets.
 
     An id that is older than the last 4,096 is not remembered, and is charged again.
     """
 
-    def __init__(self, inferences: int | None = None) -> None:
-        if inferences is not None and inferences < 0:
-            raise ValueError(f"inferences={inferences} must be >= 0")
-        self.spent, self._budget = 0, inferences
+    def __init__(self) -> None:
+        self.spent = 0
         self._booked: OrderedDict[str, None] = OrderedDict()
 
-    def refusal(self, *, probe: bool = False) -> str | None:
-        return None if self.covered(1) else f"the budget of {self._budget} inferences is spent"
-
     def covered(self, most: int) -> int:
-        return most if self._budget is None else max(0, min(most, self._budget - self.spent))
+        return most
 
     def charge(self, inference_id: str, epoch: str = "") -> None:
         self.charge_all([(inference_id, epoch)])
@@ -115,8 +110,6 @@ class Counted:
         names = [id for id, _ in inferences]
         if len({*names} - self._booked.keys()) < len(names):
             raise NotSentError("this inference was announced before", WithdrawalReason.REPEATED)
-        if self.covered(len(names)) < len(names):
-            raise NotSentError(f"the budget of {self._budget} inferences is spent", WithdrawalReason.BUDGET)
         self.spent += len(names)
         self._booked.update(dict.fromkeys(names))
         while len(self._booked) > _REMEMBERED:

@@ -1,4 +1,4 @@
-"""The charge of a device from its options: its own ledger with budgets, or a count in memory."""
+"""The charge of a device from its options: its own ledger with budgets, or a count of ids in memory."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,9 +66,8 @@ def require_consistent(options: DeviceOptions, network: Network, *, several: boo
                 raise ValueError(f"--{flag} needs --ledger: what was spent must outlive the process")
         return
     budgets_of(options, network)
-    if options.simulate is not None or options.budget is not None:
-        other = "--simulate, whose noise gives no privacy" if options.simulate is not None else "--budget"
-        raise ValueError(f"--ledger does not go with {other}")
+    if options.simulate is not None:
+        raise ValueError("--ledger does not go with --simulate, whose noise gives no privacy")
     if several and not options.ledger.is_dir():
         raise ValueError(f"--ledger {options.ledger} must be a folder where a process hosts several devices")
     if several and options.key is not None:
@@ -92,8 +91,8 @@ def require_covered(options: DeviceOptions, network: Network, indices: Sequence[
 
 def charge_of(options: DeviceOptions, k: int, network: Network, seen: "Row | None" = None) -> "Booked | Counted":
     """Charge of device k, to be closed. seen: the newest row that the fleet has of the device."""
-    if options.ledger is None:  # as much as so many whole inferences
-        return Counted(options.budget and options.budget * cap(network.slots))
+    if options.ledger is None:
+        return Counted()
     from airpool.runtime import secured
 
     budgets = budgets_of(options, network)

@@ -107,7 +107,6 @@ class DeviceOptions(RoleOptions):
     threads: Annotated[int | None, RoleFlag("Threads of the trunk (default: one per core).")] = None
     codec: Annotated[str | None, RoleFlag("Codec of shipped latents (default: the model's first).")] = None
     ranking: Annotated[str | None, RoleFlag("Address of the ranking server, for Scheme 2.2.")] = None
-    budget: Annotated[int | None, RoleFlag("Inferences that each device may spend (default: no limit).")] = None
     identities: Annotated[Path | None, RoleFlag(_IDENTITIES)] = None
     quorum: Annotated[int | None, RoleFlag("Secure access: fewest devices in a sum (default: all).")] = None
     medium: Annotated[str | None, RoleFlag(_MEDIUM)] = None
