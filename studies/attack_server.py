@@ -1,7 +1,7 @@
 """A server of the running system that asks again and again about one view: `python -m studies.attack_server`.
 
-Prints results/attack-server.json; --fresh measures it first, in four minutes. Real devices with live noise, an air and a
-server's port over loopback; each device has a ledger with a budget of ε, and the server asks until it is refused. The
+Prints results/attack-server.json; --fresh measures it first, in four minutes. Real devices with live noise, an air and
+a server's port over loopback; each device has a ledger with a budget of ε, and the server asks until it is refused. The
 secret is the view of device 0, a feature or its opposite with equal odds. The adversary averages all that it got; its
 bound is that of the budget.
 """

@@ -76,16 +76,7 @@ def score(rule: str, logits: Tensor) -> Tensor:
     if rule == "recalibrated":
         logits = torch.stack([each / temperature(n) for n, each in enumerate(logits, 1)])
     first, second = logits.softmax(-1).topk(2, -1).values.double().unbind(-1)
-    match rule:
-        case "ratio":
-            return first.log() - second.clamp(min=1e-30).log()
-        case "margin":
-            return first - second
-        case "falling":
-            done = torch.linspace(0, 1, len(first)).double()[:, None]
-            return (first - 0.5 * done) / (1 - done).clamp(min=1e-9)
-        case _:
-            return first
+    return first - second if rule == "margin" else first
 
 
 def rule_of(*, rule: str, most_mu_square: float) -> dict[str, float]:
@@ -144,7 +135,7 @@ def measure() -> None:
         RELIABILITY: run(reliability, grid(split=["validation", "test"], slots=list(NUMBERS)), command=COMMAND),
         RULES: run(
             rule_of,
-            grid(rule=["posterior", "ratio", "falling", "margin", "recalibrated"], most_mu_square=[0.0683, 0.114]),
+            grid(rule=["posterior", "margin", "recalibrated"], most_mu_square=[0.0683, 0.114]),
             command=COMMAND,
         ),
         RISK: run(risk, grid(sure=[0.9, 0.95, 0.99, 2.0]), command=COMMAND),

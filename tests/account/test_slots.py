@@ -150,13 +150,12 @@ def test_the_report_says_that_it_is_a_cap():
 
 
 def test_the_file_keeps_slots_and_leaves_out_a_single_one():
-    net = network(Slots(64, sure=0.95, rule="falling", redrawn=False, abstain=True))
+    net = network(Slots(64, sure=0.95, redrawn=False, abstain=True))
     assert parse(dump(net)) == net
     assert "slots" not in dump(network(Slots()))
     bad: list[tuple[dict[str, Any], str]] = [
         ({"count": 0}, "slots.count=0"),
         ({"sure": 1.5}, "slots.sure=1.5"),
-        ({"rule": "x"}, "slots.rule"),
     ]
     for settings, why in bad:
         with pytest.raises(NetworkError, match=why):

@@ -8,28 +8,7 @@ from airpool import Network, NetworkError, guarantee
 from airpool.network import Slots
 from airpool.protocol.inference import BySlots, Simulation, infer_features
 from airpool.protocol.server import NO_ANSWER
-from airpool.protocol.slots import SlotEstimate, stops, until_sure
-
-POSTERIOR = np.array([[0.9, 0.06, 0.04], [0.6, 0.39, 0.01], [0.34, 0.33, 0.33]])
-
-
-def test_the_rules_say_when_to_stop():
-    assert stops(POSTERIOR, 1, Slots(4, sure=0.9)).tolist() == [True, False, False]
-    assert stops(POSTERIOR, 1, Slots(4, sure=0.6, rule="ratio")).tolist() == [True, True, False]
-    falling = Slots(4, sure=0.9, rule="falling")
-    assert stops(POSTERIOR, 1, falling).tolist() == [True, False, False]
-    assert stops(POSTERIOR, 4, falling).tolist() == [True, True, False]
-
-
-@pytest.mark.parametrize("rule", ["posterior", "ratio", "falling"])
-def test_no_rule_is_sure_of_a_tie(rule):
-    ties = np.array([np.full(4, 0.25), [0.5, 0.5, 0.0, 0.0]])
-    assert not stops(ties, 1, Slots(4, sure=0.9, rule=rule)).any()
-
-
-def test_a_threshold_that_falls_does_not_rise():
-    with pytest.raises(ValueError, match=r"slots\.sure=0\.3 must be >= 0.5 with the rule 'falling'"):
-        Slots(4, sure=0.3, rule="falling")
+from airpool.protocol.slots import SlotEstimate, until_sure
 
 
 def asked(values, slots, kind=np.asarray, carried=None):

@@ -83,8 +83,6 @@ SETTINGS: dict[str, tuple[Network, str, dict[str, Any]]] = {
     "inferences": (BASE, "network", {"inferences": 5}),
     "slots.count": (BASE, "slots", {"count": 4}),
     "slots.sure": (SLOTTED, "slots", {"sure": 0.999}),
-    "slots.rule=ratio": (SLOTTED, "slots", {"rule": "ratio"}),
-    "slots.rule=falling": (SLOTTED, "slots", {"rule": "falling"}),
     "slots.redrawn": (SLOTTED, "slots", {"redrawn": False}),
     "slots.abstain": (SLOTTED, "slots", {"abstain": True}),
 }

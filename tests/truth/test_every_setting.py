@@ -79,8 +79,6 @@ dropouts                            +     =      +     +        +        x      
 inferences                          +     +      +     +        x        +      +      +        +
 slots.count                         +     +      +     +        x        +      =      +        +
 slots.sure                          =     =      =     =        x        =      =      =        =
-slots.rule=ratio                    =     =      =     =        x        =      =      =        =
-slots.rule=falling                  =     =      =     =        x        =      =      =        =
 slots.redrawn                       +     =      +     =        x        =      +      -        +
 slots.abstain                       =     =      =     =        x        =      =      =        =
 """
@@ -135,8 +133,6 @@ dropouts                          =        =      =      =    =       =         
 inferences                        =        =      =      =    =       =         =     =        =
 slots.count                       x        x      x      x    x       x         x     x        -
 slots.sure                        x        x      x      x    x       x         x     x        -
-slots.rule=ratio                  x        x      x      x    x       x         x     x        +
-slots.rule=falling                x        x      x      x    x       x         x     x        +
 slots.redrawn                     x        x      x      x    x       x         x     x        +
 slots.abstain                     x        x      x      x    x       x         x     x        =
 """

@@ -16,7 +16,6 @@ from airpool.network import (
     SCHEMES,
     Network,
     ScoreRule,
-    StoppingRule,
 )
 from airpool.network import file as network_file
 
@@ -152,7 +151,6 @@ _GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
     "Slots": {
         "slots": (int, "Most slots of an inference; ε is that of all of them."),
         "sure": (float, "Probability at which the server stops asking."),
-        "stopping_rule": (str, f"Rule by which the server stops: {_words(StoppingRule)} (docs/howto/slots.md)."),
         "slots_redrawn": (bool, "Coins, scores and channel are new in each slot, else once an inference."),
         "abstain": (bool, "No answer where the server is not sure after the last slot."),
     },

@@ -103,7 +103,7 @@ def _life(wanted: o.NetworkOptions, net: "Network", model: Any, asked: dict[str,
     """The plan of a device's life."""
     from airpool.evaluation.plan.lifetime import Wanted, life_plan, tried
 
-    wanted.refuse(("sure", "stopping_rule", "slots_redrawn"), "the plan decides it")
+    wanted.refuse(("sure", "slots_redrawn"), "the plan decides it")
     if isinstance(asked["cap"], list):
         raise ValueError("--budget-epsilon plans for equal devices: give one --epsilon, the cap of an inference")
     if net.inferences > 1 or "inferences" in wanted.given:

@@ -68,7 +68,7 @@ class Inferences:
             return logits
 
         with torch.no_grad():
-            until_sure(first, replace(self.slots, sure=1.0, rule="posterior"), next_slot, watched)
+            until_sure(first, replace(self.slots, sure=1.0), next_slot, watched)
         return torch.stack(after + after[-1:] * (self.slots.count - len(after)))
 
     def _stations(self, rows: slice, count: int, draws: Draws) -> tuple[SlotEstimate, Again, Decode]:

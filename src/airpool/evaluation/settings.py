@@ -19,7 +19,6 @@ KEYS: dict[str, tuple[str, str]] = {
     },
     "slots": ("slots", "count"),
     "sure": ("slots", "sure"),
-    "stopping_rule": ("slots", "rule"),
     "slots_redrawn": ("slots", "redrawn"),
     "abstain": ("slots", "abstain"),
     "receiver_noise_std": ("channel", "noise_std"),

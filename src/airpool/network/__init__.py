@@ -30,7 +30,7 @@ from airpool.network.network import (
 from airpool.network.plugins import NetworkPlugin, network_plugins
 from airpool.network.rules import NetworkError
 from airpool.network.scheme import SCHEMES, scheme_rules
-from airpool.network.slots import Slots, StoppingRule, require_one_slot
+from airpool.network.slots import Slots, require_one_slot
 
 __all__ = [
     "ACCESSES",
@@ -54,7 +54,6 @@ __all__ = [
     "ScoreRule",
     "Scored",
     "Slots",
-    "StoppingRule",
     "Symbols",
     "Threshold",
     "named_scheme",

@@ -1,11 +1,10 @@
 """Slots of one inference: the same features sent up to N times with fresh noise, until the server is sure."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from airpool.network.rules import NetworkError, Rule, check
 
-StoppingRule = Literal["posterior", "ratio", "falling"]
 MOST_SLOTS = 4096
 
 
@@ -14,10 +13,9 @@ class Slots:
     """The slots of one inference: how many there may be, and when the server stops asking (howto/slots.md).
 
     count: N, the most slots of an inference; ε of an inference is that of all N, however early the server stops.
-    sure: how sure the server must be to stop before the last slot (`protocol.slots`, by its rule).
+    sure: how probable the server's best class must be for it to stop before the last slot.
     redrawn: coins, scores and gains are drawn anew in each slot, else once for all slots of an inference.
     abstain: where the server is not sure after the last slot, it gives no answer instead of its best one.
-    rule: how the server's certainty is compared with `sure`: posterior, ratio or falling (howto/slots.md).
 
     >>> Slots(count=4, sure=0.95, abstain=True).count
     4
@@ -25,14 +23,11 @@ class Slots:
 
     count: Annotated[int, range(1, MOST_SLOTS + 1)] = 1
     sure: Annotated[float, Rule("must be > 0 and <= 1", lambda x: 0 < x <= 1)] = 0.99
-    rule: StoppingRule = "posterior"
     redrawn: bool = True
     abstain: bool = False
 
     def __post_init__(self) -> None:
         check(self, "slots.")
-        if self.rule == "falling" and self.sure < 0.5:
-            raise NetworkError(f"slots.sure={self.sure:g} must be >= 0.5 with the rule 'falling', which ends at 0.5")
 
 
 def require_one_slot(network: Any, what: str) -> None:

@@ -1,6 +1,6 @@
 """Slots until sure: one inference as a loop of device, medium and server, which ends when the server is sure.
 
-    ẑ_n = (1/n) Σ_{i ≤ n} ẑ_i      noise of level σ/√n      stop at the first n ≤ N at which the rule says so
+    ẑ_n = (1/n) Σ_{i ≤ n} ẑ_i      noise of level σ/√n      stop at the first n ≤ N at which the best class is sure
 
 In each slot every device on the air sends the same clipped latent with fresh noise. ε of an inference is the cap, that
 of all N slots, whatever the server does (docs/proofs/privacy.md, "Slots of one inference"); what it saves by stopping
@@ -9,7 +9,7 @@ early is spending, not a guarantee.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of
@@ -37,8 +37,8 @@ Decode = Callable[[Array, int, Array], Array]
 class Asked:
     """m inferences when the server stopped, one value each; logits (m, L), the mean estimate (m, r).
 
-    probability: of the answer, by the server's posterior. slots: number used. sure: whether the rule is met. energy: of
-    all devices in all slots used.
+    probability: of the answer, by the server's posterior. slots: number used. sure: whether it is `Slots.sure` or more.
+    energy: of all devices in all slots used.
     """
 
     logits: Array
@@ -52,27 +52,6 @@ class Asked:
     def labels(self, *, abstain: bool = False) -> Array:
         """The likeliest class; NO_ANSWER where no device transmitted, and with abstain where the server is not sure."""
         return server.labels(self.logits, self.any_signal & self.sure if abstain else self.any_signal)
-
-
-def stops(posterior: Array, slot: int, slots: Slots) -> Array:
-    """Whether the server is sure after `slot` slots, (...,), by its posterior (..., L).
-
-    posterior   the likeliest class has at least probability `sure`
-    ratio       it is at least sure/(1 − sure) times as likely as the next one (Wald's test of the two)
-    falling     as posterior, with a threshold that falls from `sure` in the first slot to ½ in the last
-    """
-    xp = array_namespace(posterior)
-    best = xp.max(posterior, axis=-1)
-    match slots.rule:
-        case "posterior":
-            return best >= slots.sure
-        case "ratio":
-            return best * (1 - slots.sure) >= slots.sure * xp.sort(posterior, axis=-1)[..., -2]
-        case "falling":
-            done = (slot - 1) / max(slots.count - 1, 1)
-            return best >= slots.sure - (slots.sure - 0.5) * done
-        case _:
-            assert_never(slots.rule)
 
 
 class Asking:
@@ -119,8 +98,7 @@ class Asking:
             self._logits, self._probability = logits, probability
         else:
             self._logits[at], self._probability[at] = logits, probability
-        slot = int(self._used[at][0])
-        self._sure[at] = stops(posterior, slot, self._slots) & (self._heard[at] > 0)
+        self._sure[at] = (probability >= self._slots.sure) & (self._heard[at] > 0)
 
     @property
     def asked(self) -> Asked:

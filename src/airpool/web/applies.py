@@ -10,7 +10,7 @@ from airpool.network import ACCESSES
 from airpool.network.scheme import rules_and_settings
 
 SCORE = ("score", "score_rule", "score_bound", "score_noise_std")
-SLOTS = ("sure", "stopping_rule", "slots_redrawn", "abstain")
+SLOTS = ("sure", "slots_redrawn", "abstain")
 RADIO = (
     *("fading", "k_factor_db", "receiver_noise_std", "power_dbm", "path_loss_db", "power_rule", "gamma", "outage"),
     *("csi_error_std", "phase_error_std", "symbols", "redrawn", "server_antennas", "antennas"),

@@ -165,17 +165,6 @@ _SLOTS = {
         step=0.001,
         ends=("stops early", "asks on"),
     ),
-    "stopping_rule": Knob(
-        "Rule by which it stops",
-        "What is compared with that probability.",
-        "choice",
-        default="posterior",
-        choices=(
-            k.KnobChoice("posterior", "probability of the best class", ""),
-            k.KnobChoice("ratio", "best class against the next", ""),
-            k.KnobChoice("falling", "as the first, with a limit that falls to ½", ""),
-        ),
-    ),
     "slots_redrawn": Knob(
         "New draw in each slot", "Of coins, scores and channel; else once.", "switch", default="true"
     ),

@@ -230,9 +230,7 @@ class _Search:
 
     def network(self, count: int, epsilon: float, *, inferences: int = 1) -> Network:
         """The network whose inferences have this ε together; as one of a single inference."""
-        bare = replace(
-            self.given, slots=replace(self.given.slots, count=count, rule="posterior"), inferences=inferences
-        )
+        bare = replace(self.given, slots=replace(self.given.slots, count=count), inferences=inferences)
         net = built(Candidate(self.model.codecs[0]), bare, np.full(bare.devices.count, epsilon), self.model)
         return replace(net, inferences=1, devices=replace(net.devices, epsilon=None))
 
