@@ -148,7 +148,7 @@ class Oracle:
         # Errors of the gain leave a device its own noise (the others' counts in part, §9); so does orthogonal access
         # (§2, §3.1). Phases cost nothing, unless symbols are real.
         turned = channel.phase_error_std > 0 and channel.symbols == "real"
-        unsure = channel.csi_error_std > 0 or turned or channel.power_rule == "exact"
+        unsure = channel.csi_error_std > 0 or turned
         self.alone = unsure or channel.access == "orthogonal"
         self.extra = mp.mpf(channel.noise_std / self.gamma) ** 2 if credit_channel_noise and not unsure else mp.mpf(0)
         outage = [self.outage(k) for k in self.devices]

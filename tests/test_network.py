@@ -118,7 +118,7 @@ def test_bad_devices_are_refused_by_field_and_value(field, value, message):
             "or a plug-in's (airpool --plugin FILE.py)",
         ),
         ("access", "random", "channel.access='random' must be one of superposed, orthogonal, secure"),
-        ("power_rule", "max", "channel.power_rule='max' must be one of truncate, backoff, paper, exact"),
+        ("power_rule", "max", "channel.power_rule='max' must be one of truncate, backoff, paper"),
         ("gamma", 0.0, "channel.gamma=0.0 must be > 0 and finite"),
         ("gamma", "automatic", "channel.gamma='automatic' must be a number"),
         ("outage", 0.0, "channel.outage=0.0 must be > 0 and < 1"),

@@ -33,7 +33,7 @@ fading = "none"              # none | rician | rayleigh | sionna:tdl-d | ...
 k_factor_db = 4.8
 noise_std = 0.0
 access = "superposed"        # superposed | orthogonal
-power_rule = "truncate"      # truncate | backoff | paper | exact
+power_rule = "truncate"      # truncate | backoff | paper
 gamma = "auto"               # or a number
 outage = 0.01
 csi_error_std = 0.0
@@ -79,7 +79,7 @@ def networks(draw):
             k_factor_db=draw(FINITE),
             noise_std=draw(NOT_NEGATIVE),
             access=draw(st.sampled_from(["superposed", "orthogonal"])),
-            power_rule=draw(st.sampled_from(["truncate", "backoff", "paper", "exact"])),
+            power_rule=draw(st.sampled_from(["truncate", "backoff", "paper"])),
             gamma=draw(st.one_of(st.just("auto"), POSITIVE)),
             outage=draw(OPEN_SHARES),
             csi_error_std=draw(NOT_NEGATIVE),

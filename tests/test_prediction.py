@@ -195,7 +195,6 @@ def test_long_latents_are_clipped_as_on_the_air():
         (replace(NETWORK, scheme=Threshold()), LATENTS, LABELS, r"scheme.name='2.1' must be 1.*airpool evaluate"),
         (replace(NETWORK, scheme=Ranking(num_selected=2)), LATENTS, LABELS, r"scheme.name='2.2' must be 1"),
         (replace(NETWORK, channel=Channel(power_rule="paper")), LATENTS, LABELS, "power_rule='paper' must be truncate"),
-        (replace(NETWORK, channel=Channel(power_rule="exact")), LATENTS, LABELS, "power_rule='exact' must be truncate"),
     ],
 )
 def test_what_is_out_of_reach_is_refused_with_a_reason(network, latents, labels, message):

@@ -103,7 +103,7 @@ def test_an_eavesdropper_is_granted_the_local_epsilon_for_a_reason():
     heard = Adversary(antennas=2)
     reasons = {
         "one after the other": like(adversary=heard, channel=Channel(access="orthogonal")),
-        "depends on its noise": like(adversary=heard, channel=Channel(power_rule="exact")),
+        "depends on its noise": like(adversary=heard, channel=Channel(power_rule="paper")),
         "number of slots": like(adversary=heard, slots=Slots(count=3)),
         "scores|neighbours": like(adversary=heard, scheme=Threshold()),
     }

@@ -24,7 +24,7 @@ def honest(seed: int, *, playable: bool = False) -> Network:
     channel = {
         "fading": one_of("none", "rician", "rayleigh"),
         "noise_std": one_of(0.0, 0.2),
-        "power_rule": "truncate" if playable else one_of("truncate", "truncate", "backoff", "paper", "exact"),
+        "power_rule": "truncate" if playable else one_of("truncate", "truncate", "backoff", "paper"),
         "outage": float(rng.uniform(0.01, 0.4)),
         "symbols": one_of("complex", "real"),
     }

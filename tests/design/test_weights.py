@@ -370,7 +370,7 @@ def test_latents_and_networks_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="must be 1"):
         design(noisy(scheme=Threshold()), some_latents(4), epsilon=2.0)
     with pytest.raises(ValueError, match="must be truncate or backoff"):
-        design(noisy(channel=Channel(power_rule="exact")), some_latents(4), epsilon=2.0)
+        design(noisy(channel=Channel(power_rule="paper")), some_latents(4), epsilon=2.0)
 
 
 def test_known_colluders_lower_the_limits():

@@ -211,5 +211,5 @@ def test_data_that_do_not_match_are_refused(quiet):
 def test_networks_that_a_codec_cannot_be_trained_for_are_refused():
     with pytest.raises(ValueError, match="clip_norm=100 must be ≤ 1, the length of a codec's latents"):
         setting(replace(NETWORK, devices=replace(NETWORK.devices, clip_norm=100.0)))
-    with pytest.raises(ValueError, match="power_rule='exact' looks at the noise"):
-        setting(replace(NETWORK, channel=replace(CHANNEL, power_rule="exact")))
+    with pytest.raises(ValueError, match="power_rule='paper' looks at the noise"):
+        setting(replace(NETWORK, channel=replace(CHANNEL, power_rule="paper")))

@@ -16,7 +16,6 @@ CASES = [
     {},
     {"participation": (0.5, 1.0, 0.2), "cover_noise": True},
     {"channel": Channel(fading="rician", power_rule="backoff", outage=0.3)},
-    {"channel": Channel(fading="rayleigh", power_rule="exact", outage=0.3)},
     {"channel": Channel(fading="rayleigh", csi_error_std=0.1), "participation": 0.6},
     {"scheme": Threshold(threshold=0.5, score_noise_std=0.3)},
     {"scheme": Threshold(threshold=0.5, score_noise_std=0.0)},

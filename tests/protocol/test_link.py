@@ -157,7 +157,6 @@ def test_the_papers_own_network_is_infinite_as_soon_as_its_channel_fades():
 @pytest.mark.parametrize(
     "channel",
     [
-        {"power_rule": "exact"},
         {"phase_error_std": 0.1, "power_rule": "paper", "gamma": 1.0},
         {"access": "orthogonal"},
     ],

@@ -352,17 +352,17 @@ def mean_power(network: Network) -> Any:
     n = sent.noise_std[:, None] * rng.standard_normal((count, 3, sent.dimension))
     signal = n + sent.feature_norm[:, None] * np.eye(3, sent.dimension)
     length = np.linalg.norm(signal, axis=-1)
-    looked_at = length if rule == "exact" else np.hypot(np.linalg.norm(n, axis=-1), sent.feature_norm)
+    looked_at = np.hypot(np.linalg.norm(n, axis=-1), sent.feature_norm)
     scale = np.minimum(link.gamma / estimate, np.sqrt(sent.power_max) / looked_at)
     return p * np.mean((scale * length) ** 2, axis=0)
 
 
-@pytest.mark.parametrize("rule", ["truncate", "backoff", "paper", "exact"])
+@pytest.mark.parametrize("rule", ["truncate", "backoff", "paper"])
 @pytest.mark.parametrize("fading_model", ["none", "rician"])
 def test_power_is_on_average_what_the_laws_of_fading_and_noise_say(rule, fading_model):
     network = unlike_devices({"fading": fading_model, "gamma": 4.5, "power_rule": rule, "csi_error_std": 0.1})
     expected = mean_power(network)
-    for path in ("full",) if rule in ("paper", "exact") else ("fast", "full"):
+    for path in ("full",) if rule == "paper" else ("fast", "full"):
         seen = receive(full_features(network), network, rng=np.random.default_rng(15), trials=6_000, path=path)
         power = seen.power[0]
         error = power.std(axis=0) / math.sqrt(6_000)
@@ -381,7 +381,7 @@ def test_cover_noise_costs_the_power_of_the_noise():
         np.testing.assert_array_less(np.abs(power.mean(axis=0) - expected), SIGMAS * error)
 
 
-@pytest.mark.parametrize("rule", ["truncate", "paper", "exact"])
+@pytest.mark.parametrize("rule", ["truncate", "paper"])
 def test_only_the_papers_rule_tells_a_feature_from_none_by_exceeding_the_limit(rule):
     network = unlike_devices({"fading": "rician", "gamma": 8.0, "power_rule": rule})
     limit = np.array([10.0**2.0, 10.0**2.3, 10.0**1.7])
@@ -395,7 +395,7 @@ def test_only_the_papers_rule_tells_a_feature_from_none_by_exceeding_the_limit(r
             assert abs(np.mean(exceeds[limited]) - wanted) <= SIGMAS * 0.5 / math.sqrt(limited.sum()) * (wanted > 0)
         else:
             # The margin of truncate lets a device that is exactly at its limit exceed it once in 1,000.
-            assert np.mean(exceeds) <= (1e-3 if rule == "truncate" else 0.0)
+            assert np.mean(exceeds) <= 1e-3
 
 
 def test_outage_happens_as_often_as_predicted():
@@ -442,7 +442,7 @@ def everything(network: Network, z: Any, path: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("path", "rule"),
-    [*product(("fast", "full"), ("truncate", "backoff")), ("full", "paper"), ("full", "exact")],
+    [*product(("fast", "full"), ("truncate", "backoff")), ("full", "paper")],
 )
 def test_numpy_and_torch_compute_the_same(request, path, rule):
     network = unlike_devices(FADING | NOISY | UNKNOWN | {"power_rule": rule, "gamma": 4.5})
@@ -586,7 +586,6 @@ def test_ten_times_the_devices_or_coordinates_are_at_most_ten_times_the_work(pat
         ({"trials": 0}, "trials=0 must be >= 1"),
         ({"path": "short"}, "path='short' must be fast or full"),
         ({"network": unlike_devices({"power_rule": "paper"})}, "path='fast' is not exact where power_rule='paper'"),
-        ({"network": unlike_devices({"power_rule": "exact"})}, "path='fast' is not exact where power_rule='exact'"),
         ({"network": unlike_devices(scheme=Threshold())}, "scheme 2.1 needs scores"),
         ({"network": unlike_devices({"gamma": 1e6})}, "channel.gamma=1e.06 is beyond the power of device"),
     ],

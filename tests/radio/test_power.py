@@ -17,7 +17,7 @@ from airpool.radio.fading import Fading, cdf, sample_gains
 from airpool.radio.outage import alignment_moments, auto_gamma, outage_probability
 from airpool.radio.power import PEAK_EXCEEDANCE, Transmitters, peak_margin, transmit
 
-RULES = ("truncate", "backoff", "paper", "exact")
+RULES = ("truncate", "backoff", "paper")
 FADINGS = [Fading("rician"), Fading("rayleigh"), Fading("none"), Fading("rician", path_loss_db=(0.0, 3.0, 6.0))]
 TRIALS = 40_000
 
@@ -52,8 +52,6 @@ def plainly(devices, h, gamma, rule, *, noise_norm, signal_norm):
     w_c, std, p, r = devices
     if rule == "paper":
         alpha = min(gamma / h, p**0.5 / (w_c**2 + noise_norm**2) ** 0.5)
-    elif rule == "exact":
-        alpha = min(gamma / h, p**0.5 / signal_norm)
     else:
         amplitude = (w_c**2 + r * std**2) ** 0.5 * (1 + peak_margin(r))
         alpha = min(gamma / h, p**0.5 / amplitude)
@@ -70,7 +68,7 @@ def test_alignment_and_power_are_those_of_a_plain_loop(rule):
     devices, rng, gamma = three_devices(), np.random.default_rng(1), 0.9
     h = sample_gains(Fading("rician"), (50, 3), rng)
     noise, signal = norms(devices, 50, rng)
-    sent = transmit(devices, h, gamma=gamma, rule=rule, noise_norm=noise, signal_norm=signal)
+    sent = transmit(devices, h, gamma=gamma, rule=rule, noise_norm=noise)
     power = (sent.scale * signal) ** 2
     for b, k in product(range(50), range(3)):
         one = devices.feature_norm[k], devices.noise_std[k], dbm_to_mw(3.0 * k), 16
@@ -84,7 +82,7 @@ def test_alignment_and_power_are_those_of_a_plain_loop(rule):
 def test_numpy_and_torch_agree(rule):
     devices, rng = three_devices(), np.random.default_rng(2)
     h = sample_gains(Fading("rician"), (64, 3), rng)
-    noise, signal = norms(devices, 64, rng)
+    noise, _ = norms(devices, 64, rng)
     taking_part, normals = rng.random((64, 3)) < 0.8, rng.standard_normal((3, 64, 3))
     sent = []
     for lib in (np.asarray, torch.from_numpy):
@@ -97,7 +95,6 @@ def test_numpy_and_torch_agree(rule):
             taking_part=lib(taking_part),
             misalignment=off,
             noise_norm=lib(noise),
-            signal_norm=lib(signal),
         )
         sent.append(part)
     assert isinstance(sent[1].scale, torch.Tensor)
@@ -112,10 +109,10 @@ def test_numpy_and_torch_agree(rule):
 def test_cuda_agrees_with_numpy(rule):
     devices, rng = three_devices(), np.random.default_rng(3)
     h = sample_gains(Fading("rician"), (64, 3), rng)
-    noise, signal = norms(devices, 64, rng)
-    ours = transmit(devices, h, gamma=0.9, rule=rule, noise_norm=noise, signal_norm=signal)
-    there, n, s = (torch.from_numpy(x).cuda() for x in (h, noise, signal))
-    theirs = transmit(devices, there, gamma=0.9, rule=rule, noise_norm=n, signal_norm=s)
+    noise, _ = norms(devices, 64, rng)
+    ours = transmit(devices, h, gamma=0.9, rule=rule, noise_norm=noise)
+    there, n = (torch.from_numpy(x).cuda() for x in (h, noise))
+    theirs = transmit(devices, there, gamma=0.9, rule=rule, noise_norm=n)
     assert theirs.alignment.device.type == "cuda"
     np.testing.assert_allclose(theirs.alignment.cpu().numpy(), ours.alignment, rtol=1e-12)
 
@@ -130,7 +127,7 @@ def test_with_auto_gamma_and_no_fading_everybody_is_heard_in_either_precision():
 def test_a_gain_of_zero_is_silence_under_every_rule():
     devices, zero = three_devices(), np.zeros((2, 3))
     for rule in RULES:
-        sent = transmit(devices, zero, gamma=1.0, rule=rule, noise_norm=zero + 1, signal_norm=zero + 1)
+        sent = transmit(devices, zero, gamma=1.0, rule=rule, noise_norm=zero + 1)
         assert not sent.alignment.any()
         assert not sent.scale.any()
 
@@ -144,7 +141,6 @@ def test_a_device_with_nothing_to_send_is_aligned_and_sends_nothing():
             gamma=5.0,
             rule=rule,
             noise_norm=np.zeros((1, 3)),
-            signal_norm=np.zeros((1, 3)),
         )
         assert sent.alignment[0, 0] == 1
     assert outage_probability(Fading("rayleigh"), devices, gamma=5.0)[0] == 0
@@ -158,7 +154,7 @@ def test_a_device_with_nothing_to_send_is_aligned_and_sends_nothing():
     norm=arrays(np.float64, (4, 3), elements=st.floats(0, 1e3)),
 )
 def test_alignment_stays_between_silence_and_one(h, gamma, rule, norm):
-    sent = transmit(three_devices(), h, gamma=gamma, rule=rule, noise_norm=norm, signal_norm=norm)
+    sent = transmit(three_devices(), h, gamma=gamma, rule=rule, noise_norm=norm)
     assert ((sent.alignment >= 0) & (sent.alignment <= 1)).all()
     np.testing.assert_allclose(h * sent.scale, gamma * sent.alignment, rtol=1e-12, atol=1e-300)
     if rule == "truncate":
@@ -179,29 +175,16 @@ def test_a_wrong_estimate_arrives_too_loud_or_too_weak_and_a_phase_error_as_its_
 # --- the peak ---
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_the_exact_rule_never_exceeds_the_peak(dtype):
-    devices, rng = three_devices(), np.random.default_rng(4)
-    h = sample_gains(Fading("rayleigh"), (TRIALS, 3), rng, dtype=dtype)
-    _, signal = norms(devices, TRIALS, rng)
-    signal = signal.astype(dtype)
-    power = (transmit(devices, h, gamma=2.0, rule="exact", signal_norm=signal).scale * signal) ** 2
-    assert (power <= devices.power_max.astype(dtype)).all()
-    assert np.mean(power > 0.999 * devices.power_max) > 0.2
-
-
 def exceedance(devices, *, rule="truncate", gamma=1.0, gain=0.0):
     """Pr(‖x‖² > P) of each device over the noise, for a full feature, ‖z‖ = C; by default at its power limit.
 
     truncate, backoff: Pr(‖wz+n‖ > b), a noncentral χ²_r tail; b = max(h√P/γ, √(w²C² + rσ²)(1+margin))
-    paper: Pr(‖wz+n‖ > h√P/γ and zᵀn > 0), ½ at the limit;  exact: 0
+    paper: Pr(‖wz+n‖ > h√P/γ and zᵀn > 0), ½ at the limit
     """
     limit, f, std = devices.amplitude * (1 + devices.margin), devices.feature_norm, devices.noise_std
     aligned = gain * np.sqrt(devices.power_max) / gamma
     silent = (gain > 0) & (rule == "truncate") & (aligned < limit)
     noisy = np.where(std > 0, std, 1.0)
-    if rule == "exact":
-        return np.zeros(len(limit))
     if rule == "paper":
         p = np.where(f > 0, half_tail(np.broadcast_to(aligned, f.shape) / noisy, f / noisy, devices.dimension), 0.0)
     else:
@@ -227,7 +210,7 @@ def test_the_peak_is_exceeded_as_often_as_predicted(rule, margin):
     at_limit = exceedance(devices, rule=rule)
     for gain in (0.3, 0.6, 0.8, 0.9, 1.0, 1.1, 1.5):
         h = np.full((TRIALS, 3), gain)
-        sent = transmit(devices, h, gamma=gamma, rule=rule, noise_norm=noise, signal_norm=signal)
+        sent = transmit(devices, h, gamma=gamma, rule=rule, noise_norm=noise)
         exceeded = np.mean((sent.scale * signal) ** 2 > devices.power_max, axis=0)
         p = exceedance(devices, rule=rule, gamma=gamma, gain=h[0])
         np.testing.assert_array_less(np.abs(exceeded - p), 4 * np.sqrt(p * (1 - p) / TRIALS) + 1e-12)
@@ -306,9 +289,9 @@ def test_moments_and_energy_are_those_of_a_simulation(rule, fading, errors):
     devices, rng, gamma = three_devices(), np.random.default_rng(7), 0.8
     csi, phase = errors
     h = sample_gains(fading, (TRIALS, 3), rng)
-    noise, signal = norms(devices, TRIALS, rng)
+    noise, _ = norms(devices, TRIALS, rng)
     off = misalign(h, rng.standard_normal((3, TRIALS, 3)), csi_error_std=csi, phase_error_std=phase)
-    sent = transmit(devices, h, gamma=gamma, rule=rule, misalignment=off, noise_norm=noise, signal_norm=signal)
+    sent = transmit(devices, h, gamma=gamma, rule=rule, misalignment=off, noise_norm=noise)
     expected = alignment_moments(fading, devices, gamma=gamma, rule=rule, csi_error_std=csi, phase_error_std=phase)
     known = off.estimate > 0
     inverse_square = np.where(known, sent.aim / np.where(known, off.estimate, 1.0), 0.0) ** 2
@@ -410,10 +393,9 @@ def test_power_comes_in_dbm():
         (lambda: transmit(three_devices(), np.ones(3), gamma=np.nan), r"gamma=nan must be > 0"),
         (lambda: transmit(three_devices(), np.ones(3), gamma=1, rule=cast(Any, "max")), r"rule='max' must be one of"),
         (lambda: transmit(three_devices(), np.ones(3), gamma=1, rule="paper"), r"noise_norm=None must be given"),
-        (lambda: transmit(three_devices(), np.ones(3), gamma=1, rule="exact"), r"signal_norm=None must be given"),
         (
-            lambda: transmit(three_devices(), np.ones(3), gamma=1, rule="exact", signal_norm=np.ones(2)),
-            r"signal_norm has shape \(2,\), must be \(3\)",
+            lambda: transmit(three_devices(), np.ones(3), gamma=1, rule="paper", noise_norm=np.ones(2)),
+            r"noise_norm has shape \(2,\), must be \(3\)",
         ),
         (
             lambda: transmit(three_devices(), np.ones((2, 3)), gamma=1, taking_part=np.ones(3)),

@@ -402,7 +402,6 @@ def test_a_source_that_fails_sends_noise_alone():
     ("net", "why"),
     [
         (network(channel=Channel(access="orthogonal")), "channel.access='orthogonal' must be superposed"),
-        (network(channel=Channel(power_rule="exact")), "channel.power_rule='exact' must be truncate or backoff"),
         (network(channel=Channel(power_rule="paper")), "channel.power_rule='paper' must be truncate or backoff"),
     ],
 )

@@ -146,7 +146,6 @@ def test_backoff_has_a_known_law_only_where_nobody_is_too_weak():
         ({"channel": Channel("rician", csi_error_std=0.1)}, "csi_error_std=0.1"),
         ({"channel": Channel("rician", phase_error_std=0.2)}, "phase_error_std=0.2"),
         ({"channel": Channel(power_rule="paper")}, "power_rule='paper'"),
-        ({"channel": Channel(power_rule="exact")}, "power_rule='exact'"),
         ({"scheme": Threshold()}, r"scheme\.name='2\.1' must be 1"),
         ({"scheme": Ranking(num_selected=2)}, r"scheme\.name='2\.2' must be 1"),
     ],

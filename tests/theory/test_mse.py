@@ -271,10 +271,9 @@ def test_a_sum_needs_one_weight_for_each_device():
         pooled(same(alone()), [1.0, 1.0, 1.0])
 
 
-@pytest.mark.parametrize("rule", ["paper", "exact"])
-def test_rules_that_look_at_the_noise_are_refused(rule):
-    net = alone(noise_std=0.1, channel=Channel(power_rule=rule))
-    with pytest.raises(ValueError, match=f"channel.power_rule='{rule}' must be truncate or backoff"):
+def test_a_rule_that_looks_at_the_noise_is_refused():
+    net = alone(noise_std=0.1, channel=Channel(power_rule="paper"))
+    with pytest.raises(ValueError, match=r"channel\.power_rule='paper' must be truncate or backoff"):
         error(same(net), net)
 
 

@@ -81,7 +81,7 @@ def _drawn(rng: np.random.Generator) -> tuple[Network, dict[str, Any]]:
     )
     if channel.access != "secure":
         gamma = link_of(network).gamma
-        if channel.power_rule in ("paper", "exact"):
+        if channel.power_rule == "paper":
             # So far below what the powers allow that they never limit anybody: what arrives is aligned.
             channel = replace(channel, gamma=gamma * 0.05)
             gamma *= 0.05
@@ -97,8 +97,8 @@ def _channel(rng: np.random.Generator, scheme: str) -> Channel:
     access = one("superposed", "orthogonal", "secure", p=[0.8, 0.1, 0.1])
     if access == "secure":
         return Channel(access="secure", symbols=one("complex", "real"))
-    rule = one("truncate", "backoff", "exact", "paper", p=[0.7, 0.2, 0.05, 0.05])
-    if rule in ("exact", "paper"):
+    rule = one("truncate", "backoff", "paper", p=[0.7, 0.2, 0.1])
+    if rule == "paper":
         return Channel(access=access, power_rule=rule, symbols=one("complex", "real"))
     return Channel(
         fading=one("none", "rician", "rayleigh"),

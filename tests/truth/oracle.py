@@ -102,7 +102,7 @@ class Oracle:
 
     @cached_property
     def outage(self) -> Floats:
-        if self.net.channel.access == "secure" or self.net.channel.power_rule in ("paper", "exact"):
+        if self.net.channel.access == "secure" or self.net.channel.power_rule == "paper":
             return np.zeros(self.radio.count)  # networks with these rules are made such that power never limits
         return self.radio.outage()
 

@@ -55,7 +55,6 @@ SETTINGS: dict[str, tuple[Network, str, dict[str, Any]]] = {
     "channel.access=secure": (QUIET, "channel", {"access": "secure"}),
     "channel.power_rule=backoff": (FADED, "channel", {"power_rule": "backoff"}),
     "channel.power_rule=paper": (BASE, "channel", {"power_rule": "paper"}),
-    "channel.power_rule=exact": (BASE, "channel", {"power_rule": "exact"}),
     "channel.gamma": (BASE, "channel", {"gamma": 3.0}),
     "channel.outage": (FADED, "channel", {"outage": 0.3}),
     "channel.csi_error_std": (BASE, "channel", {"csi_error_std": 0.2}),

@@ -51,7 +51,6 @@ channel.access=orthogonal           +     =      +     +        +        x      
 channel.access=secure               -     =      -     =        =        x      -      =        -
 channel.power_rule=backoff          +     =      +     ~        =        x      +      =        +
 channel.power_rule=paper            +     +      +     +        x        =      +      =        +
-channel.power_rule=exact            +     =      +     +        x        =      +      =        +
 channel.gamma                       =     =      =     =        =        =      =      =        =
 channel.outage                      +     =      -     +        =        x      +      =        +
 channel.csi_error_std               +     =      +     +        +        x      +      =        +
@@ -105,7 +104,6 @@ channel.access=orthogonal         +        =      =      -    -       -         
 channel.access=secure             +        =      -      -    -       -         +     +        +
 channel.power_rule=backoff        -        +      -      x    x       x         +     +        -
 channel.power_rule=paper          x        x      =      x    x       x         x     =        x
-channel.power_rule=exact          x        x      =      x    x       x         x     -        x
 channel.gamma                     +        =      =      -    -       -         -     +        +
 channel.outage                    +        -      +      -    -       -         -     -        +
 channel.csi_error_std             +        -      +      x    x       x         -     +        +

@@ -172,7 +172,7 @@ def test_an_accuracy_out_of_reach_is_refused_with_the_best_that_is_reached():
 
 
 def test_a_power_rule_that_is_not_simulated_leaves_epsilon_and_says_so():
-    (found,) = answers_to({"way": "noise", "power_rule": "exact"})
+    (found,) = answers_to({"way": "noise", "power_rule": "paper"})
     assert number(found["leakage"]["epsilon"]) > 0
     assert found["accuracy"]["mean"] is None
     assert found["accuracy"]["note"].startswith("Not simulated: ")

@@ -144,7 +144,7 @@ def test_a_network_without_a_curve_does_not_show_that_of_the_one_before(opened):
     tab = opened("#tab=numbers&model=wearables").tab
     tab.wait_for_selector("#curve svg")
     tab.wait_for_selector("#download-svg:enabled")
-    tab.evaluate("location.hash = '#tab=numbers&model=wearables&way=noise&power_rule=exact'")  # it is not simulated
+    tab.evaluate("location.hash = '#tab=numbers&model=wearables&way=noise&power_rule=paper'")  # it is not simulated
     tab.wait_for_function("() => document.querySelector('#curve').textContent.includes('There is no curve')")
     assert tab.query_selector("#curve svg") is None
     assert tab.is_disabled("#download-svg")

@@ -58,8 +58,8 @@ def why_local(network: Network, *, live: bool = False) -> str | None:
     channel = network.channel
     if channel.rules.separate:
         return "devices transmit one after the other"
-    if channel.power_rule in ("paper", "exact"):
-        return f"under power_rule = {channel.power_rule} the strength of a signal depends on its noise"
+    if channel.power_rule == "paper":
+        return "under power_rule = paper the strength of a signal depends on its noise"
     if scheme_rules(network.scheme).scored or not network.neighbours.keeps_noise:
         return "scores and removal are accounted for at the server alone"
     if network.slots.count > 1:

@@ -21,8 +21,6 @@ def why_local(network: Network) -> str | None:
     """Reason why no other device's noise counts under the network's errors, in words; None where it does."""
     channel = network.channel
     several = channel.symbols == "real" or channel.antennas > 1  # components that the adversary has
-    if channel.power_rule == "exact":
-        return "under power_rule = exact the noise in the sum is not Gaussian"
     if channel.known and channel.antennas == 1:
         return None
     if channel.power_rule == "paper":

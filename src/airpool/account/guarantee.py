@@ -134,7 +134,7 @@ def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:
             f"neighbours={network.neighbours!r} and scheme {network.scheme.name}: realised_epsilon needs zero-out or "
             "replace, and Scheme 1"
         )
-    if rule in ("paper", "exact"):
+    if rule == "paper":
         raise ValueError(f"channel.power_rule={rule!r} lets the alignment depend on the noise, so it cannot be given")
     # Alignments are what one antenna receives. Under errors others may receive more, and the server's other antennas
     # receive other sums of the same signals: own noise alone counts.

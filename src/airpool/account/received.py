@@ -80,7 +80,7 @@ def aggregate(
         variance=std**2,
         participation=np.array(d.column("participation")),
         presence=presence if strength is None else strength.presence,
-        weakened=channel.power_rule in ("backoff", "exact") and strength is None,
+        weakened=channel.power_rule == "backoff" and strength is None,
         extra=(channel.noise_std / link.gamma) ** 2 if credit_channel_noise and not unsure else 0.0,
         dimension=network.coordinates,
         cover_noise=network.cover_noise,

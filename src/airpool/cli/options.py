@@ -127,7 +127,7 @@ _GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
         ),
         "power_rule": (
             str,
-            "If a device's channel is too weak: truncate (it is silent), or backoff, paper, exact "
+            "If a device's channel is too weak: truncate (it is silent), or backoff, paper "
             "(it arrives weaker; docs/theory/air.md).",
         ),
         "gamma": (_gamma, "Alignment constant γ, or auto."),

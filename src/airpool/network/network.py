@@ -36,7 +36,7 @@ from airpool.network.rules import (
 from airpool.network.scheme import scheme_rules
 from airpool.network.slots import Slots
 
-PowerRule = Literal["truncate", "backoff", "paper", "exact"]
+PowerRule = Literal["truncate", "backoff", "paper"]
 Symbols = Literal["complex", "real"]
 
 # airpool's own; a plug-in adds others (network/fading.py).
@@ -95,8 +95,8 @@ class Channel:
         else one draw serves all of them (a ledger counts how often it is drawn again). antennas: of the server, which
         receives by one public beam and keeps them all.
     fading: the law of the gains, by name (`airpool.network.fading`). k_factor_db: Rician K factor in dB.
-        power_rule: what a device does whose channel is too weak: with truncate it is silent; with backoff, paper or
-        exact it arrives weaker (theory/air.md §3). gamma: γ, the received scale; "auto": the largest that power and
+        power_rule: what a device does whose channel is too weak: with truncate it is silent; with backoff or paper
+        it arrives weaker (theory/air.md §3). gamma: γ, the received scale; "auto": the largest that power and
         outage allow. outage: share of inferences in which a channel may be too weak. phase_error_std: in radians.
 
     >>> Channel(fading="rician", k_factor_db=6.0, outage=0.05).known, Channel(csi_error_std=0.1).known

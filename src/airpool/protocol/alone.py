@@ -23,7 +23,7 @@ from airpool.schemes.scores import bounded, score_range
 class Signal:
     """Transmission x of one device, zeros where it is silent; (r,), or (r + 1,) where an odd r is padded with noise.
 
-    scale: α/p, 0 where silent; from public numbers alone, except under the power rule `exact`. Secrets of the device
+    scale: α/p, 0 where silent; from public numbers alone. Secrets of the device
     are not included. report: what the network leaks, with the δ that live noise costs; None: the noise is seeded.
     """
 

@@ -167,9 +167,9 @@ def transmit(
     feature = source.rounded(weighted(latents, senders), std, senders.transmitters.feature_norm.tolist())
     noise = source.noise(std, (*gain.shape, r), dtype=feature.dtype)
     signal = xp.astype(takes_part, feature.dtype)[..., None] * padded(feature, r)[:, None] + noise
-    norm_of = {"paper": ("noise_norm", noise), "exact": ("signal_norm", signal)}.get(senders.network.channel.power_rule)
-    norms = {} if norm_of is None else {norm_of[0]: xp.sqrt(xp.vecdot(norm_of[1], norm_of[1]))}
-    return Outgoing(signal, power(senders, gain, takes_part=takes_part, misalignment=misalignment, **norms))
+    norm = xp.sqrt(xp.vecdot(noise, noise)) if senders.network.channel.power_rule == "paper" else None
+    sent = power(senders, gain, takes_part=takes_part, misalignment=misalignment, noise_norm=norm)
+    return Outgoing(signal, sent)
 
 
 def weighted(latents: Array, senders: Senders) -> Array:
@@ -191,11 +191,10 @@ def power(
     takes_part: Array,
     misalignment: Misalignment | None = None,
     noise_norm: Array | None = None,
-    signal_norm: Array | None = None,
 ) -> Transmission:
     """The scale α/p of each device and the resulting alignment; under cover noise no device is silent by choice.
 
-    noise_norm, signal_norm: ‖n‖ and ‖z̃‖, which the power rules `paper` and `exact` depend on.
+    noise_norm: ‖n‖, which the power rule `paper` depends on.
     """
     return control(
         senders.transmitters,
@@ -205,5 +204,4 @@ def power(
         taking_part=None if senders.network.cover_noise else takes_part,
         misalignment=misalignment,
         noise_norm=noise_norm,
-        signal_norm=signal_norm,
     )

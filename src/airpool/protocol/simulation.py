@@ -137,7 +137,7 @@ def receive(
         raise ValueError(f"path={path!r} must be fast or full")
     link = link_of(network) if link is None else link
     rule = network.channel.power_rule
-    if path == "fast" and rule in ("paper", "exact"):
+    if path == "fast" and rule == "paper":
         raise ValueError(f"path='fast' is not exact where power_rule={rule!r} looks at the noise; use path='full'")
     if array_namespace(latents).finfo(latents.dtype).bits < 32:
         latents = array_namespace(latents).astype(latents, array_namespace(latents).float32)

@@ -158,7 +158,7 @@ def level(network: Network, link: Link | None = None, *, participation: ArrayLik
 
     participation: for Scheme 2.1, and 2.2 where it is not k̃/K: a public p, (K,) or one number, from calibration data
         (`schemes.participation.expected_participation`), never from the inference at hand.
-    Holds for: truncate and backoff; about for paper and exact, where g depends on the noise. Under cover noise every
+    Holds for: truncate and backoff; about for paper, where g depends on the noise. Under cover noise every
     noise counts, under orthogonal access σ_m²/γ² once for each device that is received.
 
     >>> net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9, dimension=40)

@@ -35,7 +35,7 @@ def outage_probability(
 ) -> Floats:
     """Pr(ĥ_k < t_k) of each device (K,), t_k = γ√(w²C² + rσ²)(1+margin)/√P: truncate is silent there.
 
-    Under backoff, the probability of being power-limited; under paper and exact approximately so.
+    Under backoff, the probability of being power-limited; under paper approximately so.
     Edge cases: a device that sends nothing → 0; fading none → 0 or 1.
     """
     _path_gain(fading, transmitters)
@@ -87,7 +87,7 @@ def alignment_moments(
 ) -> Moments:
     """E[g], E[g²] and E[q²/ĥ²]; under truncate with known gains E[g] = E[g²] = 1 − outage.
 
-    Under paper and exact, for a feature of norm C, averaged over its noise; there E[g²‖n‖²] is not E[g²]·rσ².
+    Under paper, for a feature of norm C, averaged over its noise; there E[g²‖n‖²] is not E[g²]·rσ².
     Edge cases: a device that sends nothing → 1, 1, 0.
 
     >>> devices = Transmitters.of(weight=1, clip_norm=1.0, noise_std=0.0, power_dbm=0.0, dimension=4, margin=0)
@@ -121,15 +121,11 @@ def _path_gain(fading: Fading, transmitters: Transmitters) -> Floats:
 
 def _norms(transmitters: Transmitters, rule: PowerRule) -> tuple[Floats | None, Floats]:
     """Quadrature over the norm that the rule depends on: values (n, K), if any, and their n weights."""
-    from airpool._support.special import chdtri, chndtrix
+    from airpool._support.special import chdtri
 
-    f, std, r = transmitters.feature_norm, transmitters.noise_std, transmitters.dimension
-    u = _NORM_NODES[:, None]
     if rule == "paper":
-        return std * np.sqrt(chdtri(r, 1 - u)), _NORM_WEIGHTS
-    if rule == "exact":
-        ratio = f / np.where(std > 0, std, 1.0)
-        return np.where(std > 0, std * np.sqrt(chndtrix(u, r, ratio**2)), f), _NORM_WEIGHTS
+        chi = np.sqrt(chdtri(transmitters.dimension, 1 - _NORM_NODES[:, None]))
+        return transmitters.noise_std * chi, _NORM_WEIGHTS
     return None, np.ones(1)
 
 

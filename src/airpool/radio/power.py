@@ -1,4 +1,4 @@
-"""Power control: how a device scales its signal, and how much of it arrives. The four rules of docs/theory/air.md §3.
+"""Power control: how a device scales its signal, and how much of it arrives. The three rules of docs/theory/air.md §3.
 
 To arrive aligned, a device transmits x = (γ/h)·z̃, z̃ = w z + n, which needs ‖x‖² ≤ P: the gain h has to reach a
 threshold t. The resulting alignment is g = hα/(pγ):
@@ -6,7 +6,6 @@ threshold t. The resulting alignment is g = hα/(pγ):
     truncate  g = 1 if h ≥ t else 0     t = γ√(w²C² + rσ²)(1+margin)/√P      silent below t (outage)
     backoff   g = min(1, h/t)           the same t                           transmits at the limit below t
     paper     g = min(1, h/t)           t = γ√(w²C² + ‖n‖²)/√P               omits 2w zᵀn: ‖x‖² can exceed P
-    exact     g = min(1, h/t)           t = γ‖w z + n‖/√P                    never exceeds P
 
 Truncate and backoff depend on neither the noise nor the feature. The paper's p cancels: α = p·(...), x = (α/p)·z̃.
 Powers are in mW. P limits the sum over the r real channel uses of one inference.
@@ -36,8 +35,6 @@ from airpool.radio.csi import Misalignment
 
 # Probability that a device at its power limit exceeds it, where no margin is given.
 PEAK_EXCEEDANCE = 1e-3
-# The norm that a rule depends on.
-_NORM = {"paper": "noise_norm", "exact": "signal_norm"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,13 +141,12 @@ def transmit(
     taking_part: Array | None = None,
     misalignment: Misalignment | None = None,
     noise_norm: Array | None = None,
-    signal_norm: Array | None = None,
 ) -> Transmission:
     """Power control for gains (batch, K) or (K,).
 
     taking_part: mask of the gains' shape; by default all devices, as under cover noise.
     misalignment: from csi.misalign; by default devices know their gains exactly.
-    noise_norm, signal_norm: ‖n‖ for the rule `paper`, ‖w z + n‖ for `exact`, of the gains' shape.
+    noise_norm: ‖n‖ for the rule `paper`, of the gains' shape.
     Edge cases: a gain of 0, or too small to invert → silent, g = 0, under every rule.
 
     >>> devices = Transmitters.of(weight=0.5, clip_norm=1.0, noise_std=0.0, power_dbm=[0.0, 0.0], dimension=4, margin=0)
@@ -162,9 +158,9 @@ def transmit(
     if gain.ndim == 0 or gain.shape[-1] != transmitters.num_devices:
         raise ValueError(f"gain has shape {tuple(gain.shape)}, must end with the {transmitters.num_devices} devices")
     known = gain if misalignment is None else require_shape("misalignment", misalignment.estimate, gain.shape)
-    norm = {"paper": noise_norm, "exact": signal_norm}.get(rule)
+    norm = noise_norm if rule == "paper" else None
     if norm is not None:
-        require_shape(_NORM[rule], norm, tuple(gain.shape))
+        require_shape("noise_norm", norm, tuple(gain.shape))
     if rule == "truncate":
         sends = reached(transmitters, known, gamma=gamma)
         aim = xp.astype(sends if taking_part is None else sends & _mask(taking_part, gain), gain.dtype)
@@ -203,7 +199,7 @@ def threshold(
 ) -> Array:
     """t, the smallest gain at which a device can be aligned: (K,), or of the norms' shape; 0 if it sends nothing.
 
-    norm: ‖n‖ for paper, ‖w z + n‖ for exact.
+    norm: ‖n‖, for paper.
     """
     gamma = float(positive("gamma", gamma))
     if rule not in get_args(PowerRule):
@@ -211,10 +207,8 @@ def threshold(
     if rule in ("truncate", "backoff"):
         return gamma / transmitters.reach
     if norm is None:
-        raise ValueError(f"{_NORM[rule]}=None must be given for rule={rule!r}, of the gains' shape")
+        raise ValueError(f"noise_norm=None must be given for rule={rule!r}, of the gains' shape")
     not_negative_array("norm", norm)
     xp = array_namespace(norm)
     limit = like(np.sqrt(transmitters.power_max), norm)
-    amplitude = xp.hypot(norm, like(transmitters.feature_norm, norm)) if rule == "paper" else norm
-    # Rounded up, so that rule `exact` never exceeds the limit.
-    return gamma * amplitude * (1 + 16 * float(xp.finfo(norm.dtype).eps)) / limit
+    return gamma * xp.hypot(norm, like(transmitters.feature_norm, norm)) / limit

@@ -91,7 +91,6 @@ _AIR = {
         choices=(
             k.KnobChoice("truncate", "stay silent", ""),
             k.KnobChoice("backoff", "send more weakly", ""),
-            k.KnobChoice("exact", "send as far as power goes", "By the noise that was drawn."),
             k.KnobChoice("paper", "the paper's rule", "At the power limit it reveals whether there is a feature."),
         ),
     ),

@@ -48,7 +48,7 @@ def measure(
     Holds for: noise, coins and gains that are as claimed and independent. The alignments are taken as the path reports
     them; that the sum is what they say is tested.
     Not tested: how often power suffices, except under truncate with known channels and one antenna; the noise of the
-    sum under the power rules `paper` and `exact`, where the alignment depends on it.
+    sum under the power rule `paper`, where the alignment depends on it.
     """
     if runs < 4:
         raise ValueError(f"runs={runs} must be at least 4, two in each of two calls")

@@ -41,8 +41,8 @@ def mechanism(
         raise ValueError("this version audits errors and antennas in Scheme 1; Schemes 2.1 and 2.2 need known channels")
     if not network.channel.rules.superposes:
         raise ValueError(f"this version audits superposed access, not access={network.channel.access!r}")
-    if network.channel.power_rule in ("paper", "exact"):
-        raise ValueError(f"this version does not audit power_rule={network.channel.power_rule!r} under errors")
+    if network.channel.power_rule == "paper":
+        raise ValueError("this version does not audit power_rule='paper' under errors")
     link, antennas = link_of(network), network.adversary.antennas
     observed = replace(network, channel=replace(network.channel, noise_std=0.0))
     several = network.channel.antennas > 1 and not elsewhere

@@ -72,7 +72,7 @@ def error(
         large sample. Inferences without an answer are included.
     Differs from the paper: the exact value; the paper's bound does not hold (paper.mse).
     Edge cases: p = 0 or w = 0 everywhere → bias ‖t‖² plus noise. A latent that is not finite counts as 0. Power rules
-        paper and exact are refused: there g depends on the noise.
+        paper is refused: there g depends on the noise.
 
     >>> net = Network.uniform(num_devices=12, noise_std=0.05, participation=0.9, dimension=4)
     >>> e = error(np.full((1, 12, 4), 0.5), net)
