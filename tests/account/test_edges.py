@@ -82,7 +82,7 @@ def test_a_claim_needs_noise_to_scale_and_an_epsilon_that_it_can_reach():
     with pytest.raises(ValueError, match="noise_std is 0 everywhere"):
         calibrate_claim(like(noise_std=0.0), epsilon=1.0)
     with pytest.raises(ValueError, match=r"claims no ε as small as 1\.0"):
-        calibrate_claim(like(participation=0.01), epsilon=1.0, tail="statement")
+        calibrate_claim(like(participation=0.01), epsilon=1.0)
 
 
 def test_scores_that_cost_less_than_the_target_are_no_obstacle():

@@ -152,7 +152,7 @@ def test_the_picture_tells_undefined_from_infinite_and_has_the_object(tmp_path, 
 
     monkeypatch.setattr(picture, "figure", watched)
     guarantee(Network.uniform(num_devices=2, noise_std=0.0)).plot(str(tmp_path / "a.png"))
-    assert "(quadratic tail): undefined" in drawn["legend"]
+    assert "Theorem 1: undefined" in drawn["legend"]
     assert "object: all views change; ▲ infinite: no noise" in drawn["legend"]
     guarantee(TWELVE).plot(str(tmp_path / "b.png"))
     assert "infinite" not in drawn["legend"]

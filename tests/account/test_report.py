@@ -67,7 +67,6 @@ def test_json_has_what_is_promised():
     assert data["assumptions"] == list(report.assumptions)
     assert data["paper"]["epsilon"] == report.paper.epsilon.tolist()
     assert data["paper"]["delta"] == report.paper.delta.tolist()
-    assert data["paper"]["tail"] == "quadratic"
 
 
 def test_json_of_a_stream_has_no_lower_end():
@@ -81,7 +80,7 @@ def test_the_table_shows_the_promise_the_local_the_object_and_the_claim():
     assert "2.064" in text
     assert shown(guarantee(TWELVE).epsilon_local[0]) in text
     assert "The object (all views change at once)" in text
-    assert "Theorem 1 (tail: quadratic)" in text
+    assert "The paper's Theorem 1: at δ̃ = " in text
     assert "Holds if:" in text
     assert "by number of colluders or dropouts: 0: 2.064, 1: " in text
 
@@ -98,8 +97,8 @@ def test_the_title_says_cover_noise_and_inferences():
 
 
 def test_an_undefined_claim_is_called_that():
-    text = printed(guarantee(Network.paper(), tail="statement"))
-    assert "undefined: the mean noise 1.080 is below the slack t = 1.349" in text
+    text = printed(guarantee(replace(TWELVE, devices=replace(TWELVE.devices, participation=0.01))))
+    assert "The paper's Theorem 1: undefined: the mean noise 0.000 is below the slack t = " in text
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])

@@ -60,7 +60,7 @@ def test_a_watch_ends_with_the_look_that_refutes():
 
 def test_energy_alone_refutes_the_papers_claim_about_removal():
     network = claimed_by_the_paper(1.0)
-    said = paper_claim(network, "quadratic")
+    said = paper_claim(network)
     claimed, delta = float(said.epsilon[0]), float(said.delta[0])
     assert claimed == pytest.approx(1.0)
     report = removed(network, claimed_epsilon=claimed, delta=delta, runs=2000, seed=0, confidence=0.99)

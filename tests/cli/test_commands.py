@@ -1,7 +1,6 @@
 """The command line: what it prints for machines and people, and how it refuses bad input."""
 
 import json
-import math
 import subprocess
 import sys
 from pathlib import Path
@@ -47,7 +46,7 @@ def test_epsilon_as_json_has_what_is_promised():
     assert data["inferences"] == 1
     assert len(data["assumptions"]) > 3
     assert all(isinstance(line, str) and line.endswith(".") for line in data["assumptions"])
-    assert set(data["paper"]) >= {"epsilon", "delta", "tail"}
+    assert set(data["paper"]) >= {"epsilon", "delta"}
     assert len(data["paper"]["epsilon"]) == 12
 
 
@@ -74,14 +73,6 @@ def test_epsilon_for_people_is_a_table_with_its_assumptions():
 )
 def test_flags_reach_the_library(flags, expected):
     assert run_json("epsilon", *TWELVE, *flags)["epsilon"][0] == pytest.approx(expected, rel=1e-8)
-
-
-def test_the_papers_claim_comes_in_the_form_that_is_asked_for():
-    flags = ["--devices", 12, "--clip-norm", 100, "--noise-std", math.sqrt(0.1), "--participation", 0.9]
-    data = run_json("epsilon", *flags, "--tail", "bernstein")
-    assert data["paper"]["tail"] == "bernstein"
-    assert data["paper"]["epsilon"][0] == pytest.approx(300.8016158, rel=1e-8)
-    assert run_json("epsilon", *flags, "--tail", "statement")["paper"]["epsilon"][0] == "inf"
 
 
 def test_one_value_per_device_comes_with_commas_and_gives_the_number_of_devices():
@@ -240,7 +231,6 @@ def test_every_command_has_help():
         (["epsilon", "--devices", "2", "--delta", "1"], "--delta 1 must be > 0 and < 1"),
         (["epsilon", "--devices", "2", "--delta", "nan"], "--delta nan must be > 0 and < 1"),
         (["epsilon", "--devices", "2", "--neighbours", "swap"], "--neighbours swap must be one of zero-out, replace"),
-        (["epsilon", "--devices", "2", "--tail", "heavy"], "--tail heavy must be one of quadratic, appendix"),
         (["epsilon", "--devices", "2", "--inferences", "0"], "--inferences 0 must be a whole number >= 1"),
         (
             ["epsilon", "--devices", "2", "--participation", "0.5", "--inferences", "2", "--delta", "1e-12"],

@@ -22,7 +22,6 @@ from airpool.models.pretrained import load
 from airpool.models.stored import SPLITS
 from airpool.network import Access, Neighbours, PowerRule, Score, ScoreRule, Symbols
 from airpool.paper import figures
-from airpool.paper.formulas.theorem1 import Tail
 from airpool.protocol.inference import Baseline
 
 PLUGIN = Path(__file__).parents[2] / "examples" / "plugins" / "fading.py"
@@ -211,7 +210,6 @@ def test_values_that_are_written_out_are_those_of_the_library():
     assert found["position"] == [*POSITIONS]
     assert found["sweep function"] == [*FUNCTIONS]
     assert found["codec"] == [*load("modelnet40").codecs]
-    assert found["tail"] == [*get_args(Tail)]
     assert found["knob"] == [*get_args(Knob)]
     assert found["baseline"] == [*get_args(Baseline)]
     assert found["split"] == [*reversed(SPLITS)]

@@ -238,7 +238,7 @@ def test_theorem_1_claims_each_devices_target_and_not_more(way):
     from airpool.account.guarantee import paper_claim
 
     targets = np.where(fig_hetero_16.SENSITIVE, 2.0, 10.0)
-    claimed = paper_claim(fig_hetero_16.claimed(way, targets), "quadratic").epsilon
+    claimed = paper_claim(fig_hetero_16.claimed(way, targets)).epsilon
     assert np.all(claimed <= targets * (1 + 1e-9))
     if way in ("weights", "clipping"):
         np.testing.assert_allclose(claimed, targets, rtol=1e-9)

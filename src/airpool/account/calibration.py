@@ -21,7 +21,6 @@ from airpool.account.guarantee import aggregate, epsilon_after, paper_claim, sco
 from airpool.account.guarantee import epsilon as device_epsilon
 from airpool.account.reasons import reasons
 from airpool.network import Network, require_network, scheme_rules, scored
-from airpool.paper.formulas import theorem1
 from airpool.privacy import calibrate as search
 from airpool.privacy import compose, gaussian
 from airpool.privacy.aggregate import Aggregate
@@ -137,7 +136,7 @@ def _closely(strength: Strength | Arrivals) -> float:
     return _COSTLY if isinstance(strength, Arrivals) and strength.costly else _FINE
 
 
-def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "quadratic") -> Network:
+def calibrate_claim(network: Network, *, epsilon: float) -> Network:
     """The network with its noise scaled until the paper's Theorem 1 claims `epsilon` for its worst device.
 
     For comparison with the paper's tables, which are made this way. Not a valid bound: `guarantee` has the exact ε.
@@ -156,12 +155,12 @@ def calibrate_claim(network: Network, *, epsilon: float, tail: theorem1.Tail = "
         return with_column(network, "noise_std", start * np.exp(log_factor))
 
     def beyond(log_factor: float) -> float:
-        claimed = float(np.max(paper_claim(scaled(log_factor), tail).epsilon))
+        claimed = float(np.max(paper_claim(scaled(log_factor)).epsilon))
         return float(np.log(min(claimed, 1e300) / epsilon))
 
     found = smallest_number(beyond, -40.0, 40.0)
     if np.isinf(found):
-        raise ValueError(f"Theorem 1 ({tail}) claims no ε as small as {epsilon} for this network, whatever the noise")
+        raise ValueError(f"Theorem 1 claims no ε as small as {epsilon} for this network, whatever the noise")
     return scaled(found)
 
 

@@ -47,7 +47,6 @@ def guarantee(
     colluding: Sequence[int] = (),
     credit_channel_noise: bool = False,
     live: bool = False,
-    tail: theorem1.Tail = "quadratic",
     per_event: int | None = None,
 ) -> PrivacyReport:
     """The exact (ε, δ) of every device, beside the paper's claim. What is not given is taken from the network.
@@ -93,7 +92,7 @@ def guarantee(
         whole = _object_epsilon(network, received)
         elsewhere = eavesdropped(network, received, local, live=live)
         infinite = {"epsilon": upper, "epsilon_local": local, "epsilon_object": whole}
-        event = None if per_event is None else guarantee(network, inferences=per_event, tail=tail, **how).as_event
+        event = None if per_event is None else guarantee(network, inferences=per_event, **how).as_event
         return PrivacyReport(
             network=network,
             epsilon=upper,
@@ -105,12 +104,12 @@ def guarantee(
             least=partial(_at_least, network, received, lower),
             absent=partial(_if_absent, network, received, float(np.max(upper))),
             guesses=partial(reported, network, received_by, played, live=live),
-            paper=paper_claim(network, tail),
+            paper=paper_claim(network),
             assumptions=assumptions(network, received, live=live),
             live=live,
             reasons=reasons(network, received, live=live, **infinite, epsilon_eavesdropper=elsewhere),
             event=event,
-            again=lambda number: guarantee(network, inferences=number, tail=tail, **how),
+            again=lambda number: guarantee(network, inferences=number, **how),
             colluding=tuple(colluding),
         )
 
@@ -266,8 +265,8 @@ def _at_least(network: Network, received: Aggregate, lower: Floats | None) -> Fl
     return at_least(network, received)
 
 
-def paper_claim(network: Network, tail: theorem1.Tail) -> theorem1.Claim:
-    """The claim of the paper's Theorem 1 on this network, for one inference."""
+def paper_claim(network: Network, tail: theorem1.Tail = "quadratic") -> theorem1.Claim:
+    """The claim of the paper's Theorem 1 on this network, for one inference. tail: a form of its slack."""
     d, gamma = network.devices, network.channel.gamma
     factor = 1.0 if gamma == "auto" else gamma
     return theorem1.claim(

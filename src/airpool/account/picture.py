@@ -25,7 +25,7 @@ def draw(
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     k, whole = np.arange(network.devices.count), np.full(network.devices.count, epsilons["epsilon_object"])
-    claim = f"the paper's Theorem 1 ({paper.tail} tail)"
+    claim = "the paper's Theorem 1"
     series = [
         (whole, GREY, "D", "object: all views change", reasons.get("epsilon_object")),
         (epsilons["epsilon_local"], ORANGE, "s", "local: nobody else trusted", reasons.get("epsilon_local")),

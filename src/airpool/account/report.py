@@ -169,7 +169,6 @@ class PrivacyReport:
             "paper": {
                 "epsilon": numbers(paper.epsilon),
                 "delta": numbers(paper.delta),
-                "tail": paper.tail,
                 "reason": paper.reason,
             },
             "version": __version__,
@@ -260,7 +259,7 @@ def _notes(report: PrivacyReport, *, absent: bool) -> list[str]:
     notes.extend(in_words(report.odds))
     claim = report.paper
     what = claim.reason or f"at δ̃ = {up(float(np.max(claim.delta)), 3)}, for one inference; not a valid bound"
-    notes.append(f"The paper's Theorem 1 (tail: {claim.tail}): {what}.")
+    notes.append(f"The paper's Theorem 1: {what}.")
     return notes
 
 

@@ -28,9 +28,6 @@ def epsilon(
     *,
     credit_channel_noise: o.CreditNoise = False,
     live: Annotated[bool, typer.Option("--live", help="Account for noise as live devices draw it.")] = False,
-    tail: Annotated[
-        str, typer.Option(help="Theorem 1's slack: quadratic, appendix, statement, bernstein.")
-    ] = "quadratic",
     absent: Annotated[bool | None, typer.Option(help=_ABSENT)] = None,
     mean_slots: Annotated[
         float | None, typer.Option(help="Also the ε that this mean number of slots would spend: a figure, no promise.")
@@ -57,7 +54,6 @@ def epsilon(
     right at most, instead of ε. --per-event adds ε of everything about one stay before the cameras, of that many
     inferences in a row; --stay 5min --every 1s counts them.
     """
-    claim: Any = tail
     with progress("computing ε"):
         quick()
         from airpool.account.guarantee import guarantee
@@ -83,7 +79,7 @@ def epsilon(
             )
             return
         how: Any = {"colluding": colluding, "credit_channel_noise": credit_channel_noise, "live": live}
-        report = guarantee(net, **how, tail=claim, per_event=event)
+        report = guarantee(net, **how, per_event=event)
         over, lines = over_time(net, mean_slots, budget_epsilon, live=live)
         if units:
             over["units"], line = in_units(net, **how)

@@ -75,7 +75,6 @@ VALUES: dict[str, Known] = {
     "model": _models,
     "codec": _codecs,
     "split": _words("test validation"),
-    "tail": _words("quadratic appendix statement bernstein"),
     "knob": _words("noise weight clip inferences"),
     "accounting": _words("exact theorem1"),
     "baseline": _words("orthogonal best-device centralised"),

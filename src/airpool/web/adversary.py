@@ -163,7 +163,7 @@ def _game(
 def _paper() -> tuple[dict[str, Any], Play, int]:
     """The game that the paper's Theorem 1 loses, on the paper's own network."""
     network = claimed_by_the_paper(PAPER_CLAIM)
-    said = paper_claim(network, "quadratic")
+    said = paper_claim(network)
     epsilon, delta = float(said.epsilon[0]), float(said.delta[0])
     exact = guarantee(replace(network, neighbours="remove"), delta=delta).worst
     notes = [
