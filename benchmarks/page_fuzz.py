@@ -42,7 +42,7 @@ _NAMES = (
     devices epsilon noise_std accuracy way delta scheme fading access codec model participation clip_norm weight
     power_dbm path_loss_db k_factor_db outage gamma share num_selected threshold score score_rule score_bound
     score_noise_std colluders dropouts inferences neighbours cover_noise antennas server_antennas csi_error_std
-    phase_error_std redrawn power_rule slots object seed trials channel_noise_std tab dimension symbols
+    phase_error_std redrawn power_rule slots object seed trials channel_noise_std tab dimension
     abstain __proto__ constructor é"""),
     *("", "x" * 50, "\ud800"),
 )

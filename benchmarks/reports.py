@@ -13,7 +13,6 @@ import numpy as np
 from airpool.account.guarantee import guarantee
 from airpool.account.waveform import waveform_epsilon
 from airpool.network import Adversary, Channel, Devices, Network, named_scheme
-from airpool.privacy.sampled import MOST_DEVICES
 from airpool.radio.waveform.frame import Frame
 from airpool.radio.waveform.uplink import Impairments, Uplink, uplink
 
@@ -66,7 +65,6 @@ def random_network(seed: int) -> Network:
             access=one("superposed", "superposed", "superposed", "orthogonal"),
             csi_error_std=one(0.0, float(rng.uniform(0.02, 0.2)) * 10 ** (-max(loss) / 20)),
             phase_error_std=one(0.0, 0.2),
-            symbols=one("complex", "real"),
             antennas=one(1, 1, 2, 4),
             redrawn=one(True, False),
         ),
@@ -103,7 +101,6 @@ def rows() -> list[Row]:
     cases = (
         ("12 like devices, Rayleigh, 2 server antennas", uniform),
         ("12 heterogeneous devices, Rayleigh, 2 server antennas", heterogeneous(12, antennas=2)),
-        (f"{MOST_DEVICES} heterogeneous devices, real symbols", heterogeneous(MOST_DEVICES, symbols="real")),
         ("40 heterogeneous devices, CSI errors", heterogeneous(40, csi_error_std=0.1)),
         ("160 heterogeneous devices, CSI errors", heterogeneous(160, csi_error_std=0.1)),
     )

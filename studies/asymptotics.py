@@ -82,7 +82,7 @@ def device_error(latents: ArrayLike, network: Network, *, rng: np.random.Generat
         received = receive(given, network, rng=rng, trials=min(per_step, trials - start), link=link)
         sent, on = received.sent, received.taking_part
         signal = (sent.alignment * on) @ weighted
-        if sent.quadrature is not None and network.channel.symbols == "complex":
+        if sent.quadrature is not None:
             signal = signal + (sent.quadrature * on) @ turned(weighted)
         signals.append(signal)
         heard.append(received.estimate)

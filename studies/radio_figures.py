@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from airpool import Channel, Network, guarantee
-from airpool._support.figures import BLACK, BLUE, GREEN, GREY, PURPLE, RED, figure
+from airpool._support.figures import BLACK, BLUE, GREY, PURPLE, RED, figure
 from airpool.account.calibration import calibrate
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import held_out
@@ -35,7 +35,6 @@ TRIALS, DRAWS = 2, 2**16
 CHANNELS: dict[str, Channel] = {
     "no fading": Channel(),
     "Rayleigh fading": Channel(fading="rayleigh"),
-    "real symbols": Channel(symbols="real"),
 }
 
 
@@ -86,7 +85,7 @@ def paint(fig: Figure, axes: Axes) -> None:
 
 
 def _eavesdropper(axes: Axes, heard: Rows) -> None:
-    for name, colour, marker in zip(CHANNELS, (BLUE, PURPLE, GREEN), "os^", strict=True):
+    for name, colour, marker in zip(CHANNELS, (BLUE, PURPLE), "os", strict=True):
         mine = [row for row in heard if row["channel"] == name]
         axes.plot(column(mine, "antennas"), column(mine, "epsilon"), marker=marker, color=colour, label=name)
     device, local = (float(np.max(column(heard, name))) for name in ("device", "local"))

@@ -146,9 +146,8 @@ class Oracle:
         self.participation = d.column("participation")
         self.gamma = link_of(network).gamma
         # Errors of the gain leave a device its own noise (the others' counts in part, §9); so does orthogonal access
-        # (§2, §3.1). Phases cost nothing, unless symbols are real.
-        turned = channel.phase_error_std > 0 and channel.symbols == "real"
-        unsure = channel.csi_error_std > 0 or turned
+        # (§2, §3.1). Phases cost nothing.
+        unsure = channel.csi_error_std > 0
         self.alone = unsure or channel.access == "orthogonal"
         self.extra = mp.mpf(channel.noise_std / self.gamma) ** 2 if credit_channel_noise and not unsure else mp.mpf(0)
         outage = [self.outage(k) for k in self.devices]
@@ -161,7 +160,7 @@ class Oracle:
         """§9: where complex symbols may be turned, an odd r is filled up, with noise."""
         channel, r = self.network.channel, self.network.dimension
         turned = channel.csi_error_std > 0 or channel.phase_error_std > 0
-        return r + r % 2 if turned and channel.symbols == "complex" else r
+        return r + r % 2 if turned else r
 
     def outage(self, k: int) -> Real:
         """Pr(ĥ < t), t = γ√(w²C² + rσ²)(1+margin)/√P, ĥ = |μ + CN(0, V)|: a Poisson mixture of Gamma laws."""

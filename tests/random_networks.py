@@ -26,7 +26,6 @@ def channels(draw: st.DrawFn) -> Channel:
         outage=draw(st.floats(0.05, 0.6)),
         csi_error_std=draw(st.sampled_from([0.0, 0.1])),
         phase_error_std=draw(st.sampled_from([0.0, 0.4])),
-        symbols=draw(st.sampled_from(["complex", "real"])),
     )
 
 
@@ -88,7 +87,6 @@ def extreme_networks(draw: st.DrawFn) -> Network:
             outage=draw(powers_of_ten(-30, -1e-9)),
             csi_error_std=draw(nothing | powers_of_ten(-30, 30)),
             phase_error_std=draw(nothing | powers_of_ten(-30, 30)),
-            symbols=draw(st.sampled_from(["complex", "real"])),
         ),
         scheme=named_scheme(
             name=scheme,
@@ -132,7 +130,6 @@ def any_network(rng: np.random.Generator) -> Network:
         outage=float(np.exp(rng.uniform(np.log(1e-4), np.log(0.5)))),
         csi_error_std=one(0.0, float(rng.uniform(0.05, 0.3)), p=[0.85, 0.15]),
         phase_error_std=one(0.0, 0.3, p=[0.9, 0.1]),
-        symbols=one("complex", "real"),
     )
     absent = rng.multinomial(int(rng.choice([0, 1, 2], p=[0.6, 0.3, 0.1])), [0.5, 0.5])
     network = Network(

@@ -84,7 +84,6 @@ def networks(draw):
             outage=draw(OPEN_SHARES),
             csi_error_std=draw(NOT_NEGATIVE),
             phase_error_std=draw(NOT_NEGATIVE),
-            symbols=draw(st.sampled_from(["complex", "real"])),
             redrawn=draw(st.booleans()),
             antennas=draw(st.integers(1, 9)),
         ),
@@ -119,7 +118,7 @@ def test_a_network_survives_the_disk(tmp_path):
     assert read(str(tmp_path / "net.toml")) == network
 
 
-SINCE_2 = {"symbols", "redrawn", "antennas", "adversary", "slots"}
+SINCE_2 = {"redrawn", "antennas", "adversary", "slots"}
 
 
 def test_every_key_of_the_specification_is_understood():
@@ -205,14 +204,16 @@ def test_path_loss_is_optional_and_survives_the_disk():
 
 
 @pytest.mark.parametrize("error", ["csi_error_std", "phase_error_std"])
-def test_version_1_means_real_symbols_where_channels_are_not_known_exactly(error):
+def test_version_1_is_refused_where_channels_are_not_known_exactly(error):
+    """It meant one number in each use of the channel, which costs more than two."""
     text = "version = {}\n[devices]\ncount = 2\n[channel]\n{} = {}"
-    assert parse(text.format(1, error, 0.1)).channel.symbols == "real"
-    assert parse(text.format(2, error, 0.1)).channel.symbols == "complex"
+    with pytest.raises(NetworkError, match="write version = 2"):
+        parse(text.format(1, error, 0.1))
+    assert not parse(text.format(2, error, 0.1)).channel.known
     assert parse(text.format(1, error, 0)) == parse(text.format(2, error, 0)) == Network(devices=Devices(count=2))
 
 
-@pytest.mark.parametrize("key", ['symbols = "real"', "redrawn = false", "antennas = 2"])
+@pytest.mark.parametrize("key", ["redrawn = false", "antennas = 2"])
 def test_keys_of_version_2_are_unknown_to_version_1(key):
     text = f"[devices]\ncount = 2\n[channel]\n{key}"
     assert parse(f"version = 2\n{text}") != parse("version = 2\n[devices]\ncount = 2")

@@ -50,7 +50,7 @@ CHANNELS = {
     "log-normal": 'fading = "log-normal:std_db=6"\nnoise_std = 0.01',
     "csi error": 'fading = "rician"\ncsi_error_std = 0.1\nnoise_std = 0.01',
     "phase error": "phase_error_std = 0.05\nnoise_std = 0.01",
-    "real symbols": 'fading = "rician"\nphase_error_std = 0.05\nsymbols = "real"\nnoise_std = 0.01',
+    "errors": 'fading = "rician"\nphase_error_std = 0.05\nnoise_std = 0.01',
     "antennas": 'fading = "rayleigh"\nantennas = 2\nnoise_std = 0.01',
     "secure": 'access = "secure"',
 }

@@ -300,7 +300,7 @@ def calibrated(seed, *, knob, per_device=False, inferences=1):
     rng = np.random.default_rng(seed)
     net = replace(any_network(rng), inferences=inferences)
     # A new law of strength for every noise that is tried takes seconds: equal devices are enough (below).
-    net = replace(net, channel=replace(net.channel, csi_error_std=0.0, symbols="complex"))
+    net = replace(net, channel=replace(net.channel, csi_error_std=0.0))
     logs = rng.uniform(np.log(0.3), np.log(20), net.devices.count if rng.random() < 0.6 else 1)
     target = np.broadcast_to(np.exp(logs), (net.devices.count,))
     credited = bool(rng.random() < 0.5)
@@ -381,7 +381,7 @@ def test_sixty_networks_are_tight_in_every_device(seed, knob):
     is_tight_in_every_device(seed, knob=knob)
 
 
-@pytest.mark.parametrize("channel", [{}, {"fading": "rayleigh"}, {"symbols": "real"}])
+@pytest.mark.parametrize("channel", [{}, {"fading": "rayleigh"}, {"antennas": 2}])
 def test_noise_is_found_under_errors_of_the_channel(channel):
     errors = Channel(csi_error_std=0.1, phase_error_std=0.1, **channel)
     met = calibrate(Network.uniform(num_devices=5, noise_std=0.1, channel=errors), epsilon=2.0)

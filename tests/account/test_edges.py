@@ -94,7 +94,7 @@ def test_scores_that_cost_less_than_the_target_are_no_obstacle():
 
 def test_weights_are_found_under_channel_errors(monkeypatch):
     monkeypatch.setattr(sampled, "DRAWS", 64 * sampled._CHUNK)
-    for channel in (Channel(csi_error_std=0.05), Channel(symbols="real", phase_error_std=0.1)):
+    for channel in (Channel(csi_error_std=0.05), Channel(antennas=2, phase_error_std=0.1)):
         found = calibrate(Network.uniform(num_devices=2, channel=channel), epsilon=3.0, knob="weight")
         assert 1.5 < guarantee(found).worst <= 3.0
 
@@ -121,8 +121,8 @@ def test_an_eavesdropper_is_granted_the_local_epsilon_for_a_reason():
 
 def test_own_noise_alone_counts_where_errors_are_not_accounted_for():
     assert "select" in str(errors.why_local(like(scheme=Ranking(num_selected=2), channel=Channel(csi_error_std=0.1))))
-    crowd = Network.uniform(num_devices=400, channel=Channel(symbols="real", phase_error_std=0.1))
-    assert "several components" in str(errors.why_local(crowd))
+    crowd = Network.uniform(num_devices=400, channel=Channel(antennas=2, phase_error_std=0.1))
+    assert "several antennas" in str(errors.why_local(crowd))
     far = like(channel=Channel(fading="sionna:tdl-a", csi_error_std=0.1))
     assert "fading none, rician and rayleigh" in str(errors.why_local(far))
 

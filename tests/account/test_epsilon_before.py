@@ -1,12 +1,13 @@
-"""Every privacy number equals the one before the rebuilding (commit 95a01e8): 210 networks over all options.
+"""Every privacy number equals the one before the rebuilding (commit 95a01e8): 194 networks over all options.
 
 A row of epsilon_before.json has a network file, the options of `guarantee`, and what was found: `epsilon`, `local` and
 `lower` per device (one value where all agree; `lower` only where it differs from `epsilon`), `object`, and in some rows
 `if_absent`, `realised` at an `alignment`, and `calibrated` noise.
 
-Networks of that time have real symbols. Where channels were not known exactly, own noise alone counted. Now others'
-noise counts too (howto/radio): there ε must not have risen, and the rest is as it was. Long streams of Scheme 2.1 are
-bounded more tightly since (issue 28, privacy/renyi.py): there ε must not have risen, nor lie below its lower end.
+Networks of that time sent one number in each use of the channel, now it is two. Where channels were not known exactly,
+own noise alone counted. Now others' noise counts too (howto/radio): there ε must not have risen, and the rest is as it
+was. Long streams of Scheme 2.1 are bounded more tightly since (issue 28, privacy/renyi.py): there ε must not have
+risen, nor lie below its lower end.
 """
 
 import json

@@ -39,7 +39,7 @@ def networks(draw: st.DrawFn) -> Network:
     access = draw(st.sampled_from(get_args(Access)))
     assume(access != "secure" or count > 1)
     channel = (
-        Channel(access="secure", symbols="real")
+        Channel(access="secure")
         if access == "secure"
         else Channel(
             fading=draw(st.sampled_from(["none", "rician", "rayleigh"])),
@@ -49,7 +49,6 @@ def networks(draw: st.DrawFn) -> Network:
             outage=draw(st.sampled_from([0.01, 0.3])),
             csi_error_std=draw(st.sampled_from([0.0, 0.0, 0.1])),
             phase_error_std=draw(st.sampled_from([0.0, 0.0, 0.1])),
-            symbols="real",
         )
     )
     name = draw(st.sampled_from(["1", "1", "2.1", "2.2"]))

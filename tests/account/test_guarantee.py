@@ -348,7 +348,7 @@ def test_realised_epsilon_leaves_out_the_noise_that_does_not_count():
     assert realised_epsilon(replace(unlike, colluders=1, dropouts=1), heard) == pytest.approx(alone)
     orthogonal = replace(unlike, channel=Channel(access="orthogonal"))
     assert realised_epsilon(orthogonal, heard) == pytest.approx(alone)
-    unsure = replace(unlike, channel=Channel(phase_error_std=0.1, symbols="real"))
+    unsure = replace(unlike, channel=Channel(phase_error_std=0.1))
     assert realised_epsilon(unsure, heard) == pytest.approx(alone)
 
 

@@ -40,7 +40,6 @@ def setting(seed: int) -> Network:
         power_rule=str(rng.choice(["truncate", "backoff"])),  # pyright: ignore[reportArgumentType]
         csi_error_std=float(rng.choice([0.0, 0.05, 0.2])) * 10 ** (-devices.column("path_loss_db")[0] / 20),
         phase_error_std=float(rng.choice([0.0, 0.2])),
-        symbols="complex" if rng.random() < 0.7 else "real",
     )
     return Network(
         devices=devices, channel=channel, dimension=4, delta=DELTA, adversary=Adversary(int(rng.integers(0, 4)))
@@ -71,8 +70,6 @@ def simulated(network: Network, vectors: np.ndarray, rng: np.random.Generator) -
     d = network.devices
     shift, variance = np.array(d.column("weight")), np.array(d.column("noise_std")) ** 2
     on = rng.random(vectors.shape[:2]) < np.array(d.column("participation"))
-    if network.channel.symbols == "real":
-        vectors = np.concatenate([np.real(vectors), np.imag(vectors)], axis=-1)
     out = np.zeros(vectors.shape[:2])
     for k in range(d.count):
         there = on.copy()
@@ -100,9 +97,8 @@ def checked(seed: int) -> None:
     report, rng = guarantee(network), np.random.default_rng(seed)
     channel = network.channel
     ratio, amplitude = directions(network, rng)
-    # Backoff without errors counts the weak as aligned, and a sampled law has a band: upper bounds, not exact.
-    sampled = channel.symbols == "real" and not channel.known
-    bounded = sampled or (channel.power_rule == "backoff" and not channel.csi_error_std)
+    # Backoff without errors counts the weak as aligned: an upper bound, not exact.
+    bounded = channel.power_rule == "backoff" and not channel.csi_error_std
     check(network, simulated(network, ratio[..., None], rng), report.epsilon, exact=not bounded)
     antennas = network.adversary.antennas
     if report.epsilon_eavesdropper is not None:

@@ -26,7 +26,6 @@ def honest(seed: int, *, playable: bool = False) -> Network:
         "noise_std": one_of(0.0, 0.2),
         "power_rule": "truncate" if playable else one_of("truncate", "truncate", "backoff", "paper"),
         "outage": float(rng.uniform(0.01, 0.4)),
-        "symbols": one_of("complex", "real"),
     }
     if scheme == "1" and access == "superposed" and not playable:
         channel |= {"csi_error_std": one_of(0.0, 0.0, 0.1), "phase_error_std": one_of(0.0, 0.0, 0.3)}

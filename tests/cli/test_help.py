@@ -20,7 +20,7 @@ from airpool.evaluation.attacks.positions import POSITIONS
 from airpool.evaluation.settings import FUNCTIONS, KEYS
 from airpool.models.pretrained import load
 from airpool.models.stored import SPLITS
-from airpool.network import Access, Neighbours, PowerRule, Score, ScoreRule, Symbols
+from airpool.network import Access, Neighbours, PowerRule, Score, ScoreRule
 from airpool.paper import figures
 from airpool.protocol.inference import Baseline
 
@@ -88,7 +88,7 @@ def test_a_default_is_that_of_the_network():
 
 
 def test_the_help_of_an_option_names_all_its_values():
-    kinds = {"access": Access, "power_rule": PowerRule, "symbols": Symbols, "score": Score, "score_rule": ScoreRule}
+    kinds = {"access": Access, "power_rule": PowerRule, "score": Score, "score_rule": ScoreRule}
     found = {name: get_args(kind) for name, kind in kinds.items()}
     found |= {"neighbours": tuple(Neighbours)}
     for name, known in found.items():

@@ -83,10 +83,9 @@ def test_any_partition_is_covered(blocks):
     [
         Channel(fading="rayleigh", outage=0.05, redrawn=False),
         Channel(csi_error_std=0.3, redrawn=False),
-        pytest.param(Channel(csi_error_std=0.3, symbols="real", redrawn=False), marks=pytest.mark.check),
         Channel(fading="rayleigh", power_rule="backoff", outage=0.05, redrawn=False),
     ],
-    ids=["outage", "errors", "real symbols", "backoff"],
+    ids=["outage", "errors", "backoff"],
 )
 def test_more_epochs_never_cost_less_and_own_noise_is_the_most(channel):
     net = Network.uniform(num_devices=6, noise_std=0.3, channel=channel)

@@ -133,7 +133,6 @@ def test_single_precision_stays_single():
 
 def test_channel_uses_are_counted():
     assert channel_uses(64) == 32
-    assert channel_uses(64, symbols="real") == 64
     assert channel_uses(65, num_devices=12) == 12 * 33
 
 
@@ -148,7 +147,6 @@ def test_channel_uses_are_counted():
         (lambda: receiver_noise((2,), np.random.default_rng(0), noise_std=np.nan), r"noise_std=nan must be >= 0"),
         (lambda: unpack(np.ones(2) + 0j, 5), r"dimension=5 must be the number of reals in 2 symbols"),
         (lambda: channel_uses(0), r"dimension=0 must be a whole number >= 1"),
-        (lambda: channel_uses(4, symbols="quaternion"), r"symbols='quaternion' must be complex or real"),
     ],
 )
 def test_bad_input_is_named(call, message):

@@ -185,7 +185,6 @@ CASES = {
     "backoff, gains and phases unknown": (FADING | UNKNOWN | {"power_rule": "backoff"}, {}),
     "gains and phases unknown, cover noise": (FADING | NOISY | UNKNOWN, {"cover_noise": True}),
     "gains and phases unknown, orthogonal": (FADING | NOISY | UNKNOWN | {"access": "orthogonal"}, {}),
-    "real symbols, gains and phases unknown": (FADING | NOISY | UNKNOWN | {"symbols": "real"}, {}),
 }
 
 
@@ -199,14 +198,14 @@ def network(request):
 def test_around_the_aligned_sum_the_noise_is_gaussian_of_the_variance_in_the_spec(network, path):
     """(ẑ − Σ τ g w z)/√v is standard normal, v = Σ g²σ² + σ_m²/γ²: whatever the alignments were.
 
-    With complex symbols g is complex and turns z, and v has |g|².
+    Under errors g is complex and turns z, and v has |g|².
     """
     trials, z = 8_000, latents(network)
     seen = receive(z, network, rng=np.random.default_rng(6), trials=trials, path=path)
     weight, std = columns(network, "weight", "noise_std")
     g, kept = seen.alignment[0], clipped(z, network.devices.column("clip_norm"))[0]
     mean, power = (g * seen.taking_part[0] * weight) @ kept, g**2
-    if network.channel.symbols == "complex" and seen.sent.quadrature is not None:
+    if seen.sent.quadrature is not None:
         turned = g + 1j * seen.sent.quadrature[0]
         mean = unpack((turned * seen.taking_part[0] * weight) @ pack(kept), 6)
         power = np.abs(turned) ** 2
@@ -512,10 +511,9 @@ def test_any_number_of_objects_devices_coordinates_and_trials_will_do(objects, c
 
 @pytest.mark.parametrize("path", ["fast", "full"])
 @pytest.mark.parametrize("other", [{}, {"access": "orthogonal"}, {"csi_error_std": 0.1}])
-@pytest.mark.parametrize("symbols", ["complex", "real"])
 @pytest.mark.parametrize("dimension", [1, 3, 4])
-def test_the_estimate_has_as_many_coordinates_as_a_latent_whatever_is_sent(dimension, symbols, other, path):
-    channel = Channel(fading="rayleigh", antennas=2, symbols=symbols, **other)
+def test_the_estimate_has_as_many_coordinates_as_a_latent_whatever_is_sent(dimension, other, path):
+    channel = Channel(fading="rayleigh", antennas=2, **other)
     network = Network.uniform(num_devices=3, dimension=dimension, noise_std=0.1, channel=channel)
     seen = receive(latents(network, 2), network, trials=5, rng=np.random.default_rng(0), path=path)
     assert seen.estimate.shape == (2, 5, dimension)

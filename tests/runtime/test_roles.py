@@ -28,7 +28,6 @@ NETWORKS = {
     "coin": network(participation=0.7),
     "everybody, fading": network(channel=Channel(fading="rician", noise_std=0.01)),
     "errors": network(channel=Channel(fading="rayleigh", csi_error_std=0.05, phase_error_std=0.1, noise_std=0.01)),
-    "real symbols": network(channel=Channel(csi_error_std=0.05, symbols="real", noise_std=0.01)),
     "backoff": network(channel=Channel(fading="rayleigh", power_rule="backoff", outage=0.2)),
     "cover": network(participation=0.5, cover_noise=True),
     "threshold": network(scheme=Threshold(score_bound=1.0, threshold=0.5)),

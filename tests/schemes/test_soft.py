@@ -126,7 +126,7 @@ def test_nothing_but_the_feature_looks_at_the_score(channel, exponent):
     assert np.array_equal(plain.alignment, softer.alignment)
     assert np.array_equal(plain.taking_part, softer.taking_part)
     assert np.array_equal(plain.scale, softer.scale)
-    across = plain.sent.quadrature if channel.symbols == "complex" else None
+    across = plain.sent.quadrature
     across = np.zeros(plain.alignment.shape) if across is None else across
     heard = [plain.alignment @ (x / 3) + across @ turned(x / 3) for x in (z, soft)]
     assert plain.estimate - heard[0] == pytest.approx(softer.estimate - heard[1], abs=1e-12)

@@ -1,7 +1,7 @@
 """Random networks with all options at once, small enough to be looked at by the hundred.
 
 What comes together: schemes, scores, unlike devices, colluders (by number and by name), dropouts, cover noise, all
-neighbour relations, access, fading, outage, power rules, CSI and phase errors, real and complex symbols, antennas of
+neighbour relations, access, fading, outage, power rules, CSI and phase errors, antennas of
 the server and of an eavesdropper, channels that stay, up to 100 devices, 2^20 inferences, δ down to 1e-12.
 """
 
@@ -96,10 +96,10 @@ def _channel(rng: np.random.Generator, scheme: str) -> Channel:
 
     access = one("superposed", "orthogonal", "secure", p=[0.8, 0.1, 0.1])
     if access == "secure":
-        return Channel(access="secure", symbols=one("complex", "real"))
+        return Channel(access="secure")
     rule = one("truncate", "backoff", "paper", p=[0.7, 0.2, 0.1])
     if rule == "paper":
-        return Channel(access=access, power_rule=rule, symbols=one("complex", "real"))
+        return Channel(access=access, power_rule=rule)
     return Channel(
         fading=one("none", "rician", "rayleigh"),
         k_factor_db=float(rng.uniform(-3, 12)),
@@ -108,7 +108,6 @@ def _channel(rng: np.random.Generator, scheme: str) -> Channel:
         outage=float(np.exp(rng.uniform(np.log(1e-4), np.log(0.4)))),
         csi_error_std=one(0.0, float(rng.uniform(0.03, 0.3)), p=[0.85, 0.15]),
         phase_error_std=one(0.0, 0.3, p=[0.9, 0.1]),
-        symbols=one("complex", "real"),
         redrawn=bool(rng.random() < 0.75),
         antennas=int(one(1, 2, 3, p=[0.92, 0.05, 0.03])) if scheme != "2.2" else 1,
     )

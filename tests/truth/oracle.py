@@ -25,7 +25,7 @@ from .curves import (
     stream,
 )
 from .law import Law, known
-from .radio import Radio, components, others_noise
+from .radio import Radio, others_noise
 from .simulated import FEW, by_rank, removed_under_cover
 
 # Draws of the channel, and of streams over one channel.
@@ -95,10 +95,9 @@ class Oracle:
     def aligned(self) -> bool:
         """Whether whoever is heard is heard at full strength, in one direction."""
         channel = self.net.channel
-        errors = channel.csi_error_std > 0 or (channel.phase_error_std > 0 and channel.symbols == "real")
         weak = channel.power_rule != "truncate" and bool(np.any(self.outage > 0))
         alone = channel.access == "secure" or (channel.access == "orthogonal" and not self.extra)
-        return alone or not (errors or channel.antennas > 1 or weak)
+        return alone or not (channel.csi_error_std > 0 or channel.antennas > 1 or weak)
 
     @cached_property
     def outage(self) -> Floats:
@@ -109,7 +108,7 @@ class Oracle:
     @cached_property
     def arriving(self) -> Any:
         """What arrives of all devices in many draws of the channel, (n, K, D)."""
-        return components(self.radio.arriving(DRAWS, self.rng), self.net.channel.symbols)
+        return self.radio.arriving(DRAWS, self.rng)
 
     @cached_property
     def _laws(self) -> dict[int, Law]:
@@ -289,7 +288,7 @@ class Oracle:
         often = 1 if still and certain else min(times, FEW)
         beams = self.net.channel.antennas > 1 and self.net.channel.fading != "none"
         places = DRAWS if often == 1 or still else 400 if beams else 3000
-        v = components(self.radio.overheard(1 if still else often, places, self.rng), self.net.channel.symbols)
+        v = self.radio.overheard(1 if still else often, places, self.rng)
         v = np.broadcast_to(v, (places, often, *v.shape[2:]))
         there = (self.rng.random(v.shape[:3]) < lending).astype(np.float64)
         noise = others_noise(v, self.variance, there, k)

@@ -115,11 +115,6 @@ def _circular(shape: tuple[int, ...], rng: np.random.Generator) -> Complex:
     return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) / np.sqrt(2)
 
 
-def components(v: Complex, symbols: str) -> Any:
-    """As real symbols arrive: I and Q of every antenna; complex symbols: as they are."""
-    return np.concatenate([v.real, v.imag], axis=-1) if symbols == "real" else v
-
-
 def others_noise(v: Any, variance: Floats, there: Floats, k: int, receiver: float = 0.0) -> Floats:
     """R of device k in every draw: the others' noise along its own direction; inf where it is silent itself.
 

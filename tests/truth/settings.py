@@ -18,7 +18,6 @@ BASE = Network(
 )
 FADED = replace(BASE, channel=replace(BASE.channel, fading="rayleigh", outage=0.1))
 RICIAN = replace(BASE, channel=replace(BASE.channel, fading="rician", outage=0.05))
-TURNED = replace(BASE, channel=replace(BASE.channel, phase_error_std=0.4))
 STREAM = replace(FADED, inferences=5, devices=replace(FADED.devices, participation=1.0))
 FULL = replace(BASE, devices=replace(BASE.devices, participation=1.0))
 BEAM = replace(FADED, devices=Devices(count=2, weight=0.5, noise_std=0.1))
@@ -59,7 +58,6 @@ SETTINGS: dict[str, tuple[Network, str, dict[str, Any]]] = {
     "channel.outage": (FADED, "channel", {"outage": 0.3}),
     "channel.csi_error_std": (BASE, "channel", {"csi_error_std": 0.2}),
     "channel.phase_error_std": (BASE, "channel", {"phase_error_std": 0.4}),
-    "channel.symbols=real": (TURNED, "channel", {"symbols": "real"}),
     "channel.redrawn": (STREAM, "channel", {"redrawn": False}),
     "channel.antennas": (BASE, "channel", {"antennas": 2}),
     "channel.antennas, faded": (BEAM, "channel", {"antennas": 4}),

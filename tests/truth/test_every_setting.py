@@ -55,7 +55,6 @@ channel.gamma                       =     =      =     =        =        =      
 channel.outage                      +     =      -     +        =        x      +      =        +
 channel.csi_error_std               +     =      +     +        +        x      +      =        +
 channel.phase_error_std             =     =      =     =        +        x      =      =        =
-channel.symbols=real                +     =      +     +        =        x      +      =        +
 channel.redrawn                     +     =      +     ~        x        x      +      =        +
 channel.antennas                    +     =      +     =        *        x      +      =        +
 channel.antennas, faded             +     =      +     ~        *        x      +      =        +
@@ -108,7 +107,6 @@ channel.gamma                     +        =      =      -    -       -         
 channel.outage                    +        -      +      -    -       -         -     -        +
 channel.csi_error_std             +        -      +      x    x       x         -     +        +
 channel.phase_error_std           +        -      =      x    x       x         -     =        +
-channel.symbols=real              -        =      =      x    x       x         +     -        -
 channel.redrawn                   =        =      =      =    =       =         =     =        =
 channel.antennas                  =        =      =      =    =       =         =     =        =
 channel.antennas, faded           *        *      *      *    *       *         *     ~        ~

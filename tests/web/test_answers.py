@@ -149,7 +149,7 @@ def test_the_numbers_of_twenty_random_settings_are_the_librarys_and_copies_give_
 
 @pytest.mark.check
 def test_a_network_that_takes_its_time_is_answered_with_the_librarys_numbers():
-    settings = {"way": "noise", "model": "wearables", "csi_error_std": "0.1", "symbols": "real"}
+    settings = {"way": "noise", "model": "wearables", "csi_error_std": "0.1", "fading": "nakagami:m=2"}
     (found,) = answers_to(settings)
     assert found["search"]["text"]
     assert "curve" not in found

@@ -132,12 +132,7 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
         lines.append(
             "The adversary may know all gains and errors; they are independent of data and noise (honest pilots)."
         )
-        lines.append(
-            "Symbols are complex, so errors of the phase cost no privacy."
-            if network.channel.symbols == "complex"
-            else "Symbols are real, and the adversary has I and Q. The law of what it receives is sampled; ε holds "
-            "with a confidence of 1 − 1e-9 over the draws."
-        )
+        lines.append("Symbols are complex, so errors of the phase cost no privacy.")
         if live:
             lines.append(
                 "The receiver's noise is at least 2^-17 of the privacy noise (case c of the live-noise theorem)."

@@ -74,7 +74,6 @@ def why_local(network: Network, *, live: bool = False) -> str | None:
 def _arrivals(network: Network, link: Link) -> Arrivals:
     """The law of a_j: of every antenna Rayleigh, over the gain that the device inverts."""
     channel, count, antennas = network.channel, network.devices.count, network.adversary.antennas
-    circular = channel.symbols == "complex"
     errors = {"csi_error_std": channel.csi_error_std, "phase_error_std": channel.phase_error_std}
 
     def draw(number: int, rng: np.random.Generator) -> Floats:
@@ -82,11 +81,11 @@ def _arrivals(network: Network, link: Link) -> Arrivals:
         off = None if channel.known else misalign(gain, rng.standard_normal((3, *gain.shape)), **errors)
         sent = transmit(link.transmitters, gain, gamma=link.gamma, rule=channel.power_rule, misalignment=off)
         normals = rng.standard_normal((*gain.shape, 2 * antennas)) * (sent.scale / link.gamma)[..., None]
-        return normals[..., :antennas] + 1j * normals[..., antennas:] if circular else normals
+        return normals[..., :antennas] + 1j * normals[..., antennas:]
 
     distinct, of_device = like_links(network, link)
     steady = channel.fading == "none" and not channel.csi_error_std and len(distinct) == 1
-    law = (antennas, circular, link.fading.model, link.fading.k_factor_db, link.fading.antennas, channel.power_rule)
+    law = (antennas, link.fading.model, link.fading.k_factor_db, link.fading.antennas, channel.power_rule)
     return Arrivals(
         draw=draw,
         key=(*law, *distinct.ravel().tolist(), *of_device.tolist(), *link.fading.path_gain.ravel().tolist()),
@@ -94,6 +93,5 @@ def _arrivals(network: Network, link: Link) -> Arrivals:
         presence=presence(network, link),
         most=np.full(count, np.inf),
         beyond=np.zeros(count),
-        rayleigh=(antennas if circular else 2 * antennas) * int(steady and len(set(link.fading.path_gain.flat)) == 1),
-        circular=circular,
+        rayleigh=antennas * int(steady and len(set(link.fading.path_gain.flat)) == 1),
     )

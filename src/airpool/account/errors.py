@@ -20,7 +20,7 @@ from airpool.radio.power import threshold, transmit
 def why_local(network: Network) -> str | None:
     """Reason why no other device's noise counts under the network's errors, in words; None where it does."""
     channel = network.channel
-    several = channel.symbols == "real" or channel.antennas > 1  # components that the adversary has
+    several = channel.antennas > 1
     if channel.known and channel.antennas == 1:
         return None
     if channel.power_rule == "paper":
@@ -28,7 +28,7 @@ def why_local(network: Network) -> str | None:
     if (channel.csi_error_std or several) and scheme_rules(network.scheme).ranked:
         return "scheme 2.2 may select the devices whose noise is received most weakly"
     if several and network.devices.count > MOST_DEVICES and not beta(network):
-        return f"several components (I and Q, antennas) are accounted for with up to {MOST_DEVICES} devices"
+        return f"several antennas are accounted for with up to {MOST_DEVICES} devices"
     if (channel.csi_error_std or several) and channel.fading not in ("none", "rician", "rayleigh"):
         return "CSI errors and several antennas are accounted for with fading none, rician and rayleigh"
     return None
@@ -37,15 +37,15 @@ def why_local(network: Network) -> str | None:
 def strengths(network: Network, link: Link) -> Strength | Arrivals | None:
     """The laws of |ρ|²q² of all devices; None where every signal is received at strength 1 or not at all.
 
-    Complex symbols: phase errors do not enter; a turned circular noise has the same law, and a turned feature the same
-    length. Real symbols, or several antennas: the laws of ρq, for an adversary with I and Q of all of them.
+    Phase errors do not enter: a turned circular noise has the same law, and a turned feature the same length. Several
+    antennas: the laws of ρq at all of them.
     """
     channel = network.channel
-    if (channel.known and channel.antennas == 1) or why_local(network) is not None:
+    if why_local(network) is not None:
         return None
-    power = _received_power(network, link) if channel.csi_error_std and channel.antennas == 1 else None
-    alone = channel.symbols == "complex" and channel.antennas == 1
-    return power if alone else _directions(network, link, power)
+    if channel.antennas > 1:
+        return _directions(network, link)
+    return _received_power(network, link) if channel.csi_error_std else None
 
 
 def _received_power(network: Network, link: Link) -> Strength:
@@ -75,30 +75,27 @@ def _strength(
 def beta(network: Network) -> bool:
     """Whether equal devices at a server with several antennas follow the Beta law: aligned at one, else Rayleigh."""
     channel = network.channel
-    return channel.antennas > 1 and channel.fading == "none" and channel.known and channel.symbols == "complex"
+    return channel.antennas > 1 and channel.fading == "none" and channel.known
 
 
-def _directions(network: Network, link: Link, power: Strength | None) -> Arrivals:
+def _directions(network: Network, link: Link) -> Arrivals:
     """The law of all that the server receives, ρq·h/(wᴴh): devices align to its beam w, and it keeps every antenna."""
     channel, count, antennas = network.channel, network.devices.count, network.channel.antennas
-    circular = channel.symbols == "complex"
 
     def draw(number: int, rng: np.random.Generator) -> Any:
-        v = at_the_server(network, link, (number, count), rng)
-        return v if circular else np.concatenate([v.real, v.imag], axis=-1)
+        return at_the_server(network, link, (number, count), rng)
 
     distinct, of_device = like_links(network, link)
-    law = (antennas, circular, link.fading.model, link.fading.k_factor_db, channel.power_rule, channel.phase_error_std)
+    law = (antennas, link.fading.model, link.fading.k_factor_db, channel.power_rule, channel.phase_error_std)
     return Arrivals(
         draw=draw,
         key=(*law, *distinct.ravel().tolist(), *of_device.tolist()),
         of_device=of_device,
         presence=presence(network, link),
-        most=np.full(count, np.inf if antennas > 1 else 1.0) if power is None else power.most,
-        beyond=np.zeros(count) if power is None else power.beyond,
+        most=np.full(count, np.inf),
+        beyond=np.zeros(count),
         rayleigh=antennas - 1 if beta(network) else 0,
         aligned=True,
-        circular=circular,
         costly=link.fading.antennas > 1,  # a beam for each
     )
 

@@ -134,7 +134,6 @@ _GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
         "outage": (float, "Largest probability that a channel is too weak to transmit; γ = auto is chosen to meet it."),
         "csi_error_std": (float, "Std of the channel estimate's error."),
         "phase_error_std": (float, "Std of the phase error, in radians."),
-        "symbols": (str, "Real coordinates per channel use: complex (two) or real (one)."),
         "redrawn": (bool, "Gains and errors are new in every inference."),
         "server_antennas": (int, "Antennas of the server, which receives by one public beam."),
     },

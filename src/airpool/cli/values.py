@@ -68,7 +68,6 @@ VALUES: dict[str, Known] = {
     "neighbours": _of_network("Neighbours"),
     "access": _of_network("Access"),
     "power_rule": _of_network("PowerRule"),
-    "symbols": _of_network("Symbols"),
     "score": _of_network("Score"),
     "score_rule": _of_network("ScoreRule"),
     "gamma": _words("auto"),

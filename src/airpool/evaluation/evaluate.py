@@ -250,9 +250,7 @@ def _channel_uses(network: Network, baseline: Baseline | None) -> int:
     if not access.radio:
         return 0
     alone = access.separate and baseline != "best-device"
-    return channel_uses(
-        network.dimension, symbols=network.channel.symbols, num_devices=network.devices.count if alone else 1
-    )
+    return channel_uses(network.dimension, num_devices=network.devices.count if alone else 1)
 
 
 def _accuracy(right: Tensor, targets: Tensor) -> dict[str, Any]:

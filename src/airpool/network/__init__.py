@@ -24,7 +24,6 @@ from airpool.network.network import (
     Devices,
     Network,
     PowerRule,
-    Symbols,
     require_network,
 )
 from airpool.network.plugins import NetworkPlugin, network_plugins
@@ -54,7 +53,6 @@ __all__ = [
     "ScoreRule",
     "Scored",
     "Slots",
-    "Symbols",
     "Threshold",
     "named_scheme",
     "network_plugins",

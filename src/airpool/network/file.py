@@ -24,7 +24,7 @@ from airpool.network import (
 from airpool.network.scheme import scheme_origin
 
 VERSION = 2
-_SINCE_2 = ("symbols", "redrawn", "antennas")
+_SINCE_2 = ("redrawn", "antennas")
 # Written whatever their values are. This list is closed: a setting that is new is written where it is not the default,
 # which never changes. So no stored text is affected by it (docs/howto/upgrades.md).
 _ALWAYS = {
@@ -32,7 +32,7 @@ _ALWAYS = {
     "devices": ("count", "weight", "clip_norm", "noise_std", "participation", "power_dbm"),
     "channel": (
         *("fading", "k_factor_db", "noise_std", "access", "power_rule", "gamma", "outage"),
-        *("csi_error_std", "phase_error_std", "symbols", "redrawn", "antennas"),
+        *("csi_error_std", "phase_error_std", "redrawn", "antennas"),
     ),
     "scheme": ("score", "score_rule", "score_bound", "score_noise_std", "threshold", "num_selected"),
 }
@@ -93,7 +93,7 @@ def build(data: dict[str, Any]) -> Network:
 def upgraded(data: dict[str, Any]) -> dict[str, Any]:
     """The tables of a file of any version as those of the newest.
 
-    Version 1 knew real symbols alone: it means them where channels are not known exactly; elsewhere they are the same.
+    Version 1 sent one number in each use of the channel, which differs where channels are not known exactly.
     """
     version, channel = data.get("version"), data.get("channel", {})
     if version is None:
@@ -105,7 +105,10 @@ def upgraded(data: dict[str, Any]) -> dict[str, Any]:
     if version == 1 and isinstance(channel, dict):
         _reject_unknown("channel.", channel, [f.name for f in fields(Channel) if f.name not in _SINCE_2])
         if channel.get("csi_error_std") or channel.get("phase_error_std"):
-            data = data | {"channel": channel | {"symbols": "real"}}
+            raise NetworkError(
+                "version 1 sent one number in each use of the channel, now it is two, and with errors of the channel ε "
+                "is another: write version = 2"
+            )
     return data | {"version": VERSION}
 
 

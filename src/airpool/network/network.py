@@ -37,7 +37,6 @@ from airpool.network.scheme import scheme_rules
 from airpool.network.slots import Slots
 
 PowerRule = Literal["truncate", "backoff", "paper"]
-Symbols = Literal["complex", "real"]
 
 # airpool's own; a plug-in adds others (network/fading.py).
 FADING = ("none", "rician", "rayleigh", "nakagami:M", "log-normal:STD_DB", "sionna:MODEL")
@@ -90,8 +89,7 @@ class Channel:
 
     access: superposed (the radio adds up), orthogonal (one after the other), or secure: no radio at all, a secure sum
         over an ordinary network; power, path loss and outage play no part, and no other setting may be given.
-    symbols: two real coordinates in each complex symbol, or one in each use; they differ where channels are not known
-        exactly. csi_error_std: √E|e|² of the whole complex error. redrawn: gains and errors are new in every inference,
+    csi_error_std: √E|e|² of the whole complex error. redrawn: gains and errors are new in every inference,
         else one draw serves all of them (a ledger counts how often it is drawn again). antennas: of the server, which
         receives by one public beam and keeps them all.
     fading: the law of the gains, by name (`airpool.network.fading`). k_factor_db: Rician K factor in dB.
@@ -112,7 +110,6 @@ class Channel:
     outage: Annotated[float, BETWEEN._replace(least=1e-30)] = 0.01
     csi_error_std: Annotated[float, ERROR] = 0.0
     phase_error_std: Annotated[float, ERROR] = 0.0
-    symbols: Symbols = "complex"
     redrawn: bool = True
     antennas: Annotated[int, range(1, 257)] = 1
 
@@ -224,8 +221,7 @@ class Network(Brief):
     def coordinates(self) -> int:
         """Real coordinates that a device sends: r; r + 1 where a symbol that may be turned has room for one more."""
         several = self.channel.antennas > 1 or self.adversary.antennas > 0
-        padded = self.channel.symbols == "complex" and (several or not self.channel.known)
-        return self.dimension + self.dimension % 2 if padded else self.dimension
+        return self.dimension + self.dimension % 2 if several or not self.channel.known else self.dimension
 
     @classmethod
     def uniform(cls, *, num_devices: int, **settings: Any) -> Self:

@@ -80,11 +80,11 @@ class Strength:
 class Arrivals:
     """Law of the received directions: `draw(n, rng)` gives n outcomes of v, (n, K, d), 0 where a device is silent.
 
-    v is complex for complex symbols, else real with I and Q of every antenna.
+    v is complex, with a component for each antenna.
     key: equal where the law of v is. of_device: equal where devices have the same law. presence: Pr(v ≠ 0) of each.
     most, beyond: a |v|² that each device exceeds with probability `beyond` at most.
     rayleigh: number of components if v is Gaussian, independent and isotropic, of one variance; else 0.
-    aligned: one component more, in which every v is 1. circular: v is complex. costly: draws take long.
+    aligned: one component more, in which every v is 1. costly: draws take long.
     rough: few draws will do, for the first steps of a search.
     """
 
@@ -96,7 +96,6 @@ class Arrivals:
     beyond: Floats = field(compare=False)
     rayleigh: int = 0
     aligned: bool = False
-    circular: bool = False
     costly: bool = False
     rough: bool = False
 

@@ -1,7 +1,7 @@
-"""The noise floor where signals arrive along random directions: an adversary with several components (howto/radio.md).
+"""The noise floor where signals arrive along random directions: an adversary with several antennas (howto/radio.md).
 
-Device j is received along a vector v_j in d components (I and Q for real symbols, one for each antenna for complex
-ones). Given all v, the feature of device k stands in noise of variance R_k beside its own:
+Device j is received along a vector v_j of d complex components, one for each antenna. Given all v, the feature of
+device k stands in noise of variance R_k beside its own:
 
     1/R_k = v_k^H (Σ_{j≠k} τ_j a_j v_j v_j^H + extra·I)⁻¹ v_k
 
@@ -123,13 +123,13 @@ def _laws(
 
 @lru_cache(maxsize=32)
 def _beta(arrivals: Arrivals, others: int, participation: float) -> tuple[Law, Law]:
-    """The law of R/a among equal devices: with n on the air, a/(a + R) is Beta(d, n − d), halved if v is real.
+    """The law of R/a among equal devices: with n on the air, a/(a + R) is Beta(d, n − d).
 
     With an aligned component, 1/n + (1 − 1/n)·Beta(d, n − 1 − d). As many components as devices: R = 0.
     """
     from airpool._support.special import betainc
 
-    d, one, half = arrivals.rayleigh, int(arrivals.aligned), 1.0 if arrivals.circular else 0.5
+    d, one = arrivals.rayleigh, int(arrivals.aligned)
     edge = np.exp(np.arange(np.log(_LEAST), np.log(_MOST), _FINE_STEP))
     below = np.zeros(len(edge) + 1)
     for m, mass in zip(*binomial(others, participation, tail=_ARITHMETIC), strict=True):
@@ -138,7 +138,7 @@ def _beta(arrivals: Arrivals, others: int, participation: float) -> tuple[Law, L
             below += mass
             continue
         complement = edge / (1 + edge) * (n / (n - 1) if one else 1.0)
-        below[:-1] += mass * betainc(half * (n - one - d), half * d, np.minimum(complement, 1.0))
+        below[:-1] += mass * betainc(n - one - d, d, np.minimum(complement, 1.0))
         below[-1] += mass
     low = _law(np.append(0.0, edge), below, 1.0, down=True)
     return stacked([low]), stacked([_law(np.append(edge, np.inf), below, 1.0, down=False)])

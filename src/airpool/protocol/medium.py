@@ -26,11 +26,6 @@ def misalignment(gain: Array, channel: Channel, rng: draws.Generator) -> Misalig
     return misalign(gain, normals, csi_error_std=channel.csi_error_std, phase_error_std=channel.phase_error_std)
 
 
-def in_phase_gain(gain: Array, off: Misalignment | None) -> Array:
-    """The real coefficient with which a signal reaches the server: h, or Re(ρ)·ĥ where ρ ≠ 1 (wireless.csi)."""
-    return gain if off is None else off.in_phase * off.estimate
-
-
 def complex_gain(off: Misalignment) -> Array:
     """The complex coefficient with which a symbol reaches the server: ρ·ĥ, of modulus h."""
     return off.estimate * (off.in_phase + 1j * off.quadrature)
@@ -56,18 +51,18 @@ def received(
     Under orthogonal access, the sum that the server makes of the y_k of all that are transmitting, (..., K).
     """
     xp, channel, shape = array_namespace(signals), network.channel, tuple(signals.shape)
-    alone, mixed = channel.rules.separate, off is not None and channel.symbols == "complex"
+    alone = channel.rules.separate
     noise_shape = shape if alone else (*shape[:-2], shape[-1])
     noise = receiver_noise(noise_shape, rng, noise_std=channel.noise_std, dtype=signals.dtype)
-    coefficient = in_phase_gain(gain, off) if off is None or not mixed else complex_gain(off)
-    if mixed:
+    coefficient = gain if off is None else complex_gain(off)
+    if off is not None:
         signals, noise = pack(signals), pack(noise)
     if alone:
         each = separate(signals, coefficient, noise)
         y = xp.sum(xp.where(transmitting[..., None], each, xp.zeros_like(each)), axis=-2)
     else:
         y = superpose(signals, coefficient, noise)
-    return (unpack(y, shape[-1]) if mixed else y)[..., : network.dimension]
+    return (y if off is None else unpack(y, shape[-1]))[..., : network.dimension]
 
 
 def superpose(signals: Array, gain: Array, noise: Array | None = None) -> Array:
@@ -129,17 +124,15 @@ def turned(reals: Array) -> Array:
     return unpack(1j * pack(reals), reals.shape[-1])
 
 
-def channel_uses(dimension: int, *, symbols: str = "complex", num_devices: int = 1) -> int:
+def channel_uses(dimension: int, *, num_devices: int = 1) -> int:
     """Channel uses of one inference; `num_devices` times as many under orthogonal access.
 
-    >>> channel_uses(7), channel_uses(7, symbols="real"), channel_uses(7, num_devices=12)
-    (4, 7, 48)
+    >>> channel_uses(7), channel_uses(7, num_devices=12)
+    (4, 48)
     """
     if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
         raise ValueError(f"dimension={dimension!r} must be a whole number >= 1")
-    if symbols not in ("complex", "real"):
-        raise ValueError(f"symbols={symbols!r} must be complex or real")
-    return num_devices * (math.ceil(dimension / 2) if symbols == "complex" else dimension)
+    return num_devices * math.ceil(dimension / 2)
 
 
 def _signal_shape(signals: Array) -> tuple[int, ...]:

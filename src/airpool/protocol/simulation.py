@@ -177,7 +177,7 @@ def _fast(
     xp, network, gamma = array_namespace(latents), senders.network, senders.link.gamma
     feature, std = device.weighted(latents, senders), like(senders.column("noise_std"), latents)
     sent = device.power(senders, gain, takes_part=takes_part, misalignment=off)
-    g, mixing = sent.alignment, sent.quadrature if network.channel.symbols == "complex" else None
+    g, mixing = sent.alignment, sent.quadrature
     noise_gain = g**2 if mixing is None else g**2 + mixing**2
     variance = xp.matmul(noise_gain, (std * std)[:, None])
     receivers = 1.0

@@ -60,7 +60,7 @@ def receive_waveform(
     """
     require_plain(network)
     waveform, even = waveform or Waveform(), evened(network)
-    plain = replace(even, channel=Channel(symbols="complex", gamma=1e-9))
+    plain = replace(even, channel=Channel(gamma=1e-9))
     got = receive(_filled(latents, network), plain, rng=rng, trials=trials, path="full")
     assert got.signals is not None
     n, t, k, _ = got.signals.shape

@@ -96,9 +96,8 @@ def alignment(network: Network, link: Link) -> "Moments":
 
 
 def noise_gain(network: Network, moments: "Moments") -> Floats:
-    """E of the factor on a device's noise variance in one coordinate of ẑ: complex symbols bring in both components."""
-    mixed = network.channel.symbols == "complex" and not network.channel.known
-    return moments.power if mixed else moments.mean_square
+    """E of the factor on a device's noise variance in one coordinate of ẑ: errors bring in both components."""
+    return moments.mean_square if network.channel.known else moments.power
 
 
 def receivers(network: Network, link: Link, on_the_air: Floats) -> float:
@@ -154,7 +153,7 @@ class Level:
 def level(network: Network, link: Link | None = None, *, participation: ArrayLike | None = None) -> Level:
     """The public level of ẑ = Σ τ g (w z + n) + m/γ, which a server knows in advance.
 
-        signal = Σ_k p_k E[g_k] w_k C_k,   noise² = Σ_k p_k E[g_k²] σ_k² + σ_m²/γ²      (complex symbols: E[q_k²|ρ_k|²])
+        signal = Σ_k p_k E[g_k] w_k C_k,   noise² = Σ_k p_k E[g_k²] σ_k² + σ_m²/γ²      (under errors: E[q_k²|ρ_k|²])
 
     participation: for Scheme 2.1, and 2.2 where it is not k̃/K: a public p, (K,) or one number, from calibration data
         (`schemes.participation.expected_participation`), never from the inference at hand.

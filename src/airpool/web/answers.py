@@ -73,7 +73,7 @@ def _next(found: Iterator[Part]) -> Part | None:
 def costly(network: Network) -> bool:
     """Whether ε takes many seconds: its law is drawn, or integrated over errors of the channel or for many devices."""
     channel, d = network.channel, network.devices
-    hard = channel.symbols == "real" or ":" in channel.fading or scheme_rules(network.scheme).scored
+    hard = ":" in channel.fading or scheme_rules(network.scheme).scored
     unlike = len(set(zip(d.column("weight"), d.column("clip_norm"), d.column("noise_std"), strict=True)))
     elsewhere = network.adversary.antennas > 0 and unlike > _MOST_UNLIKE
     return channel.rules.radio and (channel.antennas > 1 or elsewhere or (hard and not channel.known))

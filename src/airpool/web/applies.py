@@ -13,7 +13,7 @@ SCORE = ("score", "score_rule", "score_bound", "score_noise_std")
 SLOTS = ("sure", "slots_redrawn", "abstain")
 RADIO = (
     *("fading", "k_factor_db", "receiver_noise_std", "power_dbm", "path_loss_db", "power_rule", "gamma", "outage"),
-    *("csi_error_std", "phase_error_std", "symbols", "redrawn", "server_antennas", "antennas"),
+    *("csi_error_std", "phase_error_std", "redrawn", "server_antennas", "antennas"),
 )
 _WAYS = {
     "epsilon": "found from the target ε: the least noise that meets it",

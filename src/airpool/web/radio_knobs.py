@@ -118,16 +118,6 @@ _AIR = {
         step=0.01,
         unit="rad",
     ),
-    "symbols": Knob(
-        "Numbers in a symbol",
-        "Two in each complex symbol, or one in each use of the channel.",
-        "choice",
-        default="complex",
-        choices=(
-            k.KnobChoice("complex", "two", ""),
-            k.KnobChoice("real", "one", "Phase errors then cost privacy, too."),
-        ),
-    ),
     "server_antennas": Knob(
         "Antennas of the server",
         "It receives by one public beam. More than one takes half a minute to account for.",

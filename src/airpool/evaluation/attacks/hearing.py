@@ -123,7 +123,7 @@ def _at_antennas(
     A floor keeps directions without noise in it: there the device is heard as well as can be.
     """
     play, d = directions.mechanism(network, elsewhere=True), network.devices
-    variance, packs = np.array(d.column("noise_std")) ** 2, network.channel.symbols == "complex"
+    variance = np.array(d.column("noise_std")) ** 2
     signals, stds = [], []
     for features in z:
         seen = play(features, trials, rng)
@@ -131,14 +131,14 @@ def _at_antennas(
         if others_known:
             sent = padded(_weighted(network, features[None])[0], network.coordinates)
             sent[device] = 0
-            y = y - np.einsum("tkd,kc->tcd", v, pack(sent) if packs else sent)
+            y = y - np.einsum("tkd,kc->tcd", v, pack(sent))
         noise = np.einsum("k,tkd,tke->tde", variance, v, np.conj(v))
         largest = np.linalg.eigvalsh(noise)[:, -1]
         floor = _FLOOR * np.where(largest > 0, largest, 1.0)
         towards = np.linalg.solve(noise + floor[:, None, None] * np.eye(v.shape[-1]), v[:, device, :, None])[..., 0]
         gain = np.einsum("td,td->t", np.conj(v[:, device]), towards).real
         found = np.einsum("td,tcd->tc", np.conj(towards), y) / np.where(gain > 0, gain, 1.0)[:, None]
-        signals.append((unpack(found, network.coordinates) if packs else found)[:, : network.dimension])
+        signals.append(unpack(found, network.coordinates)[:, : network.dimension])
         stds.append(np.where(gain > 0, 1 / np.sqrt(np.where(gain > 0, gain, 1.0)), np.inf))
     std = np.array(stds)
     return Heard(np.array(signals), std, np.isfinite(std))

@@ -128,7 +128,7 @@ class _Sums:
         """The sum without the receiver's noise, and what else was received."""
         received, quadrature = np.einsum("nk,nkc->nc", heard.alignment, heard.signals), heard.quadrature
         square = heard.alignment**2
-        if quadrature is not None and self.network.channel.symbols == "complex":
+        if quadrature is not None:
             received = received + turned(np.einsum("nk,nkc->nc", quadrature, heard.signals))
             square = square + quadrature**2
         rest = heard.estimate - received[:, : heard.estimate.shape[1]]

@@ -60,10 +60,7 @@ def mechanism(
         else:
             directions = _at_the_server(network, link, got, rng)
         directions[:, list(known)] = 0
-        if network.channel.symbols == "complex":
-            return ObservedDirections(np.einsum("nkd,nkc->ncd", directions, pack(signals)), directions)
-        directions = np.concatenate([directions.real, directions.imag], axis=-1)
-        return ObservedDirections(np.einsum("nkd,nkc->ncd", directions, signals), directions)
+        return ObservedDirections(np.einsum("nkd,nkc->ncd", directions, pack(signals)), directions)
 
     return run
 
@@ -97,7 +94,7 @@ def likelihood_ratio(network: Network, features: Floats, neighbour: Floats) -> C
 
     def sent(world: Floats) -> Components:
         z = weight[:, None] * clipped(world, d.column("clip_norm"))
-        return pack(padded(z, network.coordinates)) if network.channel.symbols == "complex" else z
+        return pack(padded(z, network.coordinates))
 
     here, there = sent(features), sent(neighbour)
 
