@@ -1,4 +1,4 @@
-"""Every privacy number equals the one before the rebuilding (commit 95a01e8): 194 networks over all options.
+"""Every privacy number equals the one before the rebuilding (commit 95a01e8): 183 networks over all options.
 
 A row of epsilon_before.json has a network file, the options of `guarantee`, and what was found: `epsilon`, `local` and
 `lower` per device (one value where all agree; `lower` only where it differs from `epsilon`), `object`, and in some rows
