@@ -18,7 +18,7 @@ from airpool.evaluation.plan.candidates import PAPER, built
 from airpool.evaluation.plan.frontier import draw, frontier
 from airpool.evaluation.plan.search import Option, simulated
 from airpool.models.codecs.vote import crossed, fit
-from airpool.network import Devices, Ranking
+from airpool.network import Channel, Devices, Ranking
 from airpool.network import file as network_file
 
 TWELVE = Network.uniform(num_devices=12)
@@ -138,9 +138,22 @@ def test_the_fewest_devices_reach_the_accuracy_and_one_less_does_not(model, monk
     assert one_less.best.accuracy < 0.62
     with pytest.raises(ValueError, match=r"beyond 12 devices at ε = 0\.5: they reach 0\."):
         fewest_devices(TWELVE, model=model, epsilon=0.5, accuracy=0.9)
-    unlike = Network(devices=Devices(count=2, power_dbm=(10.0, 20.0)))
-    with pytest.raises(ValueError, match="power_dbm differs"):
-        fewest_devices(unlike, model=model, epsilon=0.5, accuracy=0.9)
+    for name in ("power_dbm", "path_loss_db"):
+        unlike = Network(devices=Devices(count=2, **{name: (10.0, 20.0)}))
+        with pytest.raises(ValueError, match=f"{name} differs"):
+            fewest_devices(unlike, model=model, epsilon=0.5, accuracy=0.9)
+
+
+def test_the_fewest_devices_are_as_far_away_as_those_given(model, monkeypatch):
+    monkeypatch.setattr(search, "candidates", lambda *_, **__: FEW[:1])
+    given = {"devices": Devices(count=4, power_dbm=20.0, path_loss_db=30.0), "channel": Channel(noise_std=0.01)}
+    count, found = fewest_devices(Network(**given), model=model, epsilon=4.0, accuracy=0.2)
+    own = found.best.network.devices
+    assert set(own.column("path_loss_db")) == {30.0}
+    assert set(own.column("power_dbm")) == {20.0}
+    # What is left to the plan is what a plan of as many devices like those given finds.
+    wanted = replace(Network(**given), devices=Devices(count=count, power_dbm=20.0, path_loss_db=30.0))
+    assert built(FEW[0], wanted, np.full(count, 4.0), model) == found.best.network
 
 
 def test_the_frontier_rises_and_is_drawn(model, tmp_path):

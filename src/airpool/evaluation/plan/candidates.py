@@ -54,6 +54,8 @@ class Candidate:
         return f"{self.codec}, {chosen}" + ("" if self.handle == "noise" else f", own {self.handle}")
 
 
+# Columns of the devices that a candidate decides, whatever is given.
+DESIGNED = ("weight", "clip_norm", "noise_std", "participation", "epsilon")
 PAPER = Candidate(codec="q16", participation=0.9)
 
 
@@ -84,11 +86,11 @@ def brought(given: Network, codecs: tuple[str, ...]) -> tuple[Candidate, ...]:
 def built(candidate: Candidate, given: Network, targets: Floats, model: "Model") -> Network:
     """The candidate's network that meets every target (K,); a ValueError where none does.
 
-    given: devices (count, power), channel, δ, neighbours, colluders, dropouts and number of inferences. Weights and
+    given: devices (count, power, path loss), channel, δ, neighbours, colluders, dropouts and number of inferences. Weights and
     clip norms are designed on the validation objects.
     """
     wanted, p = tuple(targets.tolist()), candidate.participation
-    devices = replace(given.devices, weight=None, clip_norm=1.0, noise_std=0.05, participation=p, epsilon=wanted)
+    devices = replace(given.devices, **dict(zip(DESIGNED, (None, 1.0, 0.05, p, wanted), strict=True)))
     chosen: Any = {"scheme": candidate.scheme, "cover_noise": candidate.cover_noise}
     bare = replace(given, dimension=model.codec(candidate.codec).dimension, devices=devices, **chosen)
     if scheme_rules(candidate.scheme).scored:

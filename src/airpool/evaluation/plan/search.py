@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from airpool._support.threads import single_thread
 from airpool.account.guarantee import PrivacyReport
 from airpool.evaluation.evaluate import Evaluation, evaluate
 from airpool.evaluation.objects import held_out
-from airpool.evaluation.plan.candidates import PAPER, Candidate, brought, built, candidates
+from airpool.evaluation.plan.candidates import DESIGNED, PAPER, Candidate, brought, built, candidates
 from airpool.network import Devices, Network
 
 if TYPE_CHECKING:
@@ -230,16 +230,20 @@ def fewest_devices(
 ) -> tuple[int, Plan]:
     """The smallest number of devices, up to those given, that reach this accuracy at this ε, and their plan.
 
-    The devices given must have one power and one target. Accuracy grows with their number: bisection finds the least.
+    The devices given must have one power, one path loss and one target. Accuracy grows with their number: bisection
+    finds the least.
     Edge cases: not even all of them do → an error that names what they reach.
     """
     check_accuracy(accuracy)
-    powers = given.devices.column("power_dbm")
-    if len(set(powers)) != 1:
-        raise ValueError("power_dbm differs between devices, so the fewest are not defined: give one value for all")
+    alike = dict[str, float]()
+    for name in (each.name for each in fields(Devices) if each.name not in ("count", *DESIGNED)):
+        values = set(given.devices.column(name))
+        if len(values) != 1:
+            raise ValueError(f"{name} differs between devices, so the fewest are not defined: give one value for all")
+        alike[name] = values.pop()
 
     def best_of(count: int, trials: Sequence[int] = _QUICK) -> Plan:
-        devices = Devices(count=count, power_dbm=powers[0])
+        devices = Devices(count=count, **alike)
         others = {"colluders": min(given.colluders, count - 1), "dropouts": min(given.dropouts, count - 1)}
         return plan(replace(given, devices=devices, **others), model=model, epsilon=epsilon, seed=seed, trials=trials)
 
