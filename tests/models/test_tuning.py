@@ -1,5 +1,7 @@
 """Fine-tuning: the trunk changes, on training pictures alone, and a CPU must be asked for."""
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,10 @@ pytest.importorskip("PIL.Image")
 
 from tests.models.photographs import shop
 
+from airpool.models.codecs.training import CodecRecipe
 from airpool.models.images import features, folder, trunk, tuning
+from airpool.models.local import HeadRecipe
+from airpool.models.vision.training import TrunkRecipe
 
 
 @pytest.mark.check
@@ -31,6 +36,17 @@ def test_a_trunk_trained_on_has_weights_of_its_own_and_looks_at_no_test_object(t
     assert seen.features.shape == found.features.shape
     assert not np.allclose(seen.features, found.features)
     assert np.isfinite(seen.features).all()
+
+
+@pytest.mark.parametrize("recipe", [tuning.TuningRecipe(), TrunkRecipe(), HeadRecipe(), CodecRecipe()])
+def test_no_field_of_a_recipe_is_left_unchecked(recipe):
+    for each in fields(recipe):
+        wrong = (0.5, 0.2) if each.name == "erase" else "yes" if each.name == "mirror" else -1
+        with pytest.raises(ValueError, match=f"{each.name}=.* must be "):
+            replace(recipe, **{each.name: wrong})
+    if isinstance(recipe, tuning.TuningRecipe):
+        with pytest.raises(ValueError, match="pictures=0 must be ≥ 1"):
+            replace(recipe, pictures=0)
 
 
 def test_a_cpu_must_be_asked_for(monkeypatch):

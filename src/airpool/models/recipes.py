@@ -5,24 +5,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-# What is allowed, in words and as a test, and the fields that it holds for.
-_LIMITS: tuple[tuple[str, Callable[[float], bool], str], ...] = (
-    ("≥ 1", lambda x: x >= 1, "epochs objects views trials"),
+# What is allowed, in words and as a test, and the fields that it holds for: every field of every recipe.
+_GROUPS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("≥ 1", lambda x: x >= 1, "epochs objects views pictures trials"),
     ("≥ 0", lambda x: x >= 0, "weight_decay hidden extra_views object_loss view_loss pose_loss consistency"),
-    ("≥ 0", lambda x: x >= 0, "gradient_norm turn_deg scale stretch shift"),
+    ("≥ 0", lambda x: x >= 0, "gradient_norm turn_deg scale stretch shift seed"),
     ("≥ 0 and < 1", lambda x: 0 <= x < 1, "warm_up label_smoothing dropout drop_path average light"),
     ("from 0 to 1", lambda x: 0 <= x <= 1, "erased balance"),
-    ("between 0 and 1", lambda x: 0 < x < 1, "learning_rate"),
+    ("between 0 and 1", lambda x: 0 < x < 1, "learning_rate head_rate"),
+    ("a smallest and a largest side, from 0 to 1", lambda x: 0 <= x[0] <= x[1] <= 1, "erase"),
+    ("True or False", lambda x: isinstance(x, bool), "mirror"),
 )
+_LIMITS = {name: (allowed, ok) for allowed, ok, names in _GROUPS for name in names.split()}
 
 
 def check(recipe: Any, *, zero: Sequence[str] = ()) -> None:
-    """Raises an error that names a field of a recipe (a dataclass) that is out of range. zero: which may be 0, too."""
-    for allowed, ok, names in _LIMITS:
-        for name in names.split():
-            value = getattr(recipe, name, None)
-            if value is not None and not ok(value) and not (name in zero and value == 0):
-                raise ValueError(f"{name}={getattr(recipe, name)} must be {allowed}")
+    """Raises an error that names a field of a recipe (a dataclass) that is out of range. zero: which may be 0, too.
+
+    A field without a limit is a KeyError: no recipe can have one that is not checked.
+    """
+    for each in fields(recipe):
+        value, (allowed, ok) = getattr(recipe, each.name), _LIMITS[each.name]
+        if not ok(value) and not (each.name in zero and value == 0):
+            raise ValueError(f"{each.name}={value} must be {allowed}")
 
 
 def settled(values: Mapping[str, Any], *defaults: Any, fixed: Sequence[str] = ()) -> list[Any]:

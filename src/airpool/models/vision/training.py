@@ -60,8 +60,6 @@ class TrunkRecipe(Augmentation):
         recipes.check(self)
         if not self.object_loss + self.view_loss > 0:
             raise ValueError("object_loss or view_loss must be > 0: nothing else trains the classifier")
-        if not 0 <= self.erase[0] <= self.erase[1] <= 1:
-            raise ValueError(f"erase={self.erase} must be a smallest and a largest side, from 0 to 1")
 
 
 _FINE_TUNED = TrunkRecipe(
