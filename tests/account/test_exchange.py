@@ -184,6 +184,24 @@ def test_many_heterogeneous_devices_count_the_slack_of_their_law_as_the_worst_ca
     assert whole.gdp[0] == pytest.approx(np.linalg.norm(exchange(net, protects="local").gdp), rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    "net",
+    [
+        Network.paper(),
+        like(),
+        like(noise_std=0.02, inferences=300, channel=Channel(fading="rayleigh")),
+        like(noise_std=0.02, inferences=50, participation=0.5, cover_noise=True, neighbours="replace"),
+        like(inferences=1_000),
+    ],
+    ids=["paper", "plain", "fading", "hidden", "many"],
+)
+def test_a_distribution_by_default_holds_losses_of_any_size(net):
+    distribution, exact = exchange(net).pld(), guarantee(net).worst
+    theirs = distribution.get_epsilon_for_delta(net.delta)
+    # Above the truth by a little of what the interval is; the last digits are dp-accounting's own.
+    assert exact * (1 - 1e-9) <= theirs <= exact * 1.002
+
+
 def test_removal_has_a_loss_and_nothing_else():
     net = like(noise_std=0.8, neighbours="remove", cover_noise=True, dimension=4)
     spent = exchange(net)

@@ -21,7 +21,7 @@ from airpool.network import Neighbours, Network, NetworkError, require_network, 
 from airpool.privacy import compose, device, renyi
 from airpool.privacy.aggregate import Aggregate, ratio
 from airpool.privacy.game import Game, gaussians
-from airpool.privacy.multiples import on_multiples
+from airpool.privacy.multiples import least_interval, on_multiples
 from airpool.privacy.object import object_game
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ Protected = Literal["device", "local", "object"]
 ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 256, 512, 1024)
 # What rounding may have cost μ. Probability of outcomes, all together, that are too rare for a floating-point number.
 _ROUNDING, _UNDERFLOW = 1e-12, 1e-315
+# The grid of dp-accounting's own distributions.
+_INTERVAL = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +118,12 @@ class Exchange:
             one = dp.PoissonSampledDpEvent(float(np.max(self._coin[each])), one)
         return one if self._times == 1 else dp.SelfComposedDpEvent(one, self._times)
 
-    def pld(self, device: int | None = None, *, interval: float = 1e-4) -> "PrivacyLossDistribution":
+    def pld(self, device: int | None = None, *, interval: float | None = None) -> "PrivacyLossDistribution":
         """The spending as a privacy loss distribution of dp-accounting, of one device; by default that with most ε.
 
-        Exact up to its grid of `interval`, pessimistic; also where nothing is Gaussian.
+        Exact up to its grid of `interval`, pessimistic; also where nothing is Gaussian. interval: by default 1e-4, or
+        where losses are too large for that, the smallest of its doubles that holds them. Distributions are composed on
+        one interval: give it where another one has its own.
 
         >>> spent = exchange(Network.uniform(num_devices=4, noise_std=0.5, participation=0.9))
         >>> round(spent.pld().get_epsilon_for_delta(1e-5), 2)
@@ -128,6 +132,10 @@ class Exchange:
         grids = load("dp_accounting.pld.pld_pmf", "a privacy loss distribution")
         distributions = load("dp_accounting.pld.privacy_loss_distribution", "a privacy loss distribution")
         found = self.losses(self.worst if device is None else self._index(device))
+        if interval is None:
+            interval = _INTERVAL
+            while interval < max(map(least_interval, found)):
+                interval *= 2
         ways = (grids.create_pmf(*on_multiples(loss, interval), pessimistic_estimate=True) for loss in found)
         return distributions.PrivacyLossDistribution(*ways)
 

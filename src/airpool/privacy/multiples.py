@@ -10,16 +10,20 @@ from airpool.privacy.compose import Loss
 _MOST = 2**20
 
 
+def least_interval(loss: Loss) -> float:
+    """The smallest interval whose multiples this loss may be put on."""
+    return loss.step * (len(loss.mass) - 1) / _MOST
+
+
 def on_multiples(loss: Loss, interval: float) -> tuple[dict[int, float], float, float]:
     """The mass of each multiple, the interval, and the mass of an infinite loss, as dp-accounting takes them.
 
     Mass between two multiples is shared so that the curve is right at every multiple and above the truth in between.
     """
     width = float(positive("interval", interval))
-    at = loss.step * np.arange(loss.lowest, loss.lowest + len(loss.mass), dtype=np.float64) / width
-    if at[-1] - at[0] > _MOST:
-        least = width * float(at[-1] - at[0]) / _MOST
+    if width < (least := least_interval(loss)):
         raise ValueError(f"interval={width:g} must be at least {up(least, 2)} for losses as large as these")
+    at = loss.step * np.arange(loss.lowest, loss.lowest + len(loss.mass), dtype=np.float64) / width
     below = np.floor(at)
     above = np.expm1(-(at - below) * width) / np.expm1(-width)
     mass, first = np.zeros(int(below[-1] - below[0]) + 2), int(below[0])
