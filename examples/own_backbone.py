@@ -141,7 +141,7 @@ def main() -> None:
                 encoder=codec.encoder,
                 server=server,
                 rng=rng,
-                simulation=Simulation(trials=TRIALS, path="fast"),
+                simulation=Simulation(trials=TRIALS),
             )
             show(f"over the air, ε = {out.report.worst:.4f}", out)
             cast = vote.encoder(local_distribution(features, model.classifier, even))
@@ -153,7 +153,7 @@ def main() -> None:
                     net,
                     server=vote.server(level(net)),
                     rng=rng,
-                    simulation=Simulation(trials=TRIALS, path="fast"),
+                    simulation=Simulation(trials=TRIALS),
                 ),
             )
         server = codec.server(Level(signal=1.0, noise_std=0.0))

@@ -30,7 +30,7 @@ from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects
 from airpool.models.sensors.fitted import Fitted
 from airpool.models.vision import picture
-from airpool.protocol.inference import infer_features
+from airpool.protocol.inference import Simulation, infer_features
 from airpool.runtime import bundle as bundles
 from airpool.runtime import seeded, shipped, up
 from airpool.runtime import wire_pb2 as wire
@@ -126,7 +126,8 @@ class Running:
 
         def one(number: int) -> int:
             seen, rng = latents[[number % len(latents)]], seeded.generator(SEED, number)
-            return int(infer_features(seen, net, server=partial(np.apply_along_axis, decode, -1), rng=rng).label.item())
+            server, how = partial(np.apply_along_axis, decode, -1), Simulation(path="full")
+            return int(infer_features(seen, net, server=server, rng=rng, simulation=how).label.item())
 
         return [one(number) for number in range(count)]
 

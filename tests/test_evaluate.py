@@ -18,7 +18,9 @@ from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects
 from airpool.evaluation.own_objects import of_latents
 from airpool.models.latents import Latents, read, read_views
+from airpool.network import Devices
 from airpool.protocol.inference import Baseline
+from airpool.protocol.simulation import receive
 from airpool.protocol.waveform import Waveform
 from airpool.radio.waveform.frame import Frame
 from airpool.radio.waveform.uplink import Impairments
@@ -52,6 +54,70 @@ def test_accuracy_is_what_the_noise_allows():
     assert found.mse == pytest.approx(4 * 3 * 0.25, rel=0.05)
     assert found.no_answer == 0
     assert found.channel_uses == 2
+
+
+def plain_loop_of_the_papers_rule(network, *, objects, gamma, seed=1):
+    """Answers right, alignments (n, K) and powers (n, K): device by device, with the paper's own α_k."""
+    rng, d = np.random.default_rng(seed), network.devices
+    right, alignments, powers = [], [], []
+    for number in range(objects):
+        truth = 2 * (number % 2) - 1
+        y, on_the_air, alignment, power = np.zeros(network.dimension), False, [], []
+        for k in range(d.count):
+            h = abs(complex(*rng.standard_normal(2))) / 2**0.5  # Rayleigh, E h² = 1
+            p, w, limit = d.participation[k], d.weight[k], 10 ** (d.power_dbm[k] / 10)
+            n = d.noise_std[k] * rng.standard_normal(network.dimension)
+            alpha = p * min(gamma / h, (limit / (w**2 * d.clip_norm[k] ** 2 + n @ n)) ** 0.5)
+            z = truth * np.eye(network.dimension)[0]
+            takes_part = rng.random() < p
+            x = alpha / p * (w * z + n) if takes_part else 0 * n
+            y, on_the_air = y + h * x, on_the_air or takes_part
+            alignment.append(h * alpha / (p * gamma) if takes_part else 0.0)
+            power.append(x @ x)
+        y += network.channel.noise_std * rng.standard_normal(network.dimension)
+        right.append(on_the_air and (y[0] > 0) == (truth > 0))
+        alignments.append(alignment)
+        powers.append(power)
+    return np.array(right), np.array(alignments), np.array(powers)
+
+
+def test_the_papers_power_rule_over_fading_is_a_plain_loop_of_its_own():
+    latents, labels = two_classes()
+    devices = Devices(3, noise_std=(0.3, 0.5, 0.4), participation=(0.9, 0.6, 1.0), power_dbm=(0.0, 3.0, -3.0))
+    channel = Channel(fading="rayleigh", power_rule="paper", gamma=1.0, noise_std=0.2)
+    net, objects = Network(devices, channel, dimension=4), EncodedObjects(latents, labels, by_sign)
+    found = evaluate(objects, net, trials=50)
+    right, alignment, power = plain_loop_of_the_papers_rule(net, objects=8000, gamma=1.0)
+    got = receive(latents.double().numpy(), net, rng=np.random.default_rng(2), trials=50)
+
+    def same(mine, theirs):
+        error = np.hypot(mine.std(axis=0) / len(mine) ** 0.5, theirs.std(axis=0) / len(theirs) ** 0.5)
+        assert np.all(np.abs(mine.mean(axis=0) - theirs.mean(axis=0)) <= 4.5 * error)
+
+    ours, theirs = got.alignment.reshape(-1, 3), alignment
+    assert 0.3 < np.mean(theirs[theirs > 0] < 1 - 1e-6) < 0.9
+    for each in (lambda x: x, np.square, lambda x: x > 1 - 1e-6, lambda x: (x > 0) & (x < 0.5)):
+        same(each(ours).astype(float), each(theirs).astype(float))
+    same(got.power.reshape(-1, 3), power)
+    assert found.accuracy_mean == pytest.approx(right.mean(), abs=4.5 * right.std() * (1 / 8000 + 1 / 20_000) ** 0.5)
+    assert found.energy == pytest.approx(power.sum(1).mean(), abs=6 * power.sum(1).std() / 8000**0.5)
+    # Power limits, and tells a feature from none: no ε, and the reason is in the report.
+    assert np.isinf(found.report.epsilon).all()
+    assert "at the power limit" in found.report.reasons["epsilon"]
+    # Where it never does, the rule is that of signals that all arrive aligned.
+    quiet = replace(net, channel=replace(channel, fading="none", gamma=0.1))
+    aligned = replace(quiet, channel=replace(quiet.channel, power_rule="truncate"))
+    assert evaluate(objects, quiet, trials=1).report.worst == pytest.approx(guarantee(aligned).worst, rel=1e-6)
+
+
+@pytest.mark.parametrize("baseline", get_args(Baseline))
+def test_the_papers_power_rule_runs_under_every_baseline(baseline):
+    latents, labels = two_classes(40)
+    channel = Channel(fading="rayleigh", power_rule="paper")
+    objects = EncodedObjects(latents, labels, by_sign)
+    found = evaluate(objects, network(noise_std=0.1, channel=channel), trials=2, instead=baseline)
+    assert 0.5 < found.accuracy_mean <= 1
+    assert np.isinf(found.report.worst)
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says():

@@ -117,7 +117,6 @@ def test_what_always_holds(network, inferences):
 @given(networks(), st.sampled_from([None, *get_args(Baseline)]), st.integers(0, 2**32))
 def test_report_and_transmission_are_of_the_same_network(network, baseline, seed):
     rng = np.random.default_rng(seed)
-    path = "full" if network.channel.power_rule == "paper" else "fast"
     scores = rng.uniform(0, 2, (1, network.devices.count)) if not isinstance(network.scheme, Coin) else None
     out = infer_features(
         rng.standard_normal((1, network.devices.count, R)),
@@ -125,7 +124,7 @@ def test_report_and_transmission_are_of_the_same_network(network, baseline, seed
         server=rng.standard_normal((CLASSES, R)),
         rng=rng,
         uncertainty=Uncertainty(scores=scores),
-        simulation=Simulation(trials=3, path=path, baseline=baseline),
+        simulation=Simulation(trials=3, baseline=baseline),
     )
     sender = transmitted(network, baseline)
     assert out.report.network == sender

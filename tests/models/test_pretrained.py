@@ -14,7 +14,7 @@ from airpool.models import assets, pretrained
 from airpool.models.heads import expected_calibration_error
 from airpool.models.vision import shapes
 from airpool.models.vision.views import views
-from airpool.protocol.inference import Simulation, infer_features
+from airpool.protocol.inference import Simulation, infer_features, level_of
 from airpool.radio.link import Level, level
 
 LIMIT = 40e6
@@ -194,6 +194,41 @@ def test_any_codec_takes_a_numpy_generator_and_computes_in_float64(model, codec,
     assert found[0].logits.dtype == np.float64
     np.testing.assert_allclose(found[0].logits, found[1].logits.numpy(), rtol=1e-2, atol=1e-2)
     np.testing.assert_array_equal(found[0].label, found[1].label.numpy())
+
+
+@pytest.mark.parametrize("codec", ["vote", "compact"])
+@pytest.mark.parametrize("baseline", ["orthogonal", "best-device", "centralised"])
+def test_a_decoder_is_told_the_noise_of_the_network_that_transmits(model, codec, baseline, monkeypatch):
+    held = model.held_out("validation", codec=codec)
+    monkeypatch.setattr(type(model), "encode", lambda *_, **__: held.latents[:3])  # as the trunk would make them
+    network = airpool.Network.uniform(
+        num_devices=12,
+        dimension=40,
+        noise_std=0.3,
+        participation=0.9,
+        channel=airpool.Channel(noise_std=0.1, gamma=1.0),
+    )
+    out = airpool.infer(
+        model,
+        None,
+        network=network,
+        rng=torch.Generator().manual_seed(0),
+        codec=codec,
+        simulation=Simulation(trials=2, baseline=baseline),
+    )
+    # Signal and noise written out: twelve receptions, one of a device of weight 1, or none at all.
+    heard = {
+        "orthogonal": Level(0.9, (12 * 0.9 * (0.3**2 + 0.1**2)) ** 0.5),
+        "best-device": Level(0.9, (0.9 * (0.3**2 + 0.1**2)) ** 0.5),
+        "centralised": Level(1.0, 0.0),
+    }[baseline]
+    assert level_of(network, baseline).signal == pytest.approx(heard.signal)
+    assert level_of(network, baseline).noise_std == pytest.approx(heard.noise_std)
+    decode = model.codec(codec).server(heard)
+    np.testing.assert_allclose(out.logits, decode(out.estimate).detach(), rtol=1e-3, atol=1e-4)
+    untrue = model.codec(codec).server(level(network))(out.estimate).detach()
+    if baseline != "orthogonal":
+        assert not np.allclose(out.logits, untrue, rtol=1e-2, atol=1e-2)
 
 
 def test_a_dark_room_gives_some_label_and_no_error(model):

@@ -18,7 +18,7 @@ from airpool.evaluation.plan.candidates import PAPER, built
 from airpool.evaluation.plan.frontier import draw, frontier
 from airpool.evaluation.plan.search import Option, simulated
 from airpool.models.codecs.vote import crossed, fit
-from airpool.network import Channel, Devices, Ranking
+from airpool.network import Devices, Ranking
 from airpool.network import file as network_file
 
 TWELVE = Network.uniform(num_devices=12)

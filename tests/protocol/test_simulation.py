@@ -1,5 +1,6 @@
 """Latents over the air: never longer than they may be, heard as the spec says, on both paths and in both libraries."""
 
+import inspect
 import math
 import tracemalloc
 from dataclasses import replace
@@ -20,8 +21,9 @@ from airpool._support import draws
 from airpool.network import Channel, Devices, Network, Threshold
 from airpool.protocol import simulation
 from airpool.protocol.device import clipped
+from airpool.protocol.inference import Simulation
 from airpool.protocol.medium import pack, unpack
-from airpool.protocol.simulation import in_batches, receive
+from airpool.protocol.simulation import has_shortcut, in_batches, receive
 from airpool.radio import fading
 from airpool.radio.link import alignment, link_of
 from airpool.radio.power import Transmitters
@@ -566,6 +568,20 @@ def test_ten_times_the_devices_or_coordinates_are_at_most_ten_times_the_work(pat
     assert done(1) < done(10) <= 10 * done(1)
 
 
+def test_a_rule_that_looks_at_the_noise_takes_the_full_path_by_itself():
+    network = unlike_devices({"fading": "rician", "gamma": 8.0, "power_rule": "paper"})
+    assert not has_shortcut(network)
+    by_default, asked, full = (
+        receive(latents(network, 2), network, rng=np.random.default_rng(30), trials=5, **how)
+        for how in ({}, {"path": "fast"}, {"path": "full"})
+    )
+    assert np.any(full.alignment[full.alignment > 0] < 1)
+    for each in (by_default, asked):
+        np.testing.assert_array_equal(each.estimate, full.estimate)
+        np.testing.assert_array_equal(each.power, full.power)
+    assert Simulation().path == inspect.signature(receive).parameters["path"].default == "fast"
+
+
 # --- bad input ---
 
 
@@ -583,7 +599,6 @@ def test_ten_times_the_devices_or_coordinates_are_at_most_ten_times_the_work(pat
         ({"rng": 0}, "rng=0 must be a numpy.random.Generator or a torch.Generator"),
         ({"trials": 0}, "trials=0 must be >= 1"),
         ({"path": "short"}, "path='short' must be fast or full"),
-        ({"network": unlike_devices({"power_rule": "paper"})}, "path='fast' is not exact where power_rule='paper'"),
         ({"network": unlike_devices(scheme=Threshold())}, "scheme 2.1 needs scores"),
         ({"network": unlike_devices({"gamma": 1e6})}, "channel.gamma=1e.06 is beyond the power of device"),
     ],

@@ -9,7 +9,7 @@ import numpy as np
 
 from airpool import Network, guarantee
 from airpool.network import Ranking
-from airpool.protocol.inference import infer_features
+from airpool.protocol.inference import Simulation, infer_features
 from airpool.runtime import device as devices
 from airpool.runtime import seeded, transport
 from airpool.runtime.air import Air
@@ -69,6 +69,7 @@ def simulated(net, number, seed=5):
         server=lambda x: np.apply_along_axis(decoder().decode, -1, x),
         rng=seeded.generator(seed, number),
         uncertainty=Uncertainty(posteriors=chosen_by),
+        simulation=Simulation(path="full"),
     )
 
 

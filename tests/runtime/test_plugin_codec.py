@@ -17,7 +17,7 @@ from airpool.evaluation.objects import held_out
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import training as codec_training
 from airpool.models.codecs.training import CodecRecipe, TrainingObjects, setting
-from airpool.protocol.inference import infer_features
+from airpool.protocol.inference import Simulation, infer_features
 from airpool.runtime import seeded, shipped
 from airpool.runtime.server import codec_of
 
@@ -102,7 +102,8 @@ def test_devices_and_server_run_it(file, medium):
 
     for result in asyncio.run(play()):
         i = result.number
-        sent = infer_features(z[i : i + 1], net, server=codec.decode, rng=seeded.generator(3, i))
+        how = Simulation(path="full")
+        sent = infer_features(z[i : i + 1], net, server=codec.decode, rng=seeded.generator(3, i), simulation=how)
         np.testing.assert_allclose(result.logits, sent.logits[0, 0], atol=1e-9)
         assert result.status == "answered"
 

@@ -15,7 +15,7 @@ import torch
 
 import airpool
 from airpool import Network, Ranking, calibrate
-from airpool.protocol.inference import infer_features
+from airpool.protocol.inference import Simulation, infer_features
 from airpool.radio.link import level
 from airpool.runtime import seeded, shipped, transport, up
 from airpool.runtime import wire_pb2 as wire
@@ -242,6 +242,7 @@ def test_a_simulated_run_of_processes_gives_what_the_simulator_gives():
             net,
             server=lambda estimate: server(torch.from_numpy(estimate)).numpy(),
             rng=seeded.generator(3, i),
+            simulation=Simulation(path="full"),
         )
         assert result.label == out.label[0, 0]
         np.testing.assert_allclose(result.logits, out.logits[0, 0], atol=1e-5)

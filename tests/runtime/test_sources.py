@@ -19,6 +19,7 @@ from airpool.models.layers import in_numpy
 from airpool.models.sensors.fitted import Fitted
 from airpool.models.vision import shapes
 from airpool.models.vision.views import Cameras, views
+from airpool.protocol.inference import Simulation
 from airpool.runtime import bundle as bundles
 from airpool.runtime import pictures, seeded, shipped, sources
 from airpool.runtime.air import Air
@@ -155,7 +156,8 @@ def test_loopback_and_infer_give_the_same_from_views_of_a_mesh(model):
 
     for result in asyncio.run(play()):
         i = result.number
-        out = airpool.infer(model, seen[i : i + 1], network=net, rng=seeded.generator(2, i))
+        how = Simulation(path="full")
+        out = airpool.infer(model, seen[i : i + 1], network=net, rng=seeded.generator(2, i), simulation=how)
         assert result.label == int(out.label[0, 0])
         np.testing.assert_allclose(result.logits, out.logits[0, 0], atol=1e-5)
         assert result.name == chosen[i].label

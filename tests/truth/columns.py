@@ -208,7 +208,6 @@ def evaluated(network: Network) -> float:
 
 def inferred(network: Network) -> float:
     rng = np.random.default_rng(3)
-    path = "full" if network.channel.power_rule == "paper" else "fast"
     classifier = rng.standard_normal((CLASSES, network.dimension))
     out = infer_features(
         latents(network),
@@ -216,7 +215,7 @@ def inferred(network: Network) -> float:
         server=classifier,
         rng=rng,
         uncertainty=Uncertainty(scores=scores(network), num_classes=40),
-        simulation=Simulation(path=path),
+        simulation=Simulation(),
     )
     return out.report.worst
 

@@ -102,7 +102,7 @@ channel.noise_std                 +        =      =      -    -       -         
 channel.access=orthogonal         +        =      =      -    -       -         -     +        +
 channel.access=secure             +        =      -      -    -       -         +     +        +
 channel.power_rule=backoff        -        +      -      x    x       x         +     +        -
-channel.power_rule=paper          x        x      =      x    x       x         x     =        x
+channel.power_rule=paper          x        x      =      x    x       x         x     =        ~
 channel.gamma                     +        =      =      -    -       -         -     +        +
 channel.outage                    +        -      +      -    -       -         -     -        +
 channel.csi_error_std             +        -      +      x    x       x         -     +        +

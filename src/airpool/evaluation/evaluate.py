@@ -25,7 +25,7 @@ from airpool.models.model import Model
 from airpool.network import Network, require_network, require_one_slot
 from airpool.protocol.inference import Baseline, centralised, report_of, transmitted
 from airpool.protocol.medium import channel_uses
-from airpool.protocol.simulation import check_latents, in_batches
+from airpool.protocol.simulation import check_latents, has_shortcut, in_batches
 from airpool.protocol.slots import Asked
 from airpool.protocol.waveform import Waveform, waveform_report
 from airpool.runtime.secure.messages import traffic
@@ -189,7 +189,9 @@ def evaluate(
     used, probability, best_right = torch.zeros(3, len(latents), trials)
     away = torch.zeros(len(latents), dtype=torch.float64)
     silent, square, energy, done = 0, 0.0, 0.0, dict.fromkeys(range(len(latents)), 0)
-    batch = max(1, _BATCH // network.dimension) if waveform is None else trial.SAMPLED
+    # Where every device's noise is drawn by itself, there are as many signals as devices.
+    signals = 1 if has_shortcut(network) else network.devices.count
+    batch = max(1, _BATCH // (network.dimension * signals)) if waveform is None else trial.SAMPLED
     with torch.no_grad(), automatic("transmitting", len(latents) * trials) as advance:
         for rows, count in in_batches(latents, trials=trials, batch=batch):
             here = rows, slice(done[rows.start], done[rows.start] + count)

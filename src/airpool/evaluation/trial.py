@@ -9,11 +9,12 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from airpool.network import Channel, Network, scheme_rules
+from airpool.network import Channel, Network
+from airpool.protocol import inference
 from airpool.protocol.inference import Baseline, centralised
 from airpool.protocol.simulation import Drawn, receive
 from airpool.protocol.waveform import Waveform, receive_waveform
-from airpool.radio.link import Level, Link, level
+from airpool.radio.link import ALWAYS_STRONG, Level, Link, level
 
 SAMPLED = 2**9  # inferences per batch over a waveform
 
@@ -90,13 +91,6 @@ def heard(
 def level_of(network: Network, instead: Baseline | Waveform | None, participation: ArrayLike | None) -> Level:
     """Signal and noise of the estimate, which are public."""
     if isinstance(instead, Waveform):  # received over γ = 1
-        of_devices = level(replace(network, channel=Channel(gamma=1e-9)))
+        of_devices = level(replace(network, channel=Channel(gamma=ALWAYS_STRONG)))
         return Level(of_devices.signal, float(np.hypot(of_devices.noise_std, network.channel.noise_std)))
-    if instead == "centralised":
-        d = network.devices
-        return Level(sum(w * c for w, c in zip(d.column("weight"), d.column("clip_norm"), strict=True)), 0.0)
-    of_all = level(network, participation=participation)
-    if instead == "best-device":  # one device and one receiver noise; in 2.2 one of those selected
-        of = scheme_rules(network.scheme).selects(network.scheme) or network.devices.count
-        return Level(of_all.signal / of, of_all.noise_std / of**0.5)
-    return of_all
+    return inference.level_of(network, instead, participation=participation)

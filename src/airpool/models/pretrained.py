@@ -34,8 +34,7 @@ from airpool.models.stored import HeldOut
 from airpool.models.vision import features, outside
 from airpool.models.vision.mvcnn import MVCNN
 from airpool.network import Network, require_network, scheme_rules
-from airpool.protocol.inference import BySlots, Inference, Simulation, infer_features
-from airpool.radio.link import level
+from airpool.protocol.inference import BySlots, Inference, Simulation, infer_features, level_of
 from airpool.schemes.scores import Uncertainty
 
 
@@ -169,7 +168,7 @@ def infer(
     present: (N, K), False where a sensor was declared absent before it measured: its device sends noise alone. A sensor
     that is there and measures NaN sends the same: the two are indistinguishable.
     rng: a NumPy generator computes all in float64 on the CPU, as a run of processes with one seed computes it
-    (airpool.runtime.seeded). simulation: trials, path, and the report, if it is known already.
+    by the full path (airpool.runtime.seeded). simulation: trials, path, baseline, and the report, if known already.
 
     >>> from airpool import fit
     >>> from airpool.models.sensors.fitting import FitRecipe
@@ -195,7 +194,8 @@ def infer(
         latents, posteriors = model.seen(inputs, codec=codec) if chooses else (model.encode(inputs, codec=codec), None)
         if present is not None:
             latents, posteriors = declared(latents, posteriors, present)
-        public = level(network.one_slot, participation=model.participation(network, codec=codec))
+        baseline = None if simulation is None else simulation.baseline
+        public = level_of(network, baseline, participation=model.participation(network, codec=codec))
         features, probabilities = latents, posteriors
         if isinstance(rng, np.random.Generator):
             features, probabilities = (None if x is None else x.double().cpu().numpy() for x in (latents, posteriors))

@@ -9,18 +9,20 @@ from typing import Literal, get_args
 
 import numpy as np
 from array_api_compat import array_namespace
+from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Array, like
 from airpool._support.brief import Brief
 from airpool._support.draws import Generator
 from airpool._support.rounding import full, shown
 from airpool.account.guarantee import PrivacyReport, guarantee
-from airpool.network import Channel, Coin, Network, require_one_slot
+from airpool.network import Channel, Coin, Network, require_one_slot, scheme_rules
 from airpool.protocol import device
 from airpool.protocol import server as stations
 from airpool.protocol.maps import Map
 from airpool.protocol.simulation import Drawn, Path, Received, check_latents, receive
 from airpool.protocol.slots import SlotEstimate, until_sure
+from airpool.radio.link import Level, level
 from airpool.radio.power import Transmission
 from airpool.schemes.scores import Uncertainty
 
@@ -32,13 +34,12 @@ _SHOWN = 10  # answers in a notebook
 class Simulation:
     """Options of a simulated inference.
 
-    trials: independent transmissions of each object. path: "full" goes through every device; "fast", for truncate and
-    backoff, draws the sum's noise at once. baseline: see `transmitted`.
+    trials: independent transmissions of each object. path: as of `simulation.receive`. baseline: see `transmitted`.
     report: that of the network that transmits (`transmitted(network, baseline)`), if already computed.
     """
 
     trials: int = 1
-    path: Path = "full"
+    path: Path = "fast"
     baseline: Baseline | None = None
     report: PrivacyReport | None = None
 
@@ -190,6 +191,26 @@ def transmitted(network: Network, baseline: Baseline | None = None) -> Network:
             return replace(network, devices=bare, channel=Channel(), scheme=Coin(), cover_noise=False)
         case _:
             raise ValueError(f"baseline={baseline!r} must be {', '.join(get_args(Baseline))} or None")
+
+
+def level_of(network: Network, baseline: Baseline | None = None, *, participation: ArrayLike | None = None) -> Level:
+    """The public level of one slot's estimate under a baseline, which the decoder goes by.
+
+    participation: as of `radio.link.level`.
+
+    >>> net = Network.uniform(num_devices=4, noise_std=0.1)
+    >>> level_of(net), level_of(net, "best-device"), level_of(net, "centralised")
+    (Level(signal=1.0, noise_std=0.2), Level(signal=1.0, noise_std=0.1), Level(signal=1.0, noise_std=0.0))
+    """
+    sender = transmitted(network, baseline).one_slot
+    if baseline == "centralised":
+        d = sender.devices
+        return Level(sum(w * c for w, c in zip(d.column("weight"), d.column("clip_norm"), strict=True)), 0.0)
+    of_all = level(sender, participation=participation)
+    if baseline == "best-device":  # one device and one receiver noise; in 2.2 one of those selected
+        of = scheme_rules(sender.scheme).selects(sender.scheme) or sender.devices.count
+        return Level(of_all.signal / of, of_all.noise_std / of**0.5)
+    return of_all
 
 
 def report_of(sender: Network, known: PrivacyReport | None = None) -> PrivacyReport:

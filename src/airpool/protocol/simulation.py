@@ -2,8 +2,9 @@
 
     ẑ = Σ_k g_k (τ_k w_k z_k + n_k) + m/γ
 
-The full path calls device.py, medium.py and server.py. The fast path (`_fast`) is a shortcut with the same law, which a
-test proves: it draws the noise of the sum at once. For NumPy and torch, CPU and CUDA. Needs no SciPy where the link is
+The full path calls device.py, medium.py and server.py. The fast path (`_fast`), the default, is a shortcut with the
+same law, which a test proves: it draws the noise of the sum at once. Where power control depends on the noise there is
+none, and all goes by the full path. For NumPy and torch, CPU and CUDA. Needs no SciPy where the link is
 given. Noise comes from the generator that is passed in, and gives no privacy: a real device uses live.py.
 """
 
@@ -121,6 +122,7 @@ def receive(
 ) -> Received:
     """The server's estimates of latents (n, K, r), `trials` independent transmissions each.
 
+    path: "full" goes through every device; "fast" draws the sum's noise at once, where `has_shortcut` says so.
     scores: (n, K), raw uncertainty in bits, for Schemes 2.1 and 2.2 only; bounded here, as accounted for.
     num_classes: of the posteriors behind the scores; the rule `scale` needs it.
     only_best: only the device with the strongest channel transmits; in Scheme 2.2, of those selected.
@@ -136,9 +138,7 @@ def receive(
     if path not in ("fast", "full"):
         raise ValueError(f"path={path!r} must be fast or full")
     link = link_of(network) if link is None else link
-    rule = network.channel.power_rule
-    if path == "fast" and rule == "paper":
-        raise ValueError(f"path='fast' is not exact where power_rule={rule!r} looks at the noise; use path='full'")
+    path = path if has_shortcut(network) else "full"
     if array_namespace(latents).finfo(latents.dtype).bits < 32:
         latents = array_namespace(latents).astype(latents, array_namespace(latents).float32)
     _check_squares(link, latents)
@@ -162,6 +162,11 @@ def receive(
     squares = partial(array_namespace(latents).vecdot, out.noisy, out.noisy)
     estimate = server.estimate(y, link.gamma)
     return Received(estimate, out.sent, squares, drawn, out.noisy)
+
+
+def has_shortcut(network: Network) -> bool:
+    """Whether the noise of the sum may be drawn at once: no power rule depends on it."""
+    return network.channel.power_rule != "paper"
 
 
 def _fast(

@@ -19,12 +19,10 @@ from airpool.protocol import live
 from airpool.protocol.device import padded
 from airpool.protocol.medium import pack, unpack
 from airpool.protocol.simulation import receive
-from airpool.radio.link import link_of
+from airpool.radio.link import ALWAYS_STRONG, link_of
 from airpool.radio.waveform.frame import Frame, Symbols, demodulate, guards, modulate
 from airpool.radio.waveform.uplink import Impairments, uplink
 
-# γ at which no power ever limits a device, as in `receive_waveform`; a waveform has a limit of its own.
-_ALWAYS_STRONG = 1e-9
 # Inferences at a time: their samples stay in the processor's cache.
 _TOGETHER = 64
 
@@ -60,7 +58,7 @@ def receive_waveform(
     """
     require_plain(network)
     waveform, even = waveform or Waveform(), evened(network)
-    plain = replace(even, channel=Channel(gamma=1e-9))
+    plain = replace(even, channel=Channel(gamma=ALWAYS_STRONG))
     got = receive(_filled(latents, network), plain, rng=rng, trials=trials, path="full")
     assert got.signals is not None
     n, t, k, _ = got.signals.shape
@@ -133,9 +131,9 @@ def waveform_report(network: Network, waveform: Waveform) -> PrivacyReport:
     secret = not network.neighbours.keeps_noise and waveform.frame.guard > 0
     if waveform.impairments == Impairments() and not secret:
         # All that is sent: under `remove` the noise that fills up the last symbol shows too.
-        report = guarantee(replace(evened(network), channel=Channel(gamma=_ALWAYS_STRONG)))
+        report = guarantee(replace(evened(network), channel=Channel(gamma=ALWAYS_STRONG)))
         return replace(report, network=network)
-    report = guarantee(replace(network, channel=Channel(access="orthogonal", gamma=_ALWAYS_STRONG)))
+    report = guarantee(replace(network, channel=Channel(access="orthogonal", gamma=ALWAYS_STRONG)))
     why = "Over a waveform whoever keeps every sample may tell devices apart by their paths, clocks and guards."
     lines = (why, *report.assumptions)
     return replace(report, network=network, epsilon_lower=None, least=lambda: None, assumptions=lines)

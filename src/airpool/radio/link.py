@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from airpool.radio.outage import Moments
 
 
+# A γ at which no power ever limits a device.
+ALWAYS_STRONG = 1e-9
+
+
 @dataclass(frozen=True, eq=False)
 class Link:
     """Fading, transmit power, alignment and outage of a network.

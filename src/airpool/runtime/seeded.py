@@ -2,7 +2,7 @@
 
 One seed gives every inference of a run its generators: in each slot one of the air and one of each device, as
 protocol.simulation spawns them. So a run over any medium gives what `airpool.infer(..., rng=generator(seed, number))`
-gives.
+gives on the full path.
 """
 
 import numpy as np

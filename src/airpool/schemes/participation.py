@@ -26,7 +26,7 @@ def participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None
 
 
 def expected_participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None) -> Floats:
-    """The mean over calibration objects, (n, K) → (K,): what `protocol.link.level(participation=...)` takes."""
+    """The mean over calibration objects, (n, K) → (K,): what `radio.link.level(participation=...)` takes."""
     return participation(scores, scheme, num_classes=num_classes).mean(axis=0)
 
 

@@ -116,7 +116,7 @@ def check_scores(scores: Any, scheme: Scheme, *, example: Array) -> None:
     if scores is None:
         raise ValueError(
             f"scheme {scheme.name} needs scores, each device's uncertainty in bits (objects, devices): "
-            "selection.scores.uncertainty makes them of posteriors"
+            "airpool.schemes.scores.uncertainty makes them of posteriors"
         )
     wanted, shape = tuple(example.shape[:2]), tuple(getattr(scores, "shape", ()))
     if shape != wanted:

@@ -16,7 +16,7 @@ from airpool.network import Adversary, Channel, Network, scheme_rules
 from airpool.protocol.device import clipped, padded
 from airpool.protocol.medium import pack
 from airpool.protocol.simulation import Received, receive
-from airpool.radio.link import Link, link_of
+from airpool.radio.link import ALWAYS_STRONG, Link, link_of
 
 Components = NDArray[np.float64] | NDArray[np.complex128]
 
@@ -47,7 +47,7 @@ def mechanism(
     observed = replace(network, channel=replace(network.channel, noise_std=0.0))
     several = network.channel.antennas > 1 and not elsewhere
     if several:  # signals of the devices; their channels to all antennas are drawn here
-        observed = replace(observed, channel=Channel(gamma=1e-9), adversary=Adversary(1))
+        observed = replace(observed, channel=Channel(gamma=ALWAYS_STRONG), adversary=Adversary(1))
 
     def run(features: Floats, runs: int, rng: np.random.Generator) -> ObservedDirections:
         got = receive(features[None], observed, rng=rng, trials=runs, path="full", link=None if several else link)

@@ -123,8 +123,8 @@ def send(model: "Pretrained", shape: Shape, *, epsilon: float = 2.0, seed: int =
     network = comparison.network("ours", epsilon, dimension=model.codec().dimension)
     seen = views([(shape.vertices, shape.faces)], Cameras(resolution=model.trunk.architecture.resolution))
     rng = torch.Generator().manual_seed(seed)
-    out = infer(model, seen, network=network, rng=rng, simulation=Simulation(path="fast"))
-    repeated = Simulation(REPEATS, path="fast", report=out.report)
+    out = infer(model, seen, network=network, rng=rng)
+    repeated = Simulation(REPEATS, report=out.report)
     again = infer(model, seen, network=network, rng=rng, simulation=repeated)
     named = again.label[again.label != NO_ANSWER]
     return Sent(

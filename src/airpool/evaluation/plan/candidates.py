@@ -86,8 +86,8 @@ def brought(given: Network, codecs: tuple[str, ...]) -> tuple[Candidate, ...]:
 def built(candidate: Candidate, given: Network, targets: Floats, model: "Model") -> Network:
     """The candidate's network that meets every target (K,); a ValueError where none does.
 
-    given: devices (count, power, path loss), channel, δ, neighbours, colluders, dropouts and number of inferences. Weights and
-    clip norms are designed on the validation objects.
+    given: devices (count, power, path loss), channel, δ, neighbours, colluders, dropouts and number of inferences.
+    Weights and clip norms are designed on the validation objects.
     """
     wanted, p = tuple(targets.tolist()), candidate.participation
     devices = replace(given.devices, **dict(zip(DESIGNED, (None, 1.0, 0.05, p, wanted), strict=True)))

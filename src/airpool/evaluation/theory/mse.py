@@ -168,7 +168,7 @@ def check_network(network: Network) -> None:
     if network.channel.power_rule not in ("truncate", "backoff"):
         raise ValueError(
             f"channel.power_rule={network.channel.power_rule!r} must be truncate or backoff: under the others the "
-            "alignment depends on the noise; simulate with simulation.receive (path='full')"
+            "alignment depends on the noise; measure it with airpool evaluate"
         )
 
 
