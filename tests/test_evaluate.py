@@ -1,6 +1,7 @@
 """Accuracy with error bars, on latents whose accuracy is known."""
 
 import json
+import pickle
 import sys
 from dataclasses import replace
 from typing import get_args
@@ -19,7 +20,7 @@ from airpool.evaluation.objects import EncodedObjects
 from airpool.evaluation.own_objects import of_latents
 from airpool.models.latents import Latents, read, read_views
 from airpool.network import Devices
-from airpool.protocol.inference import Baseline
+from airpool.protocol.inference import Baseline, Simulation, infer_features
 from airpool.protocol.simulation import receive
 from airpool.protocol.waveform import Waveform
 from airpool.radio.waveform.frame import Frame
@@ -130,6 +131,23 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     ]
     covered = [low <= truth <= high for low, high in (each.accuracy_ci for each in found)]
     assert 0.88 < np.mean(covered) < 0.99
+
+
+@pytest.mark.parametrize("path", ["fast", "full"])
+def test_evaluations_and_inferences_can_be_stored(path):
+    latents, labels = two_classes(10)
+    found = evaluate(EncodedObjects(latents, labels, by_sign), network(), trials=2)
+    assert pickle.loads(pickle.dumps(found)).record() == found.record()
+    how = Simulation(trials=2, path=path)
+    for each in (latents, latents.numpy()):
+        rng = torch.Generator().manual_seed(0) if isinstance(each, torch.Tensor) else np.random.default_rng(0)
+        out = infer_features(
+            each, network(), server=np.eye(4) if each is not latents else torch.eye(4), rng=rng, simulation=how
+        )
+        back = pickle.loads(pickle.dumps(out))
+        np.testing.assert_array_equal(back.received.power, out.received.power)
+        np.testing.assert_array_equal(back.label, out.label)
+        assert back.report.over(2).worst == out.report.over(2).worst
 
 
 def test_the_same_seed_gives_the_same_record_and_another_does_not():

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import pickle
 import re
 from dataclasses import replace
 
@@ -15,9 +16,32 @@ from rich.console import Console
 from airpool._support.figures import figure, write_csv
 from airpool.account.guarantee import guarantee
 from airpool.account.report import number, shown, table
-from airpool.network import Devices, Network
+from airpool.network import Adversary, Channel, Devices, Network, Threshold
 
 TWELVE = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        Network.uniform(num_devices=12, noise_std=0.1),
+        Network.uniform(num_devices=4, noise_std=0.5, participation=0.9, inferences=10, adversary=Adversary(2)),
+        Network.uniform(
+            num_devices=4, noise_std=0.5, inferences=3, channel=Channel(fading="rician", csi_error_std=0.1)
+        ),
+        Network.uniform(num_devices=4, noise_std=0.5, neighbours="remove", participation=0.5),
+        Network.uniform(num_devices=4, noise_std=0.5, scheme=Threshold(), cover_noise=True),
+    ],
+)
+def test_a_report_that_was_stored_is_the_same_report(network):
+    live = network.neighbours.keeps_noise and network.channel.known
+    made = guarantee(network, live=live, colluding=[0], per_event=2)
+    for report in (made, made.over(2)):
+        found = pickle.loads(pickle.dumps(report))
+        assert found.to_json() == report.to_json()
+        assert found.over(3).to_json() == report.over(3).to_json()
+    again = pickle.loads(pickle.dumps(made))  # after all has been computed, too
+    assert str(again.odds) == str(made.odds)
 
 
 def printed(report):

@@ -1,5 +1,6 @@
 """The waveform against the signal model: symbols come back, impairments come out as errors, leaks are computed."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -214,3 +215,30 @@ def test_own_noise_alone_is_no_lower_end_over_a_waveform():
     report = waveform_report(network, Waveform(impairments=Impairments(carrier_std=1e-6)))
     assert report.epsilon_lower is None
     assert report.epsilon_at_least is None
+
+
+@pytest.mark.parametrize("impairments", [Impairments(), Impairments(carrier_std=1e-6)])
+@pytest.mark.parametrize("dimension", [3, 4])
+def test_a_waveforms_report_stays_one_of_its_waveform(impairments, dimension):
+    network = Network.uniform(num_devices=12, noise_std=0.9, dimension=dimension)
+    waveform = Waveform(impairments=impairments)
+    report, five = waveform_report(network, waveform), waveform_report(replace(network, inferences=5), waveform)
+    later = report.over(5)
+    assert later.network == replace(network, inferences=5)
+    assert later.network.channel.access == "superposed"
+    assert later.assumptions == five.assumptions
+    assert later.epsilon.tolist() == five.epsilon.tolist()
+    assert later.over(1).assumptions == report.assumptions
+    own = impairments != Impairments()
+    assert own == any("over a waveform" in line.lower() for line in later.assumptions)
+    # The samples of an impaired waveform show each device by itself: its odds and the statement's are the local ones.
+    for each in (*report.odds, *later.odds):
+        assert np.allclose(each.device, each.local, rtol=1e-9) == own
+    page = report.statement(per_day=5)
+    assert [period.epsilon for period in page.periods[:2]] == [tuple(x.epsilon.tolist()) for x in (report, later)]
+    assert own == ("keeps every sample" in str(page))
+    # A report that was stored and read is the same one.
+    back = pickle.loads(pickle.dumps(report))
+    assert back.over(5).epsilon.tolist() == five.epsilon.tolist()
+    assert back.epsilon_if_absent == report.epsilon_if_absent
+    assert (back.epsilon_at_least is None) == own

@@ -4,9 +4,9 @@
 what the adversary receives; `games.game`, the curve δ(ε) of the scheme; `epsilon_after`, one or many inferences.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from airpool.account.assumptions import assumptions
 from airpool.account.at_least import at_least, bounded
 from airpool.account.eavesdropper import eavesdropped
 from airpool.account.games import game
+from airpool.account.guesses import Odds
 from airpool.account.odds import reported
 from airpool.account.reasons import reasons
 from airpool.account.received import aggregate
@@ -67,13 +68,10 @@ def guarantee(
     given = {"delta": delta, "neighbours": neighbours, "inferences": inferences}
     network = replace(network, **{name: value for name, value in given.items() if value is not None})
     with single_thread(), automatic("computing ε"):
-        how: Any = {"colluding": colluding, "credit_channel_noise": credit_channel_noise, "live": live}
-        received = aggregate(network, **how)
-
-        def received_by(other: Network) -> Aggregate:
-            return received if network.neighbours.keeps_noise else aggregate(other, **how)
-
-        local_after, played = cache(_local_after(network, received)), cache(partial(game, network, received))
+        how: Any = {"colluding": tuple(colluding), "credit_channel_noise": credit_channel_noise, "live": live}
+        question = _Question(network, how)
+        received, played = question.received, question.played
+        local_after = cache(_local_after(network, received))
         if network.uses == 1 and not np.any(received.misses):
             lower, upper = solve(played(), network.delta)
             if not _sure(received, upper):
@@ -100,18 +98,61 @@ def guarantee(
             epsilon_local=local,
             epsilon_object=whole,
             epsilon_eavesdropper=elsewhere,
-            static=partial(_if_static, network, received),
-            least=partial(_at_least, network, received, lower),
-            absent=partial(_if_absent, network, received, float(np.max(upper))),
-            guesses=partial(reported, network, received_by, played, live=live),
+            static=question.static,
+            least=partial(question.least, lower),
+            absent=partial(question.absent, float(np.max(upper))),
+            guesses=question.guesses,
             paper=paper_claim(network),
             assumptions=assumptions(network, received, live=live),
             live=live,
             reasons=reasons(network, received, live=live, **infinite, epsilon_eavesdropper=elsewhere),
             event=event,
-            again=lambda number: guarantee(network, inferences=number, **how),
+            again=question.again,
             colluding=tuple(colluding),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What was asked of `guarantee`, and what a report computes on first use.
+
+    Pickled without what was computed before, which is computed again where it is needed.
+    """
+
+    network: Network
+    how: Mapping[str, Any]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @cached_property
+    def received(self) -> Aggregate:
+        return aggregate(self.network, **self.how)
+
+    @cached_property
+    def _game(self) -> Game:
+        return game(self.network, self.received)
+
+    def played(self) -> Game:
+        return self._game
+
+    def static(self) -> Floats | None:
+        return _if_static(self.network, self.received)
+
+    def least(self, lower: Floats | None) -> Floats | None:
+        return _at_least(self.network, self.received, lower)
+
+    def absent(self, worst: float) -> tuple[float, ...]:
+        return _if_absent(self.network, self.received, worst)
+
+    def guesses(self) -> tuple[Odds, ...]:
+        return reported(self.network, self._received_by, self.played, live=self.how["live"])
+
+    def _received_by(self, other: Network) -> Aggregate:
+        return self.received if self.network.neighbours.keeps_noise else aggregate(other, **self.how)
+
+    def again(self, inferences: int) -> PrivacyReport:
+        return guarantee(self.network, inferences=inferences, **self.how)
 
 
 def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:

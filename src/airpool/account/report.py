@@ -38,7 +38,8 @@ class PrivacyReport:
     static, least, guesses: compute `epsilon_if_static`, `epsilon_at_least` and `odds`.
     reasons: by name, of each ε that is infinite: why it is. event: ε of a stay of several inferences, where asked for.
     live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
-    again: the report of another number of inferences, all else equal. colluding: devices known to collude, by index.
+    again: the report of another number of inferences, all else equal. What computes can be pickled, as the report can.
+    colluding: devices known to collude, by index.
 
     >>> from airpool import guarantee
     >>> report = guarantee(Network.uniform(num_devices=12, noise_std=0.05))
@@ -62,9 +63,9 @@ class PrivacyReport:
     paper: theorem1.Claim
     assumptions: tuple[str, ...]
     absent: Callable[[], tuple[float, ...]]
-    static: Callable[[], Floats | None] = lambda: None
-    least: Callable[[], Floats | None] = lambda: None
-    guesses: Callable[[], tuple[Odds, ...]] = lambda: ()
+    static: Callable[[], Floats | None]
+    least: Callable[[], Floats | None]
+    guesses: Callable[[], tuple[Odds, ...]]
     epsilon_eavesdropper: Floats | None = None
     live: bool = False
     reasons: Mapping[str, str] = field(default_factory=dict)

@@ -5,6 +5,7 @@ Encoder and server are functions, torch modules or matrices; no model is importe
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -238,4 +239,5 @@ def centralised(latents: Array, network: Network, trials: int = 1) -> Received:
     ones = xp.ones_like(xp.broadcast_to(z[:, None, :, 0], (n, trials, num_devices)))
     nothing_sent = Transmission(0 * ones, ones, 1.0, ones)
     everybody = Drawn(ones, None, ones > 0, None)
-    return Received(xp.broadcast_to(once[:, None], (n, trials, r)), nothing_sent, lambda: 0 * ones, everybody)
+    squares = partial(xp.zeros_like, ones)
+    return Received(xp.broadcast_to(once[:, None], (n, trials, r)), nothing_sent, squares, everybody)

@@ -197,11 +197,12 @@ def _fast(
     noise = draws.standard_normal(rng, tuple(estimate.shape), dtype=g.dtype)
     noise *= xp.sqrt(variance)
     estimate += noise
+    return estimate, sent, partial(_mean_squares, feature, active, float(network.coordinates) * std * std)
 
-    def squares() -> Array:
-        return active * xp.vecdot(feature, feature)[:, None, :] + float(network.coordinates) * std * std
 
-    return estimate, sent, squares
+def _mean_squares(feature: Array, active: Array | float, noise: Array) -> Array:
+    """E‖z̃‖² over the noise, (n, t, K)."""
+    return active * array_namespace(feature).vecdot(feature, feature)[:, None, :] + noise
 
 
 def _strongest(gain: Array, takes_part: Array, network: Network) -> Array:

@@ -6,6 +6,7 @@ that of a real device.
 """
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,11 +133,26 @@ def waveform_report(network: Network, waveform: Waveform) -> PrivacyReport:
     if waveform.impairments == Impairments() and not secret:
         # All that is sent: under `remove` the noise that fills up the last symbol shows too.
         report = guarantee(replace(evened(network), channel=Channel(gamma=ALWAYS_STRONG)))
-        return replace(report, network=network)
+        return replace(report, network=network, again=partial(_again, network, waveform))
     report = guarantee(replace(network, channel=Channel(access="orthogonal", gamma=ALWAYS_STRONG)))
     why = "Over a waveform whoever keeps every sample may tell devices apart by their paths, clocks and guards."
-    lines = (why, *report.assumptions)
-    return replace(report, network=network, epsilon_lower=None, least=lambda: None, assumptions=lines)
+    return replace(
+        report,
+        network=network,
+        again=partial(_again, network, waveform),
+        epsilon_lower=None,
+        least=_nothing_known,
+        assumptions=(why, *report.assumptions),
+    )
+
+
+def _again(network: Network, waveform: Waveform, inferences: int) -> PrivacyReport:
+    """The report of another number of inferences over the same waveform."""
+    return waveform_report(replace(network, inferences=inferences), waveform)
+
+
+def _nothing_known() -> None:
+    """No lower end."""
 
 
 def live_frame(
