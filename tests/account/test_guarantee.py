@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from scipy.special import chdtrc, chdtri
 from tests.random_networks import extreme_networks
 
+from airpool._support.rounding import up
 from airpool.account.calibration import calibrate
 from airpool.account.guarantee import aggregate, guarantee, realised_epsilon
-from airpool.network import Channel, Devices, Network, NetworkError, Ranking, Threshold
+from airpool.account.received import smallest_live_delta
+from airpool.network import Channel, Coin, Devices, Network, NetworkError, Ranking, Slots, Threshold
 from airpool.privacy import compose, gaussian
 from airpool.privacy.device import game
 from airpool.protocol.simulation import receive
@@ -467,6 +469,20 @@ def test_networks_that_live_noise_cannot_serve_are_refused(changes, message):
     net = Network.uniform(num_devices=2, weight=1.0, **changes)
     with pytest.raises(ValueError, match=message):
         guarantee(net, live=True)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "noises"), [(Coin(), 4), (Threshold(score_noise_std=1.0), 4), (Ranking(num_selected=2), 5)]
+)
+def test_the_smallest_delta_of_live_noise_counts_every_noise_that_is_drawn(scheme, noises):
+    net = Network.uniform(num_devices=3, noise_std=1.0, dimension=4, inferences=7, slots=Slots(2), scheme=scheme)
+    # 2^20 times (1 + e^0)·K·r·T·2^-186, docs/proofs/privacy.md: r is 4 coordinates, and the score that is ranked.
+    smallest = 2.0**20 * 2 * 3 * noises * 7 * 2 * 2.0**-186
+    assert smallest_live_delta(net) == pytest.approx(smallest, rel=1e-12)
+    once, smallest = replace(net, inferences=1, slots=Slots()), smallest / 14
+    with pytest.raises(ValueError, match=f"delta=.* must be >= {up(smallest, 3)}, what live noise supports"):
+        guarantee(replace(once, delta=smallest * (1 - 1e-9)), live=True)
+    assert guarantee(replace(once, delta=smallest * (1 + 1e-9)), live=True).worst > 0
 
 
 def test_live_signals_that_arrive_unaligned_need_receiver_noise():

@@ -23,12 +23,12 @@ from airpool.account.games import game
 from airpool.account.guesses import Odds
 from airpool.account.odds import reported
 from airpool.account.reasons import reasons
-from airpool.account.received import aggregate
+from airpool.account.received import aggregate, smallest_live_delta
 from airpool.account.report import PrivacyReport
 from airpool.account.stream import in_common, spent_in_common, varies
 from airpool.network import Neighbours, Network, require_network, scheme_rules
 from airpool.paper.formulas import theorem1
-from airpool.privacy import compose, device, gaussian, noise
+from airpool.privacy import compose, device, gaussian
 from airpool.privacy.aggregate import Aggregate, ratio
 from airpool.privacy.game import Game, solve
 from airpool.privacy.object import object_game
@@ -80,13 +80,8 @@ def guarantee(
         else:
             lower, upper = None, epsilon_after(network, received, local_after, played)(network.uses)
         local = local_after(network.uses)
-        if live:
-            std, coordinates = network.devices.column("noise_std"), network.coordinates + 1
-            smallest = noise.smallest_delta(
-                std, dimension=coordinates, epsilon=0.0, inferences=network.inferences * network.slots.count
-            )
-            if network.delta < smallest:
-                raise ValueError(f"delta={full(network.delta)} must be >= {up(smallest, 3)}, what live noise supports")
+        if live and network.delta < (smallest := smallest_live_delta(network)):
+            raise ValueError(f"delta={full(network.delta)} must be >= {up(smallest, 3)}, what live noise supports")
         whole = _object_epsilon(network, received)
         elsewhere = eavesdropped(network, received, local, live=live)
         infinite = {"epsilon": upper, "epsilon_local": local, "epsilon_object": whole}

@@ -50,7 +50,7 @@ def aggregate(
         coin = not rules.scored and not network.cover_noise
         failure = link.outage * (np.array(d.column("participation")) if coin else 1.0)
     if live:
-        coordinates = network.coordinates + rules.ranked
+        coordinates = drawn_live(network)
         # Refuses what the theorem does not cover.
         noise.delta_cost(d.column("noise_std"), dimension=coordinates, epsilon=0.0)
         # Distance of what is sent from what is accounted for: the grids of feature and score, and the coin.
@@ -93,6 +93,22 @@ def aggregate(
         excess=excess,
     )
     return found if network.slots.redrawn else all_slots(network, found)
+
+
+def drawn_live(network: Network) -> int:
+    """Live noises of each device in one slot: one on every coordinate, and one on the score that is ranked (2.2).
+
+    A score that the device itself compares with a threshold (2.1) gets none: its decision is a coin, whose bias is
+    counted apart.
+    """
+    return network.coordinates + scheme_rules(network.scheme).ranked
+
+
+def smallest_live_delta(network: Network) -> float:
+    """The smallest δ that live noise supports at any ε, over all inferences and slots."""
+    slots = network.inferences * network.slots.count
+    std = network.devices.column("noise_std")
+    return noise.smallest_delta(std, dimension=drawn_live(network), epsilon=0.0, inferences=slots)
 
 
 def all_slots(network: Network, one: Aggregate) -> Aggregate:
