@@ -1,8 +1,12 @@
-"""The maps of the code: docs/project/architecture.md and the docstrings of rooms name what exists, and all of it."""
+"""The maps of the code, docs/project/architecture.md and the docstrings of rooms: what they name exists, and is all.
+
+Docstrings and messages name no module that is gone.
+"""
 
 import ast
 import pkgutil
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,3 +57,55 @@ def test_dotted_names_in_the_documents_exist():
     assert len(named) > 20
     for name in named:
         pkgutil.resolve_name(f"airpool{name}")
+
+
+MODULES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in SOURCE.rglob("*.py")
+}
+# First words of a name that is a module's, or was one's: rooms, and places of earlier versions.
+WORDS = {name.partition(".")[0] for name in MODULES} | {"data", "guarantees", "selection", "train", "wireless"}
+DOTTED = re.compile(r"(?<![\w./-])(?:airpool\.)?((?:[a-z_0-9]+\.)+\w+)(?![\w/-])")
+FILES = ("csv", "db", "html", "json", "md", "mplstyle", "npz", "py", "safetensors", "svg", "toml", "zip")
+
+
+@cache
+def words_of(module: str) -> set[str]:
+    """All that a module defines, imports or uses by name."""
+    nodes = list(ast.walk(ast.parse(MODULES[module].read_text("utf-8"))))
+    kinds = {ast.FunctionDef: "name", ast.AsyncFunctionDef: "name", ast.ClassDef: "name", ast.Name: "id"}
+    kinds |= {ast.Attribute: "attr", ast.arg: "arg"}
+    imported = {each.asname or each.name for each in nodes if isinstance(each, ast.alias)}
+    return imported | {getattr(each, kinds[type(each)]) for each in nodes if type(each) in kinds}
+
+
+def exists(name: str) -> bool:
+    """Whether a name, written from any package on, is that of a module, or of something in one."""
+    parts = name.split(".")
+    for module in MODULES:
+        path = module.split(".")
+        for tail in (path[i:] for i in range(len(path)) if parts[: len(path) - i] == path[i:]):
+            rest = parts[len(tail) :]
+            if not rest or rest[0] in words_of(module) or f"{module}.{rest[0]}" in MODULES:
+                return True
+    return False
+
+
+def unknown(path: Path) -> list[str]:
+    """Names of modules in a file's docstrings and messages that no longer exist."""
+    texts = [each.value for each in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(each, ast.Constant)]
+    plain = "\n".join(re.sub(r"^\s*(>>>|\.\.\.).*$", "", each, flags=re.M) for each in texts if isinstance(each, str))
+    named = {name for name in DOTTED.findall(plain) if name.split(".")[-1] not in FILES}
+    return sorted(name for name in named if name.split(".")[0] in WORDS and not exists(name))
+
+
+def test_what_docstrings_and_messages_name_exists():
+    found = {str(path.relative_to(SOURCE)): names for path in MODULES.values() if (names := unknown(path))}
+    assert not found
+
+
+def test_a_name_of_an_earlier_version_is_found(tmp_path):
+    (tmp_path / "old.py").write_text(
+        '"""By selection.scores.uncertainty, protocol.link.level, radio.link.level."""', "utf-8"
+    )
+    assert unknown(tmp_path / "old.py") == ["protocol.link.level", "selection.scores.uncertainty"]

@@ -22,7 +22,7 @@ NETWORK = Network.uniform(num_devices=12, noise_std=0.08975, dimension=4, advers
         ("sum", "object", 12 * 0.26804),
         ("colluding", "view", 0.9285),
         ("repeated", "view", 2 * 0.26804),
-        ("server", "object", 24 * 0.26804),
+        ("repeated", "object", 24 * 0.26804),
     ],
 )
 @pytest.mark.parametrize("prior", [0.5, 0.025])

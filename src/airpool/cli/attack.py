@@ -22,7 +22,7 @@ def attack(
     *,
     name: Annotated[str, typer.Argument(help="reconstruct, identify, attribute, antipodal, or a plug-in's.")],
     position: Annotated[
-        str, typer.Option(help="Where the adversary listens: link, sum, colluding, antennas, repeated or server.")
+        str, typer.Option(help="Where the adversary listens: link, sum, colluding, antennas or repeated.")
     ] = "link",
     epsilon: Annotated[float | None, typer.Option(help="Scale the noise to this ε of the worst device.")] = None,
     device: Annotated[int, typer.Option(help="Device to attack.")] = 0,

@@ -3,8 +3,8 @@
     bundle = read(Path("cameras.zip"))
     seen = bundle.encoder(device=3, devices=12)(view)      # view (C, H, H), bytes
 
-The file is a zip of the trunk (ONNX; models.int8), the matrices (npz, never pickle) and a description (JSON). Those of
-earlier versions hold OpenVINO's xml and bin in the place of ONNX; the extra `openvino` reads them.
+The file is a zip of the trunk (ONNX; models.vision.int8), the matrices (npz, never pickle) and a description (JSON).
+Those of earlier versions hold OpenVINO's xml and bin in the place of ONNX; the extra `openvino` reads them.
 """
 
 import io

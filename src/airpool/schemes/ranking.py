@@ -3,7 +3,8 @@
     𝒦̃ = the k̃ devices of smallest ũ_k = u_k + v_k,  v_k ~ N(0, σ_k²)
 
 `selected` is the server's decision. `participation` is how often each device is selected, exactly; `union_bounds`
-bounds it without an integral. The paper's bounds are paper.theorem3; the leakage is privacy.leakage.ranking_game.
+bounds it without an integral. The paper's bounds are paper.formulas.theorem3; the leakage is
+privacy.leakage.ranking_game.
 """
 
 from typing import Any, NamedTuple
@@ -39,7 +40,7 @@ def participation(scores: ArrayLike, *, score_noise_std: ArrayLike, num_selected
         p_k = ∫ φ_k(x) Pr(#{j ≠ k : ũ_j < x} ≤ k̃ − 1) dx      good to about 1e-10; they sum to k̃
 
     score_noise_std: one number, one per device, or the shape of scores. The work is bounded by the number of devices.
-    Differs from the paper: its Theorem 3 bounds this, not always on the right side (paper.theorem3).
+    Differs from the paper: its Theorem 3 bounds this, not always on the right side (paper.formulas.theorem3).
     Edge cases: a device without noise sits at one point; equal ones are ranked by index, as the server does.
 
     >>> u, std = [0.2, 0.35, 0.5, 0.9, 1.4, 2.0], [0.3, 0.3, 0.4, 0.2, 0.5, 0.3]

@@ -44,7 +44,6 @@ POSITIONS = {
         Position("colluding", "the sum, and what all other devices have sent", "local", None),
         Position("antennas", "all devices, at an array elsewhere", "eavesdropper", None),
         Position("repeated", "the sums of all inferences, of one view", "device", "object", repeated=True),
-        Position("server", "the sums of a budget that it asked for", "device", "object", repeated=True),
     )
 }
 

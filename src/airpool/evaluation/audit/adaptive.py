@@ -17,7 +17,7 @@ from airpool.account.guarantee import guarantee
 from airpool.account.received import aggregate
 from airpool.evaluation.audit.adversary import aligned_link, worst_worlds
 from airpool.evaluation.audit.bound import AuditReport, audit
-from airpool.evaluation.audit.moves import ASKING_AGAIN, CHARGING, DROPPING, STOPPING, Strategy
+from airpool.evaluation.audit.moves import ASKING_AGAIN, CHARGING, DROPPING, STOPPING, TURNING, Strategy
 from airpool.evaluation.audit.path import World
 from airpool.evaluation.audit.transcript import SlotGame, Transmit, mechanism, transmission
 from airpool.network import Network, NetworkError
@@ -52,7 +52,9 @@ def strategies(network: Network) -> tuple[Strategy, ...]:
     """The strategies that a network leaves to an adversary."""
     again = ASKING_AGAIN if network.inferences > 1 else ()
     dropping = DROPPING if network.dropouts else ()
-    return STOPPING + again + dropping + (() if claimed_mu(network, 0) is None else CHARGING)
+    # One draw for all slots is claimed for one view alone.
+    turning = TURNING if network.slots.redrawn else ()
+    return STOPPING + again + dropping + turning + (() if claimed_mu(network, 0) is None else CHARGING)
 
 
 def claimed_mu(network: Network, device: int) -> float | None:

@@ -107,7 +107,8 @@ def log_likelihood_ratio(
     """The optimal score: ln Pr[seen | features] − ln Pr[seen | neighbour].
 
     With visible participation and only device k differing it is τ_k ⟨total − middle, w_k(z_k − z′_k)⟩/v(τ),
-    under cover noise the ratio of two mixtures. For removal give `without(devices, k)` as `neighbour_devices`.
+    under cover noise the ratio of two mixtures. For removal `neighbour_devices` are the same devices, with weight,
+    noise_std and participation 0 at the one that is gone.
     """
 
     def score(seen: Observed) -> Floats:

@@ -8,7 +8,7 @@
                + ‖D‖²_F σ_m²/γ²                                  channel noise   (orthogonal: per received device)
 
 Where devices fade together (theory.together), Σ_{j≠k} p_j p_k Cov(g_j, g_k) a_jᵀa_k is part of participation, and the
-moments of g are those of a sample. The paper's bound on it is paper.mse.
+moments of g are those of a sample. The paper's bound on it is paper.formulas.mse.
 """
 
 from dataclasses import dataclass, replace
@@ -70,7 +70,7 @@ def error(
         fade independently, or together behind a server's beam, where the moments are those of a sample (`unsure`). γ,
         also "auto", depends on the distribution of the gains only. Under Sionna's models the distribution is that of a
         large sample. Inferences without an answer are included.
-    Differs from the paper: the exact value; the paper's bound does not hold (paper.mse).
+    Differs from the paper: the exact value; the paper's bound does not hold (paper.formulas.mse).
     Edge cases: p = 0 or w = 0 everywhere → bias ‖t‖² plus noise. A latent that is not finite counts as 0. Power rules
         paper is refused: there g depends on the noise.
 

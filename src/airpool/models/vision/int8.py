@@ -3,8 +3,8 @@
     trunk = int8.load(path)
     maps = trunk(views)
 
-`models.quantisation` makes such trunks of torch modules. Files of earlier versions hold OpenVINO's xml and bin, and are
-read where OpenVINO is installed (extra `openvino`).
+`models.vision.quantisation` makes such trunks of torch modules. Files of earlier versions hold OpenVINO's xml and bin,
+and are read where OpenVINO is installed (extra `openvino`).
 """
 
 import os

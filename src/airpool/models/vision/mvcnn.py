@@ -66,7 +66,8 @@ class Architecture:
 class Trunk:
     """A backbone: images (B, in_channels, H, H) to maps (B, channels, side, side) for each H in `resolutions`.
 
-    A residual block with an attribute `drop_path` is left out that often in training (`train.TrunkRecipe.drop_path`).
+    A residual block with an attribute `drop_path` is left out that often in training
+    (`training.TrunkRecipe.drop_path`).
     """
 
     build: Callable[[Architecture], nn.Sequential]  # any other module: nn.Sequential(it)

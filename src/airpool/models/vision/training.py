@@ -29,7 +29,7 @@ class TrunkRecipe(Augmentation):
     """Training settings of a trunk; every number was chosen on validation (results/models.md). RECIPES: one per trunk.
 
     objects, views: per step, so that a step sees objects × views images. extra_views: rendered of each training object
-    beside the cameras' own, from random directions (`data.renders`).
+    beside the cameras' own, from random directions (`vision.renders`).
     object_loss, view_loss, pose_loss, consistency: weights of the parts of the loss, in the module's order.
     balance: weight of rare classes, from 0, by frequency, to 1, all equal.
     dropout: of the map's channels. drop_path: of the last residual block, falling linearly to 0 in the first.

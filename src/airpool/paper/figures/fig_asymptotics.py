@@ -1,7 +1,7 @@
 """The error against the number of devices and against depth, beside the paper's bound and the product of norms.
 
 devices   K views of an object, drawn from its twelve, through a network of which something is kept fixed: E‖ẑ − z̄‖²
-          over the air, by formula (studies.asymptotics), and the paper's bound on it (paper.mse, no codec).
+          over the air, by formula (studies.asymptotics), and the paper's bound on it (paper.formulas.mse, no codec).
 depth     ReLU networks with L hidden layers, random or trained, on the mean view as a server receives it from twelve
           devices at ε = 2: E‖h_L(ẑ) − h_L(z̄)‖², the same over the spread of h_L(z̄), and ∏‖W‖² E‖ẑ − z̄‖²
           (studies.depth).

@@ -1,6 +1,6 @@
 """The formula behind the paper's Table 1 (docs/theory/selection.md). The exact counterpart is privacy.leakage.
 
-The lemma's p_k = Φ((η − u_k)/σ_k⁽⁰⁾) is correct as printed: selection.threshold.participation.
+The lemma's p_k = Φ((η − u_k)/σ_k⁽⁰⁾) is correct as printed: schemes.threshold.participation.
 """
 
 import numpy as np

@@ -8,7 +8,7 @@ u_k: `scores`, bounded. σ_k: `score_noise_std`, in the order of the devices bel
 𝒦: the `num_selected` lowest true scores. j: the device outside of 𝒦 with the smallest score.
 
 Neither is a bound in general (theory/selection.md, 4: the proof of the lower one is about devices in 𝒦, the product is
-about the whole order, the last term has the wrong sign); selection.ranking has the exact value and bounds that hold.
+about the whole order, the last term has the wrong sign); schemes.ranking has the exact value and bounds that hold.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """The paper's weights, as printed: its appendix "Optimizing the Features Weights" and its lemma (theory/design.md).
 
-They minimise the paper's bound on the error (paper.mse), which is not valid, under Theorem 1, which is no guarantee.
-The exact counterparts are design.weights and privacy.calibrate.largest_shift.
+They minimise the paper's bound on the error (paper.formulas.mse), which is not valid, under Theorem 1, which is no
+guarantee. The exact counterparts are design.weights and privacy.calibrate.largest_shift.
 """
 
 from typing import Literal, NamedTuple, get_args
