@@ -573,8 +573,7 @@ def test_a_rule_that_looks_at_the_noise_takes_the_full_path_by_itself():
     assert not has_shortcut(network)
     paths: tuple[dict[str, Any], ...] = ({}, {"path": "fast"}, {"path": "full"})
     by_default, asked, full = (
-        receive(latents(network, 2), network, rng=np.random.default_rng(30), trials=5, **how)
-        for how in paths
+        receive(latents(network, 2), network, rng=np.random.default_rng(30), trials=5, **how) for how in paths
     )
     assert np.any(full.alignment[full.alignment > 0] < 1)
     for each in (by_default, asked):

@@ -80,7 +80,7 @@ VALUES: dict[str, Known] = {
     "backend": _words("serial pool ray"),
     "normalise": _words("sum free"),
     "end": _words("high low"),
-    "position": _words("link sum colluding antennas repeated server"),
+    "position": _words("link sum colluding antennas repeated"),
     "torch_device": _words("cpu cuda"),
     "attack name": _registered("attack"),
     "reproduce name": _figures,
