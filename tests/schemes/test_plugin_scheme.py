@@ -1,6 +1,8 @@
 """A scheme of a stranger, examples/plugins/scheme.py: account, simulator, live device, audit, file and ledger."""
 
+import copy
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -20,9 +22,12 @@ from airpool.evaluation.audit.adversary import audited
 from airpool.evaluation.plan.candidates import brought, built
 from airpool.evaluation.sweep.code import version_of
 from airpool.network import SCHEMES, Coin, Devices, Network, NetworkError, file, named_scheme, scheme_rules
+from airpool.network.scheme import _of_plugin
 from airpool.protocol import alone, live
+from airpool.protocol.inference import Simulation, infer_features
 from airpool.protocol.randomness import Seeded
 from airpool.protocol.simulation import receive
+from airpool.runtime import terms
 from airpool.runtime.ledger.mechanism import mechanism, parse
 from airpool.runtime.ledger.spending import total
 
@@ -159,13 +164,129 @@ def made(given: Any, name: str = "test-scheme") -> Any:
         (lambda net: [0.5], r"'test-scheme': its participation\(network\) gives shape \(1,\), must be \(3,\)"),
         (lambda net: [0.5, 1.5, 0], r"gives \[0.5, 1.5, 0.0\], must be between 0 and 1"),
         (lambda net: [0.5, np.nan, 0], r"gives .*nan.*, must be between 0 and 1"),
-        (lambda net: np.random.default_rng().random(3), "gives other numbers each time"),
+        (lambda net: np.random.default_rng().random(3), r"gave device 0 0\.\d+ and now gives it 0\.\d+\. It must be"),
         (lambda net: net.nonsense, r"'test-scheme': its participation\(network\) fails: AttributeError"),
     ],
 )
 def test_nonsense_is_an_error_that_names_the_plug_in(given, message):
     with pytest.raises(NetworkError, match=message):
         Network(devices(), scheme=made(given))
+
+
+@pytest.fixture
+def battery():
+    """A network whose scheme reads a battery that the test discharges, and the battery."""
+    level = [0.05]
+    return Network(devices(), scheme=made(lambda net: level * 3), dimension=4), level
+
+
+def test_what_follows_from_a_network_goes_by_the_coins_that_were_drawn_first(battery):
+    net, level = battery
+    same = replace(coins(), devices=devices(participation=0.05))
+    np.testing.assert_array_equal(airpool.guarantee(net).epsilon, airpool.guarantee(same).epsilon)
+    assert total({mechanism(net, device=2): 10}, delta=1e-5) == total({mechanism(same, device=2): 10}, delta=1e-5)
+    level[0] = 1.0
+    assert net.devices.column("participation") == (0.05,) * 3
+    got = receive(np.zeros((1, 3, 4)), net, rng=np.random.default_rng(0), trials=20_000, path="full")
+    np.testing.assert_allclose(np.asarray(got.taking_part)[0].mean(axis=0), 0.05, atol=5 * 0.05**0.5 / 20_000**0.5)
+    with pytest.raises(NetworkError, match="must be a function of its arguments alone"):
+        alone.signal(np.ones(4), net, live.LIVE, device=2, gain=1.0)
+
+
+@pytest.mark.parametrize(
+    "derived",
+    [
+        lambda net: replace(net, delta=0.01),
+        lambda net: replace(net, devices=replace(net.devices, weight=0.1)),
+        lambda net: airpool.calibrate(net, epsilon=1.0),
+        lambda net: mechanism(net, device=2),
+        lambda net: mechanism(replace(net, inferences=10), device=2),
+        lambda net: replace(net, slots=airpool.Slots(3)).one_slot,
+        lambda net: copy.deepcopy(net),
+        lambda net: Network(devices(), scheme=type(net.scheme)(), dimension=4, inferences=10),
+        lambda net: file.parse(file.dump(net)),
+        lambda net: file.parse(re.sub(r"participation = .*", "", file.dump(net))),
+    ],
+)
+@pytest.mark.parametrize(("before", "now"), [(0.05, 1.0), (1.0, 0.05)])
+def test_coins_that_are_others_later_are_an_error_wherever_a_network_follows(battery, derived, before, now):
+    _, level = battery
+    level[0] = before
+    net = Network(devices(), scheme=made(lambda net: level * 3), dimension=4)
+    assert derived(net) is not None
+    level[0] = now
+    said = rf"'test-scheme'.* gave device 0 {before} and now gives it {now}\. It must be"
+    with pytest.raises(NetworkError, match=said):
+        derived(net)
+
+
+def test_an_inference_reports_the_coins_that_it_tosses_or_fails(battery):
+    net, level = battery
+
+    def inferred(report: Any = None) -> Any:
+        how = Simulation(trials=5_000, path="full", report=report)
+        return infer_features(np.zeros((1, 3, 4)), net, server=np.eye(4), rng=np.random.default_rng(0), simulation=how)
+
+    out = inferred()
+    assert np.mean(np.asarray(out.received.taking_part)) < 0.06
+    np.testing.assert_array_equal(out.report.epsilon, airpool.guarantee(net).epsilon)
+    level[0] = 1.0
+    for report in (None, out.report):
+        with pytest.raises(NetworkError, match="must be a function of its arguments alone"):
+            inferred(report)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A scheme of a module, as another process finds it."""
+
+    p: ClassVar[float] = 0.05
+    name: ClassVar[str] = "clock"
+
+    def participation(self, network: Network) -> Any:
+        return [Clock.p] * network.devices.count
+
+
+def test_a_network_in_another_process_has_its_coins_or_is_an_error(monkeypatch):
+    SCHEMES.register("clock", Clock)
+    sent = pickle.dumps(net := Network(devices(), scheme=Clock()))
+    assert pickle.loads(sent) == net
+    _of_plugin.cache_clear()  # as in a process that has drawn nothing yet
+    monkeypatch.setattr(Clock, "p", 1.0)
+    with pytest.raises(NetworkError, match=r"scheme 'clock'.* gave device 0 0\.05 and now gives it 1\.0"):
+        pickle.loads(sent)
+    _of_plugin.cache_clear()
+
+
+def test_a_process_that_sees_other_coins_is_refused_by_the_others(battery):
+    """Two processes: their own networks, as the terms that they state."""
+    net, level = battery
+    theirs = terms.stated(Network(devices(), scheme=Coin(), dimension=4))
+    text = file.dump(net).replace("participation = 0.05", "participation = 1.0")
+    why = terms.difference(net, replace(theirs, text=text), they="the server asks for", own_side="here it is")
+    assert why is not None
+    assert "participation is not what the scheme test-scheme gives" in why
+
+
+def test_a_scheme_that_is_registered_anew_is_asked_anew():
+    for p in (0.3, 0.6):
+        net = Network(devices(), scheme=made(lambda net, p=p: [p] * 3))
+        assert replace(net, delta=0.01).devices.column("participation") == (p,) * 3
+
+
+def test_settings_that_cannot_be_compared_are_an_error():
+    @dataclass(frozen=True)
+    class Listed:
+        levels: Any = ()
+        name: ClassVar[str] = "listed"
+
+        def participation(self, network: Network) -> Any:
+            return [1.0] * network.devices.count
+
+    SCHEMES.register("listed", Listed)
+    assert Network(devices(), scheme=Listed((1, 2))).devices.participation == (1.0,) * 3
+    with pytest.raises(NetworkError, match=r"scheme 'listed': unhashable type: 'list'; its settings must be hashable"):
+        Network(devices(), scheme=Listed([1, 2]))
 
 
 def test_it_sees_nothing_that_calibration_changes():

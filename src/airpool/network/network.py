@@ -33,7 +33,7 @@ from airpool.network.rules import (
     checked,
     whole,
 )
-from airpool.network.scheme import scheme_rules
+from airpool.network.scheme import require_same_coins, scheme_rules
 from airpool.network.slots import Slots
 
 PowerRule = Literal["truncate", "backoff", "paper"]
@@ -188,16 +188,26 @@ class Network(Brief):
         for name in ("colluders", "dropouts"):
             allowed = f"must be a whole number from 0 to {limit}"
             whole(name, getattr(self, name), least=0, most=limit, allowed=allowed)
-        rules = scheme_rules(self.scheme)
-        rules.check(self)
-        if rules.coins is not None:
-            d = self.devices
-            public = Devices(count=d.count, power_dbm=d.power_dbm, path_loss_db=d.path_loss_db)
-            p = rules.coins(self.scheme, Network(public, self.channel, dimension=self.dimension))
-            object.__setattr__(self, "devices", replace(d, participation=p))
+        scheme_rules(self.scheme).check(self)
+        if (coins := self._coins_of_plugin()) is not None:
+            object.__setattr__(self, "devices", replace(self.devices, participation=coins))
         access = self.channel.rules
         access.check(self)
         object.__setattr__(self, "cover_noise", self.cover_noise or access.cover_noise)
+
+    def _coins_of_plugin(self) -> PerDevice | None:
+        """The participation that a plug-in's scheme gives here; None where it is a setting."""
+        if (coins := scheme_rules(self.scheme).coins) is None:
+            return None
+        d = self.devices
+        public = Devices(count=d.count, power_dbm=d.power_dbm, path_loss_db=d.path_loss_db)
+        return coins(self.scheme, Network(public, self.channel, dimension=self.dimension))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy, maybe from another process: an error where a plug-in's scheme gives other coins here than there."""
+        self.__dict__.update(state)
+        if (coins := self._coins_of_plugin()) is not None:
+            require_same_coins(self.scheme, self.devices.column("participation"), coins)
 
     def _repr_html_(self) -> str:
         return import_module("airpool.network.in_words").html(self)

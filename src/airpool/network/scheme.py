@@ -10,7 +10,7 @@ here (docs/howto/plugins.md). What a scheme leaks is account/games.py, `game`.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -47,7 +47,7 @@ class PluginScheme(Protocol):
         """Probability that each device transmits, (K,) in [0, 1].
 
         network: what is public before any calibration: count, power and path loss of the devices, channel, dimension;
-        everything else has its default.
+        everything else has its default. A function of that and of the settings alone: no clock, no battery, no draw.
         """
         ...
 
@@ -151,23 +151,47 @@ def _of_plugin(name: str, kind: Any) -> SchemeRules:
         raise PluginError(f"scheme {name!r}: its class must say name: ClassVar[str] = {name!r}")
     return SchemeRules(
         settings=kind,
-        coins=_probabilities,
+        coins=partial(_same_coins, {}),
         expected=lambda network: network.devices.participation,
         words=lambda scheme: f"scheme {name}",
     )
+
+
+def _same_coins(drawn: dict[Any, tuple[float, ...]], scheme: PluginScheme, network: Any) -> tuple[float, ...]:
+    """The participation that a plug-in has given for these settings and this network; an error where it now differs.
+
+    drawn: by settings and network, what the plug-in gave first. Report, ledger, simulator and devices all go by that.
+    """
+    try:
+        before = drawn.get((scheme, network))
+    except TypeError as error:
+        raise NetworkError(f"scheme {scheme.name!r}: {error}; its settings must be hashable (tuples, no lists)") from None
+    if before is None:
+        before = drawn.setdefault((scheme, network), _probabilities(scheme, network))
+    require_same_coins(scheme, before, _probabilities(scheme, network))
+    return before
+
+
+def require_same_coins(scheme: PluginScheme, before: tuple[float, ...], now: tuple[float, ...]) -> None:
+    """Raises NetworkError unless a plug-in gives the participation that it gave before."""
+    if before != now:
+        k = next((k for k, pair in enumerate(zip(before, now, strict=False)) if pair[0] != pair[1]), 0)
+        raise NetworkError(
+            f"scheme {scheme.name!r}: its participation(network) gave device {k} {before[k]} and now gives it "
+            f"{now[k]}. It must be a function of its arguments alone (no clock, battery or random number): ε "
+            "counts on the coins that were drawn first"
+        )
 
 
 def _probabilities(scheme: PluginScheme, network: Any) -> tuple[float, ...]:
     """The participation that a plug-in gives; an error that names it where that is none."""
     count, this = network.devices.count, f"scheme {scheme.name!r}: its participation(network)"
     try:
-        found, again = (np.asarray(scheme.participation(network), dtype=np.float64) for _ in range(2))
+        found = np.array(scheme.participation(network), dtype=np.float64)
     except Exception as error:
         raise NetworkError(f"{this} fails: {type(error).__name__}: {error}") from error
     if found.shape != (count,):
         raise NetworkError(f"{this} gives shape {found.shape}, must be ({count},), one number for each device")
     if not np.all((found >= 0) & (found <= 1)):
         raise NetworkError(f"{this} gives {found.tolist()}, must be between 0 and 1")
-    if not np.array_equal(found, again):
-        raise NetworkError(f"{this} gives other numbers each time: the coins are airpool's, a plug-in draws nothing")
     return tuple(found.tolist())
