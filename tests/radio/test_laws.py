@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from scipy.special import ndtri
 from scipy.stats import kstest, lognorm, nakagami
 
 import airpool
@@ -42,6 +43,21 @@ def test_a_law_is_scipys_and_has_mean_power_one(model, law):
         assert quantile(Fading(model), p) == pytest.approx(law.ppf(p), rel=1e-8)
     assert law.moment(2) == pytest.approx(1, rel=1e-9)
     require_law(model, law_named(model))
+
+
+@pytest.mark.parametrize("model", ["rayleigh", "rician", "nakagami:m=0.5", "nakagami:2", "log-normal:std_db=4"])
+def test_airpools_own_laws_and_draws_pass_the_check_of_a_plug_in(model):
+    @dataclass(frozen=True)
+    class Given:
+        cdf = staticmethod(Fading(model).law.cdf)
+        quantile = staticmethod(Fading(model).law.quantile)
+
+    class Drawn(Given):
+        def sample(self, shape, rng, dtype=None):
+            return sample_gains(Fading(model), shape, rng, dtype=dtype)
+
+    assert require_law(model, Given()).least <= 1e-150
+    assert require_law(model, Drawn()) == (512 / 2**22, 2**22)
 
 
 @pytest.mark.parametrize(("model", "law"), LAWS_OF_SCIPY.items())
@@ -138,6 +154,16 @@ class Flat(Weibull):
         return self.quantile(rng.random(shape[:-1]))
 
 
+@dataclass(frozen=True)
+class Shaken(Weibull):
+    """Right at the nodes of any table of normal scores, and wrong between them."""
+
+    def cdf(self, gain):
+        p = super().cdf(gain)
+        away = ndtri(p) * 100
+        return np.where(np.abs(away - np.round(away)) > 0.1, p / 20, p)
+
+
 @pytest.fixture
 def registered():
     return lambda name, law: plugins.register("fading", name)(law)
@@ -158,7 +184,8 @@ def test_a_registered_law_is_rayleigh_where_it_should_be(registered):
         (Loud, "has mean power 9, must be 1"),
         (Torn, "must be the same"),
         (Weaker, "its sample does not follow its cdf"),
-        (Flat, "sample((100, 100), rng) gives shape (100,)"),
+        (Shaken, "cdf must increase from 0 to 1"),
+        (Flat, "sample((1024, 1024), rng) gives shape (1024,)"),
         (Broken, "RuntimeError: no table of quantiles"),
     ],
 )

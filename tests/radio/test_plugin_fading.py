@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from scipy.stats import kstest, weibull_min
 
 import airpool
-from airpool import Channel, Network
+from airpool import Channel, Network, NetworkError
 from airpool._support import plugins
 from airpool.evaluation.audit.adversary import audited
 from airpool.network import network_plugins
@@ -49,6 +50,103 @@ def test_account_simulator_and_audit_take_it():
     assert link_of(net).outage == pytest.approx(0.1)
     found = audited(net, 0, claimed_epsilon=report.worst, runs=4_000, seed=0)
     assert found.epsilon_lower <= report.worst
+
+
+@dataclass(frozen=True)
+class Bent:
+    """Draws of Rayleigh's law, and a distribution function of it that is wrong by a factor below a level."""
+
+    factor: float = 20.0
+    level: float = 0.01
+
+    def _points(self):
+        low = 1e-200
+        true = [low, self.level / 2, self.level, 1.0]
+        return np.log(true), np.log([low / self.factor, self.level / 2 / self.factor, self.level, 1.0])
+
+    def cdf(self, gain):
+        true, told = self._points()
+        with np.errstate(divide="ignore"):
+            p = np.log(-np.expm1(-(np.asarray(gain) ** 2)))
+        return np.exp(np.interp(p, true, told))
+
+    def quantile(self, probability):
+        true, told = self._points()
+        return np.sqrt(-np.log1p(-np.exp(np.interp(np.log(probability), told, true))))
+
+    def sample(self, shape, rng, dtype=None):
+        return np.sqrt(rng.exponential(size=shape))
+
+
+@dataclass(frozen=True)
+class Drawn(Bent):
+    """Rayleigh's law as it is."""
+
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """Rayleigh's law, with a distribution function that is a difference of like numbers."""
+
+    def cdf(self, gain):
+        return 1 - np.exp(-(np.asarray(gain) ** 2))
+
+    def quantile(self, probability):
+        return np.sqrt(-np.log1p(-probability))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _registered():
+    before = dict(LAWS._added)
+    for name, law in (("bent", Bent), ("drawn", Drawn), ("coarse", Coarse)):
+        plugins.register("fading", name)(law)
+    yield
+    LAWS._added.clear()
+    LAWS._added.update(before)
+
+
+def faded(model, outage=0.005, **more):
+    channel = Channel(fading=model, outage=outage)
+    return Network.uniform(num_devices=4, noise_std=0.3, dimension=4, channel=channel, **more)
+
+
+@pytest.mark.parametrize(
+    ("model", "outage"),
+    [
+        ("bent:factor=20,level=0.01", 0.0002),
+        ("bent:factor=20,level=0.002", 0.05),  # wrong where this network does not look, all the same
+        ("bent:factor=2,level=0.001", 0.05),
+        ("bent:factor=1.2,level=0.3", 0.05),
+    ],
+)
+def test_a_tail_that_its_draws_do_not_have_is_refused(model, outage):
+    with pytest.raises(NetworkError, match=r"its sample does not follow its cdf: .* of 4,194,304 draws are below"):
+        airpool.guarantee(faded(model, outage))
+
+
+def test_draws_that_follow_the_law_are_rayleighs():
+    ours, theirs = airpool.guarantee(faded("drawn")), airpool.guarantee(faded("rayleigh"))
+    np.testing.assert_allclose(ours.epsilon, theirs.epsilon, rtol=1e-6)
+    said = "checked here: its distribution function against 4,194,304 of its own draws, down to a probability of 0.00013."
+    assert any(said in line for line in ours.assumptions)
+    assert not any("checked here" in line for line in theirs.assumptions)
+
+
+@pytest.mark.parametrize(("rule", "outage"), [("truncate", 1e-4), ("backoff", 1e-4), ("paper", 1e-6)])
+def test_an_outage_below_what_was_checked_is_refused_with_what_to_do(rule, outage):
+    net = faded("drawn", outage)
+    net = replace(net, channel=replace(net.channel, power_rule=rule))
+    said = r"'drawn': device 0 has an outage of \S+, .* only down to 0\.000122 its sample .* leave `sample` out"
+    with pytest.raises(NetworkError, match=said):
+        airpool.guarantee(net)
+    near = faded("drawn", 0.01, path_loss_db=[20.0, 20.0, 0.0, 20.0])
+    with pytest.raises(NetworkError, match=r"'drawn': device 2 has an outage of 0\.0001,"):
+        airpool.guarantee(near)
+    assert np.all(airpool.guarantee(faded("weibull:k=2", 1e-9)).epsilon > 0)  # drawn from its quantile
+    with pytest.raises(NetworkError, match=r"'coarse': .* only down to \S+ its cdf and quantile agree .*np\.expm1"):
+        airpool.guarantee(faded("coarse", 1e-13))
+    assert np.all(airpool.guarantee(faded("coarse", 1e-6)).epsilon > 0)
 
 
 def test_network_plugins_lists_the_law_with_version_and_hash():

@@ -8,6 +8,7 @@ from airpool.account.errors import why_local
 from airpool.account.stream import varies
 from airpool.network import Network, NetworkError, network_plugins, scheme_rules
 from airpool.privacy.aggregate import Aggregate
+from airpool.radio.fading import Fading
 from airpool.runtime.secure.ring import MOST_WRAPS, ring_of
 
 
@@ -172,10 +173,19 @@ def _claimed_by_plugins(network: Network) -> list[str]:
     """A sentence about each plug-in that ε rests on; none where all is airpool's own."""
     claims = {
         "scheme": "how often devices take part does not depend on the features",
-        "fading": "gains follow this law, by which outage and γ are computed",
+        "fading": "gains follow this law, by which outage and γ are computed" + _checked(network),
     }
     return [
         f"Claimed by the plug-in {each.name} ({' '.join(filter(None, (each.source, each.version)))}, SHA-256 "
         f"{each.sha256[:12]}): {claims[each.what]}."
         for each in network_plugins(network)
     ]
+
+
+def _checked(network: Network) -> str:
+    """What airpool has checked itself of a plug-in's fading law."""
+    checked = Fading(network.channel.fading, k_factor_db=network.channel.k_factor_db).checked
+    if checked is None:
+        return ""
+    by = f"{checked.draws:,} of its own draws" if checked.draws else "its quantiles, of which gains are drawn"
+    return f"; checked here: its distribution function against {by}, down to a probability of {up(checked.least, 2)}"

@@ -18,7 +18,7 @@ from airpool._support.arrays import Array, Floats, checked, finite, like, not_ne
 from airpool._support.draws import Generator, by_quantile, ones, standard_normal
 from airpool.network.fading import FadingLaw, law_named, origin_of
 from airpool.radio import beam
-from airpool.radio.laws import Rice, mixture, require_law, rice_cdf, rician
+from airpool.radio.laws import Checked, Rice, mixture, require_law, rice_cdf, rician
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,12 @@ class Fading:
     @property
     def law(self) -> FadingLaw:
         """The law of c, at one antenna."""
-        return _law(self.model, self.k_factor_db)
+        return _law(self.model, self.k_factor_db)[0]
+
+    @property
+    def checked(self) -> Checked | None:
+        """How far a plug-in's law was checked; None for airpool's own."""
+        return _law(self.model, self.k_factor_db)[1]
 
     @property
     def path_gain(self) -> Floats:
@@ -60,11 +65,9 @@ class Fading:
 
 
 @lru_cache(maxsize=256)
-def _law(model: str, k_factor_db: float) -> FadingLaw:
+def _law(model: str, k_factor_db: float) -> tuple[FadingLaw, Checked | None]:
     law = rician(k_factor_db) if model == "rician" else law_named(model)
-    if origin_of(model) is not None:
-        require_law(model, law)
-    return law
+    return law, None if origin_of(model) is None else require_law(model, law)
 
 
 def log_distance_loss_db(

@@ -13,7 +13,7 @@ antennas are accounted for. Laws of plug-ins are checked when they are first use
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,10 +25,11 @@ from airpool.network.units import db_to_linear
 # Noncentrality (twice the K-factor) above which Rice's law is replaced by its Gaussian limit. The error is below the
 # inverse of this number; SciPy's noncentral χ² fails a few orders of magnitude above it.
 _GAUSSIAN_LIMIT = 1e9
-# Nodes of the checks of a plug-in's law, in normal scores: probabilities from 1e-12 to 1 − 1e-12.
-_SCORES = np.linspace(-7.0, 7.0, 1401)
-# Distance of 10,000 draws from their law that is exceeded with a probability below 1e-11.
-_FARTHEST = 0.037
+# Nodes of the checks of a plug-in's law, in normal scores (probabilities from 1e-12 to 1 − 1e-12), and in its tail.
+_SCORES, _TAIL = np.linspace(-7.0, 7.0, 1401), np.geomspace(1e-300, 1e-12, 289)
+# Draws that a law's `sample` is checked with, and how many are expected below the rarest level: one that is wrong by a
+# factor of 2 is then noticed. A sample that is right is refused with a probability below 1e-10.
+_BLOCKS, _BLOCK, _EXPECTED, _FALSE_ALARM = 4, (1024, 1024), 512, 1e-10
 # Values that stand for a law where it enters a mixture: probabilities are off by 2^-15 at most.
 _MIXTURE = 2**14
 
@@ -133,14 +134,25 @@ def mixture(law: FadingLaw) -> Floats:
     return law.quantile((np.arange(_MIXTURE) + 0.5) / _MIXTURE)
 
 
-def require_law(name: str, law: FadingLaw) -> None:
-    """Raises NetworkError unless cdf, quantile and sample are one distribution of gains ≥ 0 with mean power 1."""
+class Checked(NamedTuple):
+    """How far a plug-in's law was checked: down to the probability `least`, `sample` by this number of draws."""
+
+    least: float
+    draws: int
+
+
+def require_law(name: str, law: FadingLaw) -> Checked:
+    """How far cdf, quantile and sample were found to be one distribution of gains ≥ 0 with mean power 1.
+
+    Raises NetworkError where they are not.
+    """
     from airpool._support.special import ndtr
 
     p = np.asarray(ndtr(_SCORES))
     try:
         gain = np.asarray(law.quantile(p), dtype=np.float64)
-        back = np.asarray(law.cdf(gain), dtype=np.float64)
+        between = (gain[1:] + gain[:-1]) / 2
+        back, inner = (np.asarray(law.cdf(x), dtype=np.float64) for x in (gain, between))
         density = np.exp(-(_SCORES**2) / 2) / math.sqrt(2 * math.pi)
         power = float(np.sum(gain**2 * density) * (_SCORES[1] - _SCORES[0]))
     except Exception as error:
@@ -152,27 +164,60 @@ def require_law(name: str, law: FadingLaw) -> None:
     if not np.allclose(back, p, rtol=1e-6, atol=1e-9):
         worst = int(np.argmax(np.abs(back - p)))
         raise NetworkError(f"fading {name!r}: cdf(quantile({p[worst]:.3g})) is {back[worst]:.3g}, must be the same")
+    if not np.all((inner >= p[:-1] * (1 - 1e-6) - 1e-9) & (inner <= p[1:] * (1 + 1e-6) + 1e-9)):
+        raise NetworkError(f"fading {name!r}: cdf must increase from 0 to 1")
     if not abs(power - 1) < 0.01:
         raise NetworkError(f"fading {name!r} has mean power {power:.3g}, must be 1: use path_loss_db for the strength")
-    if (sample := getattr(law, "sample", None)) is not None:
-        _require_sample(name, law, sample)
+    least = _least_resolved(law, p, back)
+    if (sample := getattr(law, "sample", None)) is None:
+        return Checked(least, 0)
+    return _require_sample(name, law, sample, least)
 
 
-def _require_sample(name: str, law: FadingLaw, sample: Callable[..., Any]) -> None:
-    """Raises NetworkError unless `sample` follows `cdf`, by Kolmogorov and Smirnov's distance."""
-    shape = (100, 100)
+def _least_resolved(law: FadingLaw, p: Floats, back: Floats) -> float:
+    """The probability down to which cdf(quantile(p)) is p to six digits."""
     try:
-        drawn = np.asarray(sample(shape, np.random.default_rng(0), dtype=None), dtype=np.float64)
-        rank = np.sort(np.asarray(law.cdf(drawn), dtype=np.float64).ravel())
-    except Exception as error:
-        raise NetworkError(f"fading {name!r}: its sample fails: {type(error).__name__}: {error}") from error
-    if drawn.shape != shape:
-        raise NetworkError(f"fading {name!r}: sample({shape}, rng) gives shape {drawn.shape}")
-    distance = float(np.max(np.abs(rank - (np.arange(rank.size) + 0.5) / rank.size)))
-    if not (np.all(drawn >= 0) and distance < _FARTHEST):
+        with np.errstate(all="ignore"):
+            rare = np.asarray(law.cdf(law.quantile(_TAIL)), dtype=np.float64)
+    except Exception:  # what a law cannot say there, it is not used for
+        rare = np.full_like(_TAIL, np.nan)
+    every = np.concatenate([_TAIL, p])
+    bad = np.flatnonzero(~(np.abs(np.concatenate([rare, back]) - every) <= 1e-6 * every))
+    return float(every[bad[-1] + 1]) if bad.size else float(every[0])
+
+
+def _require_sample(name: str, law: FadingLaw, sample: Callable[..., Any], least: float) -> Checked:
+    """Raises NetworkError unless `sample` follows the law at every level, both tails included.
+
+    The number of draws below a quantile is binomial. Chernoff's bound: Pr(n draws differ that much) ≤ 2·exp(−n·KL).
+    """
+    draws = _BLOCKS * math.prod(_BLOCK)
+    rarest = max(least, _EXPECTED / draws)
+    low = rarest * 2.0 ** (np.arange(0, math.floor(4 * math.log2(0.5 / rarest)) + 1) / 4)
+    level = np.concatenate([low, 1 - low[::-1]])
+    edge, rng, below = law.quantile(level), np.random.default_rng(0), np.zeros(level.size, dtype=np.int64)
+    for _ in range(_BLOCKS):
+        try:
+            drawn = np.asarray(sample(_BLOCK, rng, dtype=None), dtype=np.float64)
+        except Exception as error:
+            raise NetworkError(f"fading {name!r}: its sample fails: {type(error).__name__}: {error}") from error
+        if drawn.shape != _BLOCK:
+            raise NetworkError(f"fading {name!r}: sample({_BLOCK}, rng) gives shape {drawn.shape}")
+        if not np.all(drawn >= 0):
+            raise NetworkError(f"fading {name!r}: its sample gives {np.min(drawn):.3g}, gains must be >= 0")
+        where = np.searchsorted(edge, drawn.ravel(), side="right")
+        below += np.cumsum(np.bincount(where, minlength=level.size + 1))[:-1]
+    share = below / draws
+    with np.errstate(divide="ignore", invalid="ignore"):
+        above = np.where(share < 1, (1 - share) * np.log((1 - share) / (1 - level)), 0.0)
+        distance = draws * (np.where(share > 0, share * np.log(share / level), 0.0) + above)
+    if np.max(distance) > math.log(2 * level.size / _FALSE_ALARM):
+        worst = int(np.argmax(np.where(distance > math.log(2 * level.size / _FALSE_ALARM), 1 / level, 0.0)))
         raise NetworkError(
-            f"fading {name!r}: its sample does not follow its cdf (distance {distance:.2g} over {rank.size} draws)"
+            f"fading {name!r}: its sample does not follow its cdf: {share[worst]:.3g} of {draws:,} draws are below "
+            f"quantile({level[worst]:.3g}), which chance explains with probability below {_FALSE_ALARM:g}"
         )
+    return Checked(rarest, draws)
 
 
 def _require(name: str, value: object, least: float, most: float) -> None:

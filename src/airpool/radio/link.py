@@ -72,8 +72,11 @@ def link_of(network: Network) -> Link:
     if gamma == "auto":
         gamma = auto_gamma(fading, transmitters, outage=channel.outage, csi_error_std=csi)
     if channel.power_rule == "paper":
-        return Link(fading, transmitters, gamma, _limited_by_paper(fading, transmitters, gamma, csi))
+        outage = _limited_by_paper(fading, transmitters, gamma, csi)
+        _require_checked(fading, transmitters, outage)
+        return Link(fading, transmitters, gamma, outage)
     outage = outage_probability(fading, transmitters, gamma=gamma, csi_error_std=csi)
+    _require_checked(fading, transmitters, outage)
     if channel.power_rule == "truncate" and np.any(outage >= 1):
         weak = int(np.argmax(outage))
         raise NetworkError(
@@ -82,6 +85,26 @@ def link_of(network: Network) -> Link:
             'gamma = "auto"'
         )
     return Link(fading, transmitters, gamma, outage)
+
+
+def _require_checked(fading: Fading, transmitters: Transmitters, outage: Floats) -> None:
+    """Raises NetworkError where ε would rest on a plug-in's law in a tail that was not checked."""
+    checked = fading.checked
+    if checked is None or checked.least <= _RARE:
+        return
+    rare = np.flatnonzero((outage < checked.least) & (transmitters.amplitude > 0))
+    if not rare.size:
+        return
+    means = (
+        f"its sample could be compared with its cdf (by {checked.draws:,} draws); leave `sample` out, and gains are "
+        "drawn from quantile"
+        if checked.draws
+        else "its cdf and quantile agree to six digits; compute both without cancellation (np.expm1, np.log1p)"
+    )
+    raise NetworkError(
+        f"fading {fading.model!r}: device {rare[0]} has an outage of {outage[rare[0]]:.3g}, and ε depends on it, but "
+        f"only down to {checked.least:.3g} {means}; or set channel.outage or channel.gamma so that the outage is larger"
+    )
 
 
 def alignment(network: Network, link: Link) -> "Moments":
