@@ -67,6 +67,7 @@ def extreme_networks(draw: st.DrawFn) -> Network:
 
     scheme: Any = draw(st.sampled_from(["1", "1", "2.1", "2.2"]))
     gamma: Any = draw(st.just("auto") | powers_of_ten(-30, 30))
+    fading = draw(st.sampled_from(["none", "rician", "rayleigh"]))
     neighbours: list[Any] = ["zero-out", "replace", "remove"]
     return Network(
         devices=Devices(
@@ -78,8 +79,8 @@ def extreme_networks(draw: st.DrawFn) -> Network:
             power_dbm=column(decibels),
         ),
         channel=Channel(
-            fading=draw(st.sampled_from(["none", "rician", "rayleigh"])),
-            k_factor_db=draw(decibels),
+            fading=fading,
+            k_factor_db=draw(decibels) if fading == "rician" else Channel.k_factor_db,
             noise_std=draw(spreads),
             access=draw(st.sampled_from(["superposed", "orthogonal"])),
             power_rule=draw(st.sampled_from(["truncate", "backoff", "paper"])),
@@ -122,9 +123,10 @@ def any_network(rng: np.random.Generator) -> Network:
     neighbours = (
         one("zero-out", "replace", "remove", p=[0.4, 0.4, 0.2]) if scheme == "1" else one("zero-out", "replace")
     )
+    fading, decibels = one("none", "rician", "rayleigh"), float(rng.uniform(-3, 12))
     faded = Channel(
-        fading=one("none", "rician", "rayleigh"),
-        k_factor_db=float(rng.uniform(-3, 12)),
+        fading=fading,
+        k_factor_db=decibels if fading == "rician" else Channel.k_factor_db,
         access=one("superposed", "orthogonal", p=[0.8, 0.2]),
         power_rule=one("truncate", "backoff", p=[0.7, 0.3]),
         outage=float(np.exp(rng.uniform(np.log(1e-4), np.log(0.5)))),

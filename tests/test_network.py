@@ -125,6 +125,18 @@ def test_bad_devices_are_refused_by_field_and_value(field, value, message):
         ("outage", 1.0, "channel.outage=1.0 must be > 0 and < 1"),
         ("noise_std", -1.0, "channel.noise_std=-1.0 must be >= 0 and finite"),
         ("k_factor_db", math.nan, "channel.k_factor_db=nan must be finite"),
+        (
+            "k_factor_db",
+            99,
+            "channel.k_factor_db=99.0 is of fading = \"rician\" alone, and channel.fading is 'none': leave k_factor_db "
+            "out (its default is 4.8), or choose rician",
+        ),
+        (
+            "fading",
+            "rician:k_factor_db=3",
+            "channel.fading='rician:k_factor_db=3': the K factor is a setting of the channel; write fading = \"rician\" "
+            "and k_factor_db = 3",
+        ),
         ("csi_error_std", -0.1, "channel.csi_error_std=-0.1 must be >= 0 and finite"),
         ("phase_error_std", math.inf, "channel.phase_error_std=inf must be >= 0 and finite"),
     ],
@@ -133,6 +145,17 @@ def test_a_bad_channel_is_refused_by_field_and_value(field, value, message):
     with pytest.raises(NetworkError) as caught:
         Channel(**{field: value})
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("fading", ["none", "rayleigh", "nakagami:m=2", "log-normal"])
+def test_a_k_factor_is_of_rician_fading_alone(fading):
+    assert Channel(fading=fading, k_factor_db=4.8).fading == fading  # the default, as every file has it
+    with pytest.raises(NetworkError, match=rf'k_factor_db=6.0 is of fading = "rician" alone, .* is {fading!r}'):
+        Channel(fading=fading, k_factor_db=6.0)
+    net = Network.uniform(num_devices=2, channel=Channel(fading="rician", k_factor_db=6.0))
+    with pytest.raises(NetworkError, match="leave k_factor_db out"):
+        replace(net.channel, fading=fading)
+
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ def networks(draw):
     def each(values):
         return draw(st.one_of(values, st.lists(values, min_size=count, max_size=count)))
 
+    fading = draw(FADING)
     return Network(
         devices=Devices(
             count=count,
@@ -75,8 +76,8 @@ def networks(draw):
             epsilon=draw(st.one_of(st.none(), POSITIVE, st.lists(POSITIVE, min_size=count, max_size=count))),
         ),
         channel=Channel(
-            fading=draw(FADING),
-            k_factor_db=draw(FINITE),
+            fading=fading,
+            k_factor_db=draw(FINITE) if fading == "rician" else Channel.k_factor_db,
             noise_std=draw(NOT_NEGATIVE),
             access=draw(st.sampled_from(["superposed", "orthogonal"])),
             power_rule=draw(st.sampled_from(["truncate", "backoff", "paper"])),

@@ -18,6 +18,7 @@ from airpool.evaluation.audit.limits import (
     least_mean,
     std_limits,
 )
+from airpool.evaluation.audit.measured import rate
 from airpool.evaluation.audit.path import path
 from airpool.network import Network
 from airpool.radio.link import link_of
@@ -117,6 +118,39 @@ def test_a_planted_fault_is_named(fault, named):
         found = measure(fault.network, runs=1_000, rng=np.random.default_rng(0), confidence=0.999)
     claim, devices = named
     assert {each.device for each in found if each.contradicted and each.claim == claim} == devices
+
+
+@pytest.mark.parametrize("fading", ["none", "rician", "rayleigh", "nakagami:m=2", "log-normal:std_db=4"])
+@pytest.mark.parametrize("cover_noise", [False, True])
+def test_an_outage_other_than_claimed_shows_under_every_law(fading, cover_noise):
+    net = replace(NETWORK, channel=replace(NETWORK.channel, fading=fading), cover_noise=cover_noise)
+    rates = [claim for claim in measured(net) if claim.claim == "how often power suffices"]
+    assert len(rates) == 12  # of six devices, in two worlds
+    assert not any(each.contradicted for each in measured(net))
+    if fading == "none":
+        return
+    worse = path(replace(net, channel=replace(net.channel, outage=0.2)))
+    found = measured(net, worse)
+    named = {each.device for each in found if each.contradicted and each.claim == "how often power suffices"}
+    assert named == set(range(6))
+
+
+def measured(net, played=None):
+    return measure(net, runs=1_000, rng=np.random.default_rng(0), confidence=0.999, played=played)
+
+
+def test_a_claim_from_a_sample_has_limits_of_its_own():
+    """Of the laws of Sionna: a threshold with an outage of 1 % in 16,384 draws, and many more runs than that."""
+    rng, draws, runs, error = np.random.default_rng(0), 2**14, 10**6, 0.1
+    sharp = wide = 0
+    for _ in range(100):
+        outage = rng.beta(0.01 * draws, 0.99 * draws)  # what is below the hundredth quantile of the draws
+        arrived = np.arange(runs) >= rng.binomial(runs, outage)
+        sharp += rate("power", 0, arrived, 0.99)(error).contradicted
+        wide += rate("power", 0, arrived, 0.99, claimed_from=draws)(error).contradicted
+    assert sharp > 50
+    assert wide <= stats.binom.isf(1e-3, 100, error)
+    assert rate("power", 0, np.arange(runs) >= 0.02 * runs, 0.99, claimed_from=draws)(1e-6).contradicted
 
 
 @pytest.mark.parametrize("what", ["own σ halved, one device", "three of five others without noise"])

@@ -100,9 +100,10 @@ def _channel(rng: np.random.Generator, scheme: str) -> Channel:
     rule = one("truncate", "backoff", "paper", p=[0.7, 0.2, 0.1])
     if rule == "paper":
         return Channel(access=access, power_rule=rule)
+    fading, decibels = one("none", "rician", "rayleigh"), float(rng.uniform(-3, 12))
     return Channel(
-        fading=one("none", "rician", "rayleigh"),
-        k_factor_db=float(rng.uniform(-3, 12)),
+        fading=fading,
+        k_factor_db=decibels if fading == "rician" else Channel.k_factor_db,
         access=access,
         power_rule=rule,
         outage=float(np.exp(rng.uniform(np.log(1e-4), np.log(0.4)))),

@@ -7,7 +7,8 @@ from dataclasses import fields, replace
 from enum import StrEnum
 from typing import Any, get_args, get_type_hints
 
-from airpool.network import FADING, SCHEMES, Adversary, Channel, Devices, Network, Ranking, Slots, Threshold
+from airpool.network import SCHEMES, Adversary, Channel, Devices, Network, Ranking, Slots, Threshold
+from airpool.network.fading import LAWS
 
 BASE = Network(
     devices=Devices(count=3, weight=0.5, clip_norm=1.0, noise_std=0.5, participation=0.8),
@@ -107,6 +108,6 @@ def every_setting() -> set[str]:
                     {f"{prefix}{each.name}={w}" for w in words if w not in default} if named else {prefix + each.name}
                 )
     out = (out - {"channel.fading"}) | {
-        f"channel.fading={law}" for model in FADING if (law := model.partition(":")[0]) not in ("none", "sionna")
+        f"channel.fading={law}" for law in LAWS.builtin if law not in ("none", "sionna")
     }
     return out | {f"scheme={name}" for name in SCHEMES.builtin if name != "1"}

@@ -12,12 +12,12 @@ import typer
 from airpool.cli.output import file_to_write
 from airpool.evaluation.settings import put
 from airpool.network import (
-    FADING,
     SCHEMES,
     Network,
     ScoreRule,
 )
 from airpool.network import file as network_file
+from airpool.network.fading import LAWS
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Plot = Annotated[Path | None, typer.Option(help="Write a figure (PNG, SVG or PDF).", callback=file_to_write)]
@@ -117,8 +117,12 @@ _GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
         "dimension": (int, "Length r of the latent."),
     },
     "Channel": {
-        "fading": (str, f"Fading: {', '.join(FADING)}, or a plug-in's law."),
-        "k_factor_db": (float, "Rician K factor in dB."),
+        "fading": (
+            str,
+            f"Fading: {', '.join(LAWS.builtin)}, or a plug-in's law. Settings follow a colon: nakagami:m=2, "
+            "log-normal:std_db=8, sionna:tdl-a.",
+        ),
+        "k_factor_db": (float, "Rician K factor in dB, with --fading rician alone."),
         "receiver_noise_std": (float, "Receiver noise σ_m per real coordinate, in √mW."),
         "access": (
             str,

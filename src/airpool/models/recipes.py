@@ -34,8 +34,8 @@ def settled(values: Mapping[str, Any], *defaults: Any, fixed: Sequence[str] = ()
     """The dataclasses, each with those of its fields changed that are named in `values`; `fixed` cannot be.
 
     >>> from airpool.network import Channel
-    >>> settled({"k_factor_db": 3}, Channel())[0].k_factor_db
-    3.0
+    >>> settled({"outage": 0.1}, Channel())[0].outage
+    0.1
     """
     own = [{f.name for f in fields(each)} - set(fixed) for each in defaults]
     if unknown := sorted(values.keys() - set().union(*own)):

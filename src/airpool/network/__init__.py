@@ -18,7 +18,6 @@ from airpool.network.choosing import (
 )
 from airpool.network.neighbours import Neighbours
 from airpool.network.network import (
-    FADING,
     Adversary,
     Channel,
     Devices,
@@ -33,7 +32,6 @@ from airpool.network.slots import Slots, require_one_slot
 
 __all__ = [
     "ACCESSES",
-    "FADING",
     "SCHEMES",
     "SCHEME_SETTINGS",
     "Access",

@@ -68,6 +68,9 @@ def law_named(text: str) -> FadingLaw:
         key, equals, value = part.partition("=")
         if not equals and place < len(settings):
             key, value = settings[place], part
+        if name == "rician":
+            write = f'fading = "rician" and k_factor_db = {value or key}'
+            raise NetworkError(f"channel.fading={text!r}: the K factor is a setting of the channel; write {write}")
         if key not in settings:
             known = ", ".join(settings) or "none"
             raise NetworkError(f"channel.fading={text!r} has no setting {key!r}; {name} has: {known}")

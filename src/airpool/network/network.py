@@ -38,9 +38,6 @@ from airpool.network.slots import Slots
 
 PowerRule = Literal["truncate", "backoff", "paper"]
 
-# airpool's own; a plug-in adds others (network/fading.py).
-FADING = ("none", "rician", "rayleigh", "nakagami:M", "log-normal:STD_DB", "sionna:MODEL")
-
 
 def require_network(value: object) -> None:
     """Raises a TypeError unless `value` is a Network."""
@@ -92,7 +89,7 @@ class Channel:
     csi_error_std: √E|e|² of the whole complex error. redrawn: gains and errors are new in every inference,
         else one draw serves all of them (a ledger counts how often it is drawn again). antennas: of the server, which
         receives by one public beam and keeps them all.
-    fading: the law of the gains, by name (`airpool.network.fading`). k_factor_db: Rician K factor in dB.
+    fading: the law of the gains, by name (`airpool.network.fading`). k_factor_db: in dB, of rician alone.
         power_rule: what a device does whose channel is too weak: with truncate it is silent; with backoff or paper
         it arrives weaker (theory/air.md §3). gamma: γ, the received scale; "auto": the largest that power and
         outage allow. outage: share of inferences in which a channel may be too weak. phase_error_std: in radians.
@@ -129,6 +126,11 @@ class Channel:
 
             law_named(self.fading)
         check(self, "channel.", but=("gamma",) if self.gamma == "auto" else ())
+        if self.k_factor_db != Channel.k_factor_db and self.fading != "rician":
+            raise NetworkError(
+                f"channel.k_factor_db={self.k_factor_db} is of fading = \"rician\" alone, and channel.fading is "
+                f"{self.fading!r}: leave k_factor_db out (its default is {Channel.k_factor_db}), or choose rician"
+            )
         if not self.rules.radio:
             for name in ("fading", "noise_std", "power_rule", "gamma", "csi_error_std", "phase_error_std", "antennas"):
                 if (value := getattr(self, name)) != (default := getattr(Channel, name)):

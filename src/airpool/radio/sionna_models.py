@@ -7,7 +7,7 @@ no effect. One vertical omnidirectional antenna per device and server; no path l
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ class Sionna:
     """The law of one of Sionna's models: that of its reference sample."""
 
     model: str = ""
+    reference_draws: ClassVar[int] = REFERENCE_DRAWS
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:

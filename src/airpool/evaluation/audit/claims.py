@@ -16,7 +16,7 @@ import numpy as np
 from airpool._support.arrays import Floats
 from airpool.evaluation.audit.measured import Evidence, Test, independent, law, least_noise, most_mean, rate, receiver
 from airpool.evaluation.audit.path import Overheard, Path, World, path
-from airpool.network import FADING, Network, scheme_rules, scored
+from airpool.network import Network, scheme_rules, scored
 from airpool.protocol.medium import turned
 from airpool.radio.link import Link, link_of
 from airpool.schemes.scores import score_range
@@ -211,9 +211,10 @@ class _Sums:
         if after != k:
             found.append(rate(f"participation when device {after} takes part", k, coins[coins[:, after], k], p))
         channel = self.network.channel
-        if channel.power_rule == "truncate" and channel.known and channel.antennas == 1 and channel.fading in FADING:
+        if channel.power_rule == "truncate" and channel.known and channel.antennas == 1:
             able = arrived[:, k] if self.network.cover_noise else arrived[coins[:, k], k]
-            found.append(rate("how often power suffices", k, able, 1 - float(self.link.outage[k])))
+            of = getattr(self.link.fading.law, "reference_draws", None)
+            found.append(rate("how often power suffices", k, able, 1 - float(self.link.outage[k]), claimed_from=of))
         return found
 
     def _of_sum(self) -> list[Test]:

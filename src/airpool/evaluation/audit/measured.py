@@ -98,11 +98,19 @@ def most_mean(claim: str, quantity: str, k: int, values: Floats, most: float, af
     )
 
 
-def rate(claim: str, k: int | None, happened: Any, probability: float) -> Test:
+def rate(
+    claim: str, k: int | None, happened: Any, probability: float, *, claimed_from: int | None = None
+) -> Test:
+    """claimed_from: draws that the claim itself was found by; its own limits then widen those of what was measured."""
     count, trials = int(np.sum(happened)), len(happened)
 
     def test(error: float) -> Evidence:
-        low, high = (float(x) for x in clopper_pearson(count, trials, error=error / 2)) if trials else (0.0, 1.0)
+        share = error / 2 if claimed_from is None else error / 4
+        low, high = (float(x) for x in clopper_pearson(count, trials, error=share)) if trials else (0.0, 1.0)
+        if claimed_from is not None:
+            seen = round(probability * claimed_from)
+            least, most = (float(x) for x in clopper_pearson(seen, claimed_from, error=share))
+            low, high = low - (most - probability), high + (probability - least)
         return Evidence(claim, k, "frequency", probability, count / max(trials, 1), low, high, "every ε")
 
     return test

@@ -105,7 +105,7 @@ def parse(text: str) -> Mechanism:
         if version != VERSION:
             raise NetworkError(f"version={version!r} is not known here, only {VERSION}: update airpool")
         device, live = body["device"], body["live"]
-        network = _of_row(replace(network_file.build(body["network"]), **_CHOSEN))
+        network = _of_row(replace(network_file.build(_read(body["network"])), **_CHOSEN))
         named = ((what, body[key]) for what, key in _PLUGIN_KEYS.items() if key in body)
         found = Mechanism(network, device, live, tuple(UsedPlugin(what, *map(str, rest)) for what, rest in named))
         good = type(device) is int and type(live) is bool and _json(body) == text
@@ -114,6 +114,13 @@ def parse(text: str) -> Mechanism:
     if not good or not 0 <= found.device < found.network.devices.count:
         raise NetworkError("not a mechanism in its canonical form")
     return found if found.text == text else replace(found, stored=text)
+
+
+def _read(tables: dict[str, Any]) -> dict[str, Any]:
+    """A row's network without a K factor that played no part: older versions took one with every fading."""
+    channel = tables.get("channel", {})
+    plain = channel if channel.get("fading") == "rician" else {x: v for x, v in channel.items() if x != "k_factor_db"}
+    return tables | {"channel": plain}
 
 
 def _json(body: dict[str, Any]) -> str:
