@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.ledger.golden.make import BUDGETS, DEVICE, NETWORKS, identity, tls_keys
 
+from airpool.network import Channel, NetworkError
 from airpool.network import file as network_file
 from airpool.runtime import terms
 from airpool.runtime.keys import credentials, secret
@@ -113,6 +114,20 @@ def test_a_mechanism_in_other_words_keeps_its_digest_and_is_counted_with_its_equ
     assert total(both, 1e-5) == total({one: Use(5, 5)}, 1e-5)
     assert total({other: Use(5, 5)}, 1e-5, "zero-out") == total({one: Use(5, 5)}, 1e-5)
     assert replace(other, stored="") == one
+
+
+def test_a_row_with_a_k_factor_that_played_no_part_is_read():
+    """Older versions took one with every fading; now it is refused outside a ledger."""
+    one = mechanism(NETWORKS["secure"], device=DEVICE)
+    text = one.text.replace('"k_factor_db":4.8', '"k_factor_db":6.0')
+    assert text != one.text
+    with pytest.raises(NetworkError, match="k_factor_db=6.0 is of fading"):
+        network_file.build(json.loads(text)["network"])
+    other = parse(text)
+    assert (other.network, other.text) == (one.network, text)
+    assert total({other: Use(5, 5)}, 1e-5) == total({one: Use(5, 5)}, 1e-5)
+    rician = replace(NETWORKS["coin"], channel=Channel(fading="rician", k_factor_db=6.0))
+    assert parse(mechanism(rician, device=DEVICE).text).network.channel.k_factor_db == 6.0
 
 
 @pytest.mark.parametrize("release", RELEASES)
