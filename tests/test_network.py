@@ -134,8 +134,8 @@ def test_bad_devices_are_refused_by_field_and_value(field, value, message):
         (
             "fading",
             "rician:k_factor_db=3",
-            "channel.fading='rician:k_factor_db=3': the K factor is a setting of the channel; write fading = \"rician\" "
-            "and k_factor_db = 3",
+            "channel.fading='rician:k_factor_db=3': the K factor is a setting of the channel; write fading = "
+            '"rician" and k_factor_db = 3',
         ),
         ("csi_error_std", -0.1, "channel.csi_error_std=-0.1 must be >= 0 and finite"),
         ("phase_error_std", math.inf, "channel.phase_error_std=inf must be >= 0 and finite"),
@@ -155,7 +155,6 @@ def test_a_k_factor_is_of_rician_fading_alone(fading):
     net = Network.uniform(num_devices=2, channel=Channel(fading="rician", k_factor_db=6.0))
     with pytest.raises(NetworkError, match="leave k_factor_db out"):
         replace(net.channel, fading=fading)
-
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_a_row_with_a_k_factor_that_played_no_part_is_read():
     one = mechanism(NETWORKS["secure"], device=DEVICE)
     text = one.text.replace('"k_factor_db":4.8', '"k_factor_db":6.0')
     assert text != one.text
-    with pytest.raises(NetworkError, match="k_factor_db=6.0 is of fading"):
+    with pytest.raises(NetworkError, match=r"k_factor_db=6\.0 is of fading"):
         network_file.build(json.loads(text)["network"])
     other = parse(text)
     assert (other.network, other.text) == (one.network, text)

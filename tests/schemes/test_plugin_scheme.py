@@ -202,7 +202,7 @@ def test_what_follows_from_a_network_goes_by_the_coins_that_were_drawn_first(bat
         lambda net: mechanism(net, device=2),
         lambda net: mechanism(replace(net, inferences=10), device=2),
         lambda net: replace(net, slots=airpool.Slots(3)).one_slot,
-        lambda net: copy.deepcopy(net),
+        copy.deepcopy,
         lambda net: Network(devices(), scheme=type(net.scheme)(), dimension=4, inferences=10),
         lambda net: file.parse(file.dump(net)),
         lambda net: file.parse(re.sub(r"participation = .*", "", file.dump(net))),
@@ -249,7 +249,7 @@ class Clock:
 
 def test_a_network_in_another_process_has_its_coins_or_is_an_error(monkeypatch):
     SCHEMES.register("clock", Clock)
-    sent = pickle.dumps(net := Network(devices(), scheme=Clock()))
+    sent = pickle.dumps(net := Network(devices(), scheme=named_scheme("clock")))
     assert pickle.loads(sent) == net
     _of_plugin.cache_clear()  # as in a process that has drawn nothing yet
     monkeypatch.setattr(Clock, "p", 1.0)
@@ -260,7 +260,7 @@ def test_a_network_in_another_process_has_its_coins_or_is_an_error(monkeypatch):
 
 def test_a_process_that_sees_other_coins_is_refused_by_the_others(battery):
     """Two processes: their own networks, as the terms that they state."""
-    net, level = battery
+    net, _ = battery
     theirs = terms.stated(Network(devices(), scheme=Coin(), dimension=4))
     text = file.dump(net).replace("participation = 0.05", "participation = 1.0")
     why = terms.difference(net, replace(theirs, text=text), they="the server asks for", own_side="here it is")
@@ -284,9 +284,9 @@ def test_settings_that_cannot_be_compared_are_an_error():
             return [1.0] * network.devices.count
 
     SCHEMES.register("listed", Listed)
-    assert Network(devices(), scheme=Listed((1, 2))).devices.participation == (1.0,) * 3
-    with pytest.raises(NetworkError, match=r"scheme 'listed': unhashable type: 'list'; its settings must be hashable"):
-        Network(devices(), scheme=Listed([1, 2]))
+    assert Network(devices(), scheme=named_scheme("listed", levels=(1, 2))).devices.participation == (1.0,) * 3
+    with pytest.raises(NetworkError, match=r"scheme 'listed': unhashable type: 'list'; settings must be hashable"):
+        Network(devices(), scheme=named_scheme("listed", levels=[1, 2]))
 
 
 def test_it_sees_nothing_that_calibration_changes():

@@ -128,7 +128,7 @@ class Channel:
         check(self, "channel.", but=("gamma",) if self.gamma == "auto" else ())
         if self.k_factor_db != Channel.k_factor_db and self.fading != "rician":
             raise NetworkError(
-                f"channel.k_factor_db={self.k_factor_db} is of fading = \"rician\" alone, and channel.fading is "
+                f'channel.k_factor_db={self.k_factor_db} is of fading = "rician" alone, and channel.fading is '
                 f"{self.fading!r}: leave k_factor_db out (its default is {Channel.k_factor_db}), or choose rician"
             )
         if not self.rules.radio:
@@ -209,7 +209,7 @@ class Network(Brief):
         """A copy, maybe from another process: an error where a plug-in's scheme gives other coins here than there."""
         self.__dict__.update(state)
         if (coins := self._coins_of_plugin()) is not None:
-            require_same_coins(self.scheme, self.devices.column("participation"), coins)
+            require_same_coins(self.scheme.name, self.devices.column("participation"), coins)
 
     def _repr_html_(self) -> str:
         return import_module("airpool.network.in_words").html(self)

@@ -165,19 +165,19 @@ def _same_coins(drawn: dict[Any, tuple[float, ...]], scheme: PluginScheme, netwo
     try:
         before = drawn.get((scheme, network))
     except TypeError as error:
-        raise NetworkError(f"scheme {scheme.name!r}: {error}; its settings must be hashable (tuples, no lists)") from None
+        raise NetworkError(f"scheme {scheme.name!r}: {error}; settings must be hashable (no lists)") from None
     if before is None:
         before = drawn.setdefault((scheme, network), _probabilities(scheme, network))
-    require_same_coins(scheme, before, _probabilities(scheme, network))
+    require_same_coins(scheme.name, before, _probabilities(scheme, network))
     return before
 
 
-def require_same_coins(scheme: PluginScheme, before: tuple[float, ...], now: tuple[float, ...]) -> None:
+def require_same_coins(name: str, before: tuple[float, ...], now: tuple[float, ...]) -> None:
     """Raises NetworkError unless a plug-in gives the participation that it gave before."""
     if before != now:
         k = next((k for k, pair in enumerate(zip(before, now, strict=False)) if pair[0] != pair[1]), 0)
         raise NetworkError(
-            f"scheme {scheme.name!r}: its participation(network) gave device {k} {before[k]} and now gives it "
+            f"scheme {name!r}: its participation(network) gave device {k} {before[k]} and now gives it "
             f"{now[k]}. It must be a function of its arguments alone (no clock, battery or random number): ε "
             "counts on the coins that were drawn first"
         )

@@ -98,9 +98,7 @@ def most_mean(claim: str, quantity: str, k: int, values: Floats, most: float, af
     )
 
 
-def rate(
-    claim: str, k: int | None, happened: Any, probability: float, *, claimed_from: int | None = None
-) -> Test:
+def rate(claim: str, k: int | None, happened: Any, probability: float, *, claimed_from: int | None = None) -> Test:
     """claimed_from: draws that the claim itself was found by; its own limits then widen those of what was measured."""
     count, trials = int(np.sum(happened)), len(happened)
 
