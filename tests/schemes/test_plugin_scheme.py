@@ -19,14 +19,17 @@ from airpool._support import plugins
 from airpool._support.plugins import PluginError
 from airpool.cli import app
 from airpool.evaluation.audit.adversary import audited
+from airpool.evaluation.audit.claims import measure
 from airpool.evaluation.plan.candidates import brought, built
 from airpool.evaluation.sweep.code import version_of
-from airpool.network import SCHEMES, Coin, Devices, Network, NetworkError, file, named_scheme, scheme_rules
+from airpool.network import SCHEMES, Channel, Coin, Devices, Network, NetworkError, file, named_scheme, scheme_rules
 from airpool.network.scheme import _of_plugin
 from airpool.protocol import alone, live
 from airpool.protocol.inference import Simulation, infer_features
 from airpool.protocol.randomness import Seeded
 from airpool.protocol.simulation import receive
+from airpool.protocol.waveform import Waveform, receive_waveform, waveform_report
+from airpool.radio.waveform.uplink import Impairments
 from airpool.runtime import terms
 from airpool.runtime.ledger.mechanism import mechanism, parse
 from airpool.runtime.ledger.spending import total
@@ -272,6 +275,30 @@ def test_a_scheme_that_is_registered_anew_is_asked_anew():
     for p in (0.3, 0.6):
         net = Network(devices(), scheme=made(lambda net, p=p: [p] * 3))
         assert replace(net, delta=0.01).devices.column("participation") == (p,) * 3
+
+
+def by_channel(net: Network) -> list[float]:
+    """Coins that depend on what a waveform or an attack changes of the network: public, and allowed."""
+    c = net.channel
+    usual = (c.access, c.gamma, c.noise_std > 0, net.dimension % 2) == ("superposed", "auto", True, 1)
+    return [0.3 if usual else 1.0] * net.devices.count
+
+
+@pytest.mark.parametrize("impairments", [Impairments(), Impairments(timing=1)])
+def test_what_changes_the_channel_keeps_the_coins(impairments):
+    net = Network(devices(), Channel(noise_std=0.1), scheme=made(by_channel), dimension=3)
+    same = replace(net, scheme=Coin())
+    assert net.devices.participation == same.devices.participation == (0.3,) * 3
+    waveform = Waveform(impairments=impairments)
+    ours, theirs = waveform_report(net, waveform), waveform_report(same, waveform)
+    np.testing.assert_array_equal(ours.epsilon, theirs.epsilon)
+    assert any("Claimed by the plug-in test-scheme" in line for line in ours.assumptions)
+    got = receive_waveform(np.zeros((1, 3, 3)), net, rng=np.random.default_rng(0), waveform=waveform, trials=400)
+    assert np.mean(got.transmitting) < 0.3 + 5 * 0.5 / 1200**0.5
+    found = audited(net, 0, claimed_epsilon=airpool.guarantee(net).worst, runs=2_000, seed=0)
+    measured = measure(net, runs=200, rng=np.random.default_rng(0), confidence=0.999)
+    assert not any(each.contradicted for each in measured)
+    assert not found.violated
 
 
 def test_settings_that_cannot_be_compared_are_an_error():

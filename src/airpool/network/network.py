@@ -139,6 +139,11 @@ class Channel:
                     )
 
 
+def with_its_coins(network: "Network") -> "Network":
+    """The network with a plug-in's coins as those of Scheme 1: the same ones are tossed over another channel."""
+    return network if scheme_rules(network.scheme).coins is None else replace(network, scheme=Coin())
+
+
 @dataclass(frozen=True)
 class Adversary:
     """An eavesdropper that is not at the server. antennas: its number of antennas; 0: its ε is not asked for.

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats
+from airpool.account.assumptions import said_of_plugins
 from airpool.account.guarantee import guarantee
 from airpool.account.report import PrivacyReport
 from airpool.network import Channel, Network, require_one_slot, scheme_rules
+from airpool.network.network import with_its_coins
 from airpool.privacy.noise import live_noise
 from airpool.protocol import live
 from airpool.protocol.device import padded
@@ -98,7 +100,7 @@ def evened(network: Network) -> Network:
 
     Without that noise the last symbol would be real, and an adversary with I and Q would tell its devices apart.
     """
-    return replace(network, dimension=network.dimension + network.dimension % 2)
+    return replace(with_its_coins(network), dimension=network.dimension + network.dimension % 2)
 
 
 def _filled(latents: Floats, network: Network) -> Floats:
@@ -133,8 +135,9 @@ def waveform_report(network: Network, waveform: Waveform) -> PrivacyReport:
     if waveform.impairments == Impairments() and not secret:
         # All that is sent: under `remove` the noise that fills up the last symbol shows too.
         report = guarantee(replace(evened(network), channel=Channel(gamma=ALWAYS_STRONG)))
-        return replace(report, network=network, again=partial(_again, network, waveform))
-    report = guarantee(replace(network, channel=Channel(access="orthogonal", gamma=ALWAYS_STRONG)))
+        lines = (*report.assumptions, *said_of_plugins(network))
+        return replace(report, network=network, again=partial(_again, network, waveform), assumptions=lines)
+    report = guarantee(replace(with_its_coins(network), channel=Channel(access="orthogonal", gamma=ALWAYS_STRONG)))
     why = "Over a waveform whoever keeps every sample may tell devices apart by their paths, clocks and guards."
     return replace(
         report,
@@ -142,7 +145,7 @@ def waveform_report(network: Network, waveform: Waveform) -> PrivacyReport:
         again=partial(_again, network, waveform),
         epsilon_lower=None,
         least=_nothing_known,
-        assumptions=(why, *report.assumptions),
+        assumptions=(why, *report.assumptions, *said_of_plugins(network)),
     )
 
 

@@ -13,6 +13,7 @@ from airpool._support.arrays import Floats
 from airpool.evaluation.attacks.positions import Position, heard_of
 from airpool.evaluation.audit import directions
 from airpool.network import Network, scheme_rules
+from airpool.network.network import with_its_coins
 from airpool.protocol.device import clipped, padded
 from airpool.protocol.medium import pack, unpack
 from airpool.protocol.simulation import Drawn, Received, receive
@@ -57,7 +58,7 @@ def hear(
     if not 0 <= device < network.devices.count:
         raise ValueError(f"device={device} must be from 0 to {network.devices.count - 1}")
     rows = max(1, _MOST_NUMBERS // (trials * network.devices.count * network.coordinates))
-    noiseless = replace(network, channel=replace(network.channel, noise_std=0.0))
+    noiseless = replace(with_its_coins(network), channel=replace(network.channel, noise_std=0.0))
     if (times := network.inferences * network.slots.count) > _MOST_SLOTS:
         raise ValueError(
             f"inferences and slots: {times:,} transmissions of a view must be at most {_MOST_SLOTS:,} here"

@@ -19,6 +19,7 @@ from airpool.evaluation.audit.bound import AuditReport, audit
 from airpool.evaluation.audit.path import Overheard, World, path
 from airpool.evaluation.audit.release import Observed, Release, log_likelihood_ratio, release, worst_pair
 from airpool.network import Coin, Network, scheme_rules, scored
+from airpool.network.network import with_its_coins
 from airpool.radio.link import Link, link_of
 from airpool.schemes.scores import score_range
 
@@ -43,7 +44,7 @@ def mechanism(
     ((5, 4), array([1, 2, 1, 2, 2]))
     """
     link, others = aligned_link(network), sorted(set(known))
-    play = path(replace(network, channel=replace(network.channel, noise_std=0.0)), link=link)
+    play = path(replace(with_its_coins(network), channel=replace(network.channel, noise_std=0.0)), link=link)
 
     def run(features: Floats | World, runs: int, rng: np.random.Generator) -> Observed:
         got = play(features if isinstance(features, World) else World(features), runs, rng)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from airpool._support.arrays import Floats
 from airpool.account.errors import at_the_server
 from airpool.network import Adversary, Channel, Network, scheme_rules
+from airpool.network.network import with_its_coins
 from airpool.protocol.device import clipped, padded
 from airpool.protocol.medium import pack
 from airpool.protocol.simulation import Received, receive
@@ -44,7 +45,7 @@ def mechanism(
     if network.channel.power_rule == "paper":
         raise ValueError("this version does not audit power_rule='paper' under errors")
     link, antennas = link_of(network), network.adversary.antennas
-    observed = replace(network, channel=replace(network.channel, noise_std=0.0))
+    observed = replace(with_its_coins(network), channel=replace(network.channel, noise_std=0.0))
     several = network.channel.antennas > 1 and not elsewhere
     if several:  # signals of the devices; their channels to all antennas are drawn here
         observed = replace(observed, channel=Channel(gamma=ALWAYS_STRONG), adversary=Adversary(1))

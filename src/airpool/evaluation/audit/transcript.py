@@ -21,6 +21,7 @@ from airpool.evaluation.audit.moves import Situation, Strategy
 from airpool.evaluation.audit.path import Overheard, World, path
 from airpool.evaluation.audit.release import Observed, Release, log_likelihood
 from airpool.network import Network, scheme_rules
+from airpool.network.network import with_its_coins
 from airpool.protocol.simulation import Drawn
 
 
@@ -38,7 +39,7 @@ def transmission(network: Network) -> Transmit:
 
     @cache
     def of(sender: Network) -> Callable[..., Overheard]:
-        return path(replace(sender, channel=replace(sender.channel, noise_std=0.0)), link=link)
+        return path(replace(with_its_coins(sender), channel=replace(sender.channel, noise_std=0.0)), link=link)
 
     def transmit(
         network: Network, world: World, runs: int, rng: np.random.Generator, *, drawn: Drawn | None, slot: int

@@ -13,8 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from airpool.network import Coin, Neighbours, Network, NetworkError, Slots, require_network
+from airpool.network import Neighbours, Network, NetworkError, Slots, require_network
 from airpool.network import file as network_file
+from airpool.network.network import with_its_coins
 from airpool.runtime.ledger.plugins import UsedPlugin, used_plugins
 from airpool.runtime.ledger.refused import SpendingError
 
@@ -84,8 +85,7 @@ def mechanism(network: Network, *, device: int, quorum: int | None = None, live:
     missing = min(network.dropouts + count - quorum, count - 1)
     network = _of_row(replace(network, dropouts=missing, devices=replace(network.devices, epsilon=None), **_CHOSEN))
     plugins = used_plugins(network)
-    coins = any(each.what == "scheme" for each in plugins)
-    return Mechanism(replace(network, scheme=Coin()) if coins else network, device, live, plugins)
+    return Mechanism(with_its_coins(network), device, live, plugins)
 
 
 def _of_row(network: Network) -> Network:
