@@ -19,7 +19,7 @@ from airpool.evaluation.prediction import predict
 from airpool.evaluation.theory import accuracy, mse
 from airpool.evaluation.theory.law import law
 from airpool.evaluation.theory.server import LayeredServer
-from airpool.network import Coin, Network, Threshold
+from airpool.network import Channel, Coin, Network, Threshold
 from airpool.protocol.inference import Simulation, infer_features
 from airpool.protocol.simulation import receive
 from airpool.radio.beam import beam
@@ -146,7 +146,7 @@ def realised(network: Network) -> float:
 def realised_holds(network: Network, epsilon: float) -> str:
     """Everybody was received: no less than where everybody always is."""
     always = replace(network, devices=replace(network.devices, participation=1.0))
-    always = replace(always, channel=replace(network.channel, fading="none"))
+    always = replace(always, channel=replace(network.channel, fading="none", k_factor_db=Channel.k_factor_db))
     return device_holds(always, epsilon)
 
 

@@ -45,7 +45,7 @@ def assumptions(network: Network, received: Aggregate, *, live: bool = False) ->
             if network.channel.antennas == 1
             else f"The server keeps all its {network.channel.antennas} antennas; the channels to them are independent."
         )
-    lines += [*_radio(network, received, live=live), *claimed_by_plugins(network)]
+    lines += [*_radio(network, received, live=live), *said_of_plugins(network)]
     if np.any(received.presence < 1):
         worst = float(np.max(1 - received.presence))
         weak = (
@@ -169,7 +169,7 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
     return lines
 
 
-def claimed_by_plugins(network: Network) -> list[str]:
+def said_of_plugins(network: Network) -> list[str]:
     """A sentence about each plug-in that ε rests on; none where all is airpool's own."""
     claims = {
         "scheme": "how often devices take part does not depend on the features",
