@@ -268,7 +268,7 @@ def test_a_process_that_sees_other_coins_is_refused_by_the_others(battery):
     text = file.dump(net).replace("participation = 0.05", "participation = 1.0")
     why = terms.difference(net, replace(theirs, text=text), they="the server asks for", own_side="here it is")
     assert why is not None
-    assert "participation is not what the scheme test-scheme gives" in why
+    assert "participation is not what the scheme test-scheme gives (device 0: 1.0 in the file, 0.05 here)" in why
 
 
 def test_a_scheme_that_is_registered_anew_is_asked_anew():
@@ -364,3 +364,26 @@ def test_running_devices_take_it_over_grpc():
     found = json.loads(done.stdout)
     assert sum(found["statuses"].get(status, 0) for status in ("answered", "no answer")) == 3  # all may be silent
     assert found["epsilon"]["device"] <= 8
+
+
+@pytest.mark.check
+def test_running_processes_that_see_other_coins_do_not_start(tmp_path):
+    own = tmp_path / "there.py"
+    own.write_text(
+        "import sys\n"
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "import airpool\n\n\n"
+        '@airpool.register("scheme", "there")\n'
+        "@dataclass(frozen=True)\n"
+        "class There:\n"
+        '    name: ClassVar[str] = "there"\n\n'
+        "    def participation(self, network):\n"
+        '        return [1.0 if "up" in sys.argv else 0.05] * network.devices.count\n',
+        "utf-8",
+    )
+    words = ["up", "--plugin", str(own), "--scheme", "there", "--devices", "3", "--epsilon", "8", "--inferences", "3"]
+    command = [sys.executable, "-m", "airpool", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "is not what the scheme there gives (device 0: 1.0 in the file, 0.05 here)" in done.stderr

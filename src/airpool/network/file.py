@@ -82,10 +82,12 @@ def build(data: dict[str, Any]) -> Network:
     tables = {name: _table(name, kind, data.pop(name)) for name, kind in _TABLES.items() if name in data}
     _reject_unknown("", data, [f.name for f in fields(Network) if f.name not in _TABLES])
     network = Network(**tables, **data)
-    if stated and network.devices.participation != tables["devices"].participation:
+    given, here = tables["devices"].column("participation"), network.devices.column("participation")
+    if stated and given != here:
+        k = next(k for k in range(len(given)) if given[k] != here[k])
         raise NetworkError(
-            f"devices.participation is not what the scheme {network.scheme.name} gives: leave it out, or load the "
-            "plug-in that wrote it"
+            f"devices.participation is not what the scheme {network.scheme.name} gives (device {k}: {given[k]} in the "
+            f"file, {here[k]} here): leave it out, or load the plug-in that wrote it; it gives the same everywhere"
         )
     return network
 
