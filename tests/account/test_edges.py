@@ -168,7 +168,7 @@ def test_a_statement_names_devices_without_noise_and_cover_noise():
 
 
 def test_a_statement_says_where_the_paper_agrees():
-    report = guarantee(like())
+    report = guarantee(like(neighbours="remove"))
     same = replace(report, paper=replace(report.paper, epsilon=report.epsilon, reason=""))
     assert plain_words.paper(same).endswith(", as this page does.")
 

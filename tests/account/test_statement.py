@@ -1,6 +1,7 @@
 """The statement: its numbers are the library's, its words follow the settings, and the page is one plain file."""
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 from airpool import Channel, Network, Ranking, Threshold, cli, guarantee
 from airpool._support.rounding import full
 from airpool.account.guesses import percent
-from airpool.account.periods import PROTECTED, WEAKLY
+from airpool.account.periods import PROTECTED, WEAKLY, level
 from airpool.account.plain_words import limit
 from airpool.account.statement import groups, statement
 from airpool.network import Adversary, Slots
@@ -73,7 +74,7 @@ def _own(stated):
 
 def test_the_servers_row_is_the_bound_of_what_it_receives(stated):
     report = stated.report
-    rows = {row[0]: row[2:] for table in Reader(stated.html).tables for row in table}
+    rows = {row[0]: row[-2:] for table in Reader(stated.html).tables for row in table}
     assert rows["the server"] == [limit(report.worst), percent(report.odds[0].worst)]
     if report.epsilon_eavesdropper is not None:
         heard = report.odds[0].eavesdropper
@@ -180,9 +181,10 @@ def test_a_channel_that_stays_as_it_is_has_its_own_epsilon_on_the_page():
 def test_outsiders_of_a_secure_sum_learn_nothing_only_where_nothing_shows_outside(changes, safe):
     network = Network.uniform(num_devices=6, noise_std=0.3, channel=Channel(access="secure"), **changes)
     stated = guarantee(network).statement()
-    rows = {row[0]: row[2:] for table in Reader(stated.html).tables for row in table}
-    expected = ["0", "50 %"] if safe else rows["the server"]
-    assert rows["somebody on the network"] == rows["another device, by itself"] == expected
+    rows = {row[0]: row[-2:] for table in Reader(stated.html).tables for row in table}
+    told = rows["another device that is told the answer"]
+    assert rows["somebody on the network"] == (["0", "50 %"] if safe else rows["the server"])
+    assert rows["another device, by itself"] == (["0", "50 %"] if safe else told)
 
 
 def test_an_epsilon_above_10_is_never_called_protected():
@@ -213,12 +215,76 @@ def test_more_inferences_than_can_be_composed_are_not_called_protected():
     assert "Over one year ε has no limit: not protected, because it is not accounted for" in text
 
 
-def test_the_papers_formula_stands_beside_ours():
-    report = guarantee(Network.uniform(num_devices=12, noise_std=0.05, participation=0.9))
-    claimed = limit(float(report.paper.epsilon.max()))
-    assert f"says ε = {claimed}, which is more than it is; this page goes by the exact value, ε = 2.064." in str(
+CLAIMED = Network.uniform(num_devices=12, noise_std=0.05, participation=0.9)
+
+
+def test_the_papers_formula_is_compared_by_its_own_relation_alone():
+    report, removed = guarantee(CLAIMED), guarantee(CLAIMED, neighbours="remove")
+    claimed, ours = limit(float(report.paper.epsilon.max())), limit(removed.worst)
+    assert f"says ε = {claimed}. Its claim is about another question, whether a device is there at all" in str(
         report.statement()
     )
+    assert "too little" not in str(report.statement())
+    assert "than" not in report.statement().footer[0]
+    assert report.paper.epsilon.max() < removed.worst
+    assert f"says ε = {claimed}, which is too little; this page goes by" in str(removed.statement())
+    assert f"{ours}." in removed.statement().footer[0]
+
+
+@pytest.mark.parametrize(
+    ("network", "said"),
+    [
+        (CLAIMED, "the exact value, ε = 2.064"),
+        (replace(CLAIMED, scheme=Threshold(score_noise_std=1.0)), "a proven bound"),
+        (replace(CLAIMED, scheme=Ranking(num_selected=6, score_noise_std=1.0)), "a proven bound"),
+        (replace(CLAIMED, channel=Channel(phase_error_std=0.3)), "a proven bound"),
+    ],
+)
+def test_a_bound_is_not_called_exact(network, said):
+    assert f"this page goes by {said}" in guarantee(network).statement().footer[0]
+
+
+def test_a_year_that_is_protected_lasts_a_year():
+    stated = guarantee(replace(EQUAL, devices=replace(EQUAL.devices, noise_std=50.0))).statement(per_day=100)
+    assert f"after one year (36,600 inferences that show the same), instead of 50 %: {'protected'}" in str(stated)
+    assert "It is protected as long as it shows in at most 36,600 inferences." in str(stated)
+
+
+@pytest.mark.parametrize("per_day", [1, 10, 100, 1000])
+def test_the_word_of_a_period_agrees_with_how_long_protection_lasts(stated, per_day):
+    again = stated.report.statement(per_day=per_day)
+    for each, (_, meaning) in zip(again.periods, again.sections[0].parts[0].facts, strict=True):
+        word = meaning.rpartition(": ")[2]
+        assert word == level(each)
+        assert (word == "protected") == (each.inferences <= again.lasting[0])
+        assert (word != "not protected") == (each.inferences <= again.lasting[1])
+
+
+def test_one_number_is_said_of_a_device_that_is_received_by_itself():
+    half = Network.uniform(num_devices=6, noise_std=0.5, participation=0.5, channel=Channel(access="orthogonal"))
+    stated, report = guarantee(half).statement(), guarantee(half)
+    assert report.odds[0].worst < report.odds[0].local.max()
+    said = percent(report.odds[0].worst)
+    assert f"- {said}: of yes-or-no guesses" in str(stated)
+    rows = {row[0]: row[-2:] for table in Reader(stated.html).tables for row in table}
+    assert rows["the server"] == [limit(report.worst), said]
+    alone = percent(report.odds[0].local.max())
+    assert f"Counting only inferences in which the device sends, up to {alone} are right" in str(stated)
+
+
+def test_another_device_in_a_secure_sum_is_one_colluder_more():
+    network = Network.uniform(num_devices=6, noise_std=1.0, channel=Channel(access="secure"), slots=Slots(8))
+    rows = {row[0]: row[-2:] for table in Reader(guarantee(network).statement().html).tables for row in table}
+    more = guarantee(replace(network, colluders=1))
+    assert rows["another device, by itself"] == [limit(more.worst), percent(more.odds[0].worst)]
+    assert more.worst > guarantee(network).worst
+    # Two devices: none is left besides the two.
+    two = Network.uniform(num_devices=2, noise_std=5.0, channel=Channel(access="secure"), slots=Slots(64))
+    rows = {row[0]: row[-2:] for table in Reader(guarantee(two).statement().html).tables for row in table}
+    assert rows["another device, by itself"] == [
+        limit(guarantee(two).epsilon_local.max()),
+        percent(guarantee(two).odds[0].local.max()),
+    ]
 
 
 @pytest.mark.parametrize("per_day", [12, 12.0, np.float64(12), np.int64(12)])

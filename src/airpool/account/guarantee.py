@@ -146,8 +146,8 @@ class _Question:
     def _received_by(self, other: Network) -> Aggregate:
         return self.received if self.network.neighbours.keeps_noise else aggregate(other, **self.how)
 
-    def again(self, inferences: int) -> PrivacyReport:
-        return guarantee(self.network, inferences=inferences, **self.how)
+    def again(self, **changes: Any) -> PrivacyReport:
+        return guarantee(replace(self.network, **changes), **self.how)
 
 
 def realised_epsilon(network: Network, alignment: ArrayLike) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 
 from airpool.account.guesses import REPORTED
 from airpool.account.report import PrivacyReport, number
-from airpool.privacy.compose import most_inferences
+from airpool.network import NetworkError
 
 # Odds of a yes-or-no guess up to which a secret is called protected, and weakly protected; above MOST it is neither.
 PROTECTED, WEAKLY = 0.75, 0.95
@@ -21,11 +21,10 @@ MOST = 10.0  # ε
 class Period:
     """Leakage of every device over one period, all of whose inferences show the same secret.
 
-    epsilon, local: per device. odds, local_odds: (priors, devices), as of `guesses.REPORTED`. eavesdropper: ε and odds
-    of the worst device at the eavesdropper's antennas; None where there are none. missing: why nothing is known, and
-    every number the largest that there is; "" elsewhere. reasons: by name, of each ε that is infinite. static: ε of the
-    worst device if a channel that is drawn anew each time stays as it is; None where that is no question. assumptions:
-    of the period's report.
+    epsilon, local: per device. odds, local_odds: (priors, devices), as of `guesses.REPORTED`. missing: why nothing is
+    known, and every number the largest that there is; "" elsewhere. reasons: by name, of each ε that is infinite.
+    static: ε of the worst device if a channel that is drawn anew each time stays as it is; None where that is no
+    question. assumptions: of the period's report.
     """
 
     name: str
@@ -36,7 +35,6 @@ class Period:
     odds: tuple[tuple[float, ...], ...]
     local_odds: tuple[tuple[float, ...], ...]
     object_odds: tuple[float, ...]
-    eavesdropper: tuple[float, float] | None = None
     missing: str = ""
     reasons: Mapping[str, str] = field(default_factory=dict)
     static: float | None = None
@@ -81,14 +79,13 @@ def period(report: PrivacyReport, name: str, inferences: int) -> Period:
     """
     try:
         found = report.over(inferences)
-        odds, heard, stays = found.odds, found.epsilon_eavesdropper, found.epsilon_if_static if name else None
+        odds, stays = found.odds, found.epsilon_if_static if name else None
     except ValueError as error:
         if inferences == 1:
             raise
         none, sure = (inf,) * report.network.devices.count, (1.0,) * report.network.devices.count
         both = (sure,) * len(REPORTED)
         return Period(name, inferences, none, none, inf, both, both, (1.0,) * len(REPORTED), missing=str(error))
-    best = None if odds[0].eavesdropper is None else float(np.max(odds[0].eavesdropper))
     return Period(
         name,
         inferences,
@@ -98,7 +95,6 @@ def period(report: PrivacyReport, name: str, inferences: int) -> Period:
         tuple(tuple(map(float, each.device)) for each in odds),
         tuple(tuple(map(float, each.local)) for each in odds),
         tuple(each.object for each in odds),
-        None if heard is None or best is None else (float(np.max(heard)), best),
         reasons=found.reasons,
         static=None if stays is None else float(np.max(stays)),
         assumptions=found.assumptions,
@@ -106,14 +102,48 @@ def period(report: PrivacyReport, name: str, inferences: int) -> Period:
 
 
 def lasting(report: PrivacyReport, periods: Sequence[Period]) -> tuple[int, int]:
-    """Inferences of one secret, up to a year's, that keep the worst device protected and weakly protected."""
+    """Inferences of one secret that keep the worst device protected and weakly protected, up to the longest period's.
+
+    Each is searched for between the last period that still is and the first that is not.
+    """
+    by_length = sorted(periods, key=lambda each: each.inferences)
 
     @cache
     def word(inferences: int) -> str:
-        known = (each for each in periods if each.inferences == inferences)
-        return level(next(known, None) or period(report, "", inferences))
+        return level(period(report, "", inferences))
 
-    year = periods[-1].inferences
-    levels = (("protected",), ("protected", "weakly protected"))
-    found = [most_inferences(lambda n, kept=kept: word(n) in kept, limit=year) for kept in levels]
-    return found[0], found[1]
+    found = [0]
+    for kept in (("protected",), ("protected", "weakly protected")):
+        lengths = [each.inferences for each in by_length]
+        bad = next((each.inferences for each in by_length if level(each) not in kept), None)
+        good = max(found[-1], *(n for n in lengths if bad is None or n < bad), 0)
+        while good and bad is not None and bad - good > 1:
+            middle = min(2 * good, (good + bad) // 2)
+            good, bad = (middle, bad) if word(middle) in kept else (good, middle)
+        found.append(good)
+    return found[1], found[2]
+
+
+def level_by(inferences: int, lasting: tuple[int, int]) -> str:
+    """The word for so many inferences, from how long each protection lasts.
+
+    >>> level_by(1, (1, 10)), level_by(10, (1, 10)), level_by(11, (1, 10))
+    ('protected', 'weakly protected', 'not protected')
+    """
+    protected, weakly = lasting
+    return "protected" if inferences <= protected else "weakly protected" if inferences <= weakly else "not protected"
+
+
+def one_colluder_more(report: PrivacyReport) -> tuple[float, float]:
+    """ε and yes-or-no odds of the worst device against one device more that tells its noise; never below the server's.
+
+    Own noise alone counts where no other device is left, or where a secure sum refuses so many colluders.
+    """
+    assert report.again is not None
+    once, local = report.odds[0], (float(np.max(report.epsilon_local)), float(np.max(report.odds[0].local)))
+    try:
+        more = report.again(colluders=report.network.colluders + 1)
+        found = more.worst, more.odds[0].worst
+    except NetworkError:
+        found = local
+    return max(found[0], report.worst), max(found[1], once.worst)

@@ -1,16 +1,19 @@
 """Sentences of a statement, in plain words: each depends on the network's settings (numbers: periods.py)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from airpool._support.rounding import full
 from airpool.account.guesses import percent
-from airpool.account.periods import MOST, PROTECTED, WEAKLY, Period, level
+from airpool.account.periods import MOST, PROTECTED, WEAKLY, Period, level_by
 from airpool.account.reasons import in_plain_words
 from airpool.account.report import PrivacyReport, shown
 from airpool.network import Network, scheme_rules
 
+Bound = Literal["server", "one colluder more", "antennas", "own", "nothing"]
 _RARE = 1e-3  # δ above this is no rare exception
 
 
@@ -23,25 +26,31 @@ def limit(value: float) -> str:
     return "no limit" if np.isinf(value) else f"{int(shown(value, 0)):,}" if value >= 100 else shown(value)
 
 
-def fact(period: Period) -> str:
-    """The meaning of a period's odds."""
+def fact(period: Period, lasting: tuple[int, int]) -> str:
+    """The meaning of a period's odds. lasting: inferences up to which the worst device is protected, and weakly so."""
     many = "" if period.inferences == 1 else f" ({period.inferences:,} inferences that show the same)"
-    return f"of yes-or-no guesses are right at most after {period.name}{many}, instead of 50 %: {level(period)}"
+    word = level_by(period.inferences, lasting)
+    return f"of yes-or-no guesses are right at most after {period.name}{many}, instead of 50 %: {word}"
 
 
-def in_short(periods: Sequence[Period], lasting: tuple[int, int]) -> list[str]:
+def in_short(periods: Sequence[Period], lasting: tuple[int, int], *, separate: bool = False) -> list[str]:
     """The verdict: what one device alone sees over each period, why ε has no limit, what several devices see.
 
-    lasting: inferences up to which the worst device is protected, and weakly protected.
+    lasting: inferences up to which the worst device is protected, and weakly protected. separate: the server receives
+    each device by itself.
     """
     once = periods[0]
     lines = [
         "Guesses at a secret that one device alone sees, such as whether a person stands at its side of the room, by "
-        "somebody who receives what the server does; the numbers are those of the device that is protected least."
+        "someone who receives what the server does; the numbers are those of the device that is protected least."
     ]
     even, own = (percent(max(odds[0])) for odds in (once.odds, once.local_odds))
     if own != even:
-        lines[0] += f" Somebody who gets one device's signal by itself is right up to {own} after one inference."
+        lines[0] += (
+            f" Counting only inferences in which the device sends, up to {own} are right after one."
+            if separate
+            else f" Someone who gets one device's signal by itself is right up to {own} after one inference."
+        )
     for each in periods:
         if np.isinf(max(each.epsilon)):
             why = in_plain_words(each.reasons.get("epsilon", ""))
@@ -102,34 +111,74 @@ def leaves(network: Network) -> list[str]:
     return lines
 
 
-def readers(report: PrivacyReport) -> list[tuple[str, str, str]]:
-    """Receivers: name, what they receive, and which bound holds ("sum", "own", "antennas" or "nothing")."""
-    network = report.network
-    access, antennas = network.channel.rules, network.adversary.antennas
+@dataclass(frozen=True)
+class Reader:
+    """Someone who receives something of one inference, and what they know besides (docs/howto/security.md).
+
+    bound: the number that holds for them: the server's, that of one colluder more, of the eavesdropper's antennas, of
+    one device's own noise, or nothing. knows_answer: they know the answer, which is made of what the server receives.
+    own_noise: they have a device, and know its noise. hears_slots: they know how many slots it took, of several.
+    """
+
+    name: str
+    receives: str
+    bound: Bound
+    knows_answer: bool
+    own_noise: bool
+    hears_slots: bool
+
+    @property
+    def knows(self) -> str:
+        """Knowledge besides the signals, in words."""
+        told = {"the answer": self.knows_answer, "own noise": self.own_noise, "number of slots": self.hears_slots}
+        return ", ".join(name for name, known in told.items() if known) or "nothing"
+
+
+def readers(network: Network) -> list[Reader]:
+    """Everyone who receives something, and the bound of each.
+
+    Own noise covers whatever else is known: all that anyone receives of a device is made of its noisy signal.
+    """
+    access, antennas, count = network.channel.rules, network.adversary.antennas, network.devices.count
+    several, scored = network.slots.count > 1, scheme_rules(network.scheme).scored
+    rows: list[Reader] = []
+
+    def row(name: str, receives: str, bound: Bound, *, answer: bool = True, noise: bool = False) -> None:
+        rows.append(Reader(name, receives, bound, answer, noise, several))
+
     if not access.radio:
         # Who sends, and how many slots there are, can be seen from outside and may depend on what was seen.
-        shows = scheme_rules(network.scheme).scored or network.slots.count > 1 or not network.neighbours.keeps_noise
-        outside = "sum" if shows else "nothing"
-        rows = [
-            ("the server", f"the sum, of {network.survivors} or more of {network.devices.count} devices", "sum"),
-            ("the server, with more devices than assumed on its side", "a device's own noisy numbers", "own"),
-            ("another device, by itself", "masks and keys, no numbers", outside),
-            ("somebody on the network", "encrypted messages: when, from whom, how long", outside),
-        ]
+        shows = scored or several or not network.neighbours.keeps_noise
+        row("the server", f"the sum, of {network.survivors} or more of {count} devices", "server")
+        row("the server, with more devices than assumed on its side", "a device's own noisy numbers", "own", noise=True)
+        row(
+            "another device, by itself",
+            "masks and keys, no numbers; no answer",
+            "one colluder more" if shows else "nothing",
+            answer=False,
+            noise=True,
+        )
+        row("another device that is told the answer", "the same, and the answer", "one colluder more", noise=True)
+        row(
+            "somebody on the network",
+            "encrypted messages: when, from whom, how long; no answer",
+            "server" if shows else "nothing",
+            answer=False,
+        )
     elif access.separate:
-        rows = [("the server", "every device's noisy signal by itself", "own")]
-        rows.append(("somebody with a radio receiver", "the same", "own"))
+        row("the server", "every device's noisy signal by itself", "server")
+        row("somebody with a radio receiver", "the same, counted only where the device sends", "own")
     else:
-        rows = [("the server", "the sum of all signals, noise included", "sum")]
-        rows.append(("somebody with a receiver near one device", "perhaps this device's signal by itself", "own"))
+        row("the server", "the sum of all signals, noise included", "server")
+        row("somebody with a receiver near one device", "perhaps this device's signal by itself", "own")
         if antennas:
             where = f"somebody elsewhere with {antennas} antenna{'s' * (antennas > 1)}"
-            rows.append((where, "a mixture of all signals", "antennas"))
+            row(where, "a mixture of all signals", "antennas", answer=False)
     if access.radio:
-        rows.append(("another device, or whoever controls one", "what a radio receiver at its place does", "own"))
+        row("another device, or whoever controls one", "what a radio receiver at its place does", "own", noise=True)
     if scheme_rules(network.scheme).ranked:
-        rows.append(("the ranking server", "all noisy scores; counted in ε", "sum"))
-    rows.append(("whoever reads the answer", "the answer, which is made from what the server receives", rows[0][2]))
+        row("the ranking server", "all noisy scores; counted in ε", "server")
+    row("whoever reads the answer, without a device", "what is made from what the server receives", "server")
     return rows
 
 
@@ -164,7 +213,7 @@ def reading(periods: Sequence[Period]) -> str:
     one = periods[0]
     even, rare = max(one.odds[0]), max(one.odds[1])
     return (
-        "Read it so: somebody who would have guessed right 50 % of the time is right at most "
+        "How to read it: someone who would have guessed right 50 % of the time is right at most "
         f"{percent(even)} of the time after one inference; of forty equally likely answers, {percent(rare)} instead of "
         "2.5 %. “Own signal”: if they receive that device alone, or if all other devices work with them. A secret that "
         "shows in one inference only has the first row, however many others follow."
@@ -270,7 +319,7 @@ def glossary(network: Network) -> list[str]:
     return [
         "ε (epsilon), of one device: how well the noise of all devices hides what one device sees. 0: nothing can be "
         "learnt. Up to about 1: little. Above 10: next to no protection. It grows with every inference.",
-        "ε, own signal: the same if only the device's own noise counts: somebody receives it alone, or nobody else can "
+        "ε, own signal: the same if only the device's own noise counts: someone receives it alone, or nobody else can "
         "be trusted.",
         "ε, object: for what all devices see together. It is large by design.",
         f"δ = {full(network.delta)}: ε may fail with about this probability{large}. “50 % becomes” needs no such "
@@ -284,16 +333,22 @@ def glossary(network: Network) -> list[str]:
 
 
 def paper(report: PrivacyReport) -> str:
-    """The formula of the paper beside ours."""
-    claim, worst = report.paper, report.worst
+    """The formula of the paper, and why ours is another number."""
+    claim, worst, network = report.paper, report.worst, report.network
     what = "For one inference the paper behind this method (Seif, Nie, Goldsmith, Poor; arXiv 2410.19917, Theorem 1)"
     if claim.reason:
         return f"{what} has no number here: {claim.reason}. Ours is proven."
-    claimed = float(np.max(claim.epsilon))
+    claimed, least = float(np.max(claim.epsilon)), report.epsilon_at_least
     told, ours = (f"ε = {limit(each)}" for each in (claimed, worst))
-    if report.network.slots.count > 1:
+    sharp = least is not None and limit(float(least[np.argmax(report.epsilon)])) == limit(worst)
+    by = f"this page goes by {'the exact value' if sharp else 'a proven bound'}, {ours}"
+    if network.neighbours.keeps_noise:
+        return (
+            f"{what} says {told}. Its claim is about another question, whether a device is there at all, and does not "
+            f"always hold; {by}, for the two cases above."
+        )
+    if network.slots.count > 1:
         return f"{what.replace('inference', 'slot')} says {told}; this page counts all slots, {ours}."
     if told == ours:
         return f"{what} says {told}, as this page does."
-    differs = "too little" if claimed < worst else "more than it is"
-    return f"{what} says {told}, which is {differs}; this page goes by the exact value, {ours}."
+    return f"{what} says {told}, which is {'too little' if claimed < worst else 'more than is needed'}; {by}."

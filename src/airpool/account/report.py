@@ -38,7 +38,8 @@ class PrivacyReport:
     static, least, guesses: compute `epsilon_if_static`, `epsilon_at_least` and `odds`.
     reasons: by name, of each ε that is infinite: why it is. event: ε of a stay of several inferences, where asked for.
     live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
-    again: the report of another number of inferences, all else equal. What computes can be pickled, as the report can.
+    again: the report with other settings of the network, by name, all else equal; of a waveform, of inferences alone.
+        What computes can be pickled, as the report can.
     colluding: devices known to collude, by index.
 
     >>> from airpool import guarantee
@@ -70,7 +71,7 @@ class PrivacyReport:
     live: bool = False
     reasons: Mapping[str, str] = field(default_factory=dict)
     event: Event | None = None
-    again: Callable[[int], "PrivacyReport"] | None = None
+    again: Callable[..., "PrivacyReport"] | None = None
     colluding: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -112,10 +113,10 @@ class PrivacyReport:
             return self
         if self.again is None:
             raise ValueError(f"inferences={inferences} must be {self.network.inferences}: no other one is known")
-        return self.again(inferences)
+        return self.again(inferences=inferences)
 
     def statement(self, *, per_day: float = 100, **about: str) -> Any:
-        """One page for readers who are no experts, an `account.statement.Statement`: text by `str`, and `html`.
+        """One page for non-experts, an `account.statement.Statement`: text by `str`, and `html`.
 
         per_day: inferences a day. about: rate, source and digest, as of `account.statement.statement`.
         """
@@ -238,13 +239,13 @@ def _notes(report: PrivacyReport, *, absent: bool) -> list[str]:
         f"Worst device: ε = {shown(report.worst)}{device}.  The object (all views change at once): ε = "
         f"{shown(report.epsilon_object)}{whole}."
     ]
+    least = report.epsilon_at_least
+    if least is not None and (at := float(least[np.argmax(report.epsilon)])) * (1 + _APART) < report.worst:
+        notes.append(f"The worst device's ε lies between {shown_below(at)} and {shown(report.worst)}.")
     if "epsilon_local" in report.reasons:
         notes.append(f"The local ε is inf: {report.reasons['epsilon_local']}.")
     if report.event is not None:
         notes.append(report.event.words)
-    least = report.epsilon_at_least
-    if least is not None and (at := float(least[np.argmax(report.epsilon)])) * (1 + _APART) < report.worst:
-        notes.append(f"It is proven to be at most that, and at least {shown_below(at)}.")
     stays = report.epsilon_if_static
     if stays is not None and shown(float(np.max(stays))) != shown(report.worst):
         notes.append(f"If the channel stays as it is over all inferences: ε = {shown(float(np.max(stays)))}.")

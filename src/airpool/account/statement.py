@@ -1,4 +1,4 @@
-"""The statement: what a network leaks, on one page, for readers who are no experts.
+"""The statement: what a network leaks, on one page, for non-experts.
 
 periods.py has the numbers of one inference, a day and a year, plain_words.py the sentences. The content is
 one list of sections, shown as HTML (`html`) or as plain text that is Markdown too (`str`).
@@ -12,12 +12,14 @@ from hashlib import sha256
 from math import ceil
 from typing import Any
 
+import numpy as np
+
 from airpool._support.page import Facts, Items, PageTable, Section, Text, page
 from airpool._support.rounding import full
 from airpool._support.version import __version__
 from airpool.account import plain_words as words
 from airpool.account.guesses import REPORTED, percent
-from airpool.account.periods import Period, lasting, period
+from airpool.account.periods import Period, lasting, one_colluder_more, period
 from airpool.account.plain_words import limit
 from airpool.account.report import PrivacyReport
 from airpool.network import file as network_file
@@ -67,10 +69,13 @@ class Statement:
     def sections(self) -> tuple[Section, ...]:
         """The content, in the order of reading."""
         report, periods = self.report, self.periods
-        network, once = report.network, periods[0]
+        network, separate = report.network, report.network.channel.rules.separate
         return (
-            Section("In short", [_facts(periods), *map(Text, words.in_short(periods, self.lasting))]),
-            Section("What leaves a device, and to whom", [Items(words.leaves(network)), _who(report, once)]),
+            Section(
+                "In short",
+                [_facts(periods, self.lasting), *map(Text, words.in_short(periods, self.lasting, separate=separate))],
+            ),
+            Section("What leaves a device, and to whom", [Items(words.leaves(network)), _who(report)]),
             Section(
                 "How much, by time",
                 [
@@ -193,8 +198,8 @@ def _cells(period: Period, device: int) -> tuple[str, ...]:
     )
 
 
-def _facts(periods: Sequence[Period]) -> Facts:
-    return Facts([(percent(max(each.odds[0])), words.fact(each)) for each in periods])
+def _facts(periods: Sequence[Period], lasting: tuple[int, int]) -> Facts:
+    return Facts([(percent(max(each.odds[0])), words.fact(each, lasting)) for each in periods])
 
 
 def _block(report: PrivacyReport, periods: Sequence[Period], group: Sequence[int]) -> PageTable:
@@ -215,14 +220,30 @@ def _conditions(report: PrivacyReport, periods: Sequence[Period]) -> list[str]:
     return [*report.assumptions, *later, words.noise(report)]
 
 
-def _who(report: PrivacyReport, once: Period) -> PageTable:
+def bounds(report: PrivacyReport) -> list[tuple[words.Reader, float, float]]:
+    """Each reader of one inference, with ε and yes-or-no odds of the worst device."""
+    once, heard = report.odds[0], report.epsilon_eavesdropper
+    local = float(np.max(report.epsilon_local)), float(np.max(once.local))
+    guessed = once.eavesdropper
+    found: dict[words.Bound, tuple[float, float]] = {
+        "server": (report.worst, once.worst),
+        "own": local,
+        "antennas": local if heard is None or guessed is None else (float(np.max(heard)), float(np.max(guessed))),
+        "nothing": (0.0, REPORTED[0]),
+    }
+    rows = words.readers(report.network)
+    if any(each.bound == "one colluder more" for each in rows):
+        found["one colluder more"] = one_colluder_more(report)
+    return [(each, *found[each.bound]) for each in rows]
+
+
+def _who(report: PrivacyReport) -> PageTable:
     """Readers of the signals, and how much one inference tells them about one device."""
-    sum_of = (limit(max(once.epsilon)), percent(max(once.odds[0])))
-    alone = (limit(max(once.local)), percent(max(once.local_odds[0])))
-    heard = None if once.eavesdropper is None else (limit(once.eavesdropper[0]), percent(once.eavesdropper[1]))
-    bounds = {"sum": sum_of, "own": alone, "antennas": heard or alone, "nothing": ("0", percent(REPORTED[0]))}
-    rows = [(who, gets, *bounds[bound]) for who, gets, bound in words.readers(report)]
-    header = ("who", "receives", "ε", "50 % becomes")
+    rows = [
+        (each.name, each.receives, each.knows, "0" if each.bound == "nothing" else limit(epsilon), percent(odds))
+        for each, epsilon, odds in bounds(report)
+    ]
+    header = ("who", "receives", "knows besides", "ε", "50 % becomes")
     return PageTable("About the worst device, from one inference", header, rows)
 
 
