@@ -1,6 +1,7 @@
 """Lying servers and devices, lost and changed messages: refused, nothing learnt, and the next round works."""
 
 import secrets
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import product
 
@@ -241,6 +242,27 @@ def test_a_mask_key_of_the_servers_own_is_noticed_before_any_values_leave(game, 
     game.finish(without=(0,))  # the others cannot read what device 0 has dealt, and say so: nothing is opened
     assert game.server.outcome.total is None
     assert game.server.outcome.blamed == {0: "5 devices cannot use what it sent"}
+
+
+@pytest.mark.parametrize(("own", "values_leave"), [((4, 5), True), ((3, 4, 5), False)])
+def test_of_the_mask_keys_k_less_t_may_be_the_servers_own(game, fleet, own, values_leave):
+    """It tells the others its own mask keys of some devices: t with true keys of each other go on, fewer do not."""
+    asked, others = [], [k for k in range(COUNT) if k not in own]
+    dealt = {k: game.clients[k].answer(game.server.messages()[k]) for k in own}
+    for k in own:
+        game.adverts[k] = Client(fleet[k], TERMS, lambda k=k: game.values[k]).advert.to_bytes()
+    game.server = SumServer(TERMS, game.server._group.inference, game.adverts)
+    for k in others:
+        game.clients[k]._values = lambda k=k: asked.append(k) or game.values[k]
+        dealt[k] = game.clients[k].answer(game.server.messages()[k])
+    for k, answer in dealt.items():
+        game.server.receive(k, answer)
+    game.server.advance()
+    for k in others:
+        with nullcontext() if values_leave else pytest.raises(RefusedError, match="not what they sent"):
+            game.clients[k].answer(game.server.messages()[k])
+    assert asked == (others if values_leave else [])
+    assert (len(others) >= TERMS.survivors) == values_leave
 
 
 def test_a_device_that_the_server_invents_is_refused(game, fleet):

@@ -11,7 +11,7 @@ stream         many inferences; at_least: from below      eavesdropper     sever
 reconstruction the error of the best estimate             calibrated_odds  the least noise for target odds
 odds           how often a guess at a secret is right     guesses          odds as data, and in words
 exchange       what is spent, in other tools' units       others           together with what other tools spent
-statement      one page for readers who are no experts    plain_words      its sentences; periods: its numbers
+statement      one page for non-experts                   plain_words      its sentences; periods: its numbers
 """
 
 from airpool._support.rooms import import_on_use

@@ -333,22 +333,24 @@ def glossary(network: Network) -> list[str]:
 
 
 def paper(report: PrivacyReport) -> str:
-    """The formula of the paper, and why ours is another number."""
+    """The formula of the paper, and what makes ours another number."""
     claim, worst, network = report.paper, report.worst, report.network
-    what = "For one inference the paper behind this method (Seif, Nie, Goldsmith, Poor; arXiv 2410.19917, Theorem 1)"
+    one = "inference" if network.slots.count == 1 else "slot"
+    what = f"For one {one} the paper behind this method (Seif, Nie, Goldsmith, Poor; arXiv 2410.19917, Theorem 1)"
     if claim.reason:
         return f"{what} has no number here: {claim.reason}. Ours is proven."
     claimed, least = float(np.max(claim.epsilon)), report.epsilon_at_least
     told, ours = (f"ε = {limit(each)}" for each in (claimed, worst))
     sharp = least is not None and limit(float(least[np.argmax(report.epsilon)])) == limit(worst)
-    by = f"this page goes by {'the exact value' if sharp else 'a proven bound'}, {ours}"
+    by = f"{'the exact value' if sharp else 'a proven bound'}, {ours}"
+    if network.slots.count > 1:
+        by = f"{by}, of all slots"
     if network.neighbours.keeps_noise:
         return (
-            f"{what} says {told}. Its claim is about another question, whether a device is there at all, and does not "
-            f"always hold; {by}, for the two cases above."
+            f"{what} says {told}. That is about another question, whether a device is there at all, and does not "
+            f"always hold; this page goes by {by}, for the two cases above."
         )
-    if network.slots.count > 1:
-        return f"{what.replace('inference', 'slot')} says {told}; this page counts all slots, {ours}."
     if told == ours:
         return f"{what} says {told}, as this page does."
-    return f"{what} says {told}, which is {'too little' if claimed < worst else 'more than is needed'}; {by}."
+    differs = "too little" if claimed < worst else "more than is needed"
+    return f"{what} says {told}{f', which is {differs}' if one == 'inference' else ''}; this page goes by {by}."

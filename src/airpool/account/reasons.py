@@ -38,7 +38,7 @@ _PLAIN = {
 
 
 def in_plain_words(reason: str) -> str:
-    """A reason for readers who are no experts."""
+    """A reason for non-experts."""
     return _PLAIN.get(reason, reason)
 
 

@@ -1,4 +1,4 @@
-"""`airpool report FILE`: what a network leaks, on one page, for readers who are no experts."""
+"""`airpool report FILE`: what a network leaks, on one page, for non-experts."""
 
 import re
 from hashlib import sha256
