@@ -33,3 +33,4 @@ def test_the_first_network_has_the_numbers_that_are_printed():
     shown = [float(number) for number in re.findall(r"^\| \*\*\w+\*\* \| ([\d.]+) \|", page("start.md"), re.MULTILINE)]
     for printed, exact in zip(shown, (report.worst, report.epsilon_local[0], report.epsilon_object), strict=True):
         assert 0 <= printed - exact < 1.001e-3
+    assert f"answered right\n{percent(report.odds[0].worst)} of the time at most" in page("start.md")

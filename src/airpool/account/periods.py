@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from math import inf
 from typing import Any
 
@@ -104,24 +103,20 @@ def period(report: PrivacyReport, name: str, inferences: int) -> Period:
 def lasting(report: PrivacyReport, periods: Sequence[Period]) -> tuple[int, int]:
     """Inferences of one secret that keep the worst device protected and weakly protected, up to the longest period's.
 
-    Each is searched for between the last period that still is and the first that is not.
+    Each is searched for between what is known to keep it and what is known not to, the periods among it.
     """
-    by_length = sorted(periods, key=lambda each: each.inferences)
+    words = {each.inferences: level(each) for each in periods}
 
-    @cache
-    def word(inferences: int) -> str:
-        return level(period(report, "", inferences))
-
-    found = [0]
-    for kept in (("protected",), ("protected", "weakly protected")):
-        lengths = [each.inferences for each in by_length]
-        bad = next((each.inferences for each in by_length if level(each) not in kept), None)
-        good = max(found[-1], *(n for n in lengths if bad is None or n < bad), 0)
+    def most(*kept: str) -> int:
+        bad = min((n for n, word in words.items() if word not in kept), default=None)
+        good = max((n for n in words if bad is None or n < bad), default=0)
         while good and bad is not None and bad - good > 1:
             middle = min(2 * good, (good + bad) // 2)
-            good, bad = (middle, bad) if word(middle) in kept else (good, middle)
-        found.append(good)
-    return found[1], found[2]
+            words[middle] = level(period(report, "", middle))
+            good, bad = (middle, bad) if words[middle] in kept else (good, middle)
+        return good
+
+    return most("protected"), most("protected", "weakly protected")
 
 
 def level_by(inferences: int, lasting: tuple[int, int]) -> str:
