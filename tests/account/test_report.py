@@ -15,7 +15,7 @@ from rich.console import Console
 
 from airpool._support.figures import figure, write_csv
 from airpool.account.guarantee import guarantee
-from airpool.account.report import number, shown, table
+from airpool.account.report import number, shown, shown_below, table
 from airpool.network import Adversary, Channel, Devices, Network, Threshold
 
 TWELVE = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
@@ -107,6 +107,16 @@ def test_the_table_shows_the_promise_the_local_the_object_and_the_claim():
     assert "The paper's Theorem 1: at δ̃ = " in text
     assert "Holds if:" in text
     assert "by number of colluders or dropouts: 0: 2.064, 1: " in text
+
+
+def test_both_ends_are_said_of_the_worst_devices_epsilon_and_of_no_other():
+    """Right below it, before the ε of a stay."""
+    report = guarantee(TWELVE, inferences=3, per_event=5)
+    report = replace(report, least=lambda: report.epsilon / 2)
+    lines = [line.strip() for line in printed(report).splitlines()]
+    (at,) = (i for i, line in enumerate(lines) if line.startswith("Worst device: ε = "))
+    both = f"{shown_below(report.worst / 2)} and {shown(report.worst)}"
+    assert lines[at + 1] == f"The worst device's ε lies between {both}."
 
 
 def test_like_devices_share_a_row_and_unlike_ones_do_not():
