@@ -160,7 +160,7 @@ def found(pattern: str, text: str) -> str:
 
 def inferred(network: Network) -> PrivacyReport:
     """The report of an inference of one object."""
-    rng, path = np.random.default_rng(4), "full" if network.channel.power_rule in ("paper", "exact") else "fast"
+    rng, path = np.random.default_rng(4), "full" if network.channel.power_rule == "paper" else "fast"
     features = rng.standard_normal((1, network.devices.count, network.dimension)) / network.dimension**0.5
     scored = scheme_rules(network.scheme).scored
     scores = Uncertainty(scores=np.full((1, network.devices.count), 0.5) if scored else None, num_classes=40)
