@@ -144,7 +144,7 @@ QUOTATIONS = [
     ("docs/theory/accuracy.md", r"the vote, measured[^…]*… proven: half-spaces" + PROVEN, lambda: half_spaces("vote")),
     ("docs/howto/guide.md", r"our accuracies are (\.\d\d) to (\.\d\d) where its\s+Table 2 prints (\.\d\d) to (\.\d\d)",
      by_theorem1),
-    ("docs/howto/guide.md", r"it runs (\d+) million inferences a second on one H200", h200),
+    ("docs/howto/guide.md", r"is drawn at once: (\d+) million inferences a second on one H200", h200),
     ("docs/howto/guide.md", r"what ships with its size \((\d+) MB in\s+all\)", shipped),
 ]  # fmt: skip
 
