@@ -15,6 +15,7 @@ from airpool._support.rounding import up
 from airpool.account.calibration import calibrate
 from airpool.account.guarantee import aggregate, guarantee, realised_epsilon
 from airpool.account.received import smallest_live_delta
+from airpool.account.stream import most_outages
 from airpool.network import Channel, Coin, Devices, Network, NetworkError, Ranking, Slots, Threshold
 from airpool.privacy import compose, gaussian
 from airpool.privacy.device import game
@@ -130,6 +131,117 @@ def test_the_report_says_what_colluders_would_cost():
     expected = [guarantee(replace(TWELVE, colluders=n)).worst for n in range(3)]
     assert report.epsilon_if_absent == pytest.approx(tuple(expected), rel=1e-12)
     assert list(expected) == sorted(expected)
+
+
+# A server that chooses its moments by the channel
+
+RAYLEIGH = Channel(fading="rayleigh", outage=0.1)
+FADED = Network.uniform(num_devices=12, noise_std=0.2, channel=RAYLEIGH, inferences=20)
+
+
+@pytest.mark.parametrize(
+    ("count", "inferences", "noise_std", "averaged", "outages", "reached"),
+    [(12, 100, 0.26077525, 4.0, 5, 5.455), (4, 20, 0.61387563, 4.0, 3, 8.914)],
+)
+def test_a_server_that_times_its_requests_reaches_what_the_report_says(
+    count, inferences, noise_std, averaged, outages, reached
+):
+    net = Network.uniform(num_devices=count, noise_std=noise_std, channel=RAYLEIGH, inferences=inferences)
+    report = guarantee(net)
+    assert report.worst == pytest.approx(averaged, abs=1e-3)
+    assert report.outages_if_selected == outages
+    assert report.epsilon_if_selected is not None
+    # It waits until so many others are silent that one draw in hundreds has as few; then own noise and the rest count.
+    gains = np.random.default_rng(0).rayleigh(np.sqrt(0.5), (200_000, count))
+    silent = gains < np.sqrt(-np.log1p(-0.1))
+    assert np.mean(silent[:, 1:].sum(axis=1) > outages) < 1e-3
+    found = ~silent[:, 0] & (silent[:, 1:].sum(axis=1) >= outages)
+    assert np.mean(found) == pytest.approx({12: 1 / 404, 4: 1 / 1111}[count], rel=0.15)
+    mu = np.sqrt(inferences / (count - outages)) / count / noise_std
+    assert gaussian.delta(np.array([reached - 0.01]), np.array([mu]))[0] > 1e-5
+    assert report.epsilon_if_selected == pytest.approx(np.full(count, reached), abs=1e-3)
+    assert gaussian.delta(report.epsilon_if_selected[:1], np.array([mu]))[0] == pytest.approx(1e-5, rel=1e-6)
+
+
+def test_numbers_of_outages_are_those_of_a_poisson_binomial_law():
+    rng = np.random.default_rng(5)
+    for count in (1, 2, 5, 9):
+        for most in (0.0, 0.01, 0.3, 1.0):
+            chance = rng.uniform(0, most, count)
+            worst = 0
+            for k in range(count):
+                others = np.ones(1)
+                for q in np.delete(chance, k):
+                    others = np.convolve(others, [1 - q, q])
+                beyond = np.cumsum(others[::-1])[::-1]  # at least 0, 1, ... outages
+                worst = max(worst, next(n for n in range(count) if n + 1 >= count or beyond[n + 1] < 1e-3))
+            assert most_outages(1 - chance) == worst
+    # One draw in a thousand exactly is not rarer than that.
+    assert most_outages(np.full(4, 0.9)) == 3
+
+
+SELECTED: list[dict[str, Any]] = [
+    {},
+    {"inferences": 1},
+    {"dropouts": 2},
+    {"cover_noise": True},
+    {"neighbours": "replace"},
+    {"neighbours": "remove", "inferences": 1},
+    {"scheme": Threshold(score_noise_std=1.0)},
+    {"scheme": Ranking(num_selected=8, score_noise_std=1.0)},
+    {"slots": Slots(3)},
+    {"slots": Slots(3, redrawn=False)},
+    {"channel": replace(RAYLEIGH, redrawn=False)},
+    {"channel": replace(RAYLEIGH, power_rule="backoff")},
+    {"channel": replace(RAYLEIGH, access="orthogonal")},
+    {"channel": replace(RAYLEIGH, csi_error_std=0.05)},
+    {"channel": Channel(csi_error_std=0.05)},
+    {"channel": Channel(antennas=3)},
+]
+
+
+@pytest.mark.parametrize("changes", SELECTED)
+@pytest.mark.parametrize("participation", [0.9, 1.0])
+def test_choosing_moments_never_costs_less_and_never_more_than_the_local_epsilon(changes, participation):
+    net = replace(FADED, devices=replace(FADED.devices, participation=participation), **changes)
+    report = guarantee(net)
+    found = report.epsilon_if_selected
+    assert found is not None
+    assert (found >= report.epsilon).all()
+    assert (found <= report.epsilon_local * (1 + 1e-9)).all()
+    assert any("does not choose its moments" in line for line in report.assumptions)
+    assert report.to_json()["epsilon_if_selected"] == found.tolist()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"channel": Channel()},
+        {"channel": Channel(access="secure")},
+        {"channel": Channel(access="orthogonal")},
+        {"channel": replace(RAYLEIGH, access="orthogonal", power_rule="backoff")},
+    ],
+)
+def test_where_no_channel_enters_epsilon_there_are_no_moments_to_choose(changes):
+    report = guarantee(replace(FADED, **changes))
+    assert (report.epsilon_if_selected, report.outages_if_selected) == (None, None)
+    assert not any("its moments" in line for line in report.assumptions)
+    assert report.to_json()["epsilon_if_selected"] is None
+
+
+def test_a_device_heard_alone_counts_as_always_received_where_moments_are_chosen():
+    report = guarantee(replace(FADED, channel=replace(RAYLEIGH, access="orthogonal")))
+    assert report.outages_if_selected == 0
+    assert report.epsilon_if_selected == pytest.approx(report.epsilon_local)
+    assert (report.epsilon < report.epsilon_local).all()
+
+
+def test_a_rare_failure_of_the_papers_rule_is_no_longer_rare_where_moments_are_chosen():
+    net = replace(FADED, inferences=1, channel=replace(RAYLEIGH, power_rule="paper", outage=1e-9))
+    report = guarantee(net)
+    assert np.isfinite(report.epsilon).all()
+    assert report.to_json()["epsilon_if_selected"] == ["inf"] * 12
+    assert report.outages_if_selected is None
 
 
 def test_named_colluders_protect_nobody_else():

@@ -119,6 +119,22 @@ def test_both_ends_are_said_of_the_worst_devices_epsilon_and_of_no_other():
     assert lines[at + 1] == f"The worst device's ε lies between {both}."
 
 
+@pytest.mark.parametrize(
+    ("channel", "words"),
+    [
+        (Channel(fading="rayleigh", outage=0.1), "up to 5 others too weak each time"),
+        (Channel(fading="rayleigh", outage=0.1, access="orthogonal"), "it is received each time"),
+        (Channel(csi_error_std=0.1), "no draw rarer than 1 in 1,000"),
+    ],
+)
+def test_the_table_says_what_a_server_reaches_that_chooses_its_moments(channel, words):
+    report = guarantee(replace(TWELVE, channel=channel))
+    assert report.epsilon_if_selected is not None
+    worst = shown(report.epsilon_if_selected.max())
+    text = " ".join(printed(report).split())
+    assert f"If the server chooses its moments by the channel ({words}): ε = {worst}." in text
+
+
 def test_like_devices_share_a_row_and_unlike_ones_do_not():
     text = printed(guarantee(Network(devices=Devices(count=4, noise_std=(0.1, 0.1, 0.2, 0.1)))))
     assert re.findall(r"^(\d(?: to \d)?)  ", text, re.MULTILINE) == ["0 to 1", "2", "3"]

@@ -174,6 +174,19 @@ def test_a_channel_that_stays_as_it_is_has_its_own_epsilon_on_the_page():
     assert f"{limit(day.epsilon_if_static.max())} over one day" in text
 
 
+def test_a_server_that_chooses_its_moments_is_on_the_page():
+    fading = Network.uniform(num_devices=6, noise_std=0.3, channel=Channel(fading="rayleigh", outage=0.05))
+    day, page = guarantee(fading, inferences=10), guarantee(fading).statement(per_day=10)
+    assert day.epsilon_if_selected is not None
+    chosen = limit(day.epsilon_if_selected.max())
+    assert f"until {day.outages_if_selected} other devices are too weak to be heard" in str(page)
+    assert f"{chosen} over one day" in str(page)
+    assert page.to_json()["periods"][1]["epsilon_if_selected"] == day.epsilon_if_selected.max()
+    assert "Moments: ask by a clock" in str(page)
+    steady = str(guarantee(Network.uniform(num_devices=6, noise_std=0.3)).statement(per_day=10))
+    assert "moments" not in steady.lower()
+
+
 @pytest.mark.parametrize(
     ("changes", "safe"),
     [({}, True), ({"slots": Slots(4)}, False), ({"scheme": Threshold()}, False), ({"neighbours": "remove"}, False)],

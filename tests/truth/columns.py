@@ -30,7 +30,7 @@ from airpool.runtime.ledger.mechanism import mechanism
 from airpool.runtime.ledger.spending import total
 from airpool.schemes.scores import Uncertainty
 
-from .oracle import Oracle
+from .oracle import Oracle, Picked
 from .radio import Radio
 
 TRIALS, CLASSES = 4000, 3
@@ -137,6 +137,29 @@ def overheard(network: Network) -> float:
 def overheard_holds(network: Network, epsilon: float) -> str:
     coin = isinstance(network.scheme, Coin) and network.neighbours != "remove" and network.adversary.antennas
     return refuted(network, epsilon, oracle(network).overheard_delta(0, epsilon * (1 + 1e-6)) if coin else 0.0)
+
+
+def faded(network: Network) -> Network:
+    """With a channel to choose moments by."""
+    if network.channel.fading != "none" or network.channel.access == "secure":
+        return network
+    return replace(network, channel=replace(network.channel, fading="rayleigh", outage=0.01))
+
+
+def selected(network: Network) -> float:
+    """0 where no draw of the channel enters ε."""
+    found = report(faded(network)).epsilon_if_selected
+    return 0.0 if found is None else float(found[0])
+
+
+def selected_holds(network: Network, epsilon: float) -> str:
+    network = faded(network)
+    found = report(network)
+    if found.epsilon_if_selected is None:
+        return ""
+    radio = Radio(network, link_of(network).gamma, beam)
+    picked = Picked(radio, seed=1, outages=found.outages_if_selected)
+    return refuted(network, epsilon, picked.picked_delta(0, epsilon * (1 + 1e-6)))
 
 
 def realised(network: Network) -> float:
@@ -249,6 +272,7 @@ COLUMNS: dict[str, Column] = {
         overheard,
         overheard_holds,
     ),
+    "selected": Column(("guarantee",), selected, selected_holds),
     "realised": Column(("realised_epsilon",), realised, realised_holds),
     "waveform": Column(("waveform_epsilon",), over_samples),
     "booked": Column(("total", "mechanism"), booked, device_holds),

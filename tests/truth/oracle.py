@@ -5,7 +5,7 @@ grid whose noise is rounded up, errors and antennas are drawn (a bound that fail
 with losses rounded down (curves.py). So a claimed ε is refuted where δ at this ε is above the network's own.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -297,3 +297,34 @@ class Oracle:
             return self.delta(k, epsilon, times=1, law=law)
         total = np.sum((self.rng.random(noise.shape) < p) * self.squares(k, Law(noise, noise)), axis=1)
         return mean_from_below(gaussian(epsilon, np.sqrt(total * (times if still and certain else 1))))
+
+
+@dataclass(frozen=True)
+class Picked(Oracle):
+    """The same where the server picks the draws of the channel that it asks in: `outages` others are not received.
+
+    outages: None where gains vary as well. It then asks in draws with a leverage that one draw in a thousand exceeds.
+    """
+
+    outages: int | None = None
+
+    @cached_property
+    def net(self) -> Any:
+        net = self.radio.network
+        return replace(net, dropouts=min(net.dropouts + (self.outages or 0), net.devices.count - 1))
+
+    @cached_property
+    def outage(self) -> Floats:
+        return np.zeros(self.radio.count) if self.outages is not None else self.radio.outage()
+
+    def picked_delta(self, k: int, epsilon: float) -> float:
+        """A lower bound on δ of device k at ε; 0 where gains and coins vary together."""
+        if self.outages is not None:
+            return self.delta(k, epsilon)
+        certain = np.all(self.radio.column("participation") == 1) and self.net.scheme.name == "1"
+        if not certain or self.net.neighbours == "remove":
+            return 0.0
+        law = self._drawn(k)
+        square = np.sort(np.where(np.isfinite(law.noise), self.squares(k, law), 0.0))
+        # One in 200 of the draws: next to never are fewer than one in a thousand among all.
+        return float(gaussian(epsilon, np.sqrt(self.net.inferences * square[-DRAWS // 200])))

@@ -30,55 +30,56 @@ from .settings import SETTINGS, changed, every_setting
 pytestmark = pytest.mark.usefixtures("few_draws", "few_cells")
 
 # ε: of a device, without trust in the others, of the object, at an eavesdropper, given what was received, over all
-# samples of a waveform, in a ledger, of the scores alone, and as an inference carries it.
+# samples of a waveform, in a ledger, of the scores alone, as an inference carries it, and if the server chooses its
+# moments by the channel (faded everywhere).
 PROMISES = """
-                              epsilon local object eaves realised waveform booked scores inferred
-devices.count                       -     =      +     -        -        -      -      =        -
-devices.weight                      +     +      +     +        +        +      +      =        +
-devices.clip_norm                   +     +      +     +        +        +      +      =        +
-devices.noise_std                   -     -      -     -        -        -      -      =        -
-devices.participation               -     =      +     -        =        x      -      =        -
-devices.power_dbm                   =     =      =     =        =        =      =      =        =
-devices.path_loss_db                =     =      =     =        =        =      =      =        =
-devices.epsilon                     =     =      =     =        =        =      =      =        =
-channel.fading=rician               +     =      -     +        =        x      +      =        +
-channel.fading=rayleigh             +     =      -     +        =        x      +      =        +
-channel.fading=nakagami             +     =      -     +        =        x      +      =        +
-channel.fading=log-normal           +     =      -     +        =        x      +      =        +
-channel.k_factor_db                 =     =      =     +        =        x      =      =        =
-channel.noise_std                   =     =      =     =        =        =      =      =        =
-channel.access=orthogonal           +     =      +     +        +        x      +      =        +
-channel.access=secure               -     =      -     =        =        x      -      =        -
-channel.power_rule=backoff          +     =      +     ~        =        x      +      =        +
-channel.power_rule=paper            +     +      +     +        x        =      +      =        +
-channel.gamma                       =     =      =     =        =        =      =      =        =
-channel.outage                      +     =      -     +        =        x      +      =        +
-channel.csi_error_std               +     =      +     +        +        x      +      =        +
-channel.phase_error_std             =     =      =     =        +        x      =      =        =
-channel.redrawn                     +     =      +     ~        x        x      +      =        +
-channel.antennas                    +     =      +     =        *        x      +      =        +
-channel.antennas, faded             +     =      +     ~        *        x      +      =        +
-adversary.antennas                  =     =      =     +        =        =      =      =        =
-scheme=2.1                          +     +      +     +        x        x      +      =        +
-scheme=2.2                          +     +      +     +        x        x      +      +        +
-scheme.score                        =     =      =     =        x        x      =      =        =
-scheme.score_rule                   -     -      =     -        x        x      -      -        -
-scheme.score_bound                  +     +      =     +        x        x      +      +        +
-scheme.score_noise_std              -     -      =     -        x        x      -      -        -
-scheme.threshold                    -     -      =     -        x        x      -      +        -
-scheme.num_selected                 -     =      =     =        x        x      -      =        -
-dimension                           =     =      =     =        =        =      =      =        =
-delta                               +     +      +     +        +        +      +      +        +
-neighbours=replace                  +     +      +     +        +        +      +      =        +
-neighbours=remove                   +     +      +     +        x        x      +      x        +
-cover_noise                         -     =      -     -        =        =      -      =        -
-colluders                           +     =      +     +        +        x      +      =        +
-dropouts                            +     =      +     +        +        x      +      =        +
-inferences                          +     +      +     +        x        +      +      +        +
-slots.count                         +     +      +     +        x        +      =      +        +
-slots.sure                          =     =      =     =        x        =      =      =        =
-slots.redrawn                       +     =      +     =        x        =      +      -        +
-slots.abstain                       =     =      =     =        x        =      =      =        =
+                              epsilon local object eaves realised waveform booked scores inferred selected
+devices.count                       -     =      +     -        -        -      -      =        -    -
+devices.weight                      +     +      +     +        +        +      +      =        +    +
+devices.clip_norm                   +     +      +     +        +        +      +      =        +    +
+devices.noise_std                   -     -      -     -        -        -      -      =        -    -
+devices.participation               -     =      +     -        =        x      -      =        -    -
+devices.power_dbm                   =     =      =     =        =        =      =      =        =    =
+devices.path_loss_db                =     =      =     =        =        =      =      =        =    =
+devices.epsilon                     =     =      =     =        =        =      =      =        =    =
+channel.fading=rician               +     =      -     +        =        x      +      =        +    +
+channel.fading=rayleigh             +     =      -     +        =        x      +      =        +    +
+channel.fading=nakagami             +     =      -     +        =        x      +      =        +    +
+channel.fading=log-normal           +     =      -     +        =        x      +      =        +    +
+channel.k_factor_db                 =     =      =     +        =        x      =      =        =    =
+channel.noise_std                   =     =      =     =        =        =      =      =        =    =
+channel.access=orthogonal           +     =      +     +        +        x      +      =        +    +
+channel.access=secure               -     =      -     =        =        x      -      =        -    -
+channel.power_rule=backoff          +     =      +     ~        =        x      +      =        +    =
+channel.power_rule=paper            +     +      +     +        x        =      +      =        +    +
+channel.gamma                       =     =      =     =        =        =      =      =        =    +
+channel.outage                      +     =      -     +        =        x      +      =        +    =
+channel.csi_error_std               +     =      +     +        +        x      +      =        +    +
+channel.phase_error_std             =     =      =     =        +        x      =      =        =    =
+channel.redrawn                     +     =      +     ~        x        x      +      =        +    =
+channel.antennas                    +     =      +     =        *        x      +      =        +    +
+channel.antennas, faded             +     =      +     ~        *        x      +      =        +    =
+adversary.antennas                  =     =      =     +        =        =      =      =        =    =
+scheme=2.1                          +     +      +     +        x        x      +      =        +    +
+scheme=2.2                          +     +      +     +        x        x      +      +        +    +
+scheme.score                        =     =      =     =        x        x      =      =        =    =
+scheme.score_rule                   -     -      =     -        x        x      -      -        -    -
+scheme.score_bound                  +     +      =     +        x        x      +      +        +    +
+scheme.score_noise_std              -     -      =     -        x        x      -      -        -    -
+scheme.threshold                    -     -      =     -        x        x      -      +        -    -
+scheme.num_selected                 -     =      =     =        x        x      -      =        -    =
+dimension                           =     =      =     =        =        =      =      =        =    =
+delta                               +     +      +     +        +        +      +      +        +    +
+neighbours=replace                  +     +      +     +        +        +      +      =        +    +
+neighbours=remove                   +     +      +     +        x        x      +      x        +    +
+cover_noise                         -     =      -     -        =        =      -      =        -    -
+colluders                           +     =      +     +        +        x      +      =        +    +
+dropouts                            +     =      +     +        +        x      +      =        +    +
+inferences                          +     +      +     +        x        +      +      +        +    +
+slots.count                         +     +      +     +        x        +      =      +        +    +
+slots.sure                          =     =      =     =        x        =      =      =        =    =
+slots.redrawn                       +     =      +     =        x        =      +      -        +    +
+slots.abstain                       =     =      =     =        x        =      =      =        =    =
 """
 
 # Mean square error, expected estimate, how often there is no answer, certificates of accuracy from below and (ceiling)

@@ -14,7 +14,7 @@ from airpool.radio.beam import beam
 from airpool.radio.link import link_of
 
 from .any_network import any_network
-from .oracle import Oracle
+from .oracle import Oracle, Picked
 from .radio import Radio
 
 pytestmark = pytest.mark.usefixtures("few_draws", "few_cells")
@@ -76,6 +76,11 @@ def looked_at(seed: int, found: Findings) -> None:
             compare(f"device {k}, redrawn", float(eps[k]), lambda e, k=k, o=restarted: o.delta(k, e), item=2)
         if isinstance(network.scheme, Coin) and network.neighbours != "remove":
             compare(f"device {k}, local", float(report.epsilon_local[k]), lambda e, k=k: oracle.local_delta(k, e))
+    timed = report.epsilon_if_selected
+    if timed is not None:
+        picked = Picked(radio, **asked, seed=seed, outages=report.outages_if_selected)
+        for k in sorted(chosen):
+            compare(f"device {k}, selected", float(timed[k]), lambda e, k=k: picked.picked_delta(k, e))
     eve, k = report.epsilon_eavesdropper, min(chosen)
     if eve is not None and isinstance(network.scheme, Coin) and network.neighbours != "remove":
         compare(f"device {k}, eavesdropper", float(eve[k]), lambda e: oracle.overheard_delta(k, e), item=5)

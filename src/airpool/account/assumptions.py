@@ -5,7 +5,7 @@ import numpy as np
 from airpool._support.rounding import up
 from airpool.account import eavesdropper
 from airpool.account.errors import why_local
-from airpool.account.stream import varies
+from airpool.account.stream import averages, varies
 from airpool.network import Network, NetworkError, network_plugins, scheme_rules
 from airpool.privacy.aggregate import Aggregate
 from airpool.radio.fading import Fading
@@ -155,6 +155,10 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
                 "Over such a stream participation below 1, scores and removal are not accounted for, so only own noise "
                 "counts (the local ε)."
             )
+    if averages(network, received):
+        lines.append(
+            "Requests do not depend on the channel: the server does not choose its moments by gains, errors or outages."
+        )
     if network.adversary.antennas:
         why = eavesdropper.why_local(network, live=live)
         over = "the same in all inferences"
@@ -164,7 +168,7 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
             f"An eavesdropper elsewhere gets the local ε: {why}."
             if why
             else "An eavesdropper elsewhere has Rayleigh channels, independent and equally strong on average from all "
-            f"devices, {over}; one that may choose its place gets the local ε."
+            f"devices, {over}; one that may choose its place, or the moments, gets the local ε."
         )
     return lines
 

@@ -25,7 +25,7 @@ from airpool.account.odds import reported
 from airpool.account.reasons import reasons
 from airpool.account.received import aggregate, smallest_live_delta
 from airpool.account.report import PrivacyReport
-from airpool.account.stream import in_common, spent_in_common, varies
+from airpool.account.stream import averages, in_common, in_rare_draws, spent_in_common, varies
 from airpool.network import Neighbours, Network, require_network, scheme_rules
 from airpool.paper.formulas import theorem1
 from airpool.privacy import compose, device, gaussian
@@ -94,6 +94,7 @@ def guarantee(
             epsilon_object=whole,
             epsilon_eavesdropper=elsewhere,
             static=question.static,
+            selected=partial(question.selected, upper),
             least=partial(question.least, lower),
             absent=partial(question.absent, float(np.max(upper))),
             guesses=question.guesses,
@@ -133,6 +134,9 @@ class _Question:
 
     def static(self) -> Floats | None:
         return _if_static(self.network, self.received)
+
+    def selected(self, averaged: Floats) -> tuple[Floats, int | None] | None:
+        return _if_selected(self.network, self.received, averaged)
 
     def least(self, lower: Floats | None) -> Floats | None:
         return _at_least(self.network, self.received, lower)
@@ -291,6 +295,24 @@ def _if_static(network: Network, received: Aggregate) -> Floats | None:
     if network.uses == 1 or not network.channel.redrawn or not varies(received):
         return None
     return epsilon(replace(network, channel=replace(network.channel, redrawn=False)), received)
+
+
+def _if_selected(network: Network, received: Aggregate, averaged: Floats) -> tuple[Floats, int | None] | None:
+    """ε of each device if the server picks the draws of the channel, and the outages among others that it waits for.
+
+    None where no draw enters ε. Never below ε itself, since the server need not pick. Outages: None where gains vary as
+    well.
+    """
+    if not averages(network, received):
+        return None
+    given, mu = in_rare_draws(network, received)
+    if mu is None:
+        outages = None if network.channel.power_rule == "paper" else given.absent - received.absent
+        return np.maximum(averaged, epsilon(network, given)), outages
+    missed = np.minimum(network.uses * given.misses, 1.0)
+    mu = mu * np.sqrt(network.uses)
+    found = compose.nearby(lambda delta: gaussian.epsilon(mu, delta), network.delta, missed)
+    return np.maximum(averaged, np.minimum(found, _local_after(network, given)(network.uses))), None
 
 
 def _at_least(network: Network, received: Aggregate, lower: Floats | None) -> Floats | None:

@@ -23,7 +23,7 @@ class Period:
     epsilon, local: per device. odds, local_odds: (priors, devices), as of `guesses.REPORTED`. missing: why nothing is
     known, and every number the largest that there is; "" elsewhere. reasons: by name, of each ε that is infinite.
     static: ε of the worst device if a channel that is drawn anew each time stays as it is; None where that is no
-    question. assumptions: of the period's report.
+    question. selected: the same if the server chooses its moments by the channel. assumptions: of the period's report.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Period:
     missing: str = ""
     reasons: Mapping[str, str] = field(default_factory=dict)
     static: float | None = None
+    selected: float | None = None
     assumptions: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -47,6 +48,7 @@ class Period:
             "epsilon_local": [number(each) for each in self.local],
             "epsilon_object": number(self.object),
             "epsilon_if_static": None if self.static is None else number(self.static),
+            "epsilon_if_selected": None if self.selected is None else number(self.selected),
             "odds": {str(prior): each for prior, each in zip(REPORTED, self.odds, strict=True)},
             "odds_local": {str(prior): each for prior, each in zip(REPORTED, self.local_odds, strict=True)},
             "odds_object": {str(prior): each for prior, each in zip(REPORTED, self.object_odds, strict=True)},
@@ -74,11 +76,12 @@ def verdict(epsilon: float, odds: float) -> str:
 def period(report: PrivacyReport, name: str, inferences: int) -> Period:
     """One period. More inferences than can be composed, or than live noise serves, have no limit.
 
-    name: "" where only the verdict is asked for, without `static`.
+    name: "" where only the verdict is asked for, without `static` and `selected`.
     """
     try:
         found = report.over(inferences)
-        odds, stays = found.odds, found.epsilon_if_static if name else None
+        odds = found.odds
+        stays, chosen = (found.epsilon_if_static, found.epsilon_if_selected) if name else (None, None)
     except ValueError as error:
         if inferences == 1:
             raise
@@ -96,6 +99,7 @@ def period(report: PrivacyReport, name: str, inferences: int) -> Period:
         tuple(each.object for each in odds),
         reasons=found.reasons,
         static=None if stays is None else float(np.max(stays)),
+        selected=None if chosen is None else float(np.max(chosen)),
         assumptions=found.assumptions,
     )
 

@@ -233,6 +233,21 @@ def unmoved(periods: Sequence[Period]) -> list[str]:
     ]
 
 
+def selected(report: PrivacyReport, periods: Sequence[Period]) -> list[str]:
+    """ε if the server chooses its moments by the channel, in words; nothing where ε does not depend on that."""
+    told = [f"{limit(each.selected)} over {each.name}" for each in periods if each.selected is not None]
+    if not told:
+        return []
+    many = report.outages_if_selected
+    bad = f"until {many} other device{'s are' if many != 1 else ' is'} too weak to be heard"
+    if not many:
+        bad = "for moments as bad as one in a thousand" if many is None else "until the device is heard"
+    return [
+        "The rows count on a server that does not choose its moments by the radio channels. If it waits each time "
+        f"{bad}, ε of the worst device is up to {', '.join(told)}."
+    ]
+
+
 def unprotected(network: Network, periods: Sequence[Period]) -> list[str]:
     """Everything that ε does not cover, as sentences."""
     access = network.channel.rules
@@ -296,6 +311,10 @@ def duties(report: PrivacyReport, source: str) -> list[str]:
         lines.append(
             "If a program stands in for the radio (airpool air), it sees every signal: the server's owner must not run "
             "it."
+        )
+    if report.epsilon_if_selected is not None:
+        lines.append(
+            "Moments: ask by a clock or an event, never by a program that knows which radio channels are good just now."
         )
     if network.cover_noise and access.radio:
         lines.append("Cover noise: devices that are not chosen must still send noise.")

@@ -35,7 +35,7 @@ class PrivacyReport:
     epsilon_eavesdropper: per device, against the antennas of `network.adversary`; None where it has none.
     paper: what the paper's Theorem 1 claims for one inference of the same network.
     absent: computes `epsilon_if_absent`, which may take longer than all the rest.
-    static, least, guesses: compute `epsilon_if_static`, `epsilon_at_least` and `odds`.
+    static, selected, least, guesses: compute `epsilon_if_static`, `epsilon_if_selected`, `epsilon_at_least`, `odds`.
     reasons: by name, of each ε that is infinite: why it is. event: ε of a stay of several inferences, where asked for.
     live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
     again: the report with other settings of the network, by name, all else equal; of a waveform, of inferences alone.
@@ -48,6 +48,8 @@ class PrivacyReport:
     PrivacyReport(12 devices: epsilon <= 1.910, delta=1e-05, zero-out, 1 inference(s))
     >>> report.epsilon.shape, round(report.worst, 4), len(report.epsilon_if_absent), report.epsilon_if_static
     ((12,), 1.9093, 3, None)
+    >>> report.epsilon_if_selected, report.outages_if_selected
+    (None, None)
     >>> bool(report.epsilon_at_least[0] <= report.worst <= report.over(100).worst), report.claimed_by
     (True, ())
     >>> [round(each.worst, 3) for each in report.odds], report.as_event.inferences, report.to_json()["scheme"]
@@ -65,6 +67,7 @@ class PrivacyReport:
     assumptions: tuple[str, ...]
     absent: Callable[[], tuple[float, ...]]
     static: Callable[[], Floats | None]
+    selected: Callable[[], tuple[Floats, int | None] | None]
     least: Callable[[], Floats | None]
     guesses: Callable[[], tuple[Odds, ...]]
     epsilon_eavesdropper: Floats | None = None
@@ -96,6 +99,28 @@ class PrivacyReport:
         None for one inference, where nothing of the channel is random, or where `epsilon` is that already.
         """
         return self.static()
+
+    @cached_property
+    def _selected(self) -> tuple[Floats | None, int | None]:
+        return self.selected() or (None, None)
+
+    @property
+    def epsilon_if_selected(self) -> Floats | None:
+        """ε of each device if the server chooses its moments by the channel. Computed on first use.
+
+        In every inference (every slot, where each has a channel of its own) the device itself is received and
+        `outages_if_selected` others are not, whichever they are. Where gains are not known, or the server has several
+        antennas: no draw is worse than one in a thousand. None where ε is no average over a draw of the channel.
+        """
+        return self._selected[0]
+
+    @property
+    def outages_if_selected(self) -> int | None:
+        """How many outages among the other devices one inference exceeds with probability below 1e-3.
+
+        0 where the others' noise does not count. None where `epsilon_if_selected` is, or is no matter of outages alone.
+        """
+        return self._selected[1]
 
     @cached_property
     def epsilon_at_least(self) -> Floats | None:
@@ -157,6 +182,8 @@ class PrivacyReport:
             "epsilon_object": number(self.epsilon_object),
             "epsilon_eavesdropper": None if self.epsilon_eavesdropper is None else numbers(self.epsilon_eavesdropper),
             "epsilon_if_static": None if self.epsilon_if_static is None else numbers(self.epsilon_if_static),
+            "epsilon_if_selected": None if self.epsilon_if_selected is None else numbers(self.epsilon_if_selected),
+            "outages_if_selected": self.outages_if_selected,
             "epsilon_at_least": None if self.epsilon_at_least is None else numbers(self.epsilon_at_least),
             "epsilon_if_absent": numbers(self.epsilon_if_absent) if absent else None,
             "reasons": dict(self.reasons),
@@ -249,6 +276,11 @@ def _notes(report: PrivacyReport, *, absent: bool) -> list[str]:
     stays = report.epsilon_if_static
     if stays is not None and shown(float(np.max(stays))) != shown(report.worst):
         notes.append(f"If the channel stays as it is over all inferences: ε = {shown(float(np.max(stays)))}.")
+    if report.epsilon_if_selected is not None:
+        many, chosen = report.outages_if_selected, shown(float(np.max(report.epsilon_if_selected)))
+        rare = f"up to {many} others too weak each time" if many else "it is received each time"
+        rare = "no draw rarer than 1 in 1,000" if many is None else rare
+        notes.append(f"If the server chooses its moments by the channel ({rare}): ε = {chosen}.")
     if report.epsilon_eavesdropper is not None:
         why = because(report.reasons, "epsilon_eavesdropper")
         antennas, worst = report.network.adversary.antennas, float(np.max(report.epsilon_eavesdropper))

@@ -12,11 +12,15 @@ from airpool._support.search import smallest_number
 from airpool.network import Network, scheme_rules
 from airpool.privacy import compose, device, gaussian
 from airpool.privacy.aggregate import Aggregate, ratio
+from airpool.privacy.floor import floor
 from airpool.privacy.game import Game, gaussians, solve
+from airpool.privacy.law import alike
 from airpool.privacy.unaligned import surroundings
 
 # Probabilities at which the worst of several draws is resolved, and what rounding may have cost each of them.
 _LEVELS, _ROUNDING = np.append(0.0, np.geomspace(1e-18, 1.0, 2048)), 1e-9
+# A draw of the channel that is rarer than this is not waited for.
+_RARE = 1e-3
 # Width of a cell of ln μ².
 _WIDTH = 0.01
 
@@ -27,6 +31,52 @@ COMPOSED_CELLS = 512
 def varies(received: Aggregate) -> bool:
     """Whether what is received depends on a draw of the channel."""
     return received.strength is not None or bool(np.any(received.presence < 1))
+
+
+def averages(network: Network, received: Aggregate) -> bool:
+    """Whether ε is an average over a draw of the channel, so that it matters when a device is asked."""
+    limited = network.channel.power_rule == "paper" and bool(np.any(received.failure > 0))
+    drawn = network.channel.fading != "none" or network.channel.csi_error_std > 0
+    # Next to a device that is received however weak it is, the channel decides nothing.
+    return (limited and drawn) or (varies(received) and not (received.alone and received.weakened))
+
+
+def most_outages(presence: Floats) -> int:
+    """The smallest k such that more than k others of a device are in outage with probability below 1e-3; rounded up.
+
+    >>> most_outages(np.full(12, 0.9)), most_outages(np.full(12, 0.99)), most_outages(np.ones(12))
+    (5, 2, 0)
+    """
+    found = floor(np.ones_like(presence), 1 - presence)
+    beyond = 1 - np.cumsum(found.high.mass, axis=1) + found.slack + _ROUNDING
+    first = np.argmax(beyond < _RARE, axis=1)
+    number = np.floor(found.high.variance[np.arange(len(first)), first] + 0.5)
+    return int(np.max(np.where(beyond.min(axis=1) < _RARE, number, len(presence) - 1)))
+
+
+def in_rare_draws(network: Network, received: Aggregate) -> tuple[Aggregate, Floats | None]:
+    """What is received where the server picks the draw of the channel, and μ of each device if it is known then.
+
+    Signals that arrive aligned or not at all: the device itself arrives, of the others the worst `most_outages` do not.
+    Random strengths: μ is what one draw exceeds with probability below 1e-3; inf where that is not one number. A
+    failure that depends on the channel (power_rule = paper) is, in all draws but 1e-3, a thousand times as likely as on
+    average at most (Markov's inequality).
+    """
+    if network.channel.power_rule == "paper":
+        received = replace(received, failure=np.minimum(received.failure / _RARE, 1.0))
+    if received.strength is None:
+        number = 0 if received.alone else most_outages(received.presence)
+        presence = np.ones_like(received.presence)
+        return replace(received, presence=presence, absent=received.absent + number), None
+    columns = (received.shift, received.variance, received.participation, received.lent, received.kind_of_strength)
+    mu, kinds = np.full(received.num_devices, np.inf), alike(*columns)[1]
+    # Draws beyond live noise's proof are among the rare ones.
+    level = np.array([(_RARE - received.excess) * (1 - _ROUNDING)])
+    for kind in np.unique(kinds):
+        law = exceeded(network, received, int(np.argmax(kinds == kind)))
+        if law is not None and level[0] > 0:
+            mu[kinds == kind] = law.at(level)[0]
+    return replace(received, excess=0.0), mu
 
 
 def in_common(network: Network, received: Aggregate) -> bool:

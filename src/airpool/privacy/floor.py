@@ -95,6 +95,11 @@ def _exact(by_kind: Kinds, absent: int) -> Floor | None:
     num_kinds = len(by_kind.count)
     if comb(num_kinds + absent - 1, absent) * num_kinds > EXACT_CELLS:
         return None
+    noise, chance = by_kind.variance, by_kind.participation
+    # louder[i, j]: the noise of kind i is stochastically larger than that of kind j.
+    louder = np.zeros((num_kinds, 1), dtype=bool)
+    if absent:
+        louder = (noise[:, None] >= noise) & (chance[:, None] >= chance) & ~np.eye(num_kinds, dtype=bool)
     own_kind: list[int] = []
     counts: list[Integers] = []
     cells = 0
@@ -103,12 +108,14 @@ def _exact(by_kind: Kinds, absent: int) -> Floor | None:
             others = by_kind.count - np.bincount(np.array((own, *choice)), minlength=num_kinds)
             if (others < 0).any():
                 continue
-            own_kind.append(own)
-            counts.append(others)
             atoms = (1 if p in (0.0, 1.0) else int(n) + 1 for n, p in zip(others, by_kind.participation, strict=True))
             cells += prod(atoms)
             if cells > EXACT_CELLS:
                 return None
+            # Less noise is left if an absent device and a louder one that is there change places.
+            if not louder[others > 0][:, list(choice)].any():
+                own_kind.append(own)
+                counts.append(others)
     law = stacked([_convolved(by_kind, count) for count in counts])
     rows_of_kind = [np.flatnonzero(np.array(own_kind) == kind) for kind in range(num_kinds)]
     rows_of_device = [rows_of_kind[int(kind)] for kind in by_kind.of_device]
