@@ -316,7 +316,10 @@ def _least_covered_or_not(
 
 
 def _what_would_do(network: Network, target: Floats, knob: Knob, *, per_device: bool, how: Mapping[str, Any]) -> str:
-    """Changes with which live noise meets the targets, each of them tried; nothing where there is none."""
+    """Changes with which live noise meets the targets, each of them tried; nothing where the grid is not in the way."""
+    std = np.array(network.devices.column("noise_std"))
+    if covering_noise(with_column(network, "noise_std", np.where(std > 0, std, 1.0))) <= network.channel.noise_std:
+        return ""
     channel, found, uncredited = network.channel, list[str](), {**how, "credit_channel_noise": False}
 
     def met(**changed: Any) -> Network | None:

@@ -105,7 +105,8 @@ def up(
     sources.require(source, bundle=bundle is not None)
     if bundle is not None:
         sources.require_views(source, bundle)
-    net = network_of(wanted, epsilon, share, model, codec)
+    live = simulate is None
+    net = network_of(wanted, epsilon, share, model, codec, live=live)
     hosts = min(net.devices.count, 16) if processes is None else processes
     of_device = {"ledger": ledger, "budget_epsilon": budget_epsilon, "day_epsilon": day_epsilon, "bundle": bundle}
     of_device |= {"event_epsilon": event_epsilon, "event_inferences": event_inferences}
@@ -124,21 +125,26 @@ def up(
     if net.slots.count > 1 and net.slots.redrawn and record["slots"] is not None:
         from airpool.account.lifetime import mean_epsilon
 
-        record["slots"]["mean_epsilon"] = mean_epsilon(replace(net, inferences=1), record["slots"]["mean"], live=True)
+        record["slots"]["mean_epsilon"] = mean_epsilon(replace(net, inferences=1), record["slots"]["mean"], live=live)
     if ledger is not None:
         with suppress(AirpoolError):  # what a ledger lacks is no reason to lose the results
             record["budgets"] = _budgets(ledger, net)
     if "inf" in (record["epsilon"] or {}).values():
         from airpool.account.guarantee import guarantee
 
-        record["reasons"] = guarantee(net, live=simulate is None).reasons
+        record["reasons"] = guarantee(net, live=live).reasons
     print_json(record) if json else _print(record)
     if tally.count and not tally.statuses["answered"]:
         raise typer.Exit(1)
 
 
-def network_of(wanted: o.NetworkOptions, epsilon: float | None, share: float, model: str, codec: str | None) -> Network:
-    """The network of the options; at ε = 2 unless a file or options give the noise."""
+def network_of(
+    wanted: o.NetworkOptions, epsilon: float | None, share: float, model: str, codec: str | None, *, live: bool
+) -> Network:
+    """The network of the options; at ε = 2 unless a file or options give the noise.
+
+    live: whether its devices draw live noise, whose ε then meets the target.
+    """
     from airpool.account.budget import calibrated
 
     wanted.refuse_named_colluders()
@@ -146,10 +152,30 @@ def network_of(wanted: o.NetworkOptions, epsilon: float | None, share: float, mo
     net = wanted.network(devices=12, dimension=needed)
     wanted.check_dimension(net, needed, f"the codec of {model}")
     if epsilon is None and (wanted.path is not None or "noise_std" in wanted.given):
+        if live:
+            _say_missed(net)
         return net
     with progress("calibrating"):
         by_score = share if scheme_rules(net.scheme).scored else None
-        return calibrated(net, epsilon=epsilon or 2.0, share=by_score)
+        return calibrated(net, epsilon=epsilon or 2.0, share=by_score, live=live)
+
+
+def _say_missed(net: Network) -> None:
+    """Says so where the devices' own targets are missed by live noise."""
+    from airpool.account.guarantee import guarantee
+
+    if net.devices.epsilon is None:
+        return
+    with progress("computing ε"):
+        spent, targets = guarantee(net, live=True).epsilon.tolist(), net.devices.epsilon
+    over = [k for k, (one, most) in enumerate(zip(spent, targets, strict=True)) if one > most * (1 + 1e-9)]
+    if over:
+        k = max(over, key=lambda k: spent[k] / targets[k])
+        typer.echo(
+            f"warning: running, ε of device {k} is {shown(spent[k])}, above its target of {full(targets[k])}: give "
+            "--epsilon, or calibrate the file with `airpool calibrate --live`",
+            err=True,
+        )
 
 
 def _budgets(folder: Path, net: Network) -> list[dict[str, Any]]:

@@ -170,7 +170,7 @@ def require_covered(budgets: Sequence[Budget], network: Network, device: int) ->
         if each.event is not None:
             inferences = each.event // rows
             raise ValueError(
-                f"an event of {inferences} inferences {costs}: calibrate the network with --per-event {inferences}"
+                f"an event of {inferences} inferences {costs}: calibrate the network with --live --per-event {inferences}"
             )
         slots = f" of up to {rows} slots" if rows > 1 else ""
         raise ValueError(f"one inference{slots} {costs} for {each.covers}: allow more, or add more noise")
