@@ -105,8 +105,7 @@ def up(
     sources.require(source, bundle=bundle is not None)
     if bundle is not None:
         sources.require_views(source, bundle)
-    live = simulate is None
-    net = network_of(wanted, epsilon, share, model, codec, live=live)
+    net = network_of(wanted, epsilon, share, model, codec, live=simulate is None)
     hosts = min(net.devices.count, 16) if processes is None else processes
     of_device = {"ledger": ledger, "budget_epsilon": budget_epsilon, "day_epsilon": day_epsilon, "bundle": bundle}
     of_device |= {"event_epsilon": event_epsilon, "event_inferences": event_inferences}
@@ -125,14 +124,16 @@ def up(
     if net.slots.count > 1 and net.slots.redrawn and record["slots"] is not None:
         from airpool.account.lifetime import mean_epsilon
 
-        record["slots"]["mean_epsilon"] = mean_epsilon(replace(net, inferences=1), record["slots"]["mean"], live=live)
+        record["slots"]["mean_epsilon"] = mean_epsilon(
+            replace(net, inferences=1), record["slots"]["mean"], live=simulate is None
+        )
     if ledger is not None:
         with suppress(AirpoolError):  # what a ledger lacks is no reason to lose the results
             record["budgets"] = _budgets(ledger, net)
     if "inf" in (record["epsilon"] or {}).values():
         from airpool.account.guarantee import guarantee
 
-        record["reasons"] = guarantee(net, live=live).reasons
+        record["reasons"] = guarantee(net, live=simulate is None).reasons
     print_json(record) if json else _print(record)
     if tally.count and not tally.statuses["answered"]:
         raise typer.Exit(1)
@@ -167,12 +168,11 @@ def _say_missed(net: Network) -> None:
     if net.devices.epsilon is None:
         return
     with progress("computing ε"):
-        spent, targets = guarantee(net, live=True).epsilon.tolist(), net.devices.epsilon
-    over = [k for k, (one, most) in enumerate(zip(spent, targets, strict=True)) if one > most * (1 + 1e-9)]
-    if over:
-        k = max(over, key=lambda k: spent[k] / targets[k])
+        spent, wanted = guarantee(net, live=True).epsilon.tolist(), net.devices.column("epsilon")
+    k = max(range(len(wanted)), key=lambda k: spent[k] / wanted[k])
+    if spent[k] > wanted[k] * (1 + 1e-9):  # more than rounding
         typer.echo(
-            f"warning: running, ε of device {k} is {shown(spent[k])}, above its target of {full(targets[k])}: give "
+            f"warning: running, ε of device {k} is {shown(spent[k])}, above its target of {full(wanted[k])}: give "
             "--epsilon, or calibrate the file with `airpool calibrate --live`",
             err=True,
         )
