@@ -302,7 +302,7 @@ WITHOUT = {
     "CSI errors": {"channel": Channel(**RICIAN, csi_error_std=0.05)},
     "both": {"channel": Channel(**RICIAN, power_rule="backoff", csi_error_std=0.05)},
     "several antennas": {"channel": Channel(antennas=2)},
-    "2.2": {"channel": Channel(antennas=2), "scheme": Ranking(num_selected=8, score_noise_std=9.0)},
+    "2.1": {"channel": Channel(**RICIAN, csi_error_std=0.05), "scheme": Threshold(score_noise_std=9.0)},
     "slots": {"channel": Channel(**RICIAN, power_rule="backoff"), "slots": Slots(16)},
     "one draw for all slots": {"channel": Channel(**RICIAN, csi_error_std=0.05), "slots": Slots(4, redrawn=False)},
     "a stream": {"channel": Channel(**RICIAN, power_rule="backoff"), "inferences": 10},
@@ -358,7 +358,7 @@ def test_the_least_live_noise_is_the_least_of_two_where_the_receiver_covers_the_
 
 
 def test_removal_is_met_live_where_the_receiver_covers_the_grid():
-    net = Network.uniform(num_devices=12, dimension=4, neighbours="remove", participation=0.9)
+    net = Network.uniform(num_devices=12, dimension=4, neighbours="remove")
     covered = calibrate(replace(net, channel=Channel(noise_std=0.1)), epsilon=4.0, live=True)
     assert guarantee(covered, live=True).worst <= 4.0
     with pytest.raises(UnreachableError, match=r"is inf; live noise lies on a grid, .*") as error:

@@ -392,6 +392,18 @@ def test_calibrated_weights_stay_below_their_targets_where_power_couples_the_dev
     assert np.all(guarantee(met).epsilon <= np.array(drawn["epsilon"]))  # pyright: ignore
 
 
+def test_a_design_meets_its_targets_with_the_noise_that_runs():
+    net, targets = noisy(channel=Channel(fading="rician", power_rule="backoff")), [1.0, 1.0, 4.0, 8.0]
+    z = np.random.default_rng(0).standard_normal((8, 4, net.dimension))
+    for more in ({}, {"inferences": 3}, {"neighbours": "replace"}):
+        found = design(replace(net, **more), z, epsilon=targets, normalise="free", live=True)
+        spent = guarantee(found.network, live=True).epsilon
+        assert np.all(spent <= targets)
+        assert np.max(spent / targets) > 1 - 1e-6
+        simulated = design(replace(net, **more), z, epsilon=targets, normalise="free").network
+        assert np.any(guarantee(simulated, live=True).epsilon > targets)
+
+
 def test_the_public_function_has_one_signature_for_weights_and_one_for_clip_norms():
     z = some_latents(4)
     for_weights, for_clips = map(inspect.signature, get_overloads(airpool.design))
