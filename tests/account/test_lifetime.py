@@ -91,7 +91,7 @@ def test_a_budget_counts_slots_with_the_noise_that_runs():
     slots = [
         json.loads(CliRunner().invoke(app, [*asked, *more]).stdout)["budget"]["slots"] for more in ([], ["--live"])
     ]
-    assert slots == [simulated.slots, running.slots]
+    assert 0 < slots[1] < slots[0] / 5
 
 
 NETWORK = ["--devices", "12", "--dimension", "40", "--noise-std", "0.1919", "--slots", "16"]
