@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -296,8 +297,8 @@ def test_where_the_features_alone_take_all_the_power_no_noise_is_tried():
 # Live
 
 
-RICIAN = {"fading": "rician"}
-WITHOUT = {
+RICIAN: dict[str, Any] = {"fading": "rician"}
+WITHOUT: dict[str, Any] = {
     "backoff": {"channel": Channel(**RICIAN, power_rule="backoff")},
     "CSI errors": {"channel": Channel(**RICIAN, csi_error_std=0.05)},
     "both": {"channel": Channel(**RICIAN, power_rule="backoff", csi_error_std=0.05)},
@@ -364,7 +365,7 @@ def test_removal_is_met_live_where_the_receiver_covers_the_grid():
     with pytest.raises(UnreachableError, match=r"is inf; live noise lies on a grid, .*") as error:
         calibrate(net, epsilon=4.0, live=True)
     # What the error says would do, does.
-    needed = float(re.search(r"channel\.noise_std >= (\S+)", str(error.value))[1])
+    needed = float(re.search(r"channel\.noise_std >= (\S+)", str(error.value))[1])  # pyright: ignore
     assert 'neighbours = "zero-out" would do' in str(error.value)
     there = calibrate(replace(net, channel=Channel(noise_std=needed)), epsilon=4.0, live=True)
     assert guarantee(there, live=True).worst <= 4.0
@@ -378,14 +379,15 @@ def test_a_target_out_of_reach_live_names_what_would_do():
         ValueError, match=r"the smallest ε that can is \d+\.\d+; live noise that arrives unaligned"
     ) as error:
         calibrate(net, epsilon=2.0, live=True)
-    needed = float(re.search(r"channel\.noise_std >= (\S+)", str(error.value))[1])
+    needed = float(re.search(r"channel\.noise_std >= (\S+)", str(error.value))[1])  # pyright: ignore
     met = calibrate(replace(net, channel=replace(channel, noise_std=needed)), epsilon=2.0, live=True)
     assert guarantee(met, live=True).worst <= 2.0
 
 
 def test_what_live_noise_cannot_do_is_refused():
     tiny = Network.uniform(num_devices=12, delta=1e-48)
-    for knob in ("noise", "weight", "clip", "inferences"):
+    knobs: Any = ("noise", "weight", "clip", "inferences")
+    for knob in knobs:
         with pytest.raises(ValueError, match=r"delta=1e-48 must be >= .*, what live noise supports"):
             calibrate(tiny, epsilon=2.0, knob=knob, live=True)
     silent = Network.uniform(num_devices=2, weight=(1.0, 0.0))
@@ -409,8 +411,8 @@ def test_a_random_network_meets_its_target_live_or_says_why_not(seed):
     noise_std = tuple(std or 0.1 for std in net.devices.noise_std)
     net = replace(net, channel=channel, devices=replace(net.devices, noise_std=noise_std))
     target, credited = float(np.exp(rng.uniform(0.0, 2.5))), bool(rng.random() < 0.3)
-    knob = str(rng.choice(["noise", "noise", "weight", "clip", "inferences"]))
-    how = {"credit_channel_noise": credited, "live": True}
+    knob: Any = str(rng.choice(["noise", "noise", "weight", "clip", "inferences"]))
+    how: Any = {"credit_channel_noise": credited, "live": True}
     try:
         met = calibrate(net, epsilon=target, knob=knob, **how)
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import replace
+from typing import Any
 from typing import get_overloads
 
 import numpy as np
@@ -395,7 +396,8 @@ def test_calibrated_weights_stay_below_their_targets_where_power_couples_the_dev
 def test_a_design_meets_its_targets_with_the_noise_that_runs():
     net, targets = noisy(channel=Channel(fading="rician", power_rule="backoff")), [1.0, 1.0, 4.0, 8.0]
     z = np.random.default_rng(0).standard_normal((8, 4, net.dimension))
-    for more in ({}, {"inferences": 3}):
+    settings: Any = ({}, {"inferences": 3})
+    for more in settings:
         found = design(replace(net, **more), z, epsilon=targets, normalise="free", live=True)
         spent = guarantee(found.network, live=True).epsilon
         assert np.all(spent <= targets)

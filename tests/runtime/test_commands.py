@@ -1,6 +1,7 @@
 """The commands of the roles: their errors in one line, and what `up` makes of its options."""
 
 import sys
+from typing import Any
 
 import pytest
 
@@ -107,7 +108,7 @@ def test_up_calibrates_to_epsilon_two_unless_noise_is_given():
     assert guarantee(made(3.0, scheme="2.1"), live=True).worst <= 3
 
 
-RICIAN = {"fading": "rician", "power_rule": "backoff"}
+RICIAN: dict[str, Any] = {"fading": "rician", "power_rule": "backoff"}
 
 
 @pytest.mark.parametrize(
