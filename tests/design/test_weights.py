@@ -2,8 +2,7 @@
 
 import inspect
 from dataclasses import replace
-from typing import Any
-from typing import get_overloads
+from typing import Any, get_overloads
 
 import numpy as np
 import pytest
