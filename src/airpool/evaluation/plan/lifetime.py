@@ -240,17 +240,10 @@ class _Search:
 
     def network(self, count: int, epsilon: float, *, inferences: int = 1) -> Network:
         """The network whose inferences have this ε together; as one of a single inference."""
-<<<<<<< HEAD
         bare = replace(self.given, slots=replace(self.given.slots, count=count), inferences=inferences)
-        net = built(Candidate(self.model.codecs[0]), bare, np.full(bare.devices.count, epsilon), self.model)
-=======
-        bare = replace(
-            self.given, slots=replace(self.given.slots, count=count, rule="posterior"), inferences=inferences
-        )
         net = built(
             Candidate(self.model.codecs[0]), bare, np.full(bare.devices.count, epsilon), self.model, live=self.live
         )
->>>>>>> bfbe6ff (plan, design, up: targets are met by live noise too)
         return replace(net, inferences=1, devices=replace(net.devices, epsilon=None))
 
     def measured(self, net: Network) -> Option:
