@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airpool import calibrate, guarantee
-from airpool.account.budget import split
+from airpool.account.budget import calibrated, split
 from airpool.account.guarantee import score_epsilon
 from airpool.network import Channel, Network, Threshold, named_scheme, scored
 from airpool.privacy import gaussian
@@ -37,6 +37,16 @@ def test_the_total_meets_the_target_and_is_never_above_it(name, epsilon, share, 
     )
     worst = guarantee(found).worst
     assert 0.999 * epsilon < worst <= epsilon
+
+
+def test_the_total_is_met_by_the_noise_that_runs():
+    net = network("2.1", channel=Channel(fading="rician", csi_error_std=0.05))
+    running, simulated = (split(net, epsilon=3.0, share=0.1, live=live) for live in (True, False))
+    assert guarantee(running, live=True).worst <= 3.0 < guarantee(simulated, live=True).worst
+    assert running.scheme == simulated.scheme
+    assert calibrated(net, epsilon=3.0, share=0.1, live=True) == running
+    with pytest.raises(ValueError, match="must be exact where live=True"):
+        calibrated(net, epsilon=3.0, accounting="theorem1", live=True)
 
 
 @given(st.floats(0.2, 8), st.floats(0.01, 0.99), st.sampled_from([1, 50]), st.sampled_from(["clip", "scale"]))

@@ -1,6 +1,8 @@
 """From a target ε to a network that meets it: never above, and not needlessly far below."""
 
+import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from airpool.account import reasons
 from airpool.account.calibration import calibrate, most_feature, with_column
 from airpool.account.guarantee import aggregate, guarantee
 from airpool.account.guarantee import epsilon as device_epsilon
-from airpool.network import Channel, Devices, Network, Threshold
+from airpool.network import Channel, Devices, Network, Ranking, Slots, Threshold
 from airpool.privacy import gaussian
 from airpool.privacy.calibrate import UnreachableError, balanced, largest, smallest_factor
 from airpool.privacy.compose import most_inferences
@@ -290,6 +292,135 @@ def test_where_the_features_alone_take_all_the_power_no_noise_is_tried():
     net = Network.uniform(num_devices=2, weight=1.0, power_dbm=0.0, channel=Channel(gamma=2.0, power_rule="backoff"))
     with pytest.raises(ValueError, match=r"cannot be met with power_dbm=0 at gamma=2: the smallest ε that can is inf"):
         calibrate(net, epsilon=2.0)
+
+
+# Live
+
+
+RICIAN: dict[str, Any] = {"fading": "rician"}
+WITHOUT: dict[str, Any] = {
+    "backoff": {"channel": Channel(**RICIAN, power_rule="backoff")},
+    "CSI errors": {"channel": Channel(**RICIAN, csi_error_std=0.05)},
+    "both": {"channel": Channel(**RICIAN, power_rule="backoff", csi_error_std=0.05)},
+    "several antennas": {"channel": Channel(antennas=2)},
+    "2.1": {"channel": Channel(**RICIAN, csi_error_std=0.05), "scheme": Threshold(score_noise_std=9.0)},
+    "slots": {"channel": Channel(**RICIAN, power_rule="backoff"), "slots": Slots(16)},
+    "one draw for all slots": {"channel": Channel(**RICIAN, csi_error_std=0.05), "slots": Slots(4, redrawn=False)},
+    "a stream": {"channel": Channel(**RICIAN, power_rule="backoff"), "inferences": 10},
+    "replace": {"channel": Channel(**RICIAN, power_rule="backoff"), "neighbours": "replace"},
+}
+
+
+@pytest.mark.parametrize("setting", WITHOUT.values(), ids=WITHOUT)
+def test_a_target_is_met_by_the_noise_that_runs(setting):
+    net = Network.uniform(num_devices=12, dimension=40, **setting)
+    met = calibrate(net, epsilon=2.0, live=True)
+    assert 2.0 * (1 - 1e-3) < guarantee(met, live=True).worst <= 2.0
+    # What the simulation needs is not enough: here every signal arrives at a strength of its own.
+    assert guarantee(calibrate(net, epsilon=2.0), live=True).worst > 2.5
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {},
+        {"channel": Channel(access="secure"), "dropouts": 2},
+        {"channel": Channel(**RICIAN, power_rule="backoff", noise_std=0.1)},
+        {"channel": Channel(access="orthogonal")},
+        {"channel": Channel(**RICIAN, power_rule="backoff"), "scheme": Ranking(num_selected=8, score_noise_std=9.0)},
+    ],
+    ids=["aligned", "secure", "covered by the receiver", "orthogonal", "weak signals count alone as it is"],
+)
+def test_where_the_grid_costs_next_to_nothing_live_noise_is_no_louder(setting):
+    net = Network.uniform(num_devices=12, dimension=40, **setting)
+    simulated, running = (calibrate(net, epsilon=2.0, live=live).devices.noise_std[0] for live in (False, True))
+    assert running == pytest.approx(simulated, rel=1e-9)
+    assert guarantee(calibrate(net, epsilon=2.0, live=True), live=True).worst <= 2.0
+
+
+@pytest.mark.parametrize("knob", ["weight", "clip", "inferences"])
+def test_every_knob_meets_its_target_live(knob):
+    net = Network.uniform(num_devices=6, noise_std=0.5, channel=Channel(**RICIAN, power_rule="backoff"))
+    met = calibrate(net, epsilon=3.0, knob=knob, live=True)
+    assert guarantee(met, live=True).worst <= 3.0 < guarantee(calibrate(net, epsilon=3.0, knob=knob), live=True).worst
+    if knob == "inferences":
+        assert guarantee(met, live=True, inferences=met.inferences + 1).worst > 3.0
+
+
+def test_the_least_live_noise_is_the_least_of_two_where_the_receiver_covers_the_smaller():
+    # At this fixed γ the receiver's noise covers the grid of a σ up to 0.16, and ε jumps up there.
+    net = Network.uniform(num_devices=12, noise_std=30.0, channel=Channel(**RICIAN, power_rule="backoff", gamma=1.0))
+    net = replace(net, channel=replace(net.channel, noise_std=4.25e-6))
+    met = calibrate(net, epsilon=2.0, live=True)
+    assert met.devices.noise_std[0] == pytest.approx(calibrate(net, epsilon=2.0).devices.noise_std[0], rel=1e-9)
+    assert guarantee(met, live=True).worst <= 2.0
+    louder = calibrate(net, epsilon=0.5, live=True)
+    assert guarantee(louder, live=True).worst <= 0.5
+
+
+def test_removal_is_met_live_where_the_receiver_covers_the_grid():
+    net = Network.uniform(num_devices=12, dimension=4, neighbours="remove")
+    covered = calibrate(replace(net, channel=Channel(noise_std=0.1)), epsilon=4.0, live=True)
+    assert guarantee(covered, live=True).worst <= 4.0
+    with pytest.raises(UnreachableError, match=r"is inf; live noise lies on a grid, .*") as error:
+        calibrate(net, epsilon=4.0, live=True)
+    # What the error says would do, does.
+    needed = float(re.search(r"channel\.noise_std >= (\S+)", str(error.value))[1])  # pyright: ignore
+    assert 'neighbours = "zero-out" would do' in str(error.value)
+    there = calibrate(replace(net, channel=Channel(noise_std=needed)), epsilon=4.0, live=True)
+    assert guarantee(there, live=True).worst <= 4.0
+
+
+def test_a_target_out_of_reach_live_names_what_would_do():
+    channel = Channel(**RICIAN, power_rule="backoff", gamma=25.0)
+    net = Network.uniform(num_devices=12, dimension=40, clip_norm=1.0, channel=channel)
+    assert guarantee(calibrate(net, epsilon=2.0)).worst <= 2.0
+    with pytest.raises(
+        ValueError, match=r"the smallest ε that can is \d+\.\d+; live noise that arrives unaligned"
+    ) as error:
+        calibrate(net, epsilon=2.0, live=True)
+    needed = float(re.search(r"channel\.noise_std >= (\S+)", str(error.value))[1])  # pyright: ignore
+    met = calibrate(replace(net, channel=replace(channel, noise_std=needed)), epsilon=2.0, live=True)
+    assert guarantee(met, live=True).worst <= 2.0
+
+
+def test_what_live_noise_cannot_do_is_refused():
+    tiny = Network.uniform(num_devices=12, delta=1e-48)
+    knobs: Any = ("noise", "weight", "clip", "inferences")
+    for knob in knobs:
+        with pytest.raises(ValueError, match=r"delta=1e-48 must be >= .*, what live noise supports"):
+            calibrate(tiny, epsilon=2.0, knob=knob, live=True)
+    silent = Network.uniform(num_devices=2, weight=(1.0, 0.0))
+    with pytest.raises(ValueError, match="device 1 would have noise_std=0: live, every device needs some noise"):
+        calibrate(silent, epsilon=2.0, per_device=True, live=True)
+    with pytest.raises(ValueError, match="must lie within a factor of 1e5"):
+        calibrate(replace(tiny, delta=1e-5, devices=Devices(2, noise_std=(1.0, 1e-6))), epsilon=2.0, live=True)
+    # No noise is needed: live there is some all the same.
+    rare = calibrate(Network.uniform(num_devices=2, participation=1e-6), epsilon=2.0, live=True)
+    assert min(rare.devices.column("noise_std")) > 0
+    assert guarantee(rare, live=True).worst <= 2.0
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_random_network_meets_its_target_live_or_says_why_not(seed):
+    rng = np.random.default_rng([44, seed])
+    net = any_network(rng)
+    channel = net.channel
+    if channel.csi_error_std:  # a law for every noise that is tried takes seconds
+        channel = replace(channel, noise_std=0.0)
+    noise_std = tuple(std or 0.1 for std in net.devices.noise_std)
+    net = replace(net, channel=channel, devices=replace(net.devices, noise_std=noise_std))
+    target, credited = float(np.exp(rng.uniform(0.0, 2.5))), bool(rng.random() < 0.3)
+    knob: Any = str(rng.choice(["noise", "noise", "weight", "clip", "inferences"]))
+    how: Any = {"credit_channel_noise": credited, "live": True}
+    try:
+        met = calibrate(net, epsilon=target, knob=knob, **how)
+    except ValueError as error:
+        refused = str(error)
+    else:
+        assert guarantee(met, **how).worst <= target
+        return
+    assert re.search(r"the smallest ε that can|does not allow one inference|gamma=", refused)
 
 
 # Any network

@@ -11,6 +11,8 @@ from airpool.account.lifetime import lifetime, mean_epsilon, one_slot_mu, stream
 from airpool.cli import app
 from airpool.network import Slots
 from airpool.privacy import gaussian
+from airpool.runtime.ledger.mechanism import mechanism
+from airpool.runtime.ledger.spending import total
 
 
 def network(slots=16, epsilon=2.0, **more):
@@ -76,6 +78,22 @@ def test_a_budget_that_is_none_is_refused(arguments, message):
         lifetime(once, epsilon=8.0)
 
 
+def test_a_budget_counts_slots_with_the_noise_that_runs():
+    net = network(channel=Channel(fading="rician", power_rule="backoff"))
+    simulated, running = (lifetime(net, epsilon=8.0, live=live) for live in (False, True))
+    assert 0 < running.slots < simulated.slots / 5
+    assert stream_epsilon(net, running.slots, live=True) <= 8.0 < stream_epsilon(net, running.slots + 1, live=True)
+    # What a device's ledger covers, and no more.
+    ledger = mechanism(net, device=0)
+    assert total({ledger: running.slots}, net.delta, net.neighbours) <= 8.0
+    assert total({ledger: running.slots + 1}, net.delta, net.neighbours) > 8.0
+    asked = ["epsilon", *NETWORK, "--fading", "rician", "--power-rule", "backoff", "--budget-epsilon", "8", "--json"]
+    slots = [
+        json.loads(CliRunner().invoke(app, [*asked, *more]).stdout)["budget"]["slots"] for more in ([], ["--live"])
+    ]
+    assert 0 < slots[1] < slots[0] / 5
+
+
 NETWORK = ["--devices", "12", "--dimension", "40", "--noise-std", "0.1919", "--slots", "16"]
 
 
@@ -94,5 +112,4 @@ def test_the_command_prints_cap_and_figure_side_by_side():
 
 def test_the_command_refuses_what_it_does_not_count(refused):
     assert "--mean-slots 17 must be from 1 to 16" in refused("epsilon", *NETWORK, "--mean-slots", "17")
-    assert "leave out --live" in refused("epsilon", *NETWORK, "--budget-epsilon", "8", "--live")
     assert "takes a number" in refused("epsilon", *NETWORK, "--budget-epsilon", "8", "--colluders", "#3")

@@ -215,6 +215,12 @@ def test_calibrated_noise_meets_the_odds_and_a_little_less_does_not(kind):
     assert odds(replace(met, devices=replace(met.devices, noise_std=less))).worst > target
 
 
+def test_odds_are_met_by_the_noise_that_runs():
+    network = twelve(channel=Channel(fading="rician", power_rule="backoff"))
+    met = calibrate_odds(network, odds=0.55, live=True)
+    assert 0.5499 < odds(met, live=True).worst <= 0.55 < odds(calibrate_odds(network, odds=0.55), live=True).worst
+
+
 def test_odds_out_of_reach_are_refused_with_what_can_be_reached():
     with pytest.raises(ValueError, match=r"odds of 55 % at a prior of 50 % cannot be met .*: the least that can is"):
         calibrate_odds(mixed(scheme=Threshold(score_noise_std=0.5)), odds=0.55)

@@ -67,6 +67,19 @@ def test_a_design_goes_from_the_file_to_the_file(files, tmp_path, flags, column)
         assert np.all(np.array(data["weight"]) <= data["weight_max"])
 
 
+def test_commands_meet_their_targets_with_the_noise_that_runs(files, tmp_path):
+    net, latents = files
+    out, channel = tmp_path / "out.toml", ["--fading", "rician", "--power-rule", "backoff"]
+    given = ["--network", net, *channel, "--out", out, "--live", "--json"]
+    designed = json.loads(run("design", "weights", "--normalise", "free", "--latents", latents, *given))
+    assert guarantee(read(out), live=True).epsilon.tolist() == designed["epsilon"]
+    assert np.all(np.array(designed["epsilon"]) <= TARGETS)
+    for more in ([], ["--epsilon", "2"], ["--epsilon", "2", "--knob", "clip"]):
+        data = json.loads(run("calibrate", *more, *given))
+        assert data["live"]
+        assert np.all(guarantee(read(out), live=True).epsilon <= read(out).devices.epsilon)
+
+
 @pytest.mark.parametrize("what", ["weights", "clipping"])
 def test_a_design_for_people_is_a_table(files, what, tmp_path):
     net, latents = files

@@ -84,6 +84,16 @@ def test_clipping_full_latents_is_weighting_them():
     assert by_clip.mse == pytest.approx(by_weight.mse, rel=0.02)
 
 
+def test_a_design_meets_its_targets_with_the_noise_that_runs():
+    net = noisy(channel=Channel(fading="rician", power_rule="backoff"))
+    found = design(net, some_latents(), epsilon=[1.0, 1.0, 4.0, 8.0], live=True)
+    spent = guarantee(found.network, live=True).epsilon
+    assert np.all(spent <= [1.0, 1.0, 4.0, 8.0])
+    assert np.array_equal(found.epsilon, spent)
+    simulated = design(net, some_latents(), epsilon=[1.0, 1.0, 4.0, 8.0]).network
+    assert np.any(guarantee(simulated, live=True).epsilon > [1.0, 1.0, 4.0, 8.0])
+
+
 @pytest.mark.parametrize(
     ("network", "epsilon", "message"),
     [

@@ -2,7 +2,7 @@
 
 import inspect
 from dataclasses import replace
-from typing import get_overloads
+from typing import Any, get_overloads
 
 import numpy as np
 import pytest
@@ -390,6 +390,19 @@ def test_calibrated_weights_stay_below_their_targets_where_power_couples_the_dev
     net = Network(Devices(4, **drawn), channel=Channel("rayleigh", outage=0.3), dimension=4)  # pyright: ignore
     met = calibrate(net, knob="weight")
     assert np.all(guarantee(met).epsilon <= np.array(drawn["epsilon"]))  # pyright: ignore
+
+
+def test_a_design_meets_its_targets_with_the_noise_that_runs():
+    net, targets = noisy(channel=Channel(fading="rician", power_rule="backoff")), [1.0, 1.0, 4.0, 8.0]
+    z = np.random.default_rng(0).standard_normal((8, 4, net.dimension))
+    settings: Any = ({}, {"inferences": 3})
+    for more in settings:
+        found = design(replace(net, **more), z, epsilon=targets, normalise="free", live=True)
+        spent = guarantee(found.network, live=True).epsilon
+        assert np.all(spent <= targets)
+        assert np.max(spent / targets) > 1 - 1e-6
+        simulated = design(replace(net, **more), z, epsilon=targets, normalise="free").network
+        assert np.any(guarantee(simulated, live=True).epsilon > targets)
 
 
 def test_the_public_function_has_one_signature_for_weights_and_one_for_clip_norms():

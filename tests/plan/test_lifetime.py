@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from airpool import Network, guarantee, load
+from airpool import Channel, Network, guarantee, load
 from airpool.account.lifetime import lifetime, stream_epsilon
 from airpool.cli import app
 from airpool.evaluation.plan import Wanted, life_plan
@@ -58,6 +58,17 @@ def test_a_number_of_inferences_is_lasted_for_on_average(model):
     once = next(way for way in found.others if way.network.slots.count == 1)
     assert once.life.at_least == 30
     assert found.best.option.accuracy > once.option.accuracy + 0.02
+
+
+def test_cap_and_budget_are_kept_by_the_noise_that_runs(model):
+    given = replace(TWELVE, channel=Channel(fading="rician", power_rule="backoff"))
+    found = life_plan(given, model=model, wanted=Wanted(8.0, inferences=4, slots=4), live=True)
+    for way in (found.best, *found.others):
+        net = way.network
+        assert guarantee(net, live=True).worst <= 8.0
+        assert stream_epsilon(net, way.life.at_least * net.slots.count, live=True) <= 8.0
+        assert way.row()["cap_epsilon"] == guarantee(net, live=True).worst
+    assert found.record()["live"]
 
 
 def test_a_cap_and_a_number_of_slots_are_kept(model):

@@ -46,6 +46,22 @@ def test_unlike_targets_are_all_met(model, handle):
     assert net.devices.column("epsilon") == tuple(targets)
 
 
+def test_every_candidate_meets_its_target_with_the_noise_that_runs(model):
+    given = replace(TWELVE, channel=Channel("rician", power_rule="backoff"))
+    found = plan(given, model=model, epsilon=3.0, choice=FEW, trials=[1], live=True)
+    for each in (found.best, *found.others):
+        assert guarantee(each.network, live=True).worst <= 3.0
+        assert each.evaluation.report.live
+    assert found.record()["live"]
+    assert (
+        guarantee(plan(given, model=model, epsilon=3.0, choice=FEW[:1], trials=[1]).best.network, live=True).worst > 3.0
+    )
+    targets = np.where(np.arange(12) % 2, 8.0, 1.0)
+    for handle in ("weights", "clipping"):
+        net = built(Candidate(handle=handle), given, targets, model, live=True)
+        assert np.all(guarantee(net, live=True).epsilon <= targets)
+
+
 def test_what_is_given_is_kept(model):
     channel = Channel("rician", noise_std=0.3)
     given = replace(

@@ -1,10 +1,11 @@
 """The commands of the roles: their errors in one line, and what `up` makes of its options."""
 
 import sys
+from typing import Any
 
 import pytest
 
-from airpool import Network
+from airpool import Channel, Network, calibrate, guarantee
 from airpool.cli import main
 from airpool.cli.options import NetworkOptions
 from airpool.cli.up import network_of
@@ -94,16 +95,55 @@ def test_a_range_of_views():
     assert indices_of("0-49", 200) == list(range(50))
 
 
-def test_up_calibrates_to_epsilon_two_unless_noise_is_given(file):
-    from airpool import guarantee
+def made(epsilon=None, *, live=True, **given):
+    return network_of(NetworkOptions(None, given), epsilon, 0.1, "modelnet40", None, live=live)
 
-    plain = network_of(NetworkOptions(None, {}), None, 0.1, "modelnet40", None)
+
+def test_up_calibrates_to_epsilon_two_unless_noise_is_given():
+    plain = made()
     assert (plain.devices.count, plain.dimension) == (12, 40)
-    assert 1.99 < guarantee(plain).worst <= 2
-    noisy = network_of(NetworkOptions(None, {"noise_std": 0.3, "devices": 3}), None, 0.1, "modelnet40", None)
+    assert 1.99 < guarantee(plain, live=True).worst <= 2
+    noisy = made(noise_std=0.3, devices=3)
     assert noisy.devices.noise_std == (0.3,) * 3
-    scored = network_of(NetworkOptions(None, {"scheme": "2.1"}), 3.0, 0.1, "modelnet40", None)
-    assert guarantee(scored).worst <= 3
+    assert guarantee(made(3.0, scheme="2.1"), live=True).worst <= 3
+
+
+RICIAN: dict[str, Any] = {"fading": "rician", "power_rule": "backoff"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        RICIAN,
+        {"fading": "rician", "csi_error_std": 0.05},
+        {**RICIAN, "scheme": "2.2", "num_selected": 8},
+        {**RICIAN, "scheme": "2.1"},
+        {**RICIAN, "slots": 16},
+        {**RICIAN, "slots": 4, "slots_redrawn": False},
+        {**RICIAN, "neighbours": "replace", "cover_noise": True, "participation": 0.9},
+        {"neighbours": "remove", "receiver_noise_std": 0.1},
+        {"access": "secure", "dropouts": 2, "colluders": 1},
+    ],
+    ids=str,
+)
+def test_up_meets_its_target_with_the_noise_that_its_devices_draw(given):
+    assert guarantee(made(3.0, **given), live=True).worst <= 3
+
+
+def test_seeded_processes_need_no_live_noise():
+    assert guarantee(made(**RICIAN, live=False)).worst == pytest.approx(2)
+    assert guarantee(made(**RICIAN, live=False), live=True).worst > 8
+
+
+def test_up_warns_where_the_target_of_a_file_is_missed(tmp_path, capsys):
+    net = Network.uniform(num_devices=12, dimension=40, channel=Channel(**RICIAN))
+    for live, warned in ((True, False), (False, True)):
+        network_file.write(calibrate(net, epsilon=2.0, live=live), tmp_path / "net.toml")
+        network_of(NetworkOptions(tmp_path / "net.toml", {}), None, 0.1, "modelnet40", None, live=True)
+        told = capsys.readouterr().err
+        assert ("ε of device 0 is 8.346, above its target of 2" in told) == warned
+    network_of(NetworkOptions(tmp_path / "net.toml", {}), None, 0.1, "modelnet40", None, live=False)
+    assert "warning" not in capsys.readouterr().err
 
 
 def test_devices_are_spread_over_processes(tmp_path):

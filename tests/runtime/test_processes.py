@@ -224,6 +224,15 @@ def test_up_runs_the_whole_system_with_one_command():
     assert not record["simulated"]
 
 
+@pytest.mark.parametrize("radio", ["--power-rule backoff", "--csi-error-std 0.05"])
+def test_up_keeps_its_target_where_signals_arrive_unaligned(radio):
+    done = airpool_up("--epsilon", "2", "--fading", "rician", *radio.split(), "--inferences", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert 1.9 < record["epsilon"]["device"] <= 2
+    assert not record["simulated"]
+
+
 def test_a_simulated_run_of_processes_gives_what_the_simulator_gives():
     net = network(3, participation=0.8)
     model = airpool.load("modelnet40")

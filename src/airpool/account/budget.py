@@ -19,13 +19,14 @@ from airpool.schemes.scores import score_range
 _LEAST = 2.0**-20
 
 
-def split(network: Network, *, epsilon: float, share: float) -> Network:
+def split(network: Network, *, epsilon: float, share: float, live: bool = False) -> Network:
     """The network with the score's noise and the features' noise set so that together they meet ε, never above it.
 
     share: of the budget for the score, above 0 and below 1. The larger, the less noise on the score.
         Scheme 2.2: of μ², the squared distance of all Gaussians released (Δu/σ₀ for the score): (Δu/σ₀)² = share·μ²(ε).
         Scheme 2.1: of ε itself: σ₀ is the smallest noise from which on, up to any larger one, the decision to transmit
         would cost at most share·ε if the features cost nothing, at the same δ and number of inferences.
+    live: as in `calibrate`.
     The features' noise is then scaled by one factor, as `calibrate` does, to the exact ε of the worst device.
 
     >>> from airpool import Network, guarantee, Ranking
@@ -45,7 +46,7 @@ def split(network: Network, *, epsilon: float, share: float) -> Network:
         std = _gaussian_noise(network, epsilon) / float(np.sqrt(share))
     else:
         std = _decision_noise(network, epsilon * share)
-    return calibrate(_with(network, std), epsilon=epsilon)
+    return calibrate(_with(network, std), epsilon=epsilon, live=live)
 
 
 def calibrated(
@@ -55,19 +56,22 @@ def calibrated(
     accounting: str = "exact",
     share: float | None = None,
     colluding: tuple[int, ...] = (),
+    live: bool = False,
 ) -> Network:
     """The network with its noise scaled to this ε of the worst device.
 
     accounting: exact, or theorem1 (the paper's claim). share: Schemes 2.1 and 2.2, the scores' share of ε, which sets
-    their noise too. colluding: as in `guarantee`.
+    their noise too. colluding, live: as in `guarantee`; the paper's claim has no live noise.
     """
     if accounting not in ("exact", "theorem1"):
         raise ValueError(f"accounting={accounting!r} must be exact or theorem1")
+    if live and accounting == "theorem1":
+        raise ValueError("accounting='theorem1' must be exact where live=True: the paper's claim has no live noise")
     if share is not None:
-        return split(network, epsilon=epsilon, share=share)
+        return split(network, epsilon=epsilon, share=share, live=live)
     if accounting == "theorem1":
         return calibrate_claim(network, epsilon=epsilon)
-    return calibrate(network, epsilon=epsilon, colluding=colluding)
+    return calibrate(network, epsilon=epsilon, colluding=colluding, live=live)
 
 
 def _with(network: Network, std: float) -> Network:

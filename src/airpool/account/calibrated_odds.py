@@ -23,10 +23,12 @@ def calibrate_odds(
     prior: float = 0.5,
     colluding: Sequence[int] = (),
     credit_channel_noise: bool = False,
+    live: bool = False,
 ) -> Network:
     """The network with the least noise at which the odds of its worst device are at most `odds`; one factor for all.
 
     prior: as in `airpool.odds`; odds: above it. Over all inferences and slots of the network together.
+    colluding, credit_channel_noise, live: as in `guarantee`.
     Edge cases: out of reach, or odds that are not above the prior → an error that says what can be reached.
 
     >>> from airpool import odds
@@ -38,7 +40,7 @@ def calibrate_odds(
     kappa = priors(prior)
     if np.ndim(prior) or not prior < odds < 1:
         raise ValueError(f"odds={odds} must be > prior={prior} and < 1: no noise makes a guess worse than its prior")
-    how: Any = {"colluding": colluding, "credit_channel_noise": credit_channel_noise}
+    how: Any = {"colluding": colluding, "credit_channel_noise": credit_channel_noise, "live": live}
 
     def gained(candidate: Network, *, rough: bool = False) -> Floats:
         """The worst guess's gain over the prior, as a share of what it may be."""
@@ -48,7 +50,8 @@ def calibrate_odds(
 
     try:
         with single_thread():
-            return least_noise(network, np.array(network.devices.noise_std), np.ones(network.devices.count), gained)
+            profile, one = np.array(network.devices.noise_std), np.ones(network.devices.count)
+            return least_noise(network, profile, one, gained, live=live)
     except UnreachableError as error:
         least = prior + error.smallest * (odds - prior)
         asked = f"odds of {percent(odds)} at a prior of {percent(prior)}"

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats
 from airpool._support.progress import automatic
-from airpool._support.rounding import full, up
 from airpool._support.threads import single_thread
 from airpool.account.assumptions import assumptions
 from airpool.account.at_least import at_least, bounded
@@ -23,7 +22,7 @@ from airpool.account.games import game
 from airpool.account.guesses import Odds
 from airpool.account.odds import reported
 from airpool.account.reasons import reasons
-from airpool.account.received import aggregate, smallest_live_delta
+from airpool.account.received import aggregate, require_supported
 from airpool.account.report import PrivacyReport
 from airpool.account.stream import averages, in_common, in_rare_draws, spent_in_common, varies
 from airpool.network import Neighbours, Network, require_network, scheme_rules
@@ -80,8 +79,8 @@ def guarantee(
         else:
             lower, upper = None, epsilon_after(network, received, local_after, played)(network.uses)
         local = local_after(network.uses)
-        if live and network.delta < (smallest := smallest_live_delta(network)):
-            raise ValueError(f"delta={full(network.delta)} must be >= {up(smallest, 3)}, what live noise supports")
+        if live:
+            require_supported(network)
         whole = _object_epsilon(network, received)
         elsewhere = eavesdropped(network, received, local, live=live)
         infinite = {"epsilon": upper, "epsilon_local": local, "epsilon_object": whole}

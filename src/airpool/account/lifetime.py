@@ -11,7 +11,7 @@ import numpy as np
 
 from airpool.account.games import game
 from airpool.account.guarantee import epsilon, epsilon_after
-from airpool.account.received import aggregate
+from airpool.account.received import aggregate, supports_live
 from airpool.network import Network
 from airpool.privacy import compose
 
@@ -43,9 +43,10 @@ class Lifetime:
         return 1 + (self.slots - self.cap) / self.mean
 
 
-def lifetime(network: Network, *, epsilon: float, mean_slots: float | None = None) -> Lifetime:
+def lifetime(network: Network, *, epsilon: float, mean_slots: float | None = None, live: bool = False) -> Lifetime:
     """The slots of this network that a total budget ε of the worst device allows.
 
+    live: as in `guarantee`: of noise as devices draw it, as their ledgers count.
     Holds for: coins, scores and channel drawn anew in each slot.
     Edge cases: not even one slot fits → 0 slots; at most 2^24 are counted, or 2^40 where all noise is Gaussian.
 
@@ -61,10 +62,14 @@ def lifetime(network: Network, *, epsilon: float, mean_slots: float | None = Non
     if not 0 < epsilon < np.inf:
         raise ValueError(f"budget ε={epsilon:g} must be > 0 and finite")
     one = replace(network.one_slot, inferences=2)
-    received = aggregate(one)
+    received = aggregate(one, live=live)
     after = epsilon_after(one, received)
     limit = compose.MOST_INFERENCES if game(one, received).gaussian is None else _MOST_GAUSSIAN
-    most = compose.most_inferences(lambda slots: bool(np.all(after(slots) <= epsilon)), limit=limit)
+
+    def fits(slots: int) -> bool:
+        return (not live or supports_live(replace(one, inferences=slots))) and bool(np.all(after(slots) <= epsilon))
+
+    most = compose.most_inferences(fits, limit=limit)
     return Lifetime(epsilon, most, network.slots.count, mean_slots)
 
 

@@ -5,13 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from airpool._support.arrays import Floats
+from airpool._support.rounding import full, up
 from airpool.account.errors import strengths, why_local
 from airpool.network import Network, NetworkError, scheme_rules
 from airpool.network.access import outnumbered
 from airpool.privacy import noise
 from airpool.privacy.aggregate import Aggregate
-from airpool.privacy.law import Arrivals
-from airpool.radio.link import link_of
+from airpool.privacy.law import Arrivals, Strength
+from airpool.radio.link import Link, link_of
 
 
 def aggregate(
@@ -55,18 +57,12 @@ def aggregate(
         noise.delta_cost(d.column("noise_std"), dimension=coordinates, epsilon=0.0)
         # Distance of what is sent from what is accounted for: the grids of feature and score, and the coin.
         failure = failure + coordinates * noise.ERROR + rules.coin_bias
-        drawn = np.array([noise.grid_of(s).sampled_std for s in std])
-        loudest = drawn**2 * (1.0 if strength is None else strength.most)
-        smooth = channel.noise_std / link.gamma >= noise.RECEIVER_NOISE_RATIO * np.sqrt(np.sum(loudest))
-        unaligned = (
-            not channel.known
-            or channel.antennas > 1
-            or (channel.power_rule == "backoff" and bool(np.any(link.outage > 0)))
-        )
-        unsure |= not smooth and unaligned
+        drawn = _drawn(std)
+        smooth = channel.noise_std / link.gamma >= _least_receiver_noise(drawn, strength)
+        unsure |= not smooth and _unaligned(network, link)
         if strength is not None and not unsure:
             excess = float(np.sum(strength.beyond))
-        credit_channel_noise &= bool(smooth)
+        credit_channel_noise &= smooth
         if not network.neighbours.keeps_noise:
             failure, std = failure if smooth else np.ones(d.count), drawn
     strength = None if unsure else strength
@@ -107,8 +103,8 @@ def drawn_live(network: Network) -> int:
 def smallest_live_delta(network: Network) -> float:
     """The smallest δ that live noise supports at any ε, over all inferences and slots."""
     slots = network.inferences * network.slots.count
-    std = network.devices.column("noise_std")
-    return noise.smallest_delta(std, dimension=drawn_live(network), epsilon=0.0, inferences=slots)
+    any_noise = np.ones(network.devices.count)  # how much there is does not matter
+    return noise.smallest_delta(any_noise, dimension=drawn_live(network), epsilon=0.0, inferences=slots)
 
 
 def all_slots(network: Network, one: Aggregate) -> Aggregate:
@@ -131,3 +127,44 @@ def all_slots(network: Network, one: Aggregate) -> Aggregate:
         excess=min(one.excess * count, 1.0),
         alone=one.alone or (count > 1 and network.dropouts > 0 and random),
     )
+
+
+def covering_noise(network: Network) -> float:
+    """The least channel.noise_std that covers the grid of this network's live noise: case (c) of the theorem.
+
+    0 where the signals arrive aligned, and removal is not asked about: no receiver noise is needed then.
+    """
+    link = link_of(network)
+    if network.neighbours.keeps_noise and not _unaligned(network, link):
+        return 0.0
+    return link.gamma * _least_receiver_noise(_drawn(link.transmitters.noise_std), strengths(network, link))
+
+
+def supports_live(network: Network) -> bool:
+    """Whether the sampler of live noise supports the network's δ, for its number of inferences."""
+    return network.delta >= smallest_live_delta(network)
+
+
+def require_supported(network: Network) -> None:
+    """Raises a ValueError where the sampler of live noise does not support the network's δ."""
+    if not supports_live(network):
+        smallest = up(smallest_live_delta(network), 3)
+        raise ValueError(f"delta={full(network.delta)} must be >= {smallest}, what live noise supports")
+
+
+def _drawn(std: Floats) -> Floats:
+    """Standard deviations of live noise as it is really drawn."""
+    return np.array([noise.grid_of(s).sampled_std for s in std])
+
+
+def _least_receiver_noise(drawn: Floats, strength: Strength | Arrivals | None) -> float:
+    """Case (c) of the theorem in `privacy.noise`: the least receiver noise, in units of the estimate."""
+    loudest = drawn**2 * (1.0 if strength is None else strength.most)
+    return noise.RECEIVER_NOISE_RATIO * float(np.sqrt(np.sum(loudest)))
+
+
+def _unaligned(network: Network, link: Link) -> bool:
+    """Whether signals may arrive at strengths that are no multiples of the grid."""
+    channel = network.channel
+    weak = channel.power_rule == "backoff" and bool(np.any(link.outage > 0))
+    return not channel.known or channel.antennas > 1 or weak

@@ -26,6 +26,7 @@ def calibrate(
     ] = None,
     prior: o.Prior = None,
     credit_channel_noise: o.CreditNoise = False,
+    live: o.MetLive = False,
     knob: Annotated[str, typer.Option(help="What to change: noise, weight, clip or inferences.")] = "noise",
     per_device: Annotated[
         bool, typer.Option("--per-device", help="Share the noise out by what each device's own target needs.")
@@ -40,7 +41,8 @@ def calibrate(
     """Find the smallest noise (or the largest weight, clip norm or number of inferences) that meets ε.
 
     The ε that results is never above the target; with --odds, the odds of the worst device at --prior are not. With
-    --per-event the target is that of everything about one stay, of that many inferences in a row.
+    --per-event the target is that of everything about one stay, of that many inferences in a row. A network that is to
+    run needs --live: noise of real devices that arrives unaligned has to be louder.
     """
     quick()
     from airpool.account.calibrated_odds import calibrate_odds
@@ -49,7 +51,7 @@ def calibrate(
     from airpool.network import file as network_file
 
     turned: Any = knob
-    adversary: Any = {"colluding": wanted.colluding, "credit_channel_noise": credit_channel_noise}
+    adversary: Any = {"colluding": wanted.colluding, "credit_channel_noise": credit_channel_noise, "live": live}
     wanted, event = _over_event(wanted, event_of(per_event, stay, every), knob)
     with progress("calibrating"):
         if odds is None:

@@ -17,6 +17,7 @@ class Job:
     """Options of both designs."""
 
     epsilon: o.Target = None
+    live: o.MetLive = False
     latents: Annotated[Path | None, typer.Option(help="Calibration latents (default: the model's).")] = None
     model: o.Model = "modelnet40"
     codec: Annotated[str | None, typer.Option(help="One of the model's (default: its first).")] = None
@@ -69,8 +70,9 @@ def _design(wanted: o.NetworkOptions, job: Job, knob: Any, **how: Any) -> None:
         if count != before.devices.count:
             raise ValueError(f"the calibration latents are of {count} devices, the network has {before.devices.count}")
         before, objects = replace(before, dimension=dimension), latents.double().numpy()
-        found = design(before, objects, knob=knob, epsilon=job.epsilon, colluding=wanted.colluding, **how)
-        leaked = device_epsilon(before, aggregate(before, colluding=wanted.colluding))
+        adversary: Any = {"colluding": wanted.colluding, "live": job.live}
+        found = design(before, objects, knob=knob, epsilon=job.epsilon, **adversary, **how)
+        leaked = device_epsilon(before, aggregate(before, **adversary))
     if job.out is not None:
         network_file.write(found.network, job.out)
     net, d = found.network, found.network.devices

@@ -27,7 +27,7 @@ def epsilon(
     wanted: o.NetworkOptions,
     *,
     credit_channel_noise: o.CreditNoise = False,
-    live: Annotated[bool, typer.Option("--live", help="Account for noise as live devices draw it.")] = False,
+    live: o.Live = False,
     absent: Annotated[bool | None, typer.Option(help=_ABSENT)] = None,
     mean_slots: Annotated[
         float | None, typer.Option(help="Also the ε that this mean number of slots would spend: a figure, no promise.")
@@ -61,8 +61,6 @@ def epsilon(
         net, colluding, event = wanted.network(), wanted.colluding, event_of(per_event, stay, every)
         if mean_slots is not None or budget_epsilon is not None:
             wanted.refuse_named_colluders()
-        if live and budget_epsilon is not None:
-            raise ValueError("--budget-epsilon does not count the δ of live noise, as a ledger does: leave out --live")
         if prior is not None and not odds:
             raise ValueError("--prior needs --odds")
         if odds:
@@ -124,7 +122,7 @@ def over_time(
     if budget_epsilon is not None:
         if not 0 < budget_epsilon < inf:
             raise ValueError(f"--budget-epsilon {budget_epsilon:g} must be > 0 and finite")
-        life = lifetime(net, epsilon=budget_epsilon, mean_slots=mean_slots)
+        life = lifetime(net, epsilon=budget_epsilon, mean_slots=mean_slots, live=live)
         data["budget"] = {
             "epsilon": budget_epsilon,
             "slots": life.slots,

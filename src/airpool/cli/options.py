@@ -26,6 +26,10 @@ OutNetwork = Annotated[
 ]
 _CREDIT = "Also count the receiver's noise; unsafe if an eavesdropper may have a better receiver."
 CreditNoise = Annotated[bool, typer.Option("--credit-channel-noise", help=_CREDIT)]
+Live = Annotated[bool, typer.Option("--live", help="Account for noise as live devices draw it.")]
+MetLive = Annotated[
+    bool, typer.Option("--live", help="Meet the target with noise as live devices draw it, as for `airpool up`.")
+]
 Split = Annotated[str, typer.Option(help="Held-out objects: test or validation.")]
 Model = Annotated[str, typer.Option("--model", help="A shipped model by name, or the file of your own.")]
 

@@ -26,6 +26,7 @@ def plan(
     *,
     model: o.Model = "modelnet40",
     epsilon: o.Target = None,
+    live: o.MetLive = False,
     accuracy: Annotated[float | None, typer.Option(help="Accuracy to reach with least ε or fewest devices.")] = None,
     budget_epsilon: Annotated[
         float | None,
@@ -64,7 +65,7 @@ def plan(
     if scheme_rules(net.scheme).coins is None:
         wanted.refuse(("scheme",), "the plan decides it; a plug-in's is tried beside airpool's own")
     if budget_epsilon is not None:
-        found = _life(wanted, net, known, {"budget": budget_epsilon, "cap": epsilon, "accuracy": accuracy}, seed)
+        found = _life(wanted, net, known, {"budget": budget_epsilon, "cap": epsilon, "accuracy": accuracy}, live, seed)
         if plot is not None:
             raise ValueError("--plot draws the frontier of --epsilon, which a budget has not: leave it out")
         _finish_life(found, model, out, json=json)
@@ -74,7 +75,7 @@ def plan(
         raise ValueError("give --epsilon, or --accuracy for the smallest ε that reaches it")
     if isinstance(target, list | tuple) and len(target) != net.devices.count:
         raise ValueError(f"--epsilon has {len(target)} values for {net.devices.count} devices; give one or one each")
-    found = _search(net, known, target, accuracy, seed)
+    found = _search(net, known, target, accuracy, live, seed)
     chosen = found.best.network
     if out is not None:
         network_file.write(chosen, out)
@@ -99,7 +100,9 @@ def _say_measure(model: str, out: Path | None, codec: str) -> None:
         typer.echo(f"Measure it on the test objects: airpool evaluate{of} --network {file} --codec {codec}")
 
 
-def _life(wanted: o.NetworkOptions, net: "Network", model: Any, asked: dict[str, Any], seed: int) -> "LifePlan":
+def _life(
+    wanted: o.NetworkOptions, net: "Network", model: Any, asked: dict[str, Any], live: bool, seed: int
+) -> "LifePlan":
     """The plan of a device's life."""
     from airpool.evaluation.plan.lifetime import Wanted, life_plan, tried
 
@@ -112,7 +115,7 @@ def _life(wanted: o.NetworkOptions, net: "Network", model: Any, asked: dict[str,
         asked["slots"] = net.slots.count
     goal = Wanted(**asked)
     with progress("planning", total=tried(goal)) as advance:
-        return life_plan(net, model=model, wanted=goal, seed=seed, on_way=lambda: advance(1))
+        return life_plan(net, model=model, wanted=goal, live=live, seed=seed, on_way=lambda: advance(1))
 
 
 def _finish_life(found: "LifePlan", model: str, out: Path | None, *, json: bool) -> None:
@@ -131,24 +134,25 @@ def _finish_life(found: "LifePlan", model: str, out: Path | None, *, json: bool)
     _say_measure(model, out, best.option.candidate.codec)
 
 
-def _search(net: "Network", model: Any, target: Any, accuracy: float | None, seed: int) -> "Plan":
+def _search(net: "Network", model: Any, target: Any, accuracy: float | None, live: bool, seed: int) -> "Plan":
     from airpool.evaluation.plan import fewest_devices, plan, smallest_epsilon
     from airpool.evaluation.plan.candidates import brought, candidates
 
     each = isinstance(target, list | tuple)
+    how: Any = {"model": model, "live": live, "seed": seed}
     if accuracy is None:
         covered = net.channel.rules.cover_noise
         tried = candidates(net.devices.count, model.deployable, heterogeneous=each, covered=covered)
         tried += brought(net, model.deployable)
         with progress("planning", total=len(tried)) as advance:
-            return plan(net, model=model, epsilon=target, seed=seed, on_candidate=lambda _: advance(1))
+            return plan(net, epsilon=target, **how, on_candidate=lambda _: advance(1))
     if target is None:
         with progress("finding the smallest ε"):
-            return smallest_epsilon(net, model=model, accuracy=accuracy, seed=seed)[1]
+            return smallest_epsilon(net, accuracy=accuracy, **how)[1]
     if each:
         raise ValueError("--accuracy with --epsilon finds the fewest devices: give one --epsilon for all")
     with progress("finding the fewest devices"):
-        return fewest_devices(net, model=model, epsilon=target, accuracy=accuracy, seed=seed)[1]
+        return fewest_devices(net, epsilon=target, accuracy=accuracy, **how)[1]
 
 
 def _print(found: "Plan") -> None:

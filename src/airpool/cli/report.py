@@ -27,7 +27,7 @@ def report(
     ] = None,
     per_day: Annotated[float | None, typer.Option(help="Inferences a day, instead of --every (default: 100).")] = None,
     hours: Annotated[float | None, typer.Option(help="Hours a day in use, for --every (default: 24).")] = None,
-    live: Annotated[bool, typer.Option("--live", help="Account for noise as live devices draw it.")] = False,
+    live: o.Live = False,
     json: o.Json = False,
 ) -> None:
     """Write what a network leaks on one page, in plain words.

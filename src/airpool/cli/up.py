@@ -105,7 +105,7 @@ def up(
     sources.require(source, bundle=bundle is not None)
     if bundle is not None:
         sources.require_views(source, bundle)
-    net = network_of(wanted, epsilon, share, model, codec)
+    net = network_of(wanted, epsilon, share, model, codec, live=simulate is None)
     hosts = min(net.devices.count, 16) if processes is None else processes
     of_device = {"ledger": ledger, "budget_epsilon": budget_epsilon, "day_epsilon": day_epsilon, "bundle": bundle}
     of_device |= {"event_epsilon": event_epsilon, "event_inferences": event_inferences}
@@ -124,7 +124,9 @@ def up(
     if net.slots.count > 1 and net.slots.redrawn and record["slots"] is not None:
         from airpool.account.lifetime import mean_epsilon
 
-        record["slots"]["mean_epsilon"] = mean_epsilon(replace(net, inferences=1), record["slots"]["mean"], live=True)
+        record["slots"]["mean_epsilon"] = mean_epsilon(
+            replace(net, inferences=1), record["slots"]["mean"], live=simulate is None
+        )
     if ledger is not None:
         with suppress(AirpoolError):  # what a ledger lacks is no reason to lose the results
             record["budgets"] = _budgets(ledger, net)
@@ -137,8 +139,13 @@ def up(
         raise typer.Exit(1)
 
 
-def network_of(wanted: o.NetworkOptions, epsilon: float | None, share: float, model: str, codec: str | None) -> Network:
-    """The network of the options; at ε = 2 unless a file or options give the noise."""
+def network_of(
+    wanted: o.NetworkOptions, epsilon: float | None, share: float, model: str, codec: str | None, *, live: bool
+) -> Network:
+    """The network of the options; at ε = 2 unless a file or options give the noise.
+
+    live: whether its devices draw live noise, whose ε then meets the target.
+    """
     from airpool.account.budget import calibrated
 
     wanted.refuse_named_colluders()
@@ -146,10 +153,29 @@ def network_of(wanted: o.NetworkOptions, epsilon: float | None, share: float, mo
     net = wanted.network(devices=12, dimension=needed)
     wanted.check_dimension(net, needed, f"the codec of {model}")
     if epsilon is None and (wanted.path is not None or "noise_std" in wanted.given):
+        if live:
+            _say_missed(net)
         return net
     with progress("calibrating"):
         by_score = share if scheme_rules(net.scheme).scored else None
-        return calibrated(net, epsilon=epsilon or 2.0, share=by_score)
+        return calibrated(net, epsilon=epsilon or 2.0, share=by_score, live=live)
+
+
+def _say_missed(net: Network) -> None:
+    """Says so where the devices' own targets are missed by live noise."""
+    from airpool.account.guarantee import guarantee
+
+    if net.devices.epsilon is None:
+        return
+    with progress("computing ε"):
+        spent, wanted = guarantee(net, live=True).epsilon.tolist(), net.devices.column("epsilon")
+    k = max(range(len(wanted)), key=lambda k: spent[k] / wanted[k])
+    if spent[k] > wanted[k] * (1 + 1e-9):  # more than rounding
+        typer.echo(
+            f"warning: running, ε of device {k} is {shown(spent[k])}, above its target of {full(wanted[k])}: give "
+            "--epsilon, or calibrate the file with `airpool calibrate --live`",
+            err=True,
+        )
 
 
 def _budgets(folder: Path, net: Network) -> list[dict[str, Any]]:

@@ -153,11 +153,12 @@ def seen_to_meet(meets: Callable[[Floats], NDArray[np.bool_]], x: Floats) -> Flo
     return x
 
 
-def largest_shift(aggregate: Aggregate, target: Floats, delta: float, neighbours: Neighbours | str) -> Floats:
+def largest_shift(aggregate: Aggregate, target: Floats, delta: float | Floats, neighbours: Neighbours | str) -> Floats:
     """Largest shift of each device's feature at which its ε meets its own target, at this noise; rounded down.
 
         Δ_k = max{Δ : δ_k(target_k; Δ) ≤ δ}
 
+    delta: for all devices, or one each.
     Holds for: one inference of Scheme 1. What the devices' shifts are now does not matter: only noise protects.
     Edge cases: no shift meets it → 0; none misses it (a device that takes part less often than δ) → inf.
 
@@ -167,12 +168,15 @@ def largest_shift(aggregate: Aggregate, target: Floats, delta: float, neighbours
     """
     columns = (aggregate.variance, aggregate.participation, aggregate.presence, aggregate.lent)
     columns += (aggregate.kind_of_strength, target)
-    distinct, kind, _ = alike(*columns)
-    wanted = distinct[:, -1]
+    allowed = np.broadcast_to(np.asarray(delta, dtype=np.float64), target.shape)
+    distinct, kind, _ = alike(*columns, *([] if np.all(allowed == allowed[:1]) else [allowed]))
+    wanted = distinct[:, len(columns) - 1]
+    limit = np.zeros(len(wanted))
+    limit[kind] = allowed
     # In units of all the noise there is; ±e^40 is further than any target in use lies.
     total = float(np.sqrt(np.sum(aggregate.variance) + aggregate.extra))
     if total == 0:
-        return np.where(aggregate.exposed <= delta, np.inf, 0.0)
+        return np.where(aggregate.exposed <= allowed, np.inf, 0.0)
 
     def excess(smallness: Floats, index: Floats) -> Floats:
         asked = index.astype(np.int64)
@@ -183,7 +187,7 @@ def largest_shift(aggregate: Aggregate, target: Floats, delta: float, neighbours
         found = np.full(len(played.kind), -np.inf)
         found[pairs] = played.larger(played.low, wanted[played.kind[pairs]], pairs)
         with np.errstate(divide="ignore"):
-            return np.log(np.maximum(played.worst(found)[asked], 0.0)) - np.log(delta)
+            return np.log(np.maximum(played.worst(found)[asked], 0.0)) - np.log(limit[asked])
 
     low, high = np.full(len(wanted), -40.0), np.full(len(wanted), 40.0)
     smallness = smallest(excess, low, high, np.arange(len(wanted), dtype=np.float64))

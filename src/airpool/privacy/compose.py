@@ -37,7 +37,7 @@ _LEAST, _REACH = 1e-15, 700.0
 # Least number of inferences from which moments are used where the data chooses among laws.
 _MANY = 16
 # Rounds of the search in `nearby`, and the share of δ below which ε is inf.
-_ROUNDS, _LEAST_SHARE = 100, 1e-3
+_ROUNDS, LEAST_SHARE = 100, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,7 +284,7 @@ def nearby(epsilon_at: Callable[[float], Floats], delta: float, distance: ArrayL
             cost = np.where(t > 0, (1 + np.exp(found)) * t, 0.0)
         left = np.where(cost > 0, np.nextafter(delta - cost, 0.0), delta)
         needed = np.full(found.shape, np.inf)
-        for value in np.unique(left[left >= _LEAST_SHARE * delta]):
+        for value in np.unique(left[left >= LEAST_SHARE * delta]):
             at = left == value
             needed[at] = epsilon_at(float(value))[at]
         if np.all(needed <= found):

@@ -169,9 +169,8 @@ def require_covered(budgets: Sequence[Budget], network: Network, device: int) ->
         costs = f"costs device {device} ε = {shown(cost)}, more than its budget of {full(each.epsilon)}"
         if each.event is not None:
             inferences = each.event // rows
-            raise ValueError(
-                f"an event of {inferences} inferences {costs}: calibrate the network with --per-event {inferences}"
-            )
+            advice = f"calibrate the network with --live --per-event {inferences}"
+            raise ValueError(f"an event of {inferences} inferences {costs}: {advice}")
         slots = f" of up to {rows} slots" if rows > 1 else ""
         raise ValueError(f"one inference{slots} {costs} for {each.covers}: allow more, or add more noise")
 

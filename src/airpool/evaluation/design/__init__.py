@@ -29,6 +29,7 @@ class DesignOptions(TypedDict, total=False):
     target: "ArrayLike | None"
     decoder: "ArrayLike | None"
     colluding: "Sequence[int]"
+    live: bool
 
 
 @overload
@@ -53,7 +54,8 @@ def design(
     network's own. normalise: of weights alone: "sum", they add up to 1 (default); "free", only their ratios matter, for
     a server that scales the estimate by its public level. target: t (n, d), the estimate that is wished for; left out,
     the decoded mean of the latents. decoder: D (d, r), applied to the estimate before its error is taken; left out, the
-    identity. colluding: devices that are taken to collude, by index.
+    identity. colluding: devices that are taken to collude, by index. live: meet the targets with live noise, as in
+    `guarantee`.
 
     >>> import numpy as np
     >>> from airpool import Network

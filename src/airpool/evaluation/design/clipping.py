@@ -18,6 +18,7 @@ from airpool._support.threads import single_thread
 from airpool.account.calibration import calibrate, targets, with_column
 from airpool.account.guarantee import aggregate
 from airpool.account.guarantee import epsilon as device_epsilon
+from airpool.account.received import require_supported
 from airpool.evaluation.design.weights import Design, largest_weight, scaled_error
 from airpool.network import Network
 
@@ -37,13 +38,15 @@ def design(
     target: ArrayLike | None = None,
     decoder: ArrayLike | None = None,
     colluding: Sequence[int] = (),
+    live: bool = False,
 ) -> Design:
     """Clip norms C_k ≤ C, each as large as its device's ε allows, at the common noise factor of least error.
 
         min_s min_β E‖βDẑ − t‖²,   noise s·σ_k,  C_k = min(C_k, C_max,k at this noise)
 
     latents: of *calibration* objects, (n, K, r). epsilon: one target or one per device, by default the network's own.
-    target: t (n, d), by default D (1/K) Σ z of the latents without clipping.
+    target: t (n, d), by default D (1/K) Σ z of the latents without clipping. colluding, live: as in `guarantee`, with
+    which the targets are met.
 
     Holds for: what theory.mse.error holds for; `guarantee(design.network).epsilon` ≤ targets, always. Weights and the
         ratios of the noise stay as they are. The search ends where no optimum can lie beyond (docs/proofs/design.md).
@@ -61,17 +64,20 @@ def design(
     std, given = (np.array(network.devices.column(name)) for name in ("noise_std", "clip_norm"))
     if not np.any(std > 0):
         raise ValueError("noise_std is 0 everywhere: no clip norm meets a target; give some noise, its scale is found")
-    most = largest_clip_norm(network, aimed, colluding=colluding)
+    if live:
+        require_supported(network)
+    adversary: Any = {"colluding": colluding, "live": live}
+    most = largest_clip_norm(network, aimed, **adversary)
     if not np.all(most > 0):
         # Raises an error that names the target and what is possible.
-        calibrate(network, epsilon=aimed.tolist(), knob="clip", colluding=colluding)
+        calibrate(network, epsilon=aimed.tolist(), knob="clip", **adversary)
     # Without fading or a power limit, noise and clip norms scale together.
     scales = network.channel.gamma == "auto" and network.channel.fading == "none"
 
     def at(log_factor: float, *, rough: bool = False) -> Network:
         """The network at this noise, verified at its own alignment, which its clip norms may change."""
         net, margin = with_column(network, "noise_std", std * np.exp(log_factor)), _MARGIN
-        how: Any = {"colluding": colluding, "rough": rough}  # few draws where laws are drawn, until the last step
+        how: Any = {**adversary, "rough": rough}  # few draws where laws are drawn, until the last step
         for _ in range(_TRIES):
             limit = most * np.exp(log_factor) if scales else largest_clip_norm(net, aimed, **how)
             net = with_column(net, "clip_norm", np.minimum(given, limit * (1 - margin)))
@@ -86,7 +92,7 @@ def design(
     # The noise at which the first and the last device are clipped further.
     needed = np.log(given / most)[np.isfinite(most)]
     low, high = (float(np.min(needed)), float(np.max(needed))) if len(needed) else (0.0, 0.0)
-    costly = aggregate(network).strength is not None
+    costly = aggregate(network, live=live).strength is not None
     levels = np.linspace(low, high, _LEVELS[costly] if low < high else 1)
     losses = [loss(at(level, rough=True)) for level in levels]
     best = int(np.argmin(losses))
@@ -97,7 +103,7 @@ def design(
         refined = minimize_scalar(lambda x: loss(at(x, rough=True)), **along)
         log_factor = float(refined.x) if float(refined.fun) < losses[best] else log_factor
     found = at(log_factor)
-    how = {"noise_factor": float(np.exp(log_factor)), "colluding": tuple(colluding)}
+    how: Any = {"noise_factor": float(np.exp(log_factor)), "colluding": tuple(colluding), "live": live}
     return Design(found, loss(found), loss(network), most, **how)
 
 
@@ -106,6 +112,7 @@ def largest_clip_norm(
     epsilon: float | Sequence[float] | Floats | None = None,
     *,
     colluding: Sequence[int] = (),
+    live: bool = False,
     rough: bool = False,
 ) -> Floats:
     """C_max (K,): the largest clip norm at which each device's ε meets its target, at this noise and alignment.
@@ -116,5 +123,5 @@ def largest_clip_norm(
     np.float64(1.0)
     """
     weight, clip = (np.array(network.devices.column(name)) for name in ("weight", "clip_norm"))
-    most = largest_weight(network, epsilon, colluding=colluding, rough=rough) * clip
+    most = largest_weight(network, epsilon, colluding=colluding, live=live, rough=rough) * clip
     return np.divide(most, weight, out=np.full(len(weight), np.inf), where=weight > 0)

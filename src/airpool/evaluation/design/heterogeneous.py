@@ -22,13 +22,18 @@ WAYS: tuple[Way, ...] = get_args(Way)
 Booleans = NDArray[np.bool_]
 
 
-def designed(way: Way, network: Network, calibration: Floats, *, targets: Floats, sensitive: Booleans) -> Network:
-    """The network of one way, which meets every target. calibration: latents of objects that are not classified."""
+def designed(
+    way: Way, network: Network, calibration: Floats, *, targets: Floats, sensitive: Booleans, live: bool = False
+) -> Network:
+    """The network of one way, which meets every target. calibration: latents of objects that are not classified.
+
+    live: as in `guarantee`, with which the targets are met.
+    """
     if way not in WAYS:
         raise ValueError(f"way={way!r} must be one of {', '.join(WAYS)}")
     sharing = ~sensitive if way == "without" else np.ones_like(sensitive)
     weight = np.where(sharing, 1 / max(int(np.sum(sharing)), 1), 0.0)
-    uniform = calibrate(with_column(network, "weight", weight), epsilon=targets.tolist())
+    uniform = calibrate(with_column(network, "weight", weight), epsilon=targets.tolist(), live=live)
     if way == "weights":
-        return weights.design(uniform, calibration, normalise="free").network
-    return clipping.design(uniform, calibration).network if way == "clipping" else uniform
+        return weights.design(uniform, calibration, normalise="free", live=live).network
+    return clipping.design(uniform, calibration, live=live).network if way == "clipping" else uniform

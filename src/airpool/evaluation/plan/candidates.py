@@ -83,11 +83,16 @@ def brought(given: Network, codecs: tuple[str, ...]) -> tuple[Candidate, ...]:
     return tuple(Candidate(codec, cover_noise=covered, scheme=given.scheme) for codec in codecs)
 
 
-def built(candidate: Candidate, given: Network, targets: Floats, model: "Model") -> Network:
+def built(candidate: Candidate, given: Network, targets: Floats, model: "Model", *, live: bool = False) -> Network:
     """The candidate's network that meets every target (K,); a ValueError where none does.
 
-    given: devices (count, power, path loss), channel, δ, neighbours, colluders, dropouts and number of inferences.
-    Weights and clip norms are designed on the validation objects.
+    <<<<<<< HEAD
+        given: devices (count, power, path loss), channel, δ, neighbours, colluders, dropouts and number of inferences.
+        Weights and clip norms are designed on the validation objects.
+    =======
+        given: devices (count, power), channel, δ, neighbours, colluders, dropouts and number of inferences. Weights and
+        clip norms are designed on the validation objects. live: as in `guarantee`, with which the targets are met.
+    >>>>>>> bfbe6ff (plan, design, up: targets are met by live noise too)
     """
     wanted, p = tuple(targets.tolist()), candidate.participation
     devices = replace(given.devices, **dict(zip(DESIGNED, (None, 1.0, 0.05, p, wanted), strict=True)))
@@ -96,13 +101,13 @@ def built(candidate: Candidate, given: Network, targets: Floats, model: "Model")
     if scheme_rules(candidate.scheme).scored:
         if not given.neighbours.keeps_noise:
             raise ValueError(f"neighbours={given.neighbours!r} is not accounted for with Schemes 2.1 and 2.2")
-        met = split(bare, epsilon=float(np.min(targets)), share=candidate.share)
+        met = split(bare, epsilon=float(np.min(targets)), share=candidate.share, live=live)
         return replace(met, devices=replace(met.devices, epsilon=wanted))
-    uniform = calibrate(bare)
+    uniform = calibrate(bare, live=live)
     if candidate.handle == "noise":
         return uniform
     known = model.held_out("validation", codec=candidate.codec).fitted(given.devices.count)
     latents = known.latents.double().numpy()
     if candidate.handle == "weights":
-        return weights.design(uniform, latents, normalise="free").network
-    return clipping.design(uniform, latents).network
+        return weights.design(uniform, latents, normalise="free", live=live).network
+    return clipping.design(uniform, latents, live=live).network

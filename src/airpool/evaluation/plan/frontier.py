@@ -51,8 +51,8 @@ def frontier(
         out: list[Option] = []
         for factor in factors:
             with suppress(ValueError):
-                net = built(candidate, given, targets * factor, model)
-                out.append(simulated(candidate, net, model, trials=trials, seed=plan.seed))
+                net = built(candidate, given, targets * factor, model, live=plan.live)
+                out.append(simulated(candidate, net, model, trials=trials, seed=plan.seed, live=plan.live))
             on_point()
         return tuple(out)
 

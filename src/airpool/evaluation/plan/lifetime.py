@@ -118,6 +118,7 @@ class LifePlan(Brief):
     best: Way
     others: tuple[Way, ...]
     seed: int
+    live: bool = False
 
     def _repr_html_(self) -> str:
         return import_module("airpool.evaluation.plan.in_words").life_html(self)
@@ -133,6 +134,7 @@ class LifePlan(Brief):
                 "others": [each.row() for each in self.others],
                 "promised": ["budget_epsilon", "cap_epsilon", "inferences_at_least"],
                 "seed": self.seed,
+                "live": self.live,
             }
         )
 
@@ -140,17 +142,24 @@ class LifePlan(Brief):
 @single_thread()
 @automatic("planning a life")
 def life_plan(
-    given: Network, *, model: "Model", wanted: Wanted, seed: int = 0, on_way: Callable[[], None] = lambda: None
+    given: Network,
+    *,
+    model: "Model",
+    wanted: Wanted,
+    live: bool = False,
+    seed: int = 0,
+    on_way: Callable[[], None] = lambda: None,
 ) -> LifePlan:
     """The cap, number of slots and threshold for a total budget ε of each device.
 
     For a number of inferences: the most accurate way whose mean lets the budget last that long. For an accuracy: the
     one that reaches it and lets the budget last longest. For both: of those that do both, the most accurate. Among
     equally good ones the fewest channel uses decide, and with them latency and energy.
-    given: devices, power, channel, δ, neighbours, as in `candidates.built`.
+    given: devices, power, channel, δ, neighbours, as in `candidates.built`. live: as in `guarantee`; cap and budget are
+    then those of devices that run, as their ledgers count.
     Edge case: no way does → an error that names what there is.
     """
-    search, found = _Search(given, model, wanted, seed), list[Way]()
+    search, found = _Search(given, model, wanted, seed, live), list[Way]()
     for way in search.by_number() if wanted.inferences else search.by_accuracy():
         found += [] if way is None else [way]
         on_way()
@@ -169,7 +178,7 @@ def life_plan(
     least = top - _EQUAL if wanted.inferences else (1 - _CLOSE) * top
     best = min((way for way in good if worth(way) >= least), key=lambda way: way.mean_slots)
     others = sorted((way for way in found if way is not best), key=worth, reverse=True)
-    return LifePlan(wanted, best, tuple(others), seed)
+    return LifePlan(wanted, best, tuple(others), seed, live)
 
 
 def tried(wanted: Wanted) -> int:
@@ -186,6 +195,7 @@ class _Search:
     model: "Model"
     wanted: Wanted
     seed: int
+    live: bool
 
     @property
     def counts(self) -> list[int]:
@@ -196,11 +206,11 @@ class _Search:
         """Ways whose mean lets the budget last for the inferences wanted."""
         budget, cap, number = self.wanted.budget, self.wanted.cap, self.wanted.inferences or 1
         once = self.network(1, budget, inferences=number)
-        yield self.way(self.network(1, cap) if cap and stream_epsilon(once, 1) > cap else once)
+        yield self.way(self.network(1, cap) if cap and stream_epsilon(once, 1, live=self.live) > cap else once)
         for count in self.counts:
             for stretch in (1,) if cap else STRETCHES:
                 net = self.network(count, cap or budget, inferences=1 if cap else max(1, ceil(number / stretch)))
-                most = SHARE * (lifetime(net, epsilon=budget).slots - count) / max(number - 1, 1)
+                most = SHARE * (lifetime(net, epsilon=budget, live=self.live).slots - count) / max(number - 1, 1)
                 yield self.way(net, lambda got, most=most: _largest(got, most))
 
     def by_accuracy(self) -> "Iterator[Way | None]":
@@ -231,11 +241,14 @@ class _Search:
     def network(self, count: int, epsilon: float, *, inferences: int = 1) -> Network:
         """The network whose inferences have this ε together; as one of a single inference."""
         bare = replace(self.given, slots=replace(self.given.slots, count=count), inferences=inferences)
-        net = built(Candidate(self.model.codecs[0]), bare, np.full(bare.devices.count, epsilon), self.model)
+        net = built(
+            Candidate(self.model.codecs[0]), bare, np.full(bare.devices.count, epsilon), self.model, live=self.live
+        )
         return replace(net, inferences=1, devices=replace(net.devices, epsilon=None))
 
     def measured(self, net: Network) -> Option:
-        return simulated(Candidate(self.model.codecs[0]), net, self.model, trials=_TRIALS, seed=self.seed + 1000)
+        how: Any = {"trials": _TRIALS, "seed": self.seed + 1000, "live": self.live}
+        return simulated(Candidate(self.model.codecs[0]), net, self.model, **how)
 
     def way(self, net: Network, threshold: Callable[[Traces], float | None] = lambda _: None) -> Way | None:
         """With the threshold that traces of validation objects give."""
@@ -248,7 +261,8 @@ class _Search:
             net = replace(net, slots=replace(net.slots, sure=sure))
         option = self.measured(net)
         used = option.evaluation.slots
-        life = lifetime(net, epsilon=self.wanted.budget, mean_slots=1.0 if used is None else used.mean)
+        mean = 1.0 if used is None else used.mean
+        life = lifetime(net, epsilon=self.wanted.budget, mean_slots=mean, live=self.live)
         return Way(option, life) if life.at_least else None
 
     def too_little(self, found: list[Way]) -> str:
@@ -259,7 +273,7 @@ class _Search:
             if number and alone:
                 best = max(alone, key=lambda way: way.on_average)
                 slots = ceil(number * best.mean_slots) + best.network.slots.count
-                needed = stream_epsilon(best.network, slots)
+                needed = stream_epsilon(best.network, slots, live=self.live)
                 return (
                     f"a budget of ε = {full(budget)} lasts for {best.on_average:,.0f} inferences on average at "
                     f"accuracy {accuracy:g}, not for {number:,}: these would spend ε = {ceil(needed):,}"

@@ -15,7 +15,7 @@ from airpool._support.files import jsonable
 from airpool._support.progress import automatic
 from airpool._support.rounding import full, shown_below
 from airpool._support.threads import single_thread
-from airpool.account.guarantee import PrivacyReport
+from airpool.account.guarantee import PrivacyReport, guarantee
 from airpool.evaluation.evaluate import Evaluation, evaluate
 from airpool.evaluation.objects import held_out
 from airpool.evaluation.plan.candidates import DESIGNED, PAPER, Candidate, brought, built, candidates
@@ -78,7 +78,7 @@ class Plan(Brief):
 
     Options that left the search early have fewer trials than those that stayed.
     cameras: which shipped cameras were left out or repeated to fit the devices; None for none.
-    impossible: candidates with the reason.
+    impossible: candidates with the reason. live: whether targets are met, and ε stated, with live noise.
 
     >>> from airpool import load
     >>> vote = [Candidate("vote")]
@@ -94,6 +94,7 @@ class Plan(Brief):
     impossible: tuple[tuple[Candidate, str], ...]
     seed: int
     cameras: str | None = None
+    live: bool = False
 
     def _repr_html_(self) -> str:
         return import_module("airpool.evaluation.plan.in_words").plan_html(self)
@@ -107,6 +108,7 @@ class Plan(Brief):
             "impossible": [{"candidate": each.words, "why": why} for each, why in self.impossible],
             "seed": self.seed,
             "cameras": self.cameras,
+            "live": self.live,
         }
         return jsonable(data)
 
@@ -117,6 +119,7 @@ def plan(
     *,
     model: "Model",
     epsilon: float | Sequence[float] | Floats,
+    live: bool = False,
     seed: int = 0,
     choice: Sequence[Candidate] | None = None,
     trials: Sequence[int] = TRIALS,
@@ -125,8 +128,9 @@ def plan(
     """The most accurate of the candidates for these devices, this channel and this ε.
 
     given: as in `candidates.built`; where its scheme is a plug-in's, that is tried too. epsilon: for all devices, or
-    one each. choice: the candidates, all by default. The last stage draws fresh noise, so that the selection does not
-    bias it; the interval includes the choice of the validation objects.
+    one each. live: as in `guarantee`, with which the targets are met. choice: the candidates, all by default. The last
+    stage draws fresh noise, so that the selection does not bias it; the interval includes the choice of the validation
+    objects.
     model: of `load` or `fit`. trials: inferences of each object at each stage. on_candidate: told what is tried.
     Edge cases: no candidate can be built → an error with the reason of the first.
 
@@ -151,7 +155,7 @@ def plan(
         impossible: list[tuple[Candidate, str]] = []
         for each in choice:
             try:
-                going.append((each, built(each, given, targets, model)))
+                going.append((each, built(each, given, targets, model, live=live)))
             except ValueError as error:
                 impossible.append((each, str(error)))
             on_candidate(each)
@@ -165,7 +169,8 @@ def plan(
             fresh = seed + 1000 * stage
             options = list[Option]()
             for each, net in going:
-                options.append(simulated(each, net, model, trials=runs, seed=fresh, report=reports.get(each)))
+                how: Any = {"seed": fresh, "live": live, "report": reports.get(each)}
+                options.append(simulated(each, net, model, trials=runs, **how))
                 advance(runs)
             options.sort(key=lambda option: -option.accuracy)
             ranked = [*options[going_on:], *ranked]
@@ -173,8 +178,9 @@ def plan(
             reports = {each.candidate: each.evaluation.report for each in options}
         paper = None
         with suppress(ValueError):  # no such codec, or no such network
-            paper = simulated(PAPER, built(PAPER, given, targets, model), model, trials=trials[-1], seed=seed)
-    return Plan(ranked[0], tuple(ranked[1:]), paper, tuple(impossible), seed, cameras)
+            net = built(PAPER, given, targets, model, live=live)
+            paper = simulated(PAPER, net, model, trials=trials[-1], seed=seed, live=live)
+    return Plan(ranked[0], tuple(ranked[1:]), paper, tuple(impossible), seed, cameras, live)
 
 
 def simulated(
@@ -185,9 +191,13 @@ def simulated(
     trials: int,
     seed: int,
     split: "HeldOut" = "validation",
+    live: bool = False,
     report: PrivacyReport | None = None,
 ) -> Option:
-    """The candidate's accuracy on the shipped latents. report: the network's, if it is known already."""
+    """The candidate's accuracy on the shipped latents. report: the network's, of noise that is live or not, if it is
+    known already."""
+    if live and report is None:
+        report = guarantee(net, live=True)
     unseen = split == model.vote_fitted_to
     objects = held_out(model, net, codec=candidate.codec, split=split, unseen=unseen)
     return Option(candidate, net, evaluate(objects, net, trials=trials, seed=seed, report=report))
@@ -195,14 +205,17 @@ def simulated(
 
 @single_thread()
 @automatic("finding the smallest ε")
-def smallest_epsilon(given: Network, *, model: "Model", accuracy: float, seed: int = 0) -> tuple[float, Plan]:
+def smallest_epsilon(
+    given: Network, *, model: "Model", accuracy: float, live: bool = False, seed: int = 0
+) -> tuple[float, Plan]:
     """The smallest common ε at which a network reaches this accuracy on average, and its plan; to 2 % of ε.
 
+    live: as in `plan`.
     Edge cases: no ε does → an error that names the best accuracy that there is.
     """
     check_accuracy(accuracy)
     low = high = _GREATEST
-    best = plan(given, model=model, epsilon=high, seed=seed, trials=_QUICK).best
+    best = plan(given, model=model, epsilon=high, live=live, seed=seed, trials=_QUICK).best
     if best.accuracy < accuracy:
         raise ValueError(
             f"accuracy={accuracy:g} is beyond reach: the best at ε = {high:g} is {shown_below(best.accuracy)}"
@@ -211,28 +224,33 @@ def smallest_epsilon(given: Network, *, model: "Model", accuracy: float, seed: i
     # Halve ε while a quick plan reaches the accuracy; then bisect between the last two with the best candidate.
     while high > _LEAST:
         low = high / 2
-        best = plan(given, model=model, epsilon=low, seed=seed, trials=_QUICK).best
+        best = plan(given, model=model, epsilon=low, live=live, seed=seed, trials=_QUICK).best
         if best.accuracy < accuracy:
             break
         chosen, high = best.candidate, low
     while high / low > 1.02:
         middle = float(np.sqrt(low * high))
-        net = built(chosen, given, np.full(given.devices.count, middle), model)
+        net = built(chosen, given, np.full(given.devices.count, middle), model, live=live)
         enough = simulated(chosen, net, model, trials=10, seed=seed).accuracy >= accuracy
         low, high = (low, middle) if enough else (middle, high)
-    return high, plan(given, model=model, epsilon=high, seed=seed)
+    return high, plan(given, model=model, epsilon=high, live=live, seed=seed)
 
 
 @single_thread()
 @automatic("finding the fewest devices")
 def fewest_devices(
-    given: Network, *, model: "Model", epsilon: float, accuracy: float, seed: int = 0
+    given: Network, *, model: "Model", epsilon: float, accuracy: float, live: bool = False, seed: int = 0
 ) -> tuple[int, Plan]:
     """The smallest number of devices, up to those given, that reach this accuracy at this ε, and their plan.
 
-    The devices given must have one power, one path loss and one target. Accuracy grows with their number: bisection
-    finds the least.
-    Edge cases: not even all of them do → an error that names what they reach.
+    <<<<<<< HEAD
+        The devices given must have one power, one path loss and one target. Accuracy grows with their number: bisection
+        finds the least.
+    =======
+        The devices given must have one power and one target. live: as in `plan`. Accuracy grows with
+        their number: bisection finds the least.
+    >>>>>>> bfbe6ff (plan, design, up: targets are met by live noise too)
+        Edge cases: not even all of them do → an error that names what they reach.
     """
     check_accuracy(accuracy)
     alike = dict[str, float]()
@@ -245,7 +263,8 @@ def fewest_devices(
     def best_of(count: int, trials: Sequence[int] = _QUICK) -> Plan:
         devices = Devices(count=count, **alike)
         others = {"colluders": min(given.colluders, count - 1), "dropouts": min(given.dropouts, count - 1)}
-        return plan(replace(given, devices=devices, **others), model=model, epsilon=epsilon, seed=seed, trials=trials)
+        fewer = replace(given, devices=devices, **others)
+        return plan(fewer, model=model, epsilon=epsilon, live=live, seed=seed, trials=trials)
 
     most = given.devices.count
     if (reached := best_of(most).best.accuracy) < accuracy:
