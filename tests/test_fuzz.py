@@ -225,7 +225,7 @@ KEYS = {
     "devices": ["count", "weight", "clip_norm", "noise_std", "participation", "power_dbm", "path_loss_db", "epsilon"],
     "channel": ["fading", "k_factor_db", "noise_std", "access", "power_rule", "gamma", "outage", "antennas", "redrawn"],
     "scheme": ["name", "score", "score_rule", "score_bound", "score_noise_std", "threshold", "num_selected"],
-    "adversary": ["antennas"],
+    "adversary": ["antennas", "knows_answer"],
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airpool.network import Channel, Devices, Network, NetworkError, Ranking, Threshold, named_scheme
+from airpool.network import Adversary, Channel, Devices, Network, NetworkError, Ranking, Threshold, named_scheme
 from airpool.network.file import dump, parse, read, write
 
 EXAMPLE = """
@@ -97,6 +97,7 @@ def networks(draw):
             threshold=draw(FINITE),
             num_selected=draw(st.integers(1, count)),
         ),
+        adversary=Adversary(draw(st.integers(0, 9)), draw(st.booleans())),
         dimension=draw(st.integers(1, 10**6)),
         delta=draw(OPEN_SHARES),
         neighbours=draw(st.sampled_from(["zero-out", "replace", "remove"])),

@@ -104,7 +104,9 @@ def test_an_eavesdropper_is_granted_the_local_epsilon_for_a_reason():
     reasons = {
         "one after the other": like(adversary=heard, channel=Channel(access="orthogonal")),
         "depends on its noise": like(adversary=heard, channel=Channel(power_rule="paper")),
-        "number of slots": like(adversary=heard, slots=Slots(count=3)),
+        "number of slots": like(adversary=Adversary(antennas=2, knows_answer=False), slots=Slots(count=3)),
+        "several antennas": Network.uniform(num_devices=80, channel=Channel("rician", antennas=2), adversary=heard),
+        "others in every slot": like(adversary=heard, slots=Slots(count=3, redrawn=False), dropouts=1),
         "scores|neighbours": like(adversary=heard, scheme=Threshold()),
     }
     for net in reasons.values():
@@ -117,6 +119,11 @@ def test_an_eavesdropper_is_granted_the_local_epsilon_for_a_reason():
     assert "one after the other" in str(why_local(reasons["one after the other"], live=False))
     report = guarantee(like(adversary=heard))
     assert "An eavesdropper elsewhere with 2 antennas: ε = " in printed(report_table(report))
+    assert any("elsewhere may learn the answer, so the server's antenna counts" in each for each in report.assumptions)
+    report = guarantee(like(adversary=Adversary(antennas=1, knows_answer=False)))
+    text = printed(report_table(report))
+    assert "An eavesdropper elsewhere with 1 antenna, which does not learn the answer: ε" in text
+    assert any("elsewhere does not learn the answer and has Rayleigh" in each for each in report.assumptions)
 
 
 def test_own_noise_alone_counts_where_errors_are_not_accounted_for():

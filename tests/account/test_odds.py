@@ -124,15 +124,25 @@ def test_an_eavesdropper_with_as_many_antennas_as_devices_has_the_local_odds():
     np.testing.assert_allclose(heard[-1], odds(twelve()).local, rtol=1e-9)
 
 
-def test_an_eavesdropper_has_the_mean_over_its_channel():
-    """Leverage Beta(M, K − M), one draw for the whole stream."""
+@pytest.mark.parametrize("knows", [False, True])
+@pytest.mark.parametrize("times", [1, 2, 50])
+def test_an_eavesdropper_has_the_mean_over_its_channel(times, knows):
+    """Leverage Beta(M, K − M), or with the server's antenna; one place for the whole stream, or a new one each time."""
     rng = np.random.default_rng(0)
-    leverage = rng.beta(2, 10, 200_000)
-    for times in (1, 50):
-        found = odds(twelve(adversary=Adversary(2), inferences=times), prior=0.1).eavesdropper
-        assert found is not None
-        expected = np.mean(closed(0.1, np.sqrt(12 * times * leverage) * MU))
-        assert found[0] == pytest.approx(expected, rel=0.005)
+    leverage = rng.beta(2, 9 if knows else 10, (200_000, times) if times < 3 else (20_000, times))
+    leverage = 1 / 12 + 11 / 12 * leverage if knows else leverage
+    found = odds(twelve(adversary=Adversary(2, knows), inferences=times), prior=0.1).eavesdropper
+    assert found is not None
+    stays, moves = (np.mean(closed(0.1, np.sqrt(12 * x) * MU)) for x in (times * leverage[:, 0], leverage.sum(axis=1)))
+    assert found[0] == pytest.approx(max(stays, moves), rel=0.005)
+    assert found[0] >= max(stays, moves) * (1 - 1e-3)
+
+
+def test_odds_of_an_eavesdropper_that_moves_are_the_worse_ones():
+    """One antenna, a hundred inferences without fading: .946 in the same place, .996 in a new one each time."""
+    found = odds(twelve(adversary=Adversary(1, knows_answer=False), inferences=100)).eavesdropper
+    assert found is not None
+    assert found[0] == pytest.approx(0.9962, abs=2e-4)
 
 
 def test_gains_that_are_not_known_exactly_are_averaged():

@@ -42,7 +42,11 @@ def setting(seed: int) -> Network:
         phase_error_std=float(rng.choice([0.0, 0.2])),
     )
     return Network(
-        devices=devices, channel=channel, dimension=4, delta=DELTA, adversary=Adversary(int(rng.integers(0, 4)))
+        devices=devices,
+        channel=channel,
+        dimension=4,
+        delta=DELTA,
+        adversary=Adversary(int(rng.integers(0, 4)), knows_answer=bool(seed % 2)),
     )
 
 
@@ -103,12 +107,10 @@ def checked(seed: int) -> None:
     antennas = network.adversary.antennas
     if report.epsilon_eavesdropper is not None:
         e = rng.standard_normal((2, *amplitude.shape, antennas))
-        check(
-            network,
-            simulated(network, amplitude[..., None] * (e[0] + 1j * e[1]), rng),
-            report.epsilon_eavesdropper,
-            exact=False,
-        )
+        heard = amplitude[..., None] * (e[0] + 1j * e[1])
+        if network.adversary.knows_answer:
+            heard = np.concatenate([heard, ratio[..., None]], axis=-1)
+        check(network, simulated(network, heard, rng), report.epsilon_eavesdropper, exact=False)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -109,12 +109,30 @@ def test_dropouts_do_not_matter_beyond_their_noise_under_cover():
     assert left < guarantee(network(ONCE, dropouts=3, **covered)).epsilon_local[0] / 2
 
 
-def test_an_eavesdropper_that_counts_slots_gets_the_local_epsilon():
+def elsewhere(slots, *, knows_answer=True, **more):
+    report = guarantee(network(slots, adversary=Adversary(2, knows_answer), **more))
+    assert report.epsilon_eavesdropper is not None
+    return report, report.epsilon_eavesdropper
+
+
+def test_an_eavesdropper_that_counts_slots_has_the_antenna_that_they_depend_on():
     """When the server stops shows what it received, wherever the listener is."""
     for slots in (ANEW, ONCE):
-        found = guarantee(network(slots, adversary=Adversary(antennas=2)))
-        np.testing.assert_array_equal(found.epsilon_eavesdropper, found.epsilon_local)
-        assert any("number of slots" in line for line in found.assumptions)
+        unknowing, found = elsewhere(slots, knows_answer=False)
+        np.testing.assert_array_equal(found, unknowing.epsilon_local)
+        assert any("number of slots" in line for line in unknowing.assumptions)
+        report, found = elsewhere(slots)
+        assert np.all(report.epsilon < found)
+        assert np.all(found < report.epsilon_local)
+    np.testing.assert_array_equal(elsewhere(ANEW)[1], elsewhere(Slots(), inferences=ANEW.count)[1])
+
+
+def test_slots_of_one_draw_are_one_slot_of_a_larger_shift_at_an_eavesdropper():
+    _, louder = elsewhere(Slots(), weight=np.sqrt(ONCE.count) / 12)
+    np.testing.assert_allclose(elsewhere(ONCE)[1], louder, rtol=1e-9)
+    report, found = elsewhere(ONCE, dropouts=1)  # others in every slot, each with its own leverage
+    np.testing.assert_array_equal(found, report.epsilon_local)
+    assert any("others in every slot" in line for line in report.assumptions)
 
 
 def test_what_absent_devices_would_cost_is_said_of_one_slot_alone():

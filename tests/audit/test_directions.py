@@ -16,9 +16,9 @@ pytestmark = pytest.mark.usefixtures("few_draws")
 RUNS, DELTA = 4_000, 0.01
 
 
-def five(channel: dict[str, Any], antennas: int = 0, **fields: Any) -> Network:
+def five(channel: dict[str, Any], antennas: int = 0, *, knows: bool = True, **fields: Any) -> Network:
     given: dict[str, Any] = {"num_devices": 5, "noise_std": 0.1, "dimension": 4, "delta": DELTA}
-    return Network.uniform(**(given | fields), channel=Channel(**channel), adversary=Adversary(antennas))
+    return Network.uniform(**(given | fields), channel=Channel(**channel), adversary=Adversary(antennas, knows))
 
 
 CASES = {
@@ -31,6 +31,9 @@ CASES = {
     "server with three antennas, rayleigh": five({"antennas": 3, "fading": "rayleigh", "csi_error_std": 0.05}),
     "one antenna elsewhere": five({}, 1),
     "three antennas elsewhere": five({"fading": "rayleigh"}, 3),
+    "elsewhere without the answer": five({}, 1, knows=False),
+    "elsewhere, and two at the server": five({"antennas": 2, "fading": "rician", "csi_error_std": 0.05}, 1),
+    "two at the server without the answer": five({"antennas": 2}, 2, knows=False),
 }
 
 
@@ -52,6 +55,13 @@ def test_devices_with_a_third_of_their_noise_are_caught(case):
     quiet = replace(network, devices=replace(network.devices, noise_std=0.1 / 3))
     elsewhere = network.adversary.antennas > 0
     assert audited(quiet, 0, claimed_epsilon=float(claim[0]), runs=RUNS, seed=2, elsewhere=elsewhere).violated
+
+
+def test_an_eavesdropper_with_the_servers_antennas_beats_what_one_without_them_is_granted():
+    network = five({"antennas": 2}, 1)
+    unknowing = guarantee(replace(network, adversary=Adversary(1, knows_answer=False))).epsilon_eavesdropper
+    assert unknowing is not None
+    assert audited(network, 0, claimed_epsilon=float(unknowing[0]), runs=20_000, seed=1, elsewhere=True).violated
 
 
 def test_an_auditor_without_the_second_antenna_is_beaten_by_one_that_has_it():

@@ -19,7 +19,9 @@ def any_network(seed: int) -> tuple[Network, dict[str, Any]]:
     rng = np.random.default_rng([2028, seed])
     while True:
         try:
-            return _drawn(rng)
+            network, asked = _drawn(rng)
+            # Every third eavesdropper never learns the answer.
+            return replace(network, adversary=replace(network.adversary, knows_answer=seed % 3 > 0)), asked
         except NetworkError:
             continue  # a combination that cannot be made
 

@@ -278,18 +278,25 @@ class Oracle:
         return mean_from_below(gaussian(epsilon, np.sqrt(square)))
 
     def overheard_delta(self, k: int, epsilon: float) -> float:
-        """Against the eavesdropper: its channels stay, gains are drawn anew or stay."""
+        """Against the eavesdropper: all channels are drawn anew or stay, or its own stay and gains are drawn anew."""
         if not np.isfinite(epsilon):
             return 0.0
+        found = self._overheard(k, epsilon)
+        return found if self.net.inferences == 1 else max(found, self._overheard(k, epsilon, moves=True))
+
+    def _overheard(self, k: int, epsilon: float, *, moves: bool = False) -> float:
+        """moves: to a new place for each inference."""
         times, lending = self.net.inferences, self.lending(k)
         p = float(self.radio.column("participation")[k])
         certain = p == 1 and bool(np.all((lending == 0) | (lending == 1)))
         still = not self.renewed or (self.net.channel.fading == "none" and not self.net.channel.csi_error_std)
+        still = still and not moves
         often = 1 if still and certain else min(times, FEW)
         beams = self.net.channel.antennas > 1 and self.net.channel.fading != "none"
         places = DRAWS if often == 1 or still else 400 if beams else 3000
-        v = self.radio.overheard(1 if still else often, places, self.rng)
-        v = np.broadcast_to(v, (places, often, *v.shape[2:]))
+        at = (places * often, 1) if moves else (places, 1 if still else often)
+        v = self.radio.overheard(at[1], at[0], self.rng)
+        v = v.reshape(places, often, *v.shape[2:]) if moves else np.broadcast_to(v, (places, often, *v.shape[2:]))
         there = (self.rng.random(v.shape[:3]) < lending).astype(np.float64)
         noise = others_noise(v, self.variance, there, k)
         if times == 1 or (self.net.cover_noise and p < 1):

@@ -77,13 +77,20 @@ class Radio:
         return ratio[..., None] * direction
 
     def overheard(self, n: int, places: int, rng: np.random.Generator) -> Complex:
-        """The same for an eavesdropper, (places, n, K, M): its channels stay, gains are drawn anew n times."""
+        """The same for an eavesdropper, (places, n, K, M): its channels stay, gains are drawn anew n times.
+
+        One that learns the answer has the server's antennas as well, as its last ones.
+        """
         shape = (places, n, self.count)
-        q, estimate, *_ = self._sent(places * n, rng)
+        q, estimate, gain, direction = self._sent(places * n, rng)
         elsewhere = _circular((places, 1, self.count, self.network.adversary.antennas), rng)
+        turn = np.exp(1j * self.network.channel.phase_error_std * rng.standard_normal(q.shape))
         with np.errstate(divide="ignore", invalid="ignore"):
-            sent = np.where(q > 0, q / np.abs(estimate), 0.0)
-        return sent.reshape(shape)[..., None] * elsewhere
+            sent, here = np.where(q > 0, q / np.abs(estimate), 0.0), np.where(q > 0, q * gain / estimate * turn, 0.0)
+        heard = sent.reshape(shape)[..., None] * elsewhere
+        if not self.network.adversary.knows_answer:
+            return heard
+        return np.concatenate([heard, (here[..., None] * direction).reshape(*shape, -1)], axis=-1)
 
     def _sent(self, n: int, rng: np.random.Generator) -> tuple[Floats, Complex, Floats, Complex]:
         """Share of full strength that devices send at, their estimates, their gains, and what antennas hear of them."""

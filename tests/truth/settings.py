@@ -63,6 +63,7 @@ SETTINGS: dict[str, tuple[Network, str, dict[str, Any]]] = {
     "channel.antennas": (BASE, "channel", {"antennas": 2}),
     "channel.antennas, faded": (BEAM, "channel", {"antennas": 4}),
     "adversary.antennas": (BASE, "adversary", {"antennas": 2}),
+    "adversary.knows_answer": (BASE, "adversary", {"knows_answer": False}),
     "scheme=2.1": (BASE, "network", {"scheme": Threshold(score_noise_std=1.0)}),
     "scheme=2.2": (BASE, "network", {"scheme": Ranking(num_selected=2, score_noise_std=1.0)}),
     "scheme.score": (SCORED, "scheme", {"score": "min"}),

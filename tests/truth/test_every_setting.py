@@ -53,13 +53,14 @@ channel.access=secure               -     =      -     =        =        x      
 channel.power_rule=backoff          +     =      +     ~        =        x      +      =        +    =
 channel.power_rule=paper            +     +      +     +        x        =      +      =        +    +
 channel.gamma                       =     =      =     =        =        =      =      =        =    +
-channel.outage                      +     =      -     +        =        x      +      =        +    =
+channel.outage                      +     =      -     -        =        x      +      =        +    =
 channel.csi_error_std               +     =      +     +        +        x      +      =        +    +
 channel.phase_error_std             =     =      =     =        +        x      =      =        =    =
 channel.redrawn                     +     =      +     ~        x        x      +      =        +    =
-channel.antennas                    +     =      +     =        *        x      +      =        +    +
+channel.antennas                    +     =      +     +        *        x      +      =        +    +
 channel.antennas, faded             +     =      +     ~        *        x      +      =        +    =
 adversary.antennas                  =     =      =     +        =        =      =      =        =    =
+adversary.knows_answer              =     =      =     -        =        =      =      =        =    =
 scheme=2.1                          +     +      +     +        x        x      +      =        +    +
 scheme=2.2                          +     +      +     +        x        x      +      +        +    +
 scheme.score                        =     =      =     =        x        x      =      =        =    =
@@ -78,7 +79,7 @@ dropouts                            +     =      +     +        +        x      
 inferences                          +     +      +     +        x        +      +      +        +    +
 slots.count                         +     +      +     +        x        +      =      +        +    +
 slots.sure                          =     =      =     =        x        =      =      =        =    =
-slots.redrawn                       +     =      +     =        x        =      +      -        +    +
+slots.redrawn                       +     =      +     -        x        =      +      -        +    +
 slots.abstain                       =     =      =     =        x        =      =      =        =    =
 """
 
@@ -112,6 +113,7 @@ channel.redrawn                   =        =      =      =    =       =         
 channel.antennas                  =        =      =      =    =       =         =     =        =
 channel.antennas, faded           *        *      *      *    *       *         *     ~        ~
 adversary.antennas                =        =      =      =    =       =         =     =        =
+adversary.knows_answer            =        =      =      =    =       =         =     =        =
 scheme=2.1                        x        x      x      x    x       x         x     -        +
 scheme=2.2                        x        x      x      x    x       x         x     -        -
 scheme.score                      x        x      x      x    x       x         x     =        =

@@ -83,7 +83,7 @@ def looked_at(seed: int, found: Findings) -> None:
             compare(f"device {k}, selected", float(timed[k]), lambda e, k=k: picked.picked_delta(k, e))
     eve, k = report.epsilon_eavesdropper, min(chosen)
     if eve is not None and isinstance(network.scheme, Coin) and network.neighbours != "remove":
-        compare(f"device {k}, eavesdropper", float(eve[k]), lambda e: oracle.overheard_delta(k, e), item=5)
+        compare(f"device {k}, eavesdropper", float(eve[k]), lambda e: oracle.overheard_delta(k, e))
     if object_is_compared(network):
         compare("object", report.epsilon_object, oracle.object_delta)
 

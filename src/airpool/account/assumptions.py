@@ -161,14 +161,17 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
         )
     if network.adversary.antennas:
         why = eavesdropper.why_local(network, live=live)
-        over = "the same in all inferences"
-        if eavesdropper.redrawn(network) and network.uses > 1:
-            over = "and all channels stay the same or are all drawn anew in each inference (the larger ε of the two)"
+        over = f", and all channels stay the same or are all drawn anew in each {use} (the larger of the two)"
+        server = "s count" if network.channel.antennas > 1 else " counts"
+        knows = "does not learn the answer and"
+        if network.adversary.knows_answer:
+            knows = f"may learn the answer, so the server's antenna{server} among its own; it"
         lines.append(
             f"An eavesdropper elsewhere gets the local ε: {why}."
             if why
-            else "An eavesdropper elsewhere has Rayleigh channels, independent and equally strong on average from all "
-            f"devices, {over}; one that may choose its place, or the moments, gets the local ε."
+            else f"An eavesdropper elsewhere {knows} has Rayleigh channels, independent and equally strong on average "
+            f"from all devices{over * (network.uses > 1)}; one that may choose its place, or the moments, gets the "
+            "local ε."
         )
     return lines
 

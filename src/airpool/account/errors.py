@@ -110,13 +110,20 @@ def at_the_server(
     network: Network, link: Link, shape: tuple[int, int], rng: np.random.Generator
 ) -> NDArray[np.complex128]:
     """A draw of what all antennas of the server receive of a device's signal, (n, K, M): ρq·h/(wᴴh)."""
+    return drawn(network, link, shape, rng)[0]
+
+
+def drawn(
+    network: Network, link: Link, shape: tuple[int, int], rng: np.random.Generator
+) -> tuple[NDArray[np.complex128], Floats]:
+    """`at_the_server`, and in the same draw what a device multiplies its signal by, q/ĥ, (n, K)."""
     channel = network.channel
     gain, direction = antenna_gains(link, shape, channel.antennas, rng)
     errors = {"csi_error_std": channel.csi_error_std, "phase_error_std": channel.phase_error_std}
     off = misalign(gain, rng.standard_normal((3, *gain.shape)), **errors)
     sent = transmit(link.transmitters, gain, gamma=link.gamma, rule=channel.power_rule, misalignment=off)
     assert sent.quadrature is not None
-    return (sent.alignment + 1j * sent.quadrature)[..., None] * direction
+    return (sent.alignment + 1j * sent.quadrature)[..., None] * direction, sent.scale / link.gamma
 
 
 def antenna_gains(

@@ -13,7 +13,7 @@ import numpy as np
 
 from airpool._support.arrays import Floats, Integers
 from airpool._support.threads import single_thread
-from airpool.account.eavesdropper import at_the_eavesdropper, redrawn, why_local
+from airpool.account.eavesdropper import at_the_eavesdropper, why_local
 from airpool.account.games import decision, game
 from airpool.account.guesses import REPORTED, Odds
 from airpool.account.received import aggregate
@@ -216,7 +216,7 @@ def _eavesdropper(network: Network, received: Aggregate, prior: Floats, local: F
         return local.copy()
     there = at_the_eavesdropper(network, received)
     found = _common(network, there, prior) if network.uses > 1 else _drawn(there, _played(there), prior, 1)
-    if network.uses > 1 and redrawn(network):
+    if network.uses > 1:
         found = np.maximum(found, _drawn(there, _played(there, COMPOSED_CELLS), prior, network.uses))
     return np.minimum(_missed(found, np.minimum(network.uses * there.misses, 1.0)), local)
 

@@ -284,8 +284,10 @@ def _notes(report: PrivacyReport, *, absent: bool) -> list[str]:
     if report.epsilon_eavesdropper is not None:
         why = because(report.reasons, "epsilon_eavesdropper")
         antennas, worst = report.network.adversary.antennas, float(np.max(report.epsilon_eavesdropper))
+        unknowing = "" if report.network.adversary.knows_answer else ", which does not learn the answer"
         notes.append(
-            f"An eavesdropper elsewhere with {antennas} antenna{'s' * (antennas > 1)}: ε = {shown(worst)}{why}."
+            f"An eavesdropper elsewhere with {antennas} antenna{'s' * (antennas > 1)}{unknowing}: "
+            f"ε = {shown(worst)}{why}."
         )
     if absent and len(report.epsilon_if_absent) > 1:
         parts = ", ".join(f"{n}: {shown(e)}" for n, e in enumerate(report.epsilon_if_absent))

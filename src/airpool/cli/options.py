@@ -175,6 +175,11 @@ _GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
             int,
             "Antennas of an eavesdropper elsewhere (adds a fourth ε); the server's are --server-antennas.",
         ),
+        "knows_answer": (
+            bool,
+            "That eavesdropper may learn the answer, so the server's antennas count among its own; else it is assumed "
+            "never to.",
+        ),
     },
 }
 _NETWORK = {name: each for group in _GROUPS.values() for name, each in group.items()}

@@ -5,7 +5,7 @@ from dataclasses import fields
 from inspect import Parameter, signature
 from typing import Any, Literal
 
-from airpool.network import SCHEME_SETTINGS, Channel, Devices, Network
+from airpool.network import SCHEME_SETTINGS, Adversary, Channel, Devices, Network
 from airpool.network import file as network_file
 
 # Setting → table and key of the network file.
@@ -24,7 +24,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "receiver_noise_std": ("channel", "noise_std"),
     "server_antennas": ("channel", "antennas"),
     **{f.name: ("channel", f.name) for f in fields(Channel) if f.name not in ("noise_std", "antennas")},
-    "antennas": ("adversary", "antennas"),
+    **{f.name: ("adversary", f.name) for f in fields(Adversary)},
     "scheme": ("scheme", "name"),
     **{name: ("scheme", name) for name in SCHEME_SETTINGS},
 }

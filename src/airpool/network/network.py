@@ -146,7 +146,10 @@ def with_its_coins(network: "Network") -> "Network":
 
 @dataclass(frozen=True)
 class Adversary:
-    """An eavesdropper that is not at the server. antennas: its number of antennas; 0: its ε is not asked for.
+    """An eavesdropper that is not at the server.
+
+    antennas: its number of antennas; 0: its ε is not asked for. knows_answer: it may learn the answer, which the server
+    makes from what it receives, so the server's antennas count among its own; else reports state the assumption.
 
     >>> net = Network.uniform(num_devices=3, adversary=Adversary(antennas=4), channel=Channel(fading="rayleigh"))
     >>> net.adversary.antennas
@@ -154,6 +157,7 @@ class Adversary:
     """
 
     antennas: Annotated[int, range(257)] = 0
+    knows_answer: bool = True
 
     def __post_init__(self) -> None:
         check(self, "adversary.")

@@ -13,7 +13,7 @@ SCORE = ("score", "score_rule", "score_bound", "score_noise_std")
 SLOTS = ("sure", "slots_redrawn", "abstain")
 RADIO = (
     *("fading", "k_factor_db", "receiver_noise_std", "power_dbm", "path_loss_db", "power_rule", "gamma", "outage"),
-    *("csi_error_std", "phase_error_std", "redrawn", "server_antennas", "antennas"),
+    *("csi_error_std", "phase_error_std", "redrawn", "server_antennas", "antennas", "knows_answer"),
 )
 _WAYS = {
     "epsilon": "found from the target ε: the least noise that meets it",
@@ -61,6 +61,8 @@ def greyed(given: Mapping[str, Any]) -> dict[str, str]:
         found["outage"] = "γ is given, and the outage follows from it"
     if get("slots", 1) * get("inferences", 1) == 1:
         found["redrawn"] = "it matters over several inferences or slots"
+    if get("antennas", 0) == 0:
+        found["knows_answer"] = "nobody listens elsewhere: set the eavesdropper's antennas first"
     if not access.radio:
         found |= dict.fromkeys(RADIO, "a secure sum has no radio")
         found["cover_noise"] = "in a secure sum every device always adds its noise"

@@ -130,7 +130,7 @@ def _network(network: Network) -> list[str]:
         kind = {"2.1": "airpool.Threshold", "2.2": "airpool.Ranking"}.get(network.scheme.name)
         inner.append(f"    scheme={kind or type(network.scheme).__name__}({_arguments(_changed(network.scheme))}),")
     if network.adversary.antennas:
-        inner.append(f"    adversary=airpool.Adversary(antennas={network.adversary.antennas}),")
+        inner.append(f"    adversary=airpool.Adversary({_arguments(_changed(network.adversary))}),")
     before = list[str]()
     if changed := _changed(network.slots):
         before = ["from airpool.network import Slots"]

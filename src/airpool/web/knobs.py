@@ -180,6 +180,12 @@ THREAT = {
         step=1,
         ends=("nobody", "many antennas"),
     ),
+    "knows_answer": Knob(
+        "The eavesdropper may learn the answer",
+        "The answer is made of what the server's antenna receives, so it counts among theirs. Off: an assumption.",
+        "switch",
+        default="true",
+    ),
     "inferences": Knob(
         "Inferences that share the ε",
         "What shows in every one of them leaks each time; ε is that of all together.",

@@ -173,7 +173,8 @@ def audited(
 
     As many others as may collude tell the adversary what they have sent: those with the most noise.
 
-    elsewhere: played by the eavesdropper with `network.adversary.antennas` antennas, not at the server.
+    elsewhere: played by the eavesdropper with `network.adversary.antennas` antennas, to which the server's are added
+        where it may learn the answer (`directions`).
 
     alone: against an adversary that knows what all others have sent and that this device takes part (Scheme 1): the
         claim is then the local one, of own noise alone.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats
-from airpool.account.errors import at_the_server
+from airpool.account.errors import drawn
 from airpool.network import Adversary, Channel, Network, scheme_rules
 from airpool.network.network import with_its_coins
 from airpool.protocol.device import clipped, padded
@@ -35,7 +35,8 @@ def mechanism(
 ) -> Callable[[Floats, int, np.random.Generator], ObservedDirections]:
     """`runs` inferences on the same features (K, r), without the receiver's noise: a mechanism for audit.bound.
 
-    elsewhere: as the eavesdropper with `network.adversary.antennas` antennas receives them, else as the server does.
+    elsewhere: as the eavesdropper with `network.adversary.antennas` antennas receives them, and the server too where it
+    may learn the answer; else as the server does.
     known: devices of which the adversary also knows what they have sent, and has subtracted it.
     """
     if scheme_rules(network.scheme).scored:
@@ -46,7 +47,8 @@ def mechanism(
         raise ValueError("this version does not audit power_rule='paper' under errors")
     link, antennas = link_of(network), network.adversary.antennas
     observed = replace(with_its_coins(network), channel=replace(network.channel, noise_std=0.0))
-    several = network.channel.antennas > 1 and not elsewhere
+    answered = not elsewhere or network.adversary.knows_answer
+    several = network.channel.antennas > 1 and answered
     if several:  # signals of the devices; their channels to all antennas are drawn here
         observed = replace(observed, channel=Channel(gamma=ALWAYS_STRONG), adversary=Adversary(1))
 
@@ -54,26 +56,29 @@ def mechanism(
         got = receive(features[None], observed, rng=rng, trials=runs, path="full", link=None if several else link)
         assert got.signals is not None
         signals = got.signals[0]
+        directions, sent = _at_the_server(network, link, got, rng) if answered else (None, got.scale[0] / link.gamma)
         if elsewhere:
-            scale = got.scale[0][..., None] / link.gamma
-            both = rng.standard_normal((2, *scale.shape[:2], antennas)) * scale
-            directions = both[0] + 1j * both[1]
-        else:
-            directions = _at_the_server(network, link, got, rng)
+            both = rng.standard_normal((2, *sent.shape, antennas)) * sent[..., None]
+            there = both[0] + 1j * both[1]
+            directions = there if directions is None else np.concatenate([directions, there], axis=-1)
+        assert directions is not None
         directions[:, list(known)] = 0
         return ObservedDirections(np.einsum("nkd,nkc->ncd", directions, pack(signals)), directions)
 
     return run
 
 
-def _at_the_server(network: Network, link: Link, got: Received, rng: np.random.Generator) -> Components:
-    """v of all devices at the server, (n, K, antennas), 0 where a device is silent."""
+def _at_the_server(
+    network: Network, link: Link, got: Received, rng: np.random.Generator
+) -> tuple[NDArray[np.complex128], Floats]:
+    """v of all devices at the server, (n, K, antennas), and their amplitudes, (n, K); 0 where a device is silent."""
     channel, sent = network.channel, got.sent
     if channel.antennas == 1:
         quadrature = 0.0 if sent.quadrature is None else sent.quadrature[0]
-        return (sent.alignment[0] + 1j * quadrature)[..., None]
-    v = at_the_server(network, link, got.gain.shape[1:], rng)
-    return v if network.cover_noise else v * got.taking_part[0][..., None]
+        return (sent.alignment[0] + 1j * quadrature)[..., None], got.scale[0] / link.gamma
+    v, amplitude = drawn(network, link, got.gain.shape[1:], rng)
+    there = np.ones(amplitude.shape) if network.cover_noise else got.taking_part[0]
+    return v * there[..., None], amplitude * there
 
 
 def worst_pair(network: Network, device: int) -> tuple[Floats, Floats]:
