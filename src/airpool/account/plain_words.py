@@ -173,9 +173,10 @@ def readers(network: Network) -> list[Reader]:
         row("somebody with a receiver near one device", "perhaps this device's signal by itself", "own")
         if antennas:
             where = f"somebody elsewhere with {antennas} antenna{'s' * (antennas > 1)}"
-            told = network.adversary.knows_answer
-            heard = "a mixture of all signals, and perhaps the answer" if told else "a mixture of all signals; no answer"
-            row(where, heard, "antennas", answer=told)
+            if network.adversary.knows_answer:
+                row(where, "a mixture of all signals, and perhaps the answer", "antennas")
+            else:
+                row(f"{where}, never told the answer", "a mixture of all signals", "antennas", answer=False)
     if access.radio:
         row("another device, or whoever controls one", "what a radio receiver at its place does", "own", noise=True)
     if scheme_rules(network.scheme).ranked:
