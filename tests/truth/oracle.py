@@ -135,7 +135,7 @@ class Oracle:
             fine = 1e12 if alike or len(noise) <= 2 * _CELLS else _CELLS * 10
             points, which = np.unique(np.ceil(noise / most * fine - 1e-3), return_inverse=True)
             p = np.bincount(which.ravel(), weights=p)
-            noise = points / fine * most
+            noise = np.maximum(points / fine * most, self.extra)  # rounding never takes the receiver's away
         return Law(noise, p * heard[k])
 
     def _drawn(self, k: int) -> Law:
