@@ -333,7 +333,9 @@ def test_a_target_is_met_by_the_noise_that_runs(setting):
 )
 def test_where_the_grid_costs_next_to_nothing_live_noise_is_no_louder(setting):
     net = Network.uniform(num_devices=12, dimension=40, **setting)
-    simulated, running = (calibrate(net, epsilon=2.0, live=live).devices.noise_std[0] for live in (False, True))
+    simulated, running = (
+        calibrate(net, epsilon=2.0, live=live).devices.column("noise_std")[0] for live in (False, True)
+    )
     assert running == pytest.approx(simulated, rel=1e-9)
     assert guarantee(calibrate(net, epsilon=2.0, live=True), live=True).worst <= 2.0
 
@@ -352,7 +354,8 @@ def test_the_least_live_noise_is_the_least_of_two_where_the_receiver_covers_the_
     net = Network.uniform(num_devices=12, noise_std=30.0, channel=Channel(**RICIAN, power_rule="backoff", gamma=1.0))
     net = replace(net, channel=replace(net.channel, noise_std=4.25e-6))
     met = calibrate(net, epsilon=2.0, live=True)
-    assert met.devices.noise_std[0] == pytest.approx(calibrate(net, epsilon=2.0).devices.noise_std[0], rel=1e-9)
+    simulated = calibrate(net, epsilon=2.0)
+    assert met.devices.column("noise_std") == pytest.approx(simulated.devices.column("noise_std"), rel=1e-9)
     assert guarantee(met, live=True).worst <= 2.0
     louder = calibrate(net, epsilon=0.5, live=True)
     assert guarantee(louder, live=True).worst <= 0.5
@@ -408,7 +411,7 @@ def test_a_random_network_meets_its_target_live_or_says_why_not(seed):
     channel = net.channel
     if channel.csi_error_std:  # a law for every noise that is tried takes seconds
         channel = replace(channel, noise_std=0.0)
-    noise_std = tuple(std or 0.1 for std in net.devices.noise_std)
+    noise_std = tuple(std or 0.1 for std in net.devices.column("noise_std"))
     net = replace(net, channel=channel, devices=replace(net.devices, noise_std=noise_std))
     target, credited = float(np.exp(rng.uniform(0.0, 2.5))), bool(rng.random() < 0.3)
     knob: Any = str(rng.choice(["noise", "noise", "weight", "clip", "inferences"]))

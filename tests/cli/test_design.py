@@ -77,7 +77,7 @@ def test_commands_meet_their_targets_with_the_noise_that_runs(files, tmp_path):
     for more in ([], ["--epsilon", "2"], ["--epsilon", "2", "--knob", "clip"]):
         data = json.loads(run("calibrate", *more, *given))
         assert data["live"]
-        assert np.all(guarantee(read(out), live=True).epsilon <= read(out).devices.epsilon)
+        assert np.all(guarantee(read(out), live=True).epsilon <= np.array(read(out).devices.column("epsilon")))
 
 
 @pytest.mark.parametrize("what", ["weights", "clipping"])
