@@ -86,13 +86,9 @@ def brought(given: Network, codecs: tuple[str, ...]) -> tuple[Candidate, ...]:
 def built(candidate: Candidate, given: Network, targets: Floats, model: "Model", *, live: bool = False) -> Network:
     """The candidate's network that meets every target (K,); a ValueError where none does.
 
-    <<<<<<< HEAD
-        given: devices (count, power, path loss), channel, δ, neighbours, colluders, dropouts and number of inferences.
-        Weights and clip norms are designed on the validation objects.
-    =======
-        given: devices (count, power), channel, δ, neighbours, colluders, dropouts and number of inferences. Weights and
-        clip norms are designed on the validation objects. live: as in `guarantee`, with which the targets are met.
-    >>>>>>> bfbe6ff (plan, design, up: targets are met by live noise too)
+    given: devices (count, power, path loss), channel, δ, neighbours, colluders, dropouts and number of inferences.
+    Weights and clip norms are designed on the validation objects. live: as in `guarantee`, with which the targets are
+    met.
     """
     wanted, p = tuple(targets.tolist()), candidate.participation
     devices = replace(given.devices, **dict(zip(DESIGNED, (None, 1.0, 0.05, p, wanted), strict=True)))

@@ -243,14 +243,9 @@ def fewest_devices(
 ) -> tuple[int, Plan]:
     """The smallest number of devices, up to those given, that reach this accuracy at this ε, and their plan.
 
-    <<<<<<< HEAD
-        The devices given must have one power, one path loss and one target. Accuracy grows with their number: bisection
-        finds the least.
-    =======
-        The devices given must have one power and one target. live: as in `plan`. Accuracy grows with
-        their number: bisection finds the least.
-    >>>>>>> bfbe6ff (plan, design, up: targets are met by live noise too)
-        Edge cases: not even all of them do → an error that names what they reach.
+    The devices given must have one power, one path loss and one target. live: as in `plan`. Accuracy grows with their
+    number: bisection finds the least.
+    Edge cases: not even all of them do → an error that names what they reach.
     """
     check_accuracy(accuracy)
     alike = dict[str, float]()
