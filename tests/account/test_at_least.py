@@ -96,8 +96,8 @@ def printed(network: Network) -> str:
 
 
 def test_both_ends_are_printed_where_they_are_five_per_cent_apart():
-    assert "at most that, and at least 53.8" in printed(replace(DECIDED, inferences=100))
-    assert "and at least" not in printed(replace(DECIDED, inferences=10))
+    assert "The worst device's ε lies between 53.8" in printed(replace(DECIDED, inferences=100))
+    assert "lies between" not in printed(replace(DECIDED, inferences=10))
     found = guarantee(replace(DECIDED, inferences=100)).to_json()
     assert found["epsilon_at_least"][0] < found["epsilon"][0]
 

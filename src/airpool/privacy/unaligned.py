@@ -144,7 +144,7 @@ class _Laws:
         for number, each in zip(count, self.transforms, strict=True):
             size = np.log(np.maximum(np.abs(each), 1e-300))
             total, least = total + number * size, np.minimum(least, size)
-        self.band = int(np.flatnonzero(total - (absent + 1) * least > _SILENT)[-1]) + 1
+        self.band = int(np.flatnonzero(total - (absent + 1) * least > _SILENT).max(initial=0)) + 1
         self.transforms = [each[: self.band].copy() for each in self.transforms]
 
     def _part(self, variance: float, participation: float, row: float) -> tuple[Floats, Floats, float]:
@@ -218,6 +218,8 @@ class _Laws:
 
     def _ratio(self, value: Floats, mass: Floats, row: int, rows: int) -> tuple[Floats, Floats]:
         """The law of V/S: a convolution of logarithms. Rounded up, the largest ratios are left out."""
+        if not len(mass):  # all that is there was left out, as too strong
+            return np.zeros(1), np.full(1, float(self.down))
         # What is next to never so small counts as 0, or as a little more.
         first = min(int(np.searchsorted(np.cumsum(mass), _NEVER)), len(mass) - 1)
         small, value, mass = float(mass[:first].sum()), value[first:], mass[first:].copy()
