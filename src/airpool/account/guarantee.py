@@ -203,11 +203,18 @@ def epsilon_after(
     local_after, played: the local ε and the game, where they are known already.
     """
     common = network.uses > 1 and in_common(network, received)
-    if common:
-        spent = spent_in_common(network, received)
-    else:
+
+    @cache
+    def composed() -> Callable[[int], Floats]:
         once = game(network, received) if played is None else played()
-        spent = compose.spent(once, network.delta, missed=received.misses)
+        return compose.spent(once, network.delta, missed=received.misses)
+
+    in_one_draw = spent_in_common(network, received) if common else None
+
+    def spent(inferences: int) -> Floats:
+        # One inference is over one draw anyway: its own game knows of coins, scores and removal.
+        return composed()(inferences) if in_one_draw is None or inferences == 1 else in_one_draw(inferences)
+
     # Not every number of inferences needs it. Silence that is common to a stream is not counted on.
     near = common or received.strength is None or scheme_rules(network.scheme).scored
 

@@ -91,10 +91,10 @@ def spent_in_common(network: Network, received: Aggregate) -> Callable[[int], Fl
     elsewhere inf, and the local ε takes over. Devices that drop out may be others in every inference, so that each set
     of them counts as a draw of its own.
     """
-    certain = _certain(network, received)
+    certain, scored = _certain(network, received), scheme_rules(network.scheme).scored
 
     def after(inferences: int) -> Floats:
-        if (inferences > 1 and not certain) or not network.neighbours.keeps_noise:
+        if scored or (inferences > 1 and not certain) or not network.neighbours.keeps_noise:
             return np.full(received.num_devices, np.inf)
         if (draws := most_draws(network, inferences, 1)) > 1:
             return _over_draws(network, received, inferences, draws)
