@@ -16,7 +16,7 @@ from airpool.account.guarantee import aggregate, guarantee
 from airpool.account.odds import odds
 from airpool.account.report import table
 from airpool.account.stream import spent_anew
-from airpool.network import Adversary, Channel, Devices, Network
+from airpool.network import Adversary, Channel, Devices, Network, Slots
 from airpool.privacy import gaussian
 from airpool.radio.fading import sample_gains
 from airpool.radio.link import level, link_of
@@ -305,6 +305,8 @@ def test_the_report_says_what_a_channel_that_stays_would_cost():
     console = Console(record=True, width=100, file=io.StringIO())
     console.print(table(report))
     assert "If the channel stays as it is over all inferences: ε = 42.29" in console.export_text()
+    console.print(table(guarantee(replace(network, inferences=1, slots=Slots(4)))))
+    assert "If the channel stays as it is over all slots: ε = " in console.export_text()
 
 
 @pytest.mark.parametrize("changes", [{"inferences": 1}, {"channel": Channel()}, {"channel": Channel(redrawn=False)}])

@@ -291,6 +291,9 @@ def test_one_number_is_said_of_a_device_that_is_received_by_itself():
     assert rows["the server"] == [limit(report.worst), said]
     alone = percent(report.odds[0].local.max())
     assert f"Counting only inferences in which the device sends, up to {alone} are right" in str(stated)
+    assert "“Own signal”: if only inferences in which the device sends are counted." in str(stated)
+    assert "if they receive that device alone" not in str(stated)
+    assert "the noise of all devices hides" not in str(stated)
 
 
 def test_another_device_in_a_secure_sum_is_one_colluder_more():

@@ -211,15 +211,20 @@ def _listed(group: Sequence[int]) -> str:
     return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
-def reading(periods: Sequence[Period]) -> str:
-    """One row of the tables, read aloud."""
+def reading(periods: Sequence[Period], *, separate: bool = False) -> str:
+    """One row of the tables, read aloud. separate: the server receives each device by itself."""
     one = periods[0]
+    own = (
+        "if only inferences in which the device sends are counted"
+        if separate
+        else "if they receive that device alone, or if all other devices work with them"
+    )
     even, rare = max(one.odds[0]), max(one.odds[1])
     return (
         "How to read it: someone who would have guessed right 50 % of the time is right at most "
         f"{percent(even)} of the time after one inference; of forty equally likely answers, {percent(rare)} instead of "
-        "2.5 %. “Own signal”: if they receive that device alone, or if all other devices work with them. A secret that "
-        "shows in one inference only has the first row, however many others follow."
+        f"2.5 %. “Own signal”: {own}. A secret that shows in one inference only has the first row, however many others "
+        "follow."
     )
 
 
@@ -338,11 +343,18 @@ def noise(report: PrivacyReport) -> str:
 def glossary(network: Network) -> list[str]:
     """The three numbers and the other words of the page."""
     large = ", which is so large that even an ε of 0 promises little: go by the odds" if network.delta > _RARE else ""
+    noise, own = (
+        ("its own noise", "the same if only inferences in which the device sends are counted.")
+        if network.channel.rules.separate
+        else (
+            "the noise of all devices",
+            "the same if only the device's own noise counts: someone receives it alone, or nobody else can be trusted.",
+        )
+    )
     return [
-        "ε (epsilon), of one device: how well the noise of all devices hides what one device sees. 0: nothing can be "
+        f"ε (epsilon), of one device: how well {noise} hides what one device sees. 0: nothing can be "
         "learnt. Up to about 1: little. Above 10: next to no protection. It grows with every inference.",
-        "ε, own signal: the same if only the device's own noise counts: someone receives it alone, or nobody else can "
-        "be trusted.",
+        f"ε, own signal: {own}",
         "ε, object: for what all devices see together. It is large by design.",
         f"δ = {full(network.delta)}: ε may fail with about this probability{large}. “50 % becomes” needs no such "
         "exception: it is the most that any method of guessing reaches, whatever it knows beforehand.",

@@ -275,7 +275,8 @@ def _notes(report: PrivacyReport, *, absent: bool) -> list[str]:
         notes.append(report.event.words)
     stays = report.epsilon_if_static
     if stays is not None and shown(float(np.max(stays))) != shown(report.worst):
-        notes.append(f"If the channel stays as it is over all inferences: ε = {shown(float(np.max(stays)))}.")
+        uses = "inferences" if report.network.inferences > 1 else "slots"
+        notes.append(f"If the channel stays as it is over all {uses}: ε = {shown(float(np.max(stays)))}.")
     if report.epsilon_if_selected is not None:
         many, chosen = report.outages_if_selected, shown(float(np.max(report.epsilon_if_selected)))
         rare = f"up to {many} others too weak each time" if many else "it is received each time"

@@ -82,7 +82,7 @@ class Statement:
                     Text(f"{self.rate} All inferences of a period are taken to show the same secret: they add up."),
                     *(_block(report, periods, group) for group in groups(report, periods)),
                     *map(Text, [*words.unmoved(periods), *words.selected(report, periods)]),
-                    Text(words.reading(periods)),
+                    Text(words.reading(periods, separate=separate)),
                 ],
             ),
             Section("What is not protected", [Items(words.unprotected(network, periods))]),
