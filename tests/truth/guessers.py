@@ -125,6 +125,8 @@ class Guesser:
         hears = elsewhere if knowledge.signal == "antennas" else at_server
         there = np.ones_like(on) if net.cover_noise else on
         known, gone = self._known_or_gone()
+        if net.channel.access == "orthogonal":
+            known, gone = [j for j in range(self.radio.count) if j != k], []  # one after the other
         there[..., gone] = 0.0
         each = self._noise * there
         drawn = self.rng.standard_normal((2, n, net.slots.count, self.radio.count))
@@ -215,7 +217,8 @@ class Guesser:
         slot, stopped, mine = np.full(n, most), np.zeros(n), np.zeros(n)
         running = np.ones(n, dtype=bool)
         variance = float(np.mean(np.sum(std**2, axis=-1)))
-        wall = variance / (2 * self._shift) * np.log(net.slots.sure / max(1 - net.slots.sure, 1e-9))
+        odds = np.log(net.slots.sure / max(1 - net.slots.sure, 1e-9))
+        wall = odds * variance / (2 * self._shift) if self._shift > 0 else np.inf
         for i in range(most):
             at = min(i, on.shape[1] - 1)
             drawn = std[:, at] * self.rng.standard_normal((n, self.radio.count))

@@ -17,7 +17,7 @@ import pytest
 
 import airpool
 from airpool.account.plain_words import Reader
-from airpool.account.statement import readings
+from airpool.account.statement import bounds
 from airpool.network import Adversary, Network, NetworkError, Slots, file
 from airpool.radio.beam import beam
 from airpool.radio.link import link_of
@@ -39,7 +39,7 @@ def drawn(seed: int) -> Network:
     rng = np.random.default_rng([45, seed])
     count, many = network.devices.count, network.channel.access == "secure"
     slots = int(rng.choice([1, 1, 2, 8, 64 if many or count < 4 else 16]))
-    slots = slots if count * slots < 400 else 1
+    slots = slots if count * slots < 400 and network.channel.antennas == 1 else 1
     std = np.array(network.devices.column("noise_std")) * np.sqrt(slots / network.inferences) * rng.uniform(0.5, 2)
     listening = network.channel.access == "superposed" and count < 25
     return replace(
@@ -70,7 +70,7 @@ def looked_at(seed: int, guesses: int = GUESSES) -> dict[str, Any]:
     row: dict[str, Any] = {"seed": seed, "network": file.dump(network)}
     try:
         report = airpool.guarantee(network)
-        rows = readings(report.statement())
+        rows = bounds(report)
     except (ValueError, NetworkError) as error:
         return row | {"refused": str(error)}
     said = {}
