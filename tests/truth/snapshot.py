@@ -66,7 +66,8 @@ def _numbers(network: Network, asked: dict[str, Any]) -> Iterator[tuple[str, Cal
 
     for name in ("epsilon", "epsilon_lower", "epsilon_local", "epsilon_object", "epsilon_eavesdropper"):
         yield name, lambda name=name: getattr(report(), name)
-    yield "epsilon_if_static", lambda: report().epsilon_if_static
+    for name in ("epsilon_if_static", "epsilon_if_selected"):
+        yield name, lambda name=name: getattr(report(), name)
 
     guesses: list[Any] = []
 
@@ -100,7 +101,6 @@ def _quick(network: Network) -> bool:
 
 
 def _calibrated(network: Network, asked: dict[str, Any]) -> Any:
-    asked = {k: v for k, v in asked.items() if k != "live"}
     """The noise of the first device at half of the noise's own ε, of no more than 8."""
     worst = airpool.guarantee(network, **asked).worst
     target = float(min(max(worst / 2, 0.05), 8.0)) if np.isfinite(worst) else 8.0
