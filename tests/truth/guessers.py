@@ -43,7 +43,9 @@ class Guesser:
     def reached(self, knowledge: Knowledge, guesses: int) -> float:
         """Share of this many guesses that are right."""
         if knowledge.signal == "nothing":
-            return self._from_outside(knowledge, guesses)
+            if self.net.channel.access == "secure":
+                return self._from_outside(knowledge, guesses)
+            knowledge = Knowledge("sum")  # the answer is what the server guesses
         at_once = max(_AT_ONCE // (self.net.slots.count * self.radio.count * 4), 100)
         right, left = 0, guesses
         while left > 0:
@@ -185,7 +187,7 @@ class Guesser:
 
     def _arrives(self, n: int) -> tuple[Complex, Complex]:
         """Unit signals at the server's antennas and at those elsewhere, from the same gains, (n, slots, K, M)."""
-        net, slots = self.net, self._slots((n,))[1]
+        net, slots = self.net, self._slots((n,))[1] if self.net.channel.redrawn else 1
         if net.channel.access == "secure":
             one = np.ones((n, slots, self.radio.count, 1), dtype=np.complex128)
             return one, one
@@ -228,13 +230,10 @@ class Guesser:
             ends = running & (far | (i == most - 1))
             slot[ends], stopped[ends], mine[ends] = i + 1, total[ends], own[ends]
             running &= ~ends
-        if knowledge.slots:
-            kind = slot * 3 + (np.sign(stopped).astype(int) + 1 if knowledge.answer else 0)
-        else:
-            kind = np.sign(stopped).astype(int) + 1
+        kind = slot * 3 * knowledge.slots + (np.sign(stopped).astype(int) + 1) * knowledge.answer
         half, kinds = n // 2, kind.max() + 1
         count = np.bincount(kind[:half], minlength=kinds) + 1e-9
-        if knowledge.own_noise:
+        if knowledge.own_noise and (knowledge.answer or knowledge.slots):
             usual = np.bincount(kind[:half], weights=stopped[:half], minlength=kinds) / count
             guess = usual[kind] - mine
             plain = np.bincount(kind[:half], weights=secret[:half], minlength=kinds)[kind]
