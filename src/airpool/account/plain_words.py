@@ -247,7 +247,8 @@ def selected(report: PrivacyReport, periods: Sequence[Period]) -> list[str]:
     if not told:
         return []
     many = report.outages_if_selected
-    bad = f"until {many} other device{'s are' if many != 1 else ' is'} too weak to be heard"
+    short = "to arrive in full" if report.network.channel.power_rule == "backoff" else "to be heard"
+    bad = f"until {many} other device{'s are' if many != 1 else ' is'} too weak {short}"
     if not many:
         bad = "for moments as bad as one in a thousand" if many is None else "until the device is heard"
     return [
