@@ -16,7 +16,7 @@ from airpool.account.calibration import calibrate
 from airpool.account.guarantee import aggregate, guarantee, realised_epsilon
 from airpool.account.received import smallest_live_delta
 from airpool.account.stream import most_outages
-from airpool.network import Channel, Coin, Devices, Network, NetworkError, Ranking, Slots, Threshold
+from airpool.network import Adversary, Channel, Coin, Devices, Network, NetworkError, Ranking, Slots, Threshold
 from airpool.privacy import compose, gaussian
 from airpool.privacy.device import game
 from airpool.protocol.simulation import receive
@@ -373,6 +373,9 @@ def test_realised_epsilon_is_that_of_the_noise_that_was_there():
         ({"neighbours": "remove"}, "the device is removed, and its noise with it"),
         ({}, "none colludes or drops out"),
         ({"colluders": 2}, "Up to 2 other devices collude with the adversary or drop out, whichever they are"),
+        ({"dropouts": 1, "adversary": Adversary(antennas=1)}, "nobody jams by those"),
+        ({"dropouts": 1, "channel": Channel(antennas=2)}, "nobody jams by those"),
+        ({"dropouts": 1, "channel": Channel(fading="rayleigh", csi_error_std=0.1)}, "nobody jams by those"),
         ({}, "The adversary sees who takes part"),
         ({"cover_noise": True}, "the adversary does not learn who took part"),
         ({}, "one antenna"),

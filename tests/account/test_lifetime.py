@@ -35,6 +35,7 @@ def test_a_single_slot_of_a_steady_channel_costs_what_the_report_says(scheme, li
     net = Network.uniform(num_devices=7, noise_std=0.5, channel=channel, scheme=scheme)
     once = guarantee(net, live=live).worst
     assert stream_epsilon(net, 1, live=live) >= once * (1 - 1e-12)
+    assert total({mechanism(net, device=0, live=live): 1}, delta=net.delta) == pytest.approx(once, rel=1e-9)
     assert lifetime(net, epsilon=0.95 * once, live=live).slots == 0
     assert lifetime(net, epsilon=1.05 * once, live=live).slots == 1
 

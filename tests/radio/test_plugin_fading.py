@@ -96,10 +96,23 @@ class Coarse:
         return np.sqrt(-np.log1p(-probability))
 
 
+@dataclass(frozen=True)
+class Shadowed(Drawn):
+    """Rayleigh's law, of which `group` neighbours have one draw: neighbouring devices, or inferences in a row."""
+
+    group: int = 4
+    axis: int = 1
+
+    def sample(self, shape, rng, dtype=None):
+        axis, group = int(self.axis), int(self.group)
+        once = super().sample(shape, rng)
+        return np.take(once, np.arange(shape[axis]) // group, axis=axis)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _registered():
     before = dict(LAWS._added)
-    for name, law in (("bent", Bent), ("drawn", Drawn), ("coarse", Coarse)):
+    for name, law in (("bent", Bent), ("drawn", Drawn), ("coarse", Coarse), ("shadowed", Shadowed)):
         plugins.register("fading", name)(law)
     yield
     LAWS._added.clear()
@@ -123,6 +136,20 @@ def faded(model, outage=0.005, **more):
 def test_a_tail_that_its_draws_do_not_have_is_refused(model, outage):
     with pytest.raises(NetworkError, match=r"its sample does not follow its cdf: .* of 4,194,304 draws are below"):
         airpool.guarantee(faded(model, outage))
+
+
+@pytest.mark.parametrize(("axis", "between"), [(0, "inferences"), (1, "devices")])
+@pytest.mark.parametrize("group", [2, 4, 12])
+def test_draws_that_neighbours_share_are_refused(group, axis, between):
+    # Twelve devices in groups of four, σ = .05, outage .1: ε = 2.502; independent outages say 2.064.
+    with pytest.raises(NetworkError, match=f"its sample is not independent between {between}: .* both below"):
+        airpool.guarantee(faded(f"shadowed:group={group},axis={axis}", 0.1))
+
+
+def test_reports_that_average_over_gains_assume_them_independent():
+    said = "Gains and errors of different devices are independent: nothing weakens several of them at once."
+    assert said in airpool.guarantee(faded("rayleigh")).assumptions
+    assert said not in airpool.guarantee(faded("none")).assumptions
 
 
 def test_draws_that_follow_the_law_are_rayleighs():

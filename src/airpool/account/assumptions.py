@@ -99,10 +99,16 @@ def _slots(network: Network) -> list[str]:
 
 
 def _not_jammed(network: Network, received: Aggregate) -> list[str]:
-    """The assumption on who drops out, where the adversary sees who takes part."""
-    seen = not received.cover_noise and bool(np.any(received.participation < 1) or np.any(received.presence < 1))
-    jammed = "Who drops out of a slot does not depend on who takes part in it: nobody jams by that."
-    return [jammed] if network.dropouts and seen else []
+    """The assumption on who drops out, where the adversary sees who takes part, or whose noise shields a device."""
+    if not network.dropouts:
+        return []
+    lines: list[str] = []
+    if not received.cover_noise and bool(np.any(received.participation < 1) or np.any(received.presence < 1)):
+        lines.append("Who drops out of a slot does not depend on who takes part in it: nobody jams by that.")
+    elsewhere = network.adversary.antennas > 0 and eavesdropper.why_local(network) is None
+    if elsewhere or (received.strength is not None and not received.alone):
+        lines.append("Who drops out does not depend on gains, errors or anybody's antennas: nobody jams by those.")
+    return lines
 
 
 def _secure_sum(network: Network) -> list[str]:
@@ -159,6 +165,7 @@ def _radio(network: Network, received: Aggregate, *, live: bool) -> list[str]:
         lines.append(
             "Requests do not depend on the channel: the server does not choose its moments by gains, errors or outages."
         )
+        lines.append("Gains and errors of different devices are independent: nothing weakens several of them at once.")
     if network.adversary.antennas:
         why = eavesdropper.why_local(network, live=live)
         over = f", and all channels stay the same or are all drawn anew in each {use} (the larger of the two)"

@@ -17,8 +17,12 @@ from numpy.typing import ArrayLike
 from airpool._support.arrays import Array, Floats, checked, finite, like, not_negative, positive
 from airpool._support.draws import Generator, by_quantile, ones, standard_normal
 from airpool.network.fading import FadingLaw, law_named, origin_of
+from airpool.network.rules import NetworkError
 from airpool.radio import beam
 from airpool.radio.laws import Checked, Rice, mixture, require_law, rice_cdf, rician
+
+# Where a plug-in's law is asked again whether it is still the same.
+_GAINS, _PROBABILITIES = np.geomspace(1e-3, 4.0, 32), np.array([1e-6, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.999])
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,30 @@ class Fading:
 
 
 @lru_cache(maxsize=256)
-def _law(model: str, k_factor_db: float) -> tuple[FadingLaw, Checked | None]:
+def _law(model: str, k_factor_db: float) -> tuple[FadingLaw, Checked | None, bytes]:
     law = rician(k_factor_db) if model == "rician" else law_named(model)
-    return law, None if origin_of(model) is None else require_law(model, law)
+    if origin_of(model) is None:
+        return law, None, b""
+    return law, require_law(model, law), _answers(law)
+
+
+def _answers(law: FadingLaw) -> bytes:
+    """The answers of a plug-in's law at a few gains and probabilities, to the last bit."""
+    found = law.cdf(_GAINS.copy()), law.quantile(_PROBABILITIES.copy())
+    return np.concatenate([np.asarray(each, dtype=np.float64) for each in found]).tobytes()
+
+
+def require_unchanged(fading: Fading) -> None:
+    """Raises NetworkError where a plug-in's law answers otherwise than when it was checked (a clock, a weather feed).
+
+    Report, ledger and simulator make links of their own of networks that differ in other settings.
+    """
+    law, checked, before = _law(fading.model, fading.k_factor_db)
+    if checked is not None and _answers(law) != before:
+        raise NetworkError(
+            f"fading {fading.model!r}: its cdf or quantile gives other values now than when it was checked. It must be "
+            "a function of its arguments and settings alone (no clock, weather or random number)"
+        )
 
 
 def log_distance_loss_db(

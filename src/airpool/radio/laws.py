@@ -30,6 +30,8 @@ _SCORES, _TAIL = np.linspace(-7.0, 7.0, 1401), np.geomspace(1e-300, 1e-12, 289)
 # Draws that a law's `sample` is checked with, and how many are expected below the rarest level: one that is wrong by a
 # factor of 2 is then noticed. A sample that is right is refused with a probability below 1e-10.
 _BLOCKS, _BLOCK, _EXPECTED, _FALSE_ALARM = 4, (1024, 1024), 512, 1e-10
+# Levels at which two draws must be below independently, and how far apart they are: along inferences, along devices.
+_TOGETHER, _LAGS = np.array([0.5, 0.1, 0.02]), range(1, 17)
 # Values that stand for a law where it enters a mixture: probabilities are off by 2^-15 at most.
 _MIXTURE = 2**14
 
@@ -187,15 +189,16 @@ def _least_resolved(law: FadingLaw, p: Floats, back: Floats) -> float:
 
 
 def _require_sample(name: str, law: FadingLaw, sample: Callable[..., Any], least: float) -> Checked:
-    """Raises NetworkError unless `sample` follows the law at every level, both tails included.
+    """Raises NetworkError unless `sample` follows the law at every level, both tails included, independently.
 
-    The number of draws below a quantile is binomial. Chernoff's bound: Pr(n draws differ that much) ≤ 2·exp(−n·KL).
+    The number of draws below a quantile is binomial, and so is that of disjoint pairs of which both are.
     """
     draws = _BLOCKS * math.prod(_BLOCK)
     rarest = max(least, _EXPECTED / draws)
     low = rarest * 2.0 ** (np.arange(0, math.floor(4 * math.log2(0.5 / rarest)) + 1) / 4)
     level = np.concatenate([low, 1 - low[::-1]])
     edge, rng, below = law.quantile(level), np.random.default_rng(0), np.zeros(level.size, dtype=np.int64)
+    together = np.zeros((2, len(_LAGS), len(_TOGETHER)))
     for _ in range(_BLOCKS):
         try:
             drawn = np.asarray(sample(_BLOCK, rng, dtype=None), dtype=np.float64)
@@ -207,17 +210,43 @@ def _require_sample(name: str, law: FadingLaw, sample: Callable[..., Any], least
             raise NetworkError(f"fading {name!r}: its sample gives {np.min(drawn):.3g}, gains must be >= 0")
         where = np.searchsorted(edge, drawn.ravel(), side="right")
         below += np.cumsum(np.bincount(where, minlength=level.size + 1))[:-1]
+        together += _both_below(drawn, law.quantile(_TOGETHER))
     share = below / draws
-    with np.errstate(divide="ignore", invalid="ignore"):
-        above = np.where(share < 1, (1 - share) * np.log((1 - share) / (1 - level)), 0.0)
-        distance = draws * (np.where(share > 0, share * np.log(share / level), 0.0) + above)
-    if np.max(distance) > math.log(2 * level.size / _FALSE_ALARM):
-        worst = int(np.argmax(np.where(distance > math.log(2 * level.size / _FALSE_ALARM), 1 / level, 0.0)))
+    if np.any(odd := _improbable(share, level, draws)):
+        worst = int(np.argmax(np.where(odd, 1 / level, 0.0)))
         raise NetworkError(
             f"fading {name!r}: its sample does not follow its cdf: {share[worst]:.3g} of {draws:,} draws are below "
             f"quantile({level[worst]:.3g}), which chance explains with probability below {_FALSE_ALARM:g}"
         )
+    pairs = _BLOCKS * np.array([_BLOCK[0] // (2 * lag) * lag * _BLOCK[1] for lag in _LAGS])[:, None]
+    if np.any(_improbable(together / pairs, _TOGETHER**2, pairs)):
+        off = np.abs(together / pairs - _TOGETHER**2) * np.sqrt(pairs) / _TOGETHER  # in standard deviations
+        axis, lag, at = (int(each) for each in np.unravel_index(np.argmax(off), off.shape))
+        raise NetworkError(
+            f"fading {name!r}: its sample is not independent between {('inferences', 'devices')[axis]}: two draws that "
+            f"are {_LAGS[lag]} apart are both below quantile({_TOGETHER[at]:g}) {together[axis, lag, at]:,.0f} times "
+            f"in {pairs[lag, 0]:,}, and ε counts on {_TOGETHER[at] ** 2 * pairs[lag, 0]:,.0f}"
+        )
     return Checked(rarest, draws)
+
+
+def _both_below(drawn: Floats, edge: Floats) -> Floats:
+    """How many disjoint pairs of draws are both below each edge: by axis, distance and edge."""
+    found = np.zeros((2, len(_LAGS), edge.size))
+    for at, low in enumerate(drawn[None] < edge[:, None, None]):
+        for axis, along in enumerate((low, low.T)):
+            for i, lag in enumerate(_LAGS):
+                pairs = along[: len(along) // (2 * lag) * 2 * lag].reshape(-1, 2, lag, along.shape[1])
+                found[axis, i, at] = np.count_nonzero(pairs[:, 0] & pairs[:, 1])
+    return found
+
+
+def _improbable(share: Floats, probability: Floats, draws: Any) -> Any:
+    """Where chance gives such a share too rarely. Chernoff's bound: Pr(n draws differ that much) ≤ 2·exp(−n·KL)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        above = np.where(share < 1, (1 - share) * np.log((1 - share) / (1 - probability)), 0.0)
+        distance = draws * (np.where(share > 0, share * np.log(share / probability), 0.0) + above)
+    return distance > math.log(2 * share.size / _FALSE_ALARM)
 
 
 def _require(name: str, value: object, least: float, most: float) -> None:

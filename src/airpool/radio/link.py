@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats, probability
 from airpool.network import Network, NetworkError, require_one_slot, scheme_rules
-from airpool.radio.fading import Fading, cdf
+from airpool.radio.fading import Fading, cdf, require_unchanged
 from airpool.radio.power import Transmitters, threshold
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def link_of(network: Network) -> Link:
 
 
 def _require_checked(fading: Fading, transmitters: Transmitters, outage: Floats) -> None:
-    """Raises NetworkError where ε would rest on a plug-in's law in a tail that was not checked."""
+    """Raises NetworkError where ε would rest on a plug-in's law in a tail that was not checked, or that has changed."""
+    require_unchanged(fading)
     checked = fading.checked
     if checked is None or checked.least <= _RARE:
         return
