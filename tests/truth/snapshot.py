@@ -104,7 +104,7 @@ def _calibrated(network: Network, asked: dict[str, Any]) -> Any:
     """The noise of the first device at half of the noise's own ε, of no more than 8."""
     worst = airpool.guarantee(network, **asked).worst
     target = float(min(max(worst / 2, 0.05), 8.0)) if np.isfinite(worst) else 8.0
-    return airpool.calibrate(network, epsilon=target, **asked).devices.noise_std[0]
+    return airpool.calibrate(network, epsilon=target, **asked).devices.column("noise_std")[0]
 
 
 def _written(number: Callable[[], Any]) -> Any:

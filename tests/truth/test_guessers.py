@@ -45,7 +45,9 @@ def drawn(seed: int) -> Network:
     return replace(
         network,
         devices=replace(network.devices, noise_std=tuple(std.tolist())),
-        adversary=Adversary(int(rng.integers(1, 3)), knows_answer=bool(rng.random() < 0.8)) if listening else Adversary(),
+        adversary=Adversary(int(rng.integers(1, 3)), knows_answer=bool(rng.random() < 0.8))
+        if listening
+        else Adversary(),
         slots=Slots(slots, sure=float(rng.uniform(0.6, 0.95)), redrawn=bool(rng.random() < 0.6)),
         inferences=1,
     )

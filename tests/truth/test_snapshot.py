@@ -34,6 +34,6 @@ def test_numbers_are_those_of_the_snapshot(snapshot, at):
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("first", (5, 10, 15, 20))
+@pytest.mark.parametrize("first", [5, 10, 15, 20])
 def test_more_numbers_are_those_of_the_snapshot(snapshot, first):
     assert {at: each for at in range(first, ROWS, EVERY) if (each := differences(snapshot[at]))} == {}
