@@ -16,6 +16,7 @@ STARTS = (
     "scheme=2.2",
     "fading=rician",
     "slots=4",
+    "antennas=1",
 )
 
 
