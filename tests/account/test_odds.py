@@ -148,7 +148,7 @@ def test_odds_of_an_eavesdropper_that_moves_are_the_worse_ones():
 def test_gains_that_are_not_known_exactly_are_averaged():
     """Rayleigh fading, truncated at 1 % outage, complex errors of 0.1: 200,000 draws of the channel."""
     network = twelve(channel=Channel(fading="rayleigh", csi_error_std=0.1))
-    v = at_the_server(network, link_of(network), (200_000, 12), np.random.default_rng(0))[..., 0]
+    v = at_the_server(network, link_of(network), (200_000, 12), np.random.default_rng(0))[0][..., 0]
     strength = np.abs(v) ** 2
     with np.errstate(invalid="ignore"):
         mu = np.where(strength[:, 0] > 0, np.sqrt(12 * strength[:, 0] / strength.sum(axis=1)) * MU, 0.0)

@@ -289,26 +289,25 @@ def _least_covered_or_not(
 ) -> float:
     """The least factor that meets the targets live: ε jumps up at the noise that the receiver's no longer covers."""
 
-    def covered(factor: float) -> bool:
-        return network.channel.noise_std >= covering_noise(scaled(factor))
+    def lacking(factor: float) -> float:
+        return covering_noise(scaled(factor)) - network.channel.noise_std
 
     missed: search.UnreachableError | None = None
     try:
         found = searched(limit)
-        if covered(found):
+        if lacking(found) <= 0:
             return found
     except search.UnreachableError as error:
         missed, found = error, min(limit, _MOST_NOISE)
-    if not covered(_LEAST_NOISE) or covered(found):
+    if lacking(_LEAST_NOISE) > 0 or lacking(found) <= 0:
         if missed is not None:
             raise missed
         return found
-    low, high = np.log(_LEAST_NOISE), np.log(found)
-    while high - low > _TIGHT / 1e3:
-        middle = (low + high) / 2
-        low, high = (middle, high) if covered(float(np.exp(middle))) else (low, middle)
+    # The largest factor that is covered, by the search for the smallest −ln of one.
+    ends = -float(np.log(found)), -float(np.log(_LEAST_NOISE))
+    most = smallest_number(lambda x: lacking(float(np.exp(-x))), *ends, within=_TIGHT / 1e3)
     try:
-        return searched(float(np.exp(low)))
+        return searched(float(np.exp(-most)))
     except search.UnreachableError as error:
         if missed is not None:
             raise min(missed, error, key=lambda each: each.smallest) from None

@@ -76,7 +76,7 @@ def _arrivals(network: Network, link: Link) -> Arrivals:
     answered = network.adversary.knows_answer
 
     def draw(number: int, rng: np.random.Generator) -> Any:
-        v, sent = errors.drawn(network, link, (number, count), rng)
+        v, sent = errors.at_the_server(network, link, (number, count), rng)
         normals = rng.standard_normal((*sent.shape, 2 * antennas)) * sent[..., None]
         a = normals[..., :antennas] + 1j * normals[..., antennas:]
         return np.concatenate([v, a], axis=-1) if answered else a

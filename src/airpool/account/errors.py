@@ -83,7 +83,7 @@ def _directions(network: Network, link: Link) -> Arrivals:
     channel, count, antennas = network.channel, network.devices.count, network.channel.antennas
 
     def draw(number: int, rng: np.random.Generator) -> Any:
-        return at_the_server(network, link, (number, count), rng)
+        return at_the_server(network, link, (number, count), rng)[0]
 
     distinct, of_device = like_links(network, link)
     law = (antennas, link.fading.model, link.fading.k_factor_db, channel.power_rule, channel.phase_error_std)
@@ -108,15 +108,11 @@ def presence(network: Network, link: Link) -> Floats:
 
 def at_the_server(
     network: Network, link: Link, shape: tuple[int, int], rng: np.random.Generator
-) -> NDArray[np.complex128]:
-    """A draw of what all antennas of the server receive of a device's signal, (n, K, M): ρq·h/(wᴴh)."""
-    return drawn(network, link, shape, rng)[0]
-
-
-def drawn(
-    network: Network, link: Link, shape: tuple[int, int], rng: np.random.Generator
 ) -> tuple[NDArray[np.complex128], Floats]:
-    """`at_the_server`, and in the same draw what a device multiplies its signal by, q/ĥ, (n, K)."""
+    """A draw of what all antennas of the server receive of a device's signal, (n, K, M): ρq·h/(wᴴh).
+
+    In the same draw, what a device multiplies its signal by, q/ĥ, (n, K).
+    """
     channel = network.channel
     gain, direction = antenna_gains(link, shape, channel.antennas, rng)
     errors = {"csi_error_std": channel.csi_error_std, "phase_error_std": channel.phase_error_std}

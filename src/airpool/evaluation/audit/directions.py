@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats
-from airpool.account.errors import drawn
+from airpool.account.errors import at_the_server
 from airpool.network import Adversary, Channel, Network, scheme_rules
 from airpool.network.network import with_its_coins
 from airpool.protocol.device import clipped, padded
@@ -76,7 +76,7 @@ def _at_the_server(
     if channel.antennas == 1:
         quadrature = 0.0 if sent.quadrature is None else sent.quadrature[0]
         return (sent.alignment[0] + 1j * quadrature)[..., None], got.scale[0] / link.gamma
-    v, amplitude = drawn(network, link, got.gain.shape[1:], rng)
+    v, amplitude = at_the_server(network, link, got.gain.shape[1:], rng)
     there = np.ones(amplitude.shape) if network.cover_noise else got.taking_part[0]
     return v * there[..., None], amplitude * there
 
